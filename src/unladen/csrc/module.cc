@@ -1,0 +1,21 @@
+// The extension module unladen._native: each folder with native code binds its own part.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+namespace unladen {
+void bind_tokenizer(nb::module_ &m);
+void bind_sample(nb::module_ &m);
+void bind_cpu(nb::module_ &m);
+}  // namespace unladen
+
+NB_MODULE(_native, m) {
+    m.doc() = "Native parts of unladen; each is used through the Python module beside its source.";
+    auto part = [&m](const char *name) { return m.def_submodule(name); };
+    auto tokenizer = part("tokenizer");
+    auto sample = part("sample");
+    auto cpu = part("cpu");
+    unladen::bind_tokenizer(tokenizer);
+    unladen::bind_sample(sample);
+    unladen::bind_cpu(cpu);
+}

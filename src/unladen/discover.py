@@ -1,0 +1,71 @@
+"""Finds extensions by looking: a folder of the package, plug-in folders, entry points.
+
+There is no list to edit: a file dropped into ``quants/``, ``graph/ops/``, ``models/``,
+``sample/`` or ``backends/`` is found by scanning. Two more places are scanned for strangers' code:
+every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may hold
+``quants/``, ``ops/``, ``models/``, ``sample/`` and ``backends/``; and the entry-point groups
+``unladen.quants`` and so on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pkgutil
+import sys
+from collections.abc import Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TypeVar
+
+PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
+
+_T = TypeVar("_T")
+
+
+def modules(package: str, kind: str) -> Iterator[ModuleType]:
+    """Import and yield every extension module of ``kind``.
+
+    ``package`` is the built-in home (``"unladen.quants"``), ``kind`` the folder name in plug-in
+    folders and the last part of the entry-point group (``"quants"``). Names that start with an
+    underscore and the module ``base`` are parts, not extensions.
+    """
+    home = importlib.import_module(package)
+    for info in pkgutil.iter_modules(home.__path__):
+        if not info.name.startswith("_") and info.name != "base":
+            yield importlib.import_module(f"{package}.{info.name}")
+    for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
+        if root:
+            yield from _plugin_folder(Path(root) / kind, kind)
+    for entry in entry_points(group=f"unladen.{kind}"):
+        loaded = entry.load()
+        if isinstance(loaded, ModuleType):
+            yield loaded
+
+
+def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
+    """Yield the concrete subclasses of ``base`` defined in the modules of ``kind``."""
+    for module in modules(package, kind):
+        for value in vars(module).values():
+            if (isinstance(value, type) and issubclass(value, base) and value is not base
+                    and value.__module__ == module.__name__
+                    and not value.__name__.startswith("_")):
+                yield value
+
+
+def _plugin_folder(folder: Path, kind: str) -> Iterator[ModuleType]:
+    for path in sorted(folder.glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        name = f"unladen_plugin_{kind}_{path.stem}"
+        module = sys.modules.get(name)
+        if module is None or module.__file__ != str(path):
+            spec = importlib.util.spec_from_file_location(name, path)
+            if spec is None or spec.loader is None:
+                continue
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[name] = module
+            spec.loader.exec_module(module)
+        yield module

@@ -1,0 +1,87 @@
+"""Every exception that unladen raises. Each says what, where and what to try."""
+
+from __future__ import annotations
+
+
+class UnladenError(Exception):
+    """Base of all errors raised on purpose.
+
+    ``hint`` says what to try; the command line prints it on its own line after the message.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} (hint: {self.hint})" if self.hint else self.message
+
+
+class InvalidArgument(UnladenError, ValueError):
+    """A parameter has a value that makes no sense; the message names it."""
+
+
+class ModelNotFound(UnladenError, FileNotFoundError):
+    """A model reference leads to no file."""
+
+
+class GGUFError(UnladenError):
+    """A GGUF file is malformed: ``path`` and the byte ``offset`` where it was noticed."""
+
+    def __init__(self, message: str, *, path: str, offset: int = 0, hint: str = "") -> None:
+        super().__init__(f"{path}: {message} (at byte {offset})", hint=hint)
+        self.path = path
+        self.offset = offset
+
+
+class UnsupportedModel(UnladenError):
+    """The file's ``general.architecture`` (``arch``) or tokenizer isn't implemented."""
+
+    def __init__(self, message: str, *, arch: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.arch = arch
+
+
+class UnsupportedOp(UnladenError):
+    """A device can't run ``node``."""
+
+    def __init__(self, message: str, *, node: str, device: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.node = node
+        self.device = device
+
+
+class UnsupportedQuant(UnladenError):
+    """A block format is unknown, removed from GGUF, or can't be written."""
+
+
+class OutOfMemory(UnladenError, MemoryError):
+    """A device has not enough memory: ``requested`` and ``free`` in bytes."""
+
+    def __init__(self, *, device: str, requested: int, free: int, hint: str = "") -> None:
+        super().__init__(f"{device}: out of memory: asked for {requested} bytes, {free} free",
+                         hint=hint)
+        self.device = device
+        self.requested = requested
+        self.free = free
+
+
+class DeviceLost(UnladenError):
+    """A device stopped answering."""
+
+
+class BackendNotInitialised(UnladenError):
+    """A device name names no backend or device that is present."""
+
+
+class ContextOverflow(UnladenError):
+    """A prompt or a generation needs more tokens than the context holds."""
+
+
+class TemplateError(UnladenError):
+    """A chat template is malformed or tried what a template may not do."""
+
+
+class Cancelled(UnladenError):
+    """A request was cancelled by its owner."""

@@ -1,0 +1,44 @@
+"""What a block format is: one subclass of :class:`Quant` per GGUF tensor type."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.errors import UnsupportedQuant
+
+Blocks = npt.NDArray[np.uint8]
+"""uint8 [n_blocks, block_bytes]: raw blocks as they lie in the file."""
+Floats = npt.NDArray[np.float32]
+"""float32 [n_blocks, block_size]: what they mean."""
+
+
+class Quant:
+    """A GGUF tensor type: its size and its meaning.
+
+    Class attributes: ``name`` as GGUF spells it (``"Q4_K"``), ``type_id`` the number in the file,
+    ``block_size`` weights per block, ``block_bytes`` bytes per block.
+    """
+
+    name: ClassVar[str]
+    type_id: ClassVar[int]
+    block_size: ClassVar[int]
+    block_bytes: ClassVar[int]
+
+    @classmethod
+    def dequantize(cls, blocks: Blocks) -> Floats:
+        """Return float32 [n_blocks, block_size] of uint8 [n_blocks, block_bytes]."""
+        raise NotImplementedError
+
+    @classmethod
+    def quantize(cls, values: Floats) -> Blocks:
+        """Return uint8 [n_blocks, block_bytes] of float32 [n_blocks, block_size]."""
+        raise UnsupportedQuant(f"{cls.name} can be read, not written",
+                               hint="write F16, BF16, Q8_0, Q5_1, Q5_0, Q4_1 or Q4_0")
+
+    @classmethod
+    def row_bytes(cls, n: int) -> int:
+        """Bytes of a row of ``n`` weights; ``n`` must be a multiple of ``block_size``."""
+        return n // cls.block_size * cls.block_bytes
