@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.discover import classes
-from unladen.errors import UnsupportedQuant
+from unladen.errors import InvalidArgument, UnsupportedQuant
 from unladen.quants.base import Quant
 
 __all__ = ["Quant", "by_id", "dequantize", "get", "quantize", "registry"]
@@ -42,19 +43,38 @@ def by_id(type_id: int) -> type[Quant] | None:
 
 def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
                ) -> npt.NDArray[np.float32]:
-    """Decode the bytes of a whole tensor to float32 of ``shape`` (slowest dimension first)."""
+    """Decode the bytes of a whole tensor to float32 of ``shape`` (slowest dimension first).
+
+    Raises :class:`UnsupportedQuant` for an unknown ``name`` and :class:`InvalidArgument` when
+    ``raw`` isn't as long as ``shape`` needs. A scale that is NaN or infinite in the file stays so.
+    """
     quant = get(name)
-    blocks = np.ascontiguousarray(raw).view(np.uint8).reshape(-1, quant.block_bytes)
-    return quant.dequantize(blocks).reshape(shape)
+    data = np.ascontiguousarray(raw).view(np.uint8)
+    n = math.prod(shape)
+    if n % quant.block_size or data.size != quant.row_bytes(n):
+        raise InvalidArgument(f"{data.size} bytes are no {name} tensor of shape {shape}",
+                              hint=f"{name} has {quant.block_bytes} bytes for every "
+                                   f"{quant.block_size} weights")
+    if n == 0:
+        return np.empty(shape, np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return quant.dequantize(data.reshape(-1, quant.block_bytes)).reshape(shape)
 
 
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """Encode float32 [..., n] row by row; returns uint8 [..., row_bytes]."""
+    """Encode float32 [..., n] row by row; returns uint8 [..., row_bytes].
+
+    Raises :class:`UnsupportedQuant` when ``name`` is unknown, can't be written or doesn't divide
+    ``n``, and :class:`InvalidArgument` for numbers that it can't hold.
+    """
     quant = get(name)
     if values.shape[-1] % quant.block_size:
         raise UnsupportedQuant(
             f"rows of {values.shape[-1]} are no whole number of {name} blocks of "
             f"{quant.block_size}", hint="choose a type with a smaller block")
+    shape = (*values.shape[:-1], quant.row_bytes(values.shape[-1]))
+    if values.size == 0:
+        return np.empty(shape, np.uint8)
     rows = np.ascontiguousarray(values, dtype=np.float32)
-    blocks = quant.quantize(rows.reshape(-1, quant.block_size))
-    return blocks.reshape(*values.shape[:-1], quant.row_bytes(values.shape[-1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return quant.quantize(rows.reshape(-1, quant.block_size)).reshape(shape)

@@ -19,13 +19,18 @@ class Quant:
     """A GGUF tensor type: its size and its meaning.
 
     Class attributes: ``name`` as GGUF spells it (``"Q4_K"``), ``type_id`` the number in the file,
-    ``block_size`` weights per block, ``block_bytes`` bytes per block.
+    ``block_size`` weights per block, ``block_bytes`` bytes per block. ``fields16``, ``fields32``
+    and ``fields64`` are the byte offsets of the numbers of 2, 4 and 8 bytes inside a block: the
+    ones to reverse when a file is big-endian. Blocks are little-endian everywhere else.
     """
 
     name: ClassVar[str]
     type_id: ClassVar[int]
     block_size: ClassVar[int]
     block_bytes: ClassVar[int]
+    fields16: ClassVar[tuple[int, ...]] = ()
+    fields32: ClassVar[tuple[int, ...]] = ()
+    fields64: ClassVar[tuple[int, ...]] = ()
 
     @classmethod
     def dequantize(cls, blocks: Blocks) -> Floats:

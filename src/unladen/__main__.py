@@ -1,0 +1,5 @@
+"""``python -m unladen``."""
+
+from unladen.cli.app import main
+
+main()

@@ -1,0 +1,298 @@
+"""The front door: a model file becomes an object that writes text."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends.base import Options
+from unladen.engine import Engine, Request
+from unladen.errors import InvalidArgument
+from unladen.gguf import GGUFFile, TensorInfo, open_gguf
+from unladen.hub import resolve_model
+from unladen.models import load_architecture
+from unladen.sample import Sampler, SamplerChain, SamplingParams
+from unladen.schedule.fit import MemoryPlan
+from unladen.schedule.place import PlaceOptions
+from unladen.schedule.plan import Plan, PlanOptions
+from unladen.setup import make_plan
+from unladen.tokenizer import StreamDecoder, Tokenizer
+from unladen.types import Completion
+
+DEVICES_VARIABLE = "UNLADEN_DEVICES"
+TINY = Path(__file__).parent / "data" / "tiny.gguf"
+"""The model that comes with the package; ``Model("tiny")``."""
+
+
+class Model:
+    """A model in memory, ready for any number of threads and coroutines.
+
+    ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``.
+
+    ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
+    where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
+    ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
+    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). The placement
+    parameters are those of :class:`~unladen.schedule.place.PlaceOptions`; ``cpu_moe`` keeps all
+    experts, ``n_cpu_moe`` those of the first layers, on the host. ``n_threads`` serve steps of few
+    tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
+    where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
+    loads the tokenizer alone.
+
+    Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
+    :class:`OutOfMemory`, :class:`InvalidArgument`.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *,
+                 n_gpu_layers: int | Literal["auto", "all"] = "auto",
+                 context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
+                 split_mode: str = "layer", tensor_split: Sequence[float] | None = None,
+                 main_gpu: int = 0, devices: Sequence[str] | None = None,
+                 offload_order: str = "first", override_tensor: Mapping[str, str] | None = None,
+                 cpu_moe: bool = False, n_cpu_moe: int = 0, n_threads: int | None = None,
+                 n_threads_batch: int | None = None, kv_type: str | tuple[str, str] = "f16",
+                 use_mmap: bool = True, precise: bool = False, strict: bool = False,
+                 vocab_only: bool = False) -> None:
+        self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
+        self._file: GGUFFile = open_gguf(self.path)
+        self.tokenizer = Tokenizer.from_gguf(self._file.metadata, path=str(self.path))
+        self._engine: Engine | None = None
+        self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
+        if vocab_only:
+            return
+        overrides = dict(override_tensor or {})
+        names = device_names(devices)
+        if cpu_moe or n_cpu_moe:
+            layers = r"\d+" if cpu_moe else "(?:" + "|".join(map(str, range(n_cpu_moe))) + ")"
+            overrides[rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."] = names[0]
+        options = PlanOptions(
+            names, PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
+                                overrides),
+            Options(n_threads, n_threads_batch, precise), use_mmap, strict)
+        self.architecture = load_architecture(self._file)
+        self._plan, self.context_size = make_plan(
+            self._file, self.architecture, options, context_size=context_size,
+            batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+        self._engine = Engine(self._plan, self.context_size, self.architecture.n_vocab)
+
+    def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
+                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 sampler: SamplerChain | Sampler | None = None, **sampling: float) -> Completion:
+        """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
+
+        ``max_tokens`` None: to the end of the context. ``stop`` strings end the text and are not
+        part of it. ``logprobs``: 0 for those of the chosen tokens, n for that many alternatives
+        too. How to choose tokens: the parameters of :class:`SamplingParams` (``temperature=0.0``,
+        ``top_k=40``, ``seed=1``, ...), or a ``sampler`` of your own. An interrupt ends the
+        generation; the model stays usable.
+        """
+        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
+        if not request.done:
+            self.engine.finish(request)
+        return _result(request)
+
+    def stream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
+               stop: str | Sequence[str] = (), logprobs: int | None = None,
+               sampler: SamplerChain | Sampler | None = None, **sampling: float) -> Stream:
+        """:meth:`generate` piece by piece: iterate for text; ``.result`` is the completion."""
+        return Stream(self.engine, self._request(prompt, max_tokens, stop, logprobs, sampler,
+                                                 sampling))
+
+    async def agenerate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
+                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        sampler: SamplerChain | Sampler | None = None, **sampling: float
+                        ) -> Completion:
+        """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
+        task cancels the generation."""
+        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
+        async for _ in self._advance(request):
+            pass
+        return _result(request)
+
+    async def astream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
+                      stop: str | Sequence[str] = (), logprobs: int | None = None,
+                      sampler: SamplerChain | Sampler | None = None, **sampling: float
+                      ) -> AsyncIterator[str]:
+        """:meth:`stream` for coroutines."""
+        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
+        async for piece in self._advance(request):
+            yield piece
+        _result(request)
+
+    def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``."""
+        request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
+        self.engine.submit(request)
+        self.engine.finish(request)
+        _result(request)
+        return np.concatenate(request.logits)
+
+    def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
+                 ) -> list[int]:
+        """Token ids of ``text``; ``add_bos`` None: as the file says; ``special``: control tokens in
+        the text are meant as such."""
+        return self.tokenizer.encode(text, add_bos=add_bos, special=special)
+
+    def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
+        """The text of ``tokens``; ``special`` shows control tokens too."""
+        return self.tokenizer.decode(tokens, special=special)
+
+    @property
+    def engine(self) -> Engine:
+        """The loop; raises :class:`InvalidArgument` after ``vocab_only`` or :meth:`close`."""
+        if self._engine is None:
+            raise InvalidArgument("the model has no weights in memory",
+                                  hint="load it without vocab_only, and use it before close()")
+        return self._engine
+
+    @property
+    def metadata(self) -> Mapping[str, object]:
+        """The file's metadata."""
+        return self._file.metadata
+
+    @property
+    def tensors(self) -> Mapping[str, TensorInfo]:
+        """The file's tensors by name."""
+        return self._file.tensors
+
+    def placement(self) -> str:
+        """Each node of the graph, its device, and why."""
+        return self._used_plan().explain()
+
+    def memory(self) -> MemoryPlan:
+        """Bytes by device."""
+        return self._used_plan().draft.memory
+
+    def close(self) -> None:
+        """Free the memory; the model can't be used any more."""
+        self._engine = None
+        if hasattr(self, "_plan"):
+            del self._plan
+        self._stepper.shutdown(wait=False)
+        self._file.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def _used_plan(self) -> Plan:
+        return self.engine.plan
+
+    def _request(self, prompt: str | Sequence[int], max_tokens: int | None,
+                 stop: str | Sequence[str], logprobs: int | None,
+                 sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float]) -> Request:
+        if max_tokens is not None and max_tokens < 0:
+            raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
+                                  hint="use a number from 0 on, or None for no limit")
+        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        request = Request(
+            ids, sampler=_sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
+            decoder=StreamDecoder(self.tokenizer), n_logprobs=logprobs,
+            stop=(stop,) if isinstance(stop, str) else stop,
+            max_tokens=self.context_size if max_tokens is None else max_tokens)
+        if max_tokens == 0:
+            request.finish("length")
+        else:
+            self.engine.submit(request)
+        return request
+
+    async def _advance(self, request: Request) -> AsyncIterator[str]:
+        loop = asyncio.get_running_loop()
+        try:
+            while not request.done:
+                await loop.run_in_executor(self._stepper, self.engine.advance, request)
+                while request.pieces:
+                    yield request.pieces.popleft()
+        finally:
+            if not request.done:
+                self.engine.cancel(request)
+
+
+class Stream(Iterator[str]):
+    """Text as it is written. Leaving early (``close``, or the end of a ``with``) cancels the rest."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine = engine
+        self._request = request
+
+    def __next__(self) -> str:
+        request = self._request
+        if not request.pieces and not request.done:
+            try:
+                self._engine.advance(request)
+            except BaseException:
+                self.close()
+                raise
+        if request.pieces:
+            return request.pieces.popleft()
+        _result(request)
+        raise StopIteration
+
+    @property
+    def result(self) -> Completion:
+        """What came so far; all of it once the iteration has ended."""
+        return self._request.completion()
+
+    def close(self) -> None:
+        """Cancel what is not written yet."""
+        if not self._request.done:
+            self._engine.cancel(self._request)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
+    """``devices`` by their full names, one of the host first; None: the environment's."""
+    if devices is None:
+        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
+    if isinstance(devices, str) or not devices:
+        raise InvalidArgument(f"devices={devices!r} is no list of device names",
+                              hint='for example devices=["cpu"]')
+    names = [d.strip() if ":" in d else f"{d.strip()}:0" for d in devices]
+    if len(set(names)) != len(names):
+        raise InvalidArgument(f"devices={list(devices)} names one of them twice")
+    return tuple(names)
+
+
+def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],
+             prompt: Sequence[int]) -> Sampler:
+    if sampler is not None and sampling:
+        raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
+                              hint="use one way or the other")
+    if sampler is None:
+        try:
+            params = SamplingParams(**sampling)  # type: ignore[arg-type]  # it validates
+        except TypeError:
+            raise InvalidArgument(
+                f"no such parameter: {', '.join(sorted(set(sampling) - _SAMPLING))}",
+                hint="known: " + ", ".join(sorted(_SAMPLING))) from None
+        sampler = params.chain().build(params.seed)
+    elif isinstance(sampler, SamplerChain):
+        sampler = sampler.build()
+    sampler.accept_prompt(prompt)
+    return sampler
+
+
+_SAMPLING = frozenset(SamplingParams.__dataclass_fields__)
+
+
+def _result(request: Request) -> Completion:
+    if request.error is not None:
+        raise request.error
+    return request.completion()

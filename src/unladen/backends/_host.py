@@ -1,0 +1,106 @@
+"""Buffers in the host's own memory: what every backend without a memory of its own uses."""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends.base import Buffer, Device
+from unladen.errors import OutOfMemory
+
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class HostBuffer:
+    """Bytes of the host: ``data`` uint8 [nbytes]."""
+
+    device: Device
+    data: Bytes
+
+    @property
+    def nbytes(self) -> int:
+        """How large it is."""
+        return self.data.nbytes
+
+    @property
+    def address(self) -> int:
+        """Where it lies."""
+        return int(self.data.ctypes.data)
+
+
+def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> HostBuffer:
+    """Zeroed, page-aligned memory that costs nothing until it is touched.
+
+    Raises :class:`OutOfMemory`, also where the machine hasn't that much left: Linux would grant the
+    request and kill the process later.
+    """
+    free = free_host_bytes()
+    hint = "use a smaller context_size or batch_size, a smaller kv_type, or a smaller model"
+    if nbytes > free:
+        raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint)
+    if nbytes == 0:
+        return HostBuffer(device, np.empty(0, np.uint8))
+    try:
+        memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError, OverflowError):
+        raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint) from None
+    if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return HostBuffer(device, np.frombuffer(memory, np.uint8))
+
+
+def total_host_bytes() -> int:
+    """Memory of this machine."""
+    return _meminfo("MemTotal")
+
+
+def free_host_bytes() -> int:
+    """Memory that can still be had without swapping."""
+    return _meminfo("MemAvailable")
+
+
+def _meminfo(key: str) -> int:
+    path = Path("/proc/meminfo")
+    if path.exists():
+        for line in path.read_text().splitlines():
+            if line.startswith(key + ":"):
+                return int(line.split()[1]) * 1024
+    # No such file on this system: assume that there is enough, allocation itself will tell.
+    return 1 << 46
+
+
+def host(buffer: Buffer) -> HostBuffer:
+    """``buffer``, which must be one of these: a plan hands each backend its own."""
+    assert isinstance(buffer, HostBuffer), buffer
+    return buffer
+
+
+class HostMemory:
+    """The memory half of a backend's contract, on the host."""
+
+    def alloc(self, device: Device, nbytes: int, use: str) -> HostBuffer:
+        """See :class:`~unladen.backends.base.Backend`."""
+        return alloc_host(device, nbytes, huge_pages=use != "weights")
+
+    def wrap(self, device: Device, data: Bytes) -> HostBuffer | None:
+        """See :class:`~unladen.backends.base.Backend`."""
+        return HostBuffer(device, data)
+
+    def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
+        """See :class:`~unladen.backends.base.Backend`."""
+        host(dst).data[offset:offset + src.nbytes] = src
+
+    def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
+        """See :class:`~unladen.backends.base.Backend`."""
+        return host(src).data[offset:offset + nbytes]
+
+    def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
+        """See :class:`~unladen.backends.base.Backend`."""
+        target, source = host(dst).data, host(src).data
+        target[dst_offset:dst_offset + nbytes] = source[src_offset:src_offset + nbytes]
+        return True

@@ -1,0 +1,189 @@
+"""How it runs: the contract between a plan and whatever executes it.
+
+A plan cuts a graph into segments, one device each. A backend allocates buffers, compiles a segment
+once, and runs it for every step. Everything that a step needs beside the buffers is in its
+:class:`~unladen.graph.batch.Batch`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.graph.batch import Batch
+from unladen.graph.graph import KVSpec, Node, Value, Weight
+from unladen.types import Limits
+
+Use = Literal["weights", "kv", "arena"]
+"""What a buffer is for; a backend may place or align it accordingly."""
+
+
+class Support(enum.Enum):
+    """Whether a device runs a node: no, yes, or so well that moving its weights there pays."""
+
+    NO = enum.auto()
+    YES = enum.auto()
+    WORTH_MOVING_WEIGHTS_FOR = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
+    measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
+    so that files can be mapped and results read without a copy."""
+
+    name: str
+    description: str
+    memory_bytes: int
+    bandwidth: float = 0.0
+    flops: float = 0.0
+    is_host: bool = False
+
+
+@runtime_checkable
+class Buffer(Protocol):
+    """Memory of a device, freed when the last reference goes."""
+
+    @property
+    def device(self) -> Device:
+        """Where it lies."""
+
+    @property
+    def nbytes(self) -> int:
+        """How large it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A weight where it lies: whole blocks from ``offset`` on, in ``quant`` format.
+
+    ``quant`` may differ from the file's where a device has no kernel for that (it was then
+    dequantized when it was loaded).
+    """
+
+    weight: Weight
+    buffer: Buffer
+    offset: int
+    quant: str
+
+
+@dataclass(frozen=True, slots=True)
+class KVLayout:
+    """How a cache lies in memory: per layer K ``[n_blocks][n_kv_heads][block_tokens][k_dim]`` and V
+    likewise, in two buffers, each row of ``k_dim`` or ``v_dim`` in format ``k_type`` / ``v_type``
+    ("F32", "F16" or "Q8_0")."""
+
+    block_tokens: int
+    n_blocks: int
+    k_type: str
+    v_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedKV:
+    """The cache of one layer where it lies."""
+
+    spec: KVSpec
+    layout: KVLayout
+    k: Buffer
+    v: Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a user may say about how a backend works; None: the backend decides.
+
+    ``n_threads`` serves steps of few tokens, ``n_threads_batch`` those of many. ``precise`` keeps
+    activations float32 where they meet quantized weights.
+    """
+
+    n_threads: int | None = None
+    n_threads_batch: int | None = None
+    precise: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Consecutive nodes of one device and everything they touch.
+
+    ``offsets``: where in ``arena`` each value lies. Values among ``batch_inputs`` come from
+    ``batch``, the arrays that every step of the plan reuses, by name instead. ``scratch``: a range
+    of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
+    for.
+    """
+
+    device: Device
+    nodes: Sequence[Node]
+    arena: Buffer
+    offsets: Mapping[Value, int]
+    batch_inputs: Mapping[Value, str]
+    scratch: tuple[int, int]
+    weights: Mapping[str, Placed]
+    kv: Mapping[int, PlacedKV]
+    limits: Limits
+    batch: Batch
+    options: Options
+
+
+class Program(Protocol):
+    """A compiled segment; opaque to everyone but its backend."""
+
+
+class Backend(Protocol):
+    """See the module. ``name`` is the first part of its devices' names ("cpu:0")."""
+
+    name: str
+    fusions: frozenset[str]
+    """Names of the graph passes whose results this backend runs."""
+
+    def devices(self) -> Sequence[Device]:
+        """The devices present; empty is fine, and then :meth:`why_none` says why."""
+
+    def why_none(self) -> str:
+        """Why there are no devices, and what to do about it; "" where there are some."""
+
+    def open(self, device: str, options: Options) -> Device:
+        """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
+
+    def alloc(self, device: Device, nbytes: int, use: Use) -> Buffer:
+        """A new zeroed buffer; raises :class:`OutOfMemory`."""
+
+    def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> Buffer | None:
+        """A buffer over host memory without a copy, which it keeps alive; None: not possible."""
+
+    def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
+        """Copy bytes from the host."""
+
+    def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
+        """Bytes as the host sees them: a view where the device is the host, else a copy."""
+
+    def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
+        """Copy between buffers of this backend; False: go through the host."""
+
+    def supports(self, node: Node) -> Support:
+        """Whether a node of this op and these attributes can run here."""
+
+    def weight_format(self, node: Node, weight: Weight) -> str | None:
+        """The format in which ``node`` takes ``weight``: the file's own, another that it must be
+        converted to when loaded (it costs memory, and the plan says so), or None."""
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+        """Working memory that ``node`` needs while it runs."""
+
+    def compile(self, segment: Segment) -> Program:
+        """Make ``segment`` ready to be run any number of times."""
+
+    def run(self, program: Program) -> None:
+        """Start the step that is in the segment's batch; may return before it is done. Raises :class:`Cancelled` after
+        :meth:`cancel`, and whatever a signal handler raised while it waited."""
+
+    def cancel(self, program: Program) -> None:
+        """Make a run that another thread is in stop soon; the arena's contents are then void."""
+
+    def sync(self, device: Device) -> None:
+        """Wait until everything started on ``device`` is done."""

@@ -1,0 +1,88 @@
+"""The contract of a backend on the host's processor. What the nodes become is in compile.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unladen._native import cpu as native
+from unladen.backends._host import HostMemory, total_host_bytes
+from unladen.backends.base import Device, Options, Program, Segment, Support
+from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
+from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
+from unladen.errors import BackendNotInitialised, Cancelled, InvalidArgument
+from unladen.graph.graph import Node, Weight
+from unladen.types import Limits
+
+
+@dataclass(slots=True)
+class CpuProgram:
+    """A native program and the segment whose memory it points into."""
+
+    native: native.Program
+    segment: Segment
+
+
+class CpuBackend(HostMemory):
+    """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
+
+    name = "cpu"
+    fusions = frozenset({"fuse_glu", "fuse_residual"})
+
+    def __init__(self) -> None:
+        self._level = isa_level()
+
+    def devices(self) -> Sequence[Device]:
+        return [self._device("0")]
+
+    def why_none(self) -> str:
+        return ""
+
+    def open(self, device: str, options: Options) -> Device:
+        number = device.partition(":")[2] or "0"
+        if not number.isdigit():
+            raise BackendNotInitialised(f"{device!r} is no device of the cpu backend",
+                                        hint="use cpu, or cpu:N for another logical one")
+        for name in ("n_threads", "n_threads_batch"):
+            value = getattr(options, name)
+            if value is not None and not 1 <= value <= 255:
+                raise InvalidArgument(f"{name}={value} is out of range", hint="1 to 255 threads")
+        return self._device(number)
+
+    def _device(self, number: str) -> Device:
+        return Device(f"cpu:{number}", f"{processor_name()}, {self._level}", total_host_bytes(),
+                      is_host=True)
+
+    def supports(self, node: Node) -> Support:
+        return Support.YES if node.op in LOWERINGS else Support.NO
+
+    def weight_format(self, node: Node, weight: Weight) -> str | None:
+        if len(weight.shape) == 1:
+            return "F32"
+        return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+        quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}
+        return scratch_bytes(node, limits, self._level, quants, options.precise)
+
+    def compile(self, segment: Segment) -> Program:
+        options = segment.options
+        n_threads = options.n_threads or n_physical_cores()
+        program = native.Program(self._level, n_threads, options.n_threads_batch or n_threads,
+                                 max(segment.limits.n_tokens, segment.limits.n_outputs),
+                                 options.precise)
+        compile_segment(program, segment)
+        return CpuProgram(program, segment)
+
+    def run(self, program: Program) -> None:
+        assert isinstance(program, CpuProgram)
+        batch = program.segment.batch
+        if not program.native.run(batch.n_tokens, batch.n_outputs, batch.n_seqs):
+            raise Cancelled("the step was cancelled")
+
+    def cancel(self, program: Program) -> None:
+        assert isinstance(program, CpuProgram)
+        program.native.cancel()
+
+    def sync(self, device: Device) -> None:
+        """Every run is done when it returns."""

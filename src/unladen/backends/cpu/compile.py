@@ -1,0 +1,199 @@
+"""Nodes to native operations: one small function per op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen._native import cpu as native
+from unladen.backends._host import host
+from unladen.backends.base import Segment
+from unladen.graph.graph import Node, Value
+from unladen.graph.ops.linear import n_weights
+from unladen.types import Limits
+
+Matrix = tuple[int, str, int, int, int]
+"""Address, type, rows, columns, address of the bias or 0."""
+
+
+def _address(array: npt.NDArray[np.int32]) -> int:
+    return int(array.ctypes.data)
+
+
+class Addresses:
+    """Where a segment's values, weights and caches lie in this process."""
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self._arena = host(segment.arena).address
+        self.scratch = self._arena + segment.scratch[0]
+
+    def __call__(self, value: Value) -> int:
+        """The address of ``value``: in the arena, or of the batch's array."""
+        name = self.segment.batch_inputs.get(value)
+        if name is not None:
+            return _address(getattr(self.segment.batch, name))
+        return self._arena + self.segment.offsets[value]
+
+    def weight(self, node: Node, role: str) -> int:
+        """The address of the weight in ``role``, 0 where the node has none."""
+        if role not in node.weights:
+            return 0
+        placed = self.segment.weights[node.weights[role].name]
+        return host(placed.buffer).address + placed.offset
+
+    def matrix(self, node: Node, role: str, bias: str = "") -> Matrix:
+        """The weight in ``role`` as rows of its last dimension, with the bias in role ``bias``."""
+        weight = node.weights[role]
+        n_cols = weight.shape[-1]
+        quant = self.segment.weights[weight.name].quant
+        return (self.weight(node, role), quant, weight.n_elements // n_cols, n_cols,
+                self.weight(node, bias))
+
+    def kv(self, node: Node) -> tuple[int, int, str, str, int, int, int, int]:
+        """The cache of the node's layer."""
+        assert node.state is not None
+        placed = self.segment.kv[node.state.layer]
+        spec, layout = placed.spec, placed.layout
+        return (host(placed.k).address, host(placed.v).address, layout.k_type, layout.v_type, spec.n_kv_heads,
+                spec.k_dim, spec.v_dim, layout.block_tokens)
+
+
+Lowering = Callable[[native.Program, Node, Addresses], None]
+
+
+def _rows(value: Value) -> str:
+    assert isinstance(value.shape[0], str), value
+    return value.shape[0]
+
+
+def _cols(value: Value) -> int:
+    assert len(value.shape) == 2 and isinstance(value.shape[1], int), value
+    return value.shape[1]
+
+
+def _embed(p: native.Program, node: Node, at: Addresses) -> None:
+    (ids,), (y,) = node.inputs, node.outputs
+    p.embed(at.matrix(node, "w"), at(ids), _rows(y), at(y))
+
+
+def _select_rows(p: native.Program, node: Node, at: Addresses) -> None:
+    x, which = node.inputs
+    p.select_rows(at(x), _cols(x), at(which), at(node.outputs[0]))
+
+
+def _rms_norm(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.rms_norm(at(x), at.weight(node, "w"), at(y), _rows(x), _cols(x), node.weights["w"].shape[0],
+               node.float_attr("eps"))
+
+
+def _layer_norm(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.layer_norm(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x),
+                 node.float_attr("eps"))
+
+
+def _rope_table(p: native.Program, node: Node, at: Addresses) -> None:
+    freqs = node.attrs["freqs"]
+    assert isinstance(freqs, tuple)
+    p.rope_table(list(freqs), node.float_attr("magnitude"), at(node.outputs[0]))
+
+
+def _rope(p: native.Program, node: Node, at: Addresses) -> None:
+    (x, table), (y,) = node.inputs, node.outputs
+    head_dim = node.int_attr("head_dim")
+    p.rope(at(x), at(table), at(y), _cols(x) // head_dim, head_dim, _cols(table),
+           node.attrs["style"] == "neox")
+
+
+def _add(p: native.Program, node: Node, at: Addresses) -> None:
+    (a, b), (y,) = node.inputs, node.outputs
+    p.add(at(a), at(b), at(y), _rows(y), _cols(y))
+
+
+def _scale(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.scale(at(x), node.float_attr("s"), at(y), _rows(y), _cols(y))
+
+
+def _activation(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.activation(at(x), str(node.attrs["act"]), at(y), _rows(y), _cols(y))
+
+
+def _glu(p: native.Program, node: Node, at: Addresses) -> None:
+    (gate, up), (y,) = node.inputs, node.outputs
+    p.glu(at(gate), at(up), str(node.attrs["act"]), at(y), _rows(y), _cols(y))
+
+
+def _kv_write(p: native.Program, node: Node, at: Addresses) -> None:
+    k, v = node.inputs
+    p.kv_write(at.kv(node), at(k), at(v))
+
+
+def _attention(p: native.Program, node: Node, at: Addresses) -> None:
+    p.attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]), node.int_attr("n_heads"),
+                node.float_attr("scale"))
+
+
+def _linear(p: native.Program, node: Node, at: Addresses) -> None:
+    x = node.inputs[0]
+    matrices = [at.matrix(node, f"w{i}", f"b{i}") for i in range(n_weights(node))]
+    act = node.attrs.get("act")
+    residual = at(node.inputs[1]) if "residual" in node.attrs else 0
+    p.linear(matrices, at(x), at.scratch, [at(y) for y in node.outputs],
+             None if act is None else str(act), residual, _rows(x))
+
+
+def _moe(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.moe(_expert_matrices(node, at.matrix), node.weights["router"].shape[0],
+          node.int_attr("n_used"), node.attrs["gating"] == "sigmoid",
+          bool(node.attrs["normalize"]), node.float_attr("scale"), str(node.attrs["act"]), at(x),
+          at(y), _rows(x), at.scratch)
+
+
+def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
+    return [matrix(node, "router", "router_b"), *(matrix(node, r, "") for r in
+                                                   ("gate", "up", "down"))]
+
+
+LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
+    "embed": _embed, "select_rows": _select_rows, "rms_norm": _rms_norm,
+    "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
+    "scale": _scale, "activation": _activation, "glu": _glu, "kv_write": _kv_write,
+    "attention": _attention, "linear": _linear, "moe": _moe,
+})
+"""By op."""
+
+
+def compile_segment(program: native.Program, segment: Segment) -> None:
+    """Append every node of ``segment`` to ``program`` and bind it to the segment's batch."""
+    at = Addresses(segment)
+    b = segment.batch
+    program.bind_batch(_address(b.positions), _address(b.seq_of), _address(b.q_start),
+                       _address(b.kv_len), _address(b.block_table), b.block_table.shape[1])
+    for node in segment.nodes:
+        LOWERINGS[node.op](program, node, at)
+
+
+def scratch_bytes(node: Node, limits: Limits, level: str, quants: Mapping[str, str | None],
+                  precise: bool) -> int:
+    """Room for packed activations of the largest step; ``quants``: weight formats by role."""
+    max_rows = max(limits.n_tokens, limits.n_outputs)
+    if node.op == "linear":
+        types = [str(quants[f"w{i}"]) for i in range(n_weights(node))]
+        return native.packed_bytes(level, types, node.weights["w0"].shape[-1], max_rows, precise)
+    if node.op == "moe":
+        def matrix(node: Node, role: str, bias: str) -> Matrix:
+            w = node.weights[role]
+            return 0, str(quants[role]), w.n_elements // w.shape[-1], w.shape[-1], 0
+
+        return native.moe_scratch_bytes(level, _expert_matrices(node, matrix),
+                                        node.weights["router"].shape[0], node.int_attr("n_used"),
+                                        max_rows, precise)
+    return 0

@@ -1,0 +1,255 @@
+// unladen._native.cpu: programs over addresses that the Python backend hands in and keeps alive.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <stdexcept>
+
+#include "backends/cpu/csrc/cpu.h"
+#include "backends/cpu/csrc/ops/ops.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace unladen {
+namespace cpu {
+
+void bind_kernels(nb::module_ &m);
+
+namespace {
+
+template <class T>
+T *at(uintptr_t address) {
+    return reinterpret_cast<T *>(address);
+}
+
+Rows rows_of(const std::string &symbol) {
+    if (symbol == "T") return Rows::tokens;
+    if (symbol == "S") return Rows::outputs;
+    throw std::invalid_argument("rows are T or S, not " + symbol);
+}
+
+Activation activation_of(const std::string &name) {
+    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
+                                            "gelu_quick", "relu", "relu_squared"};
+    for (int i = 0; i < 6; i++)
+        if (name == names[i]) return static_cast<Activation>(i);
+    throw std::invalid_argument("no activation is called " + name);
+}
+
+KVType kv_type_of(const std::string &name) {
+    if (name == "F32") return KVType::f32;
+    if (name == "F16") return KVType::f16;
+    if (name == "Q8_0") return KVType::q8_0;
+    throw std::invalid_argument("no cache type is called " + name);
+}
+
+using PyMatrix = std::tuple<uintptr_t, std::string, int, int, uintptr_t>;
+
+Matrix matrix_of(const PyMatrix &m) {
+    auto &[data, type, n_rows, n_cols, bias] = m;
+    return {at<const uint8_t>(data), type, n_rows, n_cols, at<const float>(bias)};
+}
+
+using PyKV = std::tuple<uintptr_t, uintptr_t, std::string, std::string, int, int, int, int>;
+
+KVView kv_of(const PyKV &kv) {
+    auto &[k, v, k_type, v_type, n_kv_heads, k_dim, v_dim, block_tokens] = kv;
+    return {at<uint8_t>(k), at<uint8_t>(v), kv_type_of(k_type), kv_type_of(v_type), n_kv_heads,
+            k_dim,          v_dim,          block_tokens};
+}
+
+// A program and the step that it runs: the batch's arrays stay where they are.
+struct BoundProgram {
+    BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
+                 bool precise)
+        : program(kernels_for(level), n_threads, n_threads_batch),
+          max_rows(max_rows),
+          precise(precise) {}
+
+    Program program;
+    Step step;
+    int max_rows;
+    bool precise;
+
+    const Kernels &kernels() const { return program.kernels(); }
+
+    void bind_batch(uintptr_t positions, uintptr_t seq_of, uintptr_t q_start, uintptr_t kv_len,
+                    uintptr_t block_table, int table_stride) {
+        step.positions = at<const int32_t>(positions);
+        step.seq_of = at<const int32_t>(seq_of);
+        step.q_start = at<const int32_t>(q_start);
+        step.kv_len = at<const int32_t>(kv_len);
+        step.block_table = at<const int32_t>(block_table);
+        step.table_stride = table_stride;
+    }
+
+    // True: done; false: cancelled. Raises what a signal handler raised.
+    bool run(int n_tokens, int n_outputs, int n_seqs) {
+        step.n_tokens = n_tokens;
+        step.n_outputs = n_outputs;
+        step.n_seqs = n_seqs;
+        Outcome outcome;
+        {
+            nb::gil_scoped_release released;
+            outcome = program.run(step, [] {
+                nb::gil_scoped_acquire held;
+                return PyErr_CheckSignals() != 0;
+            });
+            // Leaving this scope takes the GIL back; an error set above is still set.
+        }
+        if (outcome == Outcome::interrupted) throw nb::python_error();
+        return outcome == Outcome::done;
+    }
+
+    void linear(const std::vector<PyMatrix> &weights, uintptr_t x, uintptr_t scratch,
+                const std::vector<uintptr_t> &y, const std::optional<std::string> &gated,
+                uintptr_t residual, const std::string &rows) {
+        LinearArgs args;
+        for (auto &w : weights) args.weights.push_back(matrix_of(w));
+        for (uintptr_t address : y) args.y.push_back(at<float>(address));
+        if (gated) args.gated = activation_of(*gated);
+        args.residual = at<const float>(residual);
+        args.rows = rows_of(rows);
+        args.precise = precise;
+        args.max_rows = max_rows;
+        std::vector<std::pair<ActFormat, const uint8_t *>> packed;
+        for (const Matrix &w : args.weights)
+            args.packed.push_back(pack_once(packed, w, x, scratch, args.rows));
+        program.add(make_linear(kernels(), std::move(args)));
+    }
+
+    // The activations in the format of w's kernel, packed by the first weight that wants it.
+    const uint8_t *pack_once(std::vector<std::pair<ActFormat, const uint8_t *>> &packed,
+                             const Matrix &w, uintptr_t x, uintptr_t &scratch, Rows rows) {
+        ActFormat format = linear_kernel(kernels(), w.type, precise).act;
+        for (auto &[known, where] : packed)
+            if (known == format) return where;
+        auto *where = at<uint8_t>(scratch);
+        scratch += (kernels().packer(format)->bytes(max_rows, w.n_cols) + 63) / 64 * 64;
+        program.add(make_pack(kernels(), format, at<const float>(x), w.n_cols, rows, where));
+        packed.emplace_back(format, where);
+        return where;
+    }
+};
+
+MoeArgs moe_args(const std::vector<PyMatrix> &matrices, int n_experts, int n_used, bool sigmoid,
+                 bool normalize, bool precise, float scale, const std::string &act, uintptr_t x,
+                 uintptr_t y, const std::string &rows, int max_rows, uintptr_t scratch) {
+    return {matrix_of(matrices.at(0)), matrix_of(matrices.at(1)), matrix_of(matrices.at(2)),
+            matrix_of(matrices.at(3)), n_experts, n_used, sigmoid, normalize, precise, scale,
+            activation_of(act), at<const float>(x), at<float>(y), rows_of(rows), max_rows,
+            at<uint8_t>(scratch)};
+}
+
+void bind_program(nb::module_ &m) {
+    using P = BoundProgram;
+    nb::class_<P>(m, "Program")
+        .def(nb::init<const std::string &, int, int, int, bool>(), "level"_a, "n_threads"_a,
+             "n_threads_batch"_a, "max_rows"_a, "precise"_a)
+        .def("bind_batch", &P::bind_batch)
+        .def("run", &P::run)
+        .def("cancel", [](P &p) { p.program.cancel(); })
+        .def("embed", [](P &p, const PyMatrix &w, uintptr_t ids, const std::string &rows,
+                         uintptr_t y) {
+            p.program.add(make_embed(p.kernels(), matrix_of(w), at<const int32_t>(ids),
+                                     rows_of(rows), at<float>(y)));
+        })
+        .def("select_rows", [](P &p, uintptr_t x, int n, uintptr_t which, uintptr_t y) {
+            p.program.add(
+                make_select_rows(at<const float>(x), n, at<const int32_t>(which), at<float>(y)));
+        })
+        .def("rms_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t y, const std::string &rows,
+                            int n, int group, float eps) {
+            p.program.add(make_rms_norm(p.kernels(), at<const float>(x), at<const float>(w),
+                                        at<float>(y), rows_of(rows), n, group, eps));
+        })
+        .def("layer_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
+                              const std::string &rows, int n, float eps) {
+            p.program.add(make_layer_norm(p.kernels(), at<const float>(x), at<const float>(w),
+                                          at<const float>(b), at<float>(y), rows_of(rows), n,
+                                          eps));
+        })
+        .def("rope_table", [](P &p, std::vector<double> freqs, double magnitude, uintptr_t y) {
+            p.program.add(make_rope_table(std::move(freqs), magnitude, at<float>(y)));
+        })
+        .def("rope", [](P &p, uintptr_t x, uintptr_t table, uintptr_t y, int n_heads, int head_dim,
+                        int n_rot, bool neox) {
+            p.program.add(make_rope(p.kernels(), at<const float>(x), at<const float>(table),
+                                    at<float>(y), n_heads, head_dim, n_rot, neox));
+        })
+        .def("add", [](P &p, uintptr_t a, uintptr_t b, uintptr_t y, const std::string &rows,
+                       int n) {
+            p.program.add(make_add(p.kernels(), at<const float>(a), at<const float>(b),
+                                   at<float>(y), rows_of(rows), n));
+        })
+        .def("scale", [](P &p, uintptr_t x, float s, uintptr_t y, const std::string &rows, int n) {
+            p.program.add(
+                make_scale(p.kernels(), at<const float>(x), s, at<float>(y), rows_of(rows), n));
+        })
+        .def("activation", [](P &p, uintptr_t x, const std::string &act, uintptr_t y,
+                              const std::string &rows, int n) {
+            p.program.add(make_activation(p.kernels(), at<const float>(x), activation_of(act),
+                                          at<float>(y), rows_of(rows), n));
+        })
+        .def("glu", [](P &p, uintptr_t gate, uintptr_t up, const std::string &act, uintptr_t y,
+                       const std::string &rows, int n) {
+            p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
+                                   activation_of(act), at<float>(y), rows_of(rows), n));
+        })
+        .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
+            p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
+                                        at<const float>(value)));
+        })
+        .def("attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
+                             float scale) {
+            p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
+                                         n_heads, scale, p.max_rows));
+        })
+        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
+             "residual"_a, "rows"_a)
+        .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, int n_experts, int n_used,
+                       bool sigmoid, bool normalize, float scale, const std::string &act,
+                       uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
+            auto args = moe_args(matrices, n_experts, n_used, sigmoid, normalize, p.precise, scale,
+                                 act, x, y, rows, p.max_rows, scratch);
+            for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
+        });
+}
+
+size_t packed_bytes(const std::string &level, const std::vector<std::string> &types, int n_cols,
+                    int max_rows, bool precise) {
+    const Kernels &k = *kernels_for(level);
+    std::vector<ActFormat> formats;
+    size_t total = 0;
+    for (auto &type : types) {
+        ActFormat format = linear_kernel(k, type, precise).act;
+        if (std::find(formats.begin(), formats.end(), format) != formats.end()) continue;
+        formats.push_back(format);
+        total += (k.packer(format)->bytes(max_rows, n_cols) + 63) / 64 * 64;
+    }
+    return total;
+}
+
+}  // namespace
+}  // namespace cpu
+
+void bind_cpu(nb::module_ &m) {
+    cpu::bind_kernels(m);
+    cpu::bind_program(m);
+    m.def("has_kernel", [](const std::string &level, const std::string &type) {
+        return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
+    });
+    m.def("packed_bytes", &cpu::packed_bytes);
+    m.def("moe_scratch_bytes", [](const std::string &level,
+                                  const std::vector<cpu::PyMatrix> &matrices, int n_experts,
+                                  int n_used, int max_rows, bool precise) {
+        auto args = cpu::moe_args(matrices, n_experts, n_used, false, false, precise, 1.0f, "silu",
+                                  0, 0, "T", max_rows, 0);
+        return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
+    });
+}
+
+}  // namespace unladen

@@ -1,0 +1,18 @@
+// The instruction-set levels that this machine can run.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/csrc/isa/kernels.h"
+
+namespace unladen::cpu {
+
+// Names of the levels present in this build and on this CPU, slowest first.
+std::vector<std::string> levels();
+
+// The table of a level of levels(); throws std::invalid_argument for another name.
+const Kernels *kernels_for(std::string_view level);
+
+}  // namespace unladen::cpu

@@ -1,0 +1,56 @@
+// Writes one token's K and V into the cache.
+#include "backends/cpu/csrc/isa/attention_kv.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+namespace {
+
+// d = max |x| / 127, q = x / d to the nearest, ties away from zero, as GGUF writes Q8_0.
+void store_q8(Q8Block *block, const float *x) {
+    vec most = {};
+    for (int i = 0; i < q8_block; i += lanes) most = max(most, magnitude(load(x + i)));
+    const float d = largest(most) / 127.0f;
+    const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
+    block->d = to_f16(d);
+    for (int i = 0; i < q8_block; i++) {
+        const float scaled = x[i] * inverse;
+        // The bound is met only by infinities and NaN, which an int8 can't hold.
+        float size = __builtin_fabsf(scaled);
+        size = size < 127.0f ? size : 127.0f;
+        int q = (int)size;
+        q += size - (float)q >= 0.5f;
+        block->q[i] = (int8_t)(scaled < 0.0f ? -q : q);
+    }
+}
+
+void store_row(uint8_t *row, KVType type, const float *x, int dim) {
+    switch (type) {
+    case KVType::f32:
+        __builtin_memcpy(row, x, (size_t)dim * sizeof *x);
+        return;
+    case KVType::f16:
+        for (int i = 0; i < dim; i++) ((uint16_t *)row)[i] = to_f16(x[i]);
+        return;
+    case KVType::q8_0:
+        for (int at = 0; at < dim; at += q8_block) {
+            const int n = dim - at < q8_block ? dim - at : q8_block;
+            float padded[q8_block] = {};
+            __builtin_memcpy(padded, x + at, (size_t)n * sizeof *x);
+            store_q8((Q8Block *)row + at / q8_block, padded);
+        }
+        return;
+    }
+}
+
+}  // namespace
+
+void kv_store(const KVView &kv, int block, int slot, const float *k, const float *v) {
+    for (int head = 0; head < kv.n_kv_heads; head++) {
+        store_row(head_rows(kv, true, head).row(block, slot), kv.k_type,
+                  k + (size_t)head * kv.k_dim, kv.k_dim);
+        store_row(head_rows(kv, false, head).row(block, slot), kv.v_type,
+                  v + (size_t)head * kv.v_dim, kv.v_dim);
+    }
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA

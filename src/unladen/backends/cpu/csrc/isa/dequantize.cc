@@ -1,0 +1,30 @@
+// Rows of any block format as float32.
+#include <cstring>
+
+#include "backends/cpu/csrc/isa/level.h"
+#include "backends/cpu/csrc/quants/all.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+namespace {
+
+template <class T>
+void dequantize_row(float *y, const uint8_t *w, int n) {
+    const int n_blocks = n / T::block_size;
+    for (size_t i = 0; i < size_t(n_blocks); ++i) {
+        T::dequantize(w + i * T::block_bytes, y + i * T::block_size);
+    }
+}
+
+template <class... T>
+Kernels::Dequantize find(Types<T...>, const char *type) {
+    Kernels::Dequantize found = nullptr;
+    ((std::strcmp(type, T::name) == 0 ? void(found = dequantize_row<T>) : void()), ...);
+    return found;
+}
+
+}  // namespace
+
+Kernels::Dequantize dequantize(const char *type) { return find(AllTypes{}, type); }
+
+}  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,106 @@
+// What an instruction-set level provides: one table of plain functions, filled once per level.
+//
+// Every .cc in this folder is compiled once per level with UNLADEN_ISA set to its name and with
+// that level's compiler flags. Code in here lives in namespace unladen::cpu::UNLADEN_ISA and uses
+// no inline function from the standard library that the linker could merge across levels: a merged
+// copy might hold instructions that the machine lacks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace unladen::cpu {
+
+enum class Activation : int32_t { silu, gelu, gelu_erf, gelu_quick, relu, relu_squared };
+
+enum class KVType : int32_t { f32, f16, q8_0 };
+
+// Activations as a weight type wants to meet them. `f32`: as they are. `q8_32`, `q8_256`: int8 with
+// one float scale per 32 or 256 and sums of 16, for integer dot products.
+enum class ActFormat : int32_t { f32, q8_32, q8_256 };
+
+// Packs rows of float32 into a format's own layout, which the matching Linear kernels read. The
+// layout may depend on n_rows (rows for a few, column panels for many): whoever packs and whoever
+// reads pass the same n_rows.
+struct Packer {
+    // Bytes for n_rows rows of n_cols; also for any smaller n_rows.
+    size_t (*bytes)(int n_rows, int n_cols);
+    // Packs rows [first, last) of n_rows; first is a multiple of `granule`. Row r is
+    // x + (rows ? rows[r] : r) * stride.
+    void (*pack)(void *dst, const float *x, size_t stride, const int32_t *rows, int n_rows,
+                 int n_cols, int first, int last);
+    int granule;
+};
+
+// y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows
+// [t_first, t_last); t_first is a multiple of the format's granule, n_first of `row_granule`.
+// `act` is what the Packer made of n_rows rows. y points at [t = 0][n = 0]; its stride is in
+// floats. The sum's order depends on the shapes alone, never on which thread or tile computes it.
+struct Linear {
+    ActFormat act;
+    int block_size;
+    int block_bytes;
+    int row_granule;
+    void (*run)(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+                const void *act, int n_rows, int t_first, int t_last);
+};
+
+// A block of KV cache holds `block_tokens` tokens of one layer:
+// K as [n_kv_heads][block_tokens][k_dim], V as [n_kv_heads][block_tokens][v_dim], each row of k_dim
+// or v_dim stored as KVType says (q8_0: blocks of 32 = float16 scale + 32 int8, as in GGUF).
+struct KVView {
+    uint8_t *k, *v;
+    KVType k_type, v_type;
+    int32_t n_kv_heads, k_dim, v_dim, block_tokens;
+};
+
+// One query row (one token of one sequence) against keys 0 .. n_keys-1 of its sequence, for the
+// query heads [head_first, head_last).
+struct AttentionTask {
+    const float *q;          // [n_heads][k_dim] of the token
+    float *out;              // [n_heads][v_dim] of the token
+    const int32_t *blocks;   // the sequence's block table
+    int32_t n_keys;          // the token sees keys [0, n_keys)
+};
+
+struct AttentionArgs {
+    KVView kv;
+    int32_t n_heads;
+    float scale;
+    // n_tasks consecutive tokens of one sequence with n_keys rising by one (or the same).
+    const AttentionTask *tasks;
+    int32_t n_tasks;
+    int32_t kv_head;         // all query heads that share this K/V head are computed
+    float *scratch;          // attention_scratch_floats(...) floats, this thread's own
+};
+
+struct Kernels {
+    const char *name;
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
+    // cs: n_rot/2 pairs (cos, sin). norm: pairs (2i, 2i+1); neox: pairs (i, i + n_rot/2).
+    void (*rope)(float *y, const float *x, const float *cs, int n_heads, int head_dim, int n_rot,
+                 bool neox);
+    void (*activate)(float *y, const float *x, int n, Activation act);       // y = act(x)
+    void (*glu)(float *y, const float *gate, const float *up, int n, Activation act);
+    void (*add)(float *y, const float *a, const float *b, int n);            // y = a + b
+    void (*scale_add)(float *y, const float *x, int n, float s);             // y += s * x
+    // Stores one token's k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] at `slot` of `block`.
+    void (*kv_store)(const KVView &kv, int block, int slot, const float *k, const float *v);
+    size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
+                                       int block_tokens);
+    void (*attention)(const AttentionArgs &args);
+    const Packer *(*packer)(ActFormat format);
+    // nullptr: no native kernel for this type. precise: activations stay float32.
+    const Linear *(*linear)(const char *type, bool precise);
+    // Dequantizes n weights (whole blocks) of a row; nullptr: unknown type.
+    using Dequantize = void (*)(float *y, const uint8_t *w, int n);
+    Dequantize (*dequantize)(const char *type);
+};
+
+// The levels present in this build; a level's table may be used only where the CPU has it.
+const Kernels *kernels_portable();
+const Kernels *kernels_avx2();
+const Kernels *kernels_avx512();
+
+}  // namespace unladen::cpu

@@ -1,0 +1,43 @@
+// Names that differ per instruction-set level; included by the .cc files of this folder only.
+#pragma once
+
+#ifndef UNLADEN_ISA
+#error "files under isa/ are compiled once per level, with UNLADEN_ISA defined"
+#endif
+
+#define UNLADEN_CONCAT_(a, b) a##b
+#define UNLADEN_CONCAT(a, b) UNLADEN_CONCAT_(a, b)
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+// How a .cc file hands its functions to table.cc.
+#include "backends/cpu/csrc/isa/kernels.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// rows.cc
+void rms_norm(float *y, const float *x, const float *w, int n, float eps);
+void layer_norm(float *y, const float *x, const float *w, const float *b, int n, float eps);
+void rope(float *y, const float *x, const float *cs, int n_heads, int head_dim, int n_rot,
+          bool neox);
+void activate(float *y, const float *x, int n, Activation act);
+void glu(float *y, const float *gate, const float *up, int n, Activation act);
+void add(float *y, const float *a, const float *b, int n);
+void scale_add(float *y, const float *x, int n, float s);
+
+// attention.cc
+void kv_store(const KVView &kv, int block, int slot, const float *k, const float *v);
+size_t attention_scratch_floats(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
+                                int block_tokens);
+void attention(const AttentionArgs &args);
+
+// linear.cc
+const Packer *packer(ActFormat format);
+const Linear *linear(const char *type, bool precise);
+
+// dequantize.cc
+Kernels::Dequantize dequantize(const char *type);
+
+}  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,129 @@
+// Products with float32 activations: any block format, each block dequantized on the way.
+#include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_types.h"
+#include "backends/cpu/csrc/isa/linear_vec.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+namespace {
+
+// Weights k .. k + n - 1 of a row as float32, then zeros up to a multiple of 16.
+template <class T>
+void expand(float *to, const uint8_t *row, int k, int n) {
+    const uint8_t *w = row + size_t(k / T::block_size) * T::block_bytes;
+    int i = 0;
+#if defined(__AVX2__)
+    if constexpr (__builtin_strcmp(T::name, "F16") == 0) {
+        for (; i + Vec::width <= n; i += Vec::width, w += 2 * Vec::width) {
+            Vec::load_f16(w).store(to + i);
+        }
+    }
+#endif
+    for (; i < n; i += T::block_size, w += T::block_bytes) T::dequantize(w, to + i);
+    for (; i % 16 != 0; ++i) to[i] = 0.0f;
+}
+
+template <class T>
+struct Float {
+    static constexpr int rows = Vec::width, tile_k = 256;
+    static_assert(tile_k % T::block_size == 0);
+
+    struct Tile {
+        alignas(64) float w[tile_k * rows];
+    };
+
+    // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
+    template <int C>
+    static void dot(float *out, const uint8_t *row, const Job &job, int t) {
+        constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
+        alignas(64) float w[tile_k];
+        const float *x[C];
+        for (int c = 0; c < C; ++c) x[c] = PanelF32<1>(job.act, job.n_cols, t + c).x;
+        Vec total[C][n_sums];
+        for (int c = 0; c < C; ++c) {
+            for (int s = 0; s < n_sums; ++s) total[c][s] = Vec::zero();
+        }
+        for (int k = 0; k < job.n_cols; k += tile_k) {
+            const int n = job.n_cols - k < tile_k ? job.n_cols - k : tile_k;
+            expand<T>(w, row, k, n);
+            add_products<C, n_sums>(total, w, x, k, n);
+        }
+        for (int c = 0; c < C; ++c) {
+            Vec sum = total[c][0];
+            for (int s = 1; s < n_sums; ++s) sum = sum.plus(total[c][s]);
+            out[c] = sum.sum();
+        }
+    }
+
+    template <int C, int n_sums>
+    static inline void add_products(Vec (&total)[C][n_sums], const float *w, const float *const *x,
+                                    int k, int n) {
+        constexpr int step = Vec::width * n_sums;
+        int i = 0;
+        for (; i + step <= n; i += step) {
+#pragma GCC unroll 4
+            for (int s = 0; s < n_sums; ++s) {
+                const int at = i + s * Vec::width;
+                const Vec v = Vec::load(w + at);
+#pragma GCC unroll 4
+                for (int c = 0; c < C; ++c) {
+                    total[c][s] = v.times_plus(Vec::load(x[c] + k + at), total[c][s]);
+                }
+            }
+        }
+        for (; i < n; i += Vec::width) {
+            for (int c = 0; c < C; ++c) {
+                total[c][0] = Vec::load(w + i).times_plus(Vec::load(x[c] + k + i), total[c][0]);
+            }
+        }
+    }
+
+    static void unpack(Tile &tile, const uint8_t *const *row, int k, int n) {
+        alignas(64) float w[rows][tile_k];
+        for (int r = 0; r < rows; ++r) expand<T>(w[r], row[r], k, n);
+        for (int i = 0; i < n; i += rows) transpose_tile(tile.w + i * rows, &w[0][i], tile_k);
+    }
+
+    static void multiply(float *c, const Tile &tile, const Job &job, int panel, int k, int n) {
+        const float *x = PanelF32<panel_columns>(job.act, job.n_cols, panel).x;
+        x += size_t(k) * panel_columns;
+        Vec sum[panel_columns];
+#pragma GCC unroll 8
+        for (int j = 0; j < panel_columns; ++j) sum[j] = Vec::load(c + j * rows);
+        for (int i = 0; i < n; ++i, x += panel_columns) {
+            const Vec w = Vec::load(tile.w + i * rows);
+#pragma GCC unroll 8
+            for (int j = 0; j < panel_columns; ++j) sum[j] = w.times_plus(Vec::all(x[j]), sum[j]);
+        }
+#pragma GCC unroll 8
+        for (int j = 0; j < panel_columns; ++j) sum[j].store(c + j * rows);
+    }
+};
+
+template <class T>
+void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+         const void *act, int n_rows, int t_first, int t_last) {
+    const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
+    const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
+    if (columns_per_panel(ActFormat::f32, n_rows) == 1) {
+        run_rows<Float<T>>(job);
+    } else {
+        run_tiles<Float<T>>(job);
+    }
+}
+
+template <class T>
+constexpr Linear linear_of = {ActFormat::f32, T::block_size, T::block_bytes, Vec::width, run<T>};
+
+template <class... T>
+const Linear *find(Types<T...>, const char *type) {
+    const Linear *found = nullptr;
+    ((std::strcmp(type, T::name) == 0 ? void(found = &linear_of<T>) : void()), ...);
+    return found;
+}
+
+}  // namespace
+
+const Linear *linear_f32(const char *type) { return find(AllTypes{}, type); }
+
+}  // namespace unladen::cpu::UNLADEN_ISA

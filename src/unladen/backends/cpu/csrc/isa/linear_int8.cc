@@ -1,0 +1,39 @@
+// Integer dot products: weights in blocks of small integers, activations in int8.
+#if defined(__AVX512VNNI__)
+#include "backends/cpu/csrc/isa/linear_vnni.h"
+#else
+#include "backends/cpu/csrc/isa/linear_int8.h"
+#endif
+#include "backends/cpu/csrc/isa/linear_types.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+namespace {
+
+using Int8Types =
+    Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K>;
+
+template <class T>
+void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+         const void *act, int n_rows, int t_first, int t_last) {
+    const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
+    const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
+    Int8<T>::run(job, n_rows);
+}
+
+template <class T>
+constexpr Linear linear_of = {T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256,
+                              T::block_size, T::block_bytes, 16, run<T>};
+
+template <class... T>
+const Linear *find(Types<T...>, const char *type) {
+    const Linear *found = nullptr;
+    ((std::strcmp(type, T::name) == 0 ? void(found = &linear_of<T>) : void()), ...);
+    return found;
+}
+
+}  // namespace
+
+const Linear *linear_int8(const char *type) { return find(Int8Types{}, type); }
+
+}  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,21 @@
+// The table of one instruction-set level.
+#include "backends/cpu/csrc/isa/level.h"
+
+#define UNLADEN_STRING_(a) #a
+#define UNLADEN_STRING(a) UNLADEN_STRING_(a)
+
+namespace unladen::cpu {
+
+const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
+    namespace level = UNLADEN_ISA;
+    static constexpr Kernels table = {
+        UNLADEN_STRING(UNLADEN_ISA), level::rms_norm,   level::layer_norm,
+        level::rope,                 level::activate,   level::glu,
+        level::add,                  level::scale_add,  level::kv_store,
+        level::attention_scratch_floats, level::attention, level::packer,
+        level::linear,               level::dequantize,
+    };
+    return &table;
+}
+
+}  // namespace unladen::cpu

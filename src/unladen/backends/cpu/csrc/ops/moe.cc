@@ -1,0 +1,295 @@
+// A mixture of experts in phases: route, gather and pack per expert, gate and up, down, combine.
+// A token's copy for one of its experts is called a slot; slots stand expert by expert.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "backends/cpu/csrc/ops/ops.h"
+
+namespace unladen::cpu {
+namespace {
+
+constexpr int tile_rows_wanted = 64;
+
+size_t align64(size_t n) { return (n + 63) / 64 * 64; }
+
+struct Moe {
+    Moe(const Kernels &kernels, const MoeArgs &args)
+        : k(kernels),
+          a(args),
+          router(linear_kernel(k, a.router.type, true)),
+          gate(linear_kernel(k, a.gate.type, a.precise)),
+          up(linear_kernel(k, a.up.type, a.precise)),
+          down(linear_kernel(k, a.down.type, a.precise)),
+          n(a.gate.n_cols),
+          n_ff(a.down.n_cols),
+          max_slots(a.max_rows * a.n_used),
+          first_slot(a.n_experts + 1),
+          slot_of(max_slots),
+          token_of(max_slots),
+          weight_of(max_slots),
+          active(a.n_experts) {
+        uint8_t *at = a.scratch;
+        auto take = [&at](size_t bytes) { return std::exchange(at, at + align64(bytes)); };
+        packed_router = take(k.packer(router.act)->bytes(a.max_rows, n));
+        logits = reinterpret_cast<float *>(take(sizeof(float) * a.max_rows * a.n_experts));
+        packed_gate = take(packed_bytes(gate.act, n));
+        packed_up = up.act == gate.act ? packed_gate : take(packed_bytes(up.act, n));
+        hidden = reinterpret_cast<float *>(take(sizeof(float) * max_slots * n_ff));
+        packed_down = take(packed_bytes(down.act, n_ff));
+        results = reinterpret_cast<float *>(take(sizeof(float) * max_slots * n));
+        scratch_bytes = at - a.scratch;
+    }
+
+    // Room for every expert's slots packed by themselves: each may waste a granule.
+    size_t packed_bytes(ActFormat format, int n_cols) const {
+        return a.n_experts * expert_stride_slack(format, n_cols) +
+               k.packer(format)->bytes(max_slots, n_cols);
+    }
+    size_t expert_stride_slack(ActFormat format, int n_cols) const {
+        const Packer &packer = *k.packer(format);
+        return align64(packer.bytes(packer.granule, n_cols)) + 64;
+    }
+    int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
+
+    // Where each active expert's packed activations begin.
+    void place(std::vector<size_t> &offsets, ActFormat format, int n_cols) const {
+        offsets.assign(1, 0);
+        for (int i = 0; i < n_active; i++)
+            offsets.push_back(offsets.back() +
+                              align64(k.packer(format)->bytes(slots(active[i]), n_cols)));
+    }
+
+    const Kernels &k;
+    MoeArgs a;
+    const Linear &router, &gate, &up, &down;
+    int n, n_ff, max_slots, n_active = 0, n_rows = 0;
+    uint8_t *packed_router, *packed_gate, *packed_up, *packed_down;
+    float *logits, *hidden, *results;
+    size_t scratch_bytes;
+    std::vector<int32_t> first_slot;   // [n_experts + 1]
+    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's slots, best expert first
+    std::vector<int32_t> token_of;     // [slots]
+    std::vector<float> weight_of;      // [n_rows * n_used]
+    std::vector<int32_t> active;       // experts with slots, [n_active]
+    std::vector<size_t> gate_at, up_at, down_at;
+};
+
+using MoePtr = std::shared_ptr<Moe>;
+
+class Route final : public Operation {
+public:
+    explicit Route(MoePtr m) : m_(std::move(m)), chosen_(m_->max_slots), p_(m_->a.n_experts) {}
+
+    Tiling prepare(const Step &step) override {
+        m_->n_rows = count(step, m_->a.rows);
+        return {m_->n_rows ? 1 : 0, 0};
+    }
+    void tile(const Step &, int, void *) override {
+        const MoeArgs &a = m_->a;
+        for (int t = 0; t < m_->n_rows; t++) choose(t);
+        std::fill(m_->first_slot.begin(), m_->first_slot.end(), 0);
+        int n_slots = m_->n_rows * a.n_used;
+        for (int i = 0; i < n_slots; i++) m_->first_slot[chosen_[i] + 1]++;
+        std::partial_sum(m_->first_slot.begin(), m_->first_slot.end(), m_->first_slot.begin());
+        next_ = m_->first_slot;
+        for (int i = 0; i < n_slots; i++) {
+            int slot = next_[chosen_[i]]++;
+            m_->slot_of[i] = slot;
+            m_->token_of[slot] = i / a.n_used;
+        }
+        m_->n_active = 0;
+        for (int e = 0; e < a.n_experts; e++)
+            if (m_->slots(e)) m_->active[m_->n_active++] = e;
+        m_->place(m_->gate_at, m_->gate.act, m_->n);
+        m_->place(m_->up_at, m_->up.act, m_->n);
+        m_->place(m_->down_at, m_->down.act, m_->n_ff);
+    }
+
+private:
+    void choose(int t) {
+        const MoeArgs &a = m_->a;
+        float *logits = m_->logits + static_cast<size_t>(t) * a.n_experts;
+        if (a.router.bias)
+            for (int e = 0; e < a.n_experts; e++) logits[e] += a.router.bias[e];
+        probabilities(logits);
+        int32_t *chosen = chosen_.data() + t * a.n_used;
+        float *weight = m_->weight_of.data() + t * a.n_used;
+        double sum = 0;
+        for (int i = 0; i < a.n_used; i++) {
+            int best = static_cast<int>(std::max_element(p_.begin(), p_.end()) - p_.begin());
+            chosen[i] = best;
+            weight[i] = static_cast<float>(p_[best]);
+            sum += p_[best];
+            p_[best] = -1;
+        }
+        double factor = a.scale / (a.normalize ? sum : 1.0);
+        for (int i = 0; i < a.n_used; i++) weight[i] = static_cast<float>(weight[i] * factor);
+    }
+    void probabilities(const float *logits) {
+        const MoeArgs &a = m_->a;
+        double sum = 0, top = *std::max_element(logits, logits + a.n_experts);
+        for (int e = 0; e < a.n_experts; e++) {
+            p_[e] = a.sigmoid ? 1 / (1 + std::exp(-static_cast<double>(logits[e])))
+                              : std::exp(logits[e] - top);
+            sum += p_[e];
+        }
+        if (!a.sigmoid)
+            for (double &p : p_) p /= sum;
+        // A NaN would compare with nothing and so never be chosen twice; make it the least.
+        for (double &p : p_)
+            if (!(p >= 0)) p = 0;
+    }
+
+    MoePtr m_;
+    std::vector<int32_t> chosen_, next_;
+    std::vector<double> p_;
+};
+
+// Packs every active expert's slots: of x by token, or of the hidden rows as they stand.
+class PackSlots final : public Operation {
+public:
+    PackSlots(MoePtr m, ActFormat format, const float *x, int n_cols, bool by_token,
+              std::vector<size_t> Moe::*offsets, uint8_t *packed)
+        : m_(std::move(m)), packer_(*m_->k.packer(format)), x_(x), n_cols_(n_cols),
+          by_token_(by_token), offsets_(offsets), packed_(packed) {}
+
+    Tiling prepare(const Step &) override {
+        int slots = m_->n_rows * m_->a.n_used;
+        return {m_->n_active, slots * n_cols_ * 0.2};
+    }
+    void tile(const Step &, int index, void *) override {
+        int e = m_->active[index], n = m_->slots(e), first = m_->first_slot[e];
+        const int32_t *rows = by_token_ ? m_->token_of.data() + first : nullptr;
+        const float *x = by_token_ ? x_ : x_ + static_cast<size_t>(first) * n_cols_;
+        packer_.pack(packed_ + ((*m_).*offsets_)[index], x, n_cols_, rows, n, n_cols_, 0, n);
+    }
+
+private:
+    MoePtr m_;
+    const Packer &packer_;
+    const float *x_;
+    int n_cols_;
+    bool by_token_;
+    std::vector<size_t> Moe::*offsets_;
+    uint8_t *packed_;
+};
+
+// Tiles over (active expert) x (some of its rows).
+class ExpertTiles : public Operation {
+public:
+    ExpertTiles(MoePtr m, int n_rows, int granule, double ns_per_slot)
+        : m_(std::move(m)), n_rows_(n_rows), ns_per_slot_(ns_per_slot),
+          tile_rows_(ceil_div(std::min(tile_rows_wanted, n_rows), granule) * granule),
+          tiles_per_expert_(ceil_div(n_rows, tile_rows_)) {}
+
+    Tiling prepare(const Step &) override {
+        return {m_->n_active * tiles_per_expert_, m_->n_rows * m_->a.n_used * ns_per_slot_};
+    }
+    void tile(const Step &, int index, void *scratch) override {
+        int first = index % tiles_per_expert_ * tile_rows_;
+        expert_tile(index / tiles_per_expert_, first, std::min(n_rows_, first + tile_rows_),
+                    static_cast<float *>(scratch));
+    }
+
+protected:
+    virtual void expert_tile(int active, int first, int last, float *scratch) = 0;
+    // The rows of expert e in a tensor that holds all experts one after another.
+    static const uint8_t *expert(const Matrix &w, const Linear &kernel, int e, int n_rows) {
+        size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
+        return w.data + row * n_rows * e;
+    }
+
+    MoePtr m_;
+    int n_rows_;
+    double ns_per_slot_;
+    int tile_rows_, tiles_per_expert_;
+};
+
+class GateUp final : public ExpertTiles {
+public:
+    explicit GateUp(const MoePtr &m)
+        : ExpertTiles(m, m->n_ff, std::lcm(m->gate.row_granule, m->up.row_granule),
+                      0.06 * m->n_ff * m->n) {}
+    size_t scratch_bytes() const override {
+        return 2 * sizeof(float) * m_->a.max_rows * tile_rows_;
+    }
+
+private:
+    void expert_tile(int active, int first, int last, float *scratch) override {
+        int e = m_->active[active], n = m_->slots(e);
+        size_t width = last - first;
+        float *gate = scratch, *up = scratch + width * n;
+        m_->gate.run(gate - first, width, expert(m_->a.gate, m_->gate, e, n_rows_), first, last,
+                     m_->n, m_->packed_gate + m_->gate_at[active], n, 0, n);
+        m_->up.run(up - first, width, expert(m_->a.up, m_->up, e, n_rows_), first, last, m_->n,
+                   m_->packed_up + m_->up_at[active], n, 0, n);
+        for (int i = 0; i < n; i++)
+            m_->k.glu(m_->hidden + (m_->first_slot[e] + i) * static_cast<size_t>(m_->n_ff) + first,
+                      gate + i * width, up + i * width, static_cast<int>(width), m_->a.act);
+    }
+};
+
+class Down final : public ExpertTiles {
+public:
+    explicit Down(const MoePtr &m)
+        : ExpertTiles(m, m->n, m->down.row_granule, 0.03 * m->n_ff * m->n) {}
+
+private:
+    void expert_tile(int active, int first, int last, float *) override {
+        int e = m_->active[active], n = m_->slots(e);
+        float *y = m_->results + static_cast<size_t>(m_->first_slot[e]) * m_->n;
+        m_->down.run(y, m_->n, expert(m_->a.down, m_->down, e, n_rows_), first, last, m_->n_ff,
+                     m_->packed_down + m_->down_at[active], n, 0, n);
+    }
+};
+
+class Combine final : public Operation {
+public:
+    explicit Combine(MoePtr m) : m_(std::move(m)) {}
+    Tiling prepare(const Step &) override {
+        return {m_->n_rows, m_->n_rows * m_->a.n_used * m_->n * 0.15};
+    }
+    void tile(const Step &, int t, void *) override {
+        float *y = m_->a.y + static_cast<size_t>(t) * m_->n;
+        std::memset(y, 0, sizeof(float) * m_->n);
+        for (int i = t * m_->a.n_used; i < (t + 1) * m_->a.n_used; i++)
+            m_->k.scale_add(y, m_->results + static_cast<size_t>(m_->slot_of[i]) * m_->n, m_->n,
+                            m_->weight_of[i]);
+    }
+
+private:
+    MoePtr m_;
+};
+
+}  // namespace
+
+size_t moe_scratch_bytes(const Kernels &k, const MoeArgs &args) {
+    return Moe(k, args).scratch_bytes;
+}
+
+std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args) {
+    auto m = std::make_shared<Moe>(k, args);
+    std::vector<OperationPtr> phases;
+    phases.push_back(make_pack(k, m->router.act, args.x, m->n, args.rows, m->packed_router));
+    Matrix router = args.router;
+    router.bias = nullptr;  // added while routing
+    phases.push_back(make_linear(k, {{router}, {m->packed_router}, {m->logits}, std::nullopt,
+                                     nullptr, args.rows, true, args.max_rows}));
+    phases.push_back(std::make_unique<Route>(m));
+    phases.push_back(std::make_unique<PackSlots>(m, m->gate.act, args.x, m->n, true, &Moe::gate_at,
+                                                 m->packed_gate));
+    if (m->packed_up != m->packed_gate)
+        phases.push_back(std::make_unique<PackSlots>(m, m->up.act, args.x, m->n, true, &Moe::up_at,
+                                                     m->packed_up));
+    phases.push_back(std::make_unique<GateUp>(m));
+    phases.push_back(std::make_unique<PackSlots>(m, m->down.act, m->hidden, m->n_ff, false,
+                                                 &Moe::down_at, m->packed_down));
+    phases.push_back(std::make_unique<Down>(m));
+    phases.push_back(std::make_unique<Combine>(m));
+    return phases;
+}
+
+}  // namespace unladen::cpu

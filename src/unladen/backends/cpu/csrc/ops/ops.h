@@ -1,0 +1,84 @@
+// The operations of a program: each factory takes fixed addresses and sizes. Names and meanings are
+// those of the Python ops in graph/ops/.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cpu/csrc/program.h"
+
+namespace unladen::cpu {
+
+using OperationPtr = std::unique_ptr<Operation>;
+
+// A weight matrix as it lies in memory: n_rows rows of n_cols, whole blocks of `type`.
+struct Matrix {
+    const uint8_t *data;
+    std::string type;
+    int n_rows, n_cols;
+    const float *bias;  // [n_rows] or nullptr
+};
+
+OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
+OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);
+
+OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
+                           int n_cols, int group, float eps);
+OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
+                             float *y, Rows rows, int n_cols, float eps);
+OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y);
+OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
+                       int head_dim, int n_rot, bool neox);
+
+OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y, Rows rows,
+                      int n_cols);
+OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows, int n_cols);
+OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
+                             int n_cols);
+OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
+                      float *y, Rows rows, int n_cols);
+
+OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
+OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,
+                            float scale, int max_tokens);
+
+// Activations of `rows` rows into the layout that `type`'s kernel reads.
+OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
+                       uint8_t *packed);
+struct LinearArgs {
+    std::vector<Matrix> weights;
+    std::vector<const uint8_t *> packed;  // one per weight
+    std::vector<float *> y;               // one per weight; one alone when gated
+    std::optional<Activation> gated;      // y = act(weights[0] x) * (weights[1] x)
+    const float *residual;                // [rows][n_rows of weights[0]] or nullptr
+    Rows rows;
+    bool precise;
+    int max_rows;
+};
+OperationPtr make_linear(const Kernels &k, LinearArgs args);
+
+struct MoeArgs {
+    Matrix router;                 // [n_experts][n_cols]
+    Matrix gate, up, down;         // all experts' rows one after another
+    int n_experts, n_used;
+    bool sigmoid, normalize, precise;
+    float scale;
+    Activation act;
+    const float *x;
+    float *y;
+    Rows rows;
+    int max_rows;
+    uint8_t *scratch;              // moe_scratch_bytes(...)
+};
+size_t moe_scratch_bytes(const Kernels &k, const MoeArgs &args);
+// The phases of one mixture, in the order in which they run.
+std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args);
+
+// The kernel of a type; throws std::invalid_argument where there is none.
+const Linear &linear_kernel(const Kernels &k, const std::string &type, bool precise);
+
+inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+}  // namespace unladen::cpu

@@ -1,0 +1,142 @@
+// Operations that work row by row.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/csrc/ops/ops.h"
+
+namespace unladen::cpu {
+namespace {
+
+// Cuts `rows` rows into tiles of enough work to be worth handing over.
+template <class RowFunction>
+class RowOperation final : public Operation {
+public:
+    RowOperation(Rows rows, double ns_per_row, RowFunction f)
+        : rows_(rows), ns_per_row_(ns_per_row), f_(std::move(f)) {}
+
+    Tiling prepare(const Step &step) override {
+        int n = count(step, rows_);
+        rows_per_tile_ = std::clamp(static_cast<int>(1500 / ns_per_row_), 1, std::max(1, n));
+        return {ceil_div(n, rows_per_tile_), n * ns_per_row_};
+    }
+    void tile(const Step &step, int index, void *) override {
+        int last = std::min(count(step, rows_), (index + 1) * rows_per_tile_);
+        for (int row = index * rows_per_tile_; row < last; row++) f_(step, row);
+    }
+
+private:
+    Rows rows_;
+    double ns_per_row_;
+    int rows_per_tile_ = 1;
+    RowFunction f_;
+};
+
+template <class RowFunction>
+OperationPtr by_rows(Rows rows, double ns_per_row, RowFunction f) {
+    return std::make_unique<RowOperation<RowFunction>>(rows, std::max(1.0, ns_per_row),
+                                                       std::move(f));
+}
+
+}  // namespace
+
+OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y) {
+    auto dequantize = k.dequantize(table.type.c_str());
+    const Linear &kernel = linear_kernel(k, table.type, true);
+    size_t n = table.n_cols, row_bytes = n / kernel.block_size * kernel.block_bytes;
+    return by_rows(rows, n * 0.5, [=](const Step &, int row) {
+        dequantize(y + row * n, table.data + ids[row] * row_bytes, static_cast<int>(n));
+    });
+}
+
+OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y) {
+    size_t n = n_cols;
+    return by_rows(Rows::outputs, n * 0.2, [=](const Step &, int row) {
+        std::memcpy(y + row * n, x + which[row] * n, n * sizeof(float));
+    });
+}
+
+OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
+                           int n_cols, int group, float eps) {
+    return by_rows(rows, n_cols * 0.2, [=, &k](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        for (int i = 0; i < n_cols; i += group)
+            k.rms_norm(y + at + i, x + at + i, w, group, eps);
+    });
+}
+
+OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
+                             float *y, Rows rows, int n_cols, float eps) {
+    return by_rows(rows, n_cols * 0.3, [=, &k](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        k.layer_norm(y + at, x + at, w, b, n_cols, eps);
+    });
+}
+
+OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y) {
+    size_t n = freqs.size();
+    return by_rows(Rows::tokens, n * 25.0,
+                   [=, freqs = std::move(freqs)](const Step &step, int row) {
+                       float *out = y + row * 2 * n;
+                       for (size_t i = 0; i < n; i++) {
+                           double angle = step.positions[row] * freqs[i];
+                           out[2 * i] = static_cast<float>(std::cos(angle) * magnitude);
+                           out[2 * i + 1] = static_cast<float>(std::sin(angle) * magnitude);
+                       }
+                   });
+}
+
+OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
+                       int head_dim, int n_rot, bool neox) {
+    size_t n = static_cast<size_t>(n_heads) * head_dim;
+    return by_rows(Rows::tokens, n * 0.4, [=, &k](const Step &, int row) {
+        k.rope(y + row * n, x + row * n, table + static_cast<size_t>(row) * n_rot, n_heads,
+               head_dim, n_rot, neox);
+    });
+}
+
+OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y, Rows rows,
+                      int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.15, [=, &k](const Step &, int row) {
+        k.add(y + row * n, a + row * n, b + row * n, n_cols);
+    });
+}
+
+OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows,
+                        int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.15, [=, &k](const Step &, int row) {
+        std::memset(y + row * n, 0, n * sizeof(float));
+        k.scale_add(y + row * n, x + row * n, n_cols, s);
+    });
+}
+
+OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
+                             int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.8, [=, &k](const Step &, int row) {
+        k.activate(y + row * n, x + row * n, n_cols, act);
+    });
+}
+
+OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
+                      float *y, Rows rows, int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.9, [=, &k](const Step &, int row) {
+        k.glu(y + row * n, gate + row * n, up + row * n, n_cols, act);
+    });
+}
+
+OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value) {
+    size_t k_row = static_cast<size_t>(kv.n_kv_heads) * kv.k_dim;
+    size_t v_row = static_cast<size_t>(kv.n_kv_heads) * kv.v_dim;
+    return by_rows(Rows::tokens, (k_row + v_row) * 0.3, [=, &k](const Step &step, int row) {
+        int position = step.positions[row];
+        const int32_t *table = step.block_table + step.seq_of[row] * step.table_stride;
+        k.kv_store(kv, table[position / kv.block_tokens], position % kv.block_tokens,
+                   key + row * k_row, value + row * v_row);
+    });
+}
+
+}  // namespace unladen::cpu

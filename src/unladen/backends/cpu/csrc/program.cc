@@ -1,0 +1,30 @@
+#include "backends/cpu/csrc/program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+
+namespace unladen::cpu {
+
+void Program::FreeDeleter::operator()(void *p) const { std::free(p); }
+
+void Program::add(std::unique_ptr<Operation> op) { operations_.push_back(std::move(op)); }
+
+int64_t Program::now_ns() {
+    auto since = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
+
+void Program::reserve_scratch() {
+    if (scratch_) return;
+    size_t largest = 64;
+    for (auto &op : operations_) largest = std::max(largest, op->scratch_bytes());
+    // A page apart, so that threads never share a cache line.
+    scratch_stride_ = (largest + 4095) / 4096 * 4096;
+    int n_threads = std::max(n_threads_, n_threads_batch_);
+    scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, scratch_stride_ * n_threads)));
+    if (!scratch_) throw std::bad_alloc();
+}
+
+}  // namespace unladen::cpu

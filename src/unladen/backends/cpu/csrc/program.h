@@ -1,0 +1,131 @@
+// A compiled segment: a flat list of operations over fixed addresses, run once per step.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/pool.h"
+
+namespace unladen::cpu {
+
+// A step's sizes and metadata; the arrays are those of the Python class Batch.
+struct Step {
+    int n_tokens = 0, n_outputs = 0, n_seqs = 0;
+    const int32_t *q_start = nullptr;      // [n_seqs + 1]
+    const int32_t *kv_len = nullptr;       // [n_seqs]
+    const int32_t *positions = nullptr;    // [n_tokens]
+    const int32_t *seq_of = nullptr;       // [n_tokens]
+    const int32_t *block_table = nullptr;  // [n_seqs][table_stride]
+    int table_stride = 0;
+};
+
+enum class Rows : int32_t { tokens, outputs };
+
+inline int count(const Step &step, Rows rows) {
+    return rows == Rows::tokens ? step.n_tokens : step.n_outputs;
+}
+
+// How an operation wants to be cut for this step. `cost` in rough nanoseconds of one core decides
+// whether other threads are worth asking.
+struct Tiling {
+    int n_tiles;
+    double cost;
+};
+
+class Operation {
+public:
+    virtual ~Operation() = default;
+    // Called on the step's own thread before any tile.
+    virtual Tiling prepare(const Step &step) = 0;
+    // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
+    virtual void tile(const Step &step, int index, void *scratch) = 0;
+    virtual size_t scratch_bytes() const { return 0; }
+};
+
+enum class Outcome { done, cancelled, interrupted };
+
+class Program {
+public:
+    Program(const Kernels *kernels, int n_threads, int n_threads_batch)
+        : kernels_(kernels), n_threads_(n_threads), n_threads_batch_(n_threads_batch) {}
+
+    void add(std::unique_ptr<Operation> op);
+    const Kernels &kernels() const { return *kernels_; }
+    size_t n_operations() const { return operations_.size(); }
+
+    // Runs all operations. `interrupted` is asked a few dozen times a second on the calling thread
+    // and says whether to stop.
+    template <class Interrupted>
+    Outcome run(const Step &step, Interrupted &&interrupted);
+    // Makes a run in another thread end soon.
+    void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+
+private:
+    class StepRegion;
+
+    const Kernels *kernels_;
+    int n_threads_, n_threads_batch_;
+    std::vector<std::unique_ptr<Operation>> operations_;
+    struct FreeDeleter {
+        void operator()(void *p) const;
+    };
+    std::unique_ptr<uint8_t, FreeDeleter> scratch_;
+    size_t scratch_stride_ = 0;
+    std::atomic<bool> cancelled_{false};
+
+    void reserve_scratch();
+    static int64_t now_ns();
+};
+
+// Below this a region costs more to share than it saves: two cache-line transfers and a wake.
+constexpr double worth_sharing_ns = 4000;
+// Signals are looked for this often.
+constexpr int64_t poll_ns = 20'000'000;
+
+class Program::StepRegion final : public Region {
+public:
+    StepRegion(Program &program, const Step &step) : program_(program), step_(step) {}
+    void set(Operation *op) { op_ = op; }
+    void tile(int index, int thread) override {
+        if (program_.cancelled_.load(std::memory_order_relaxed)) return;
+        op_->tile(step_, index, program_.scratch_.get() + thread * program_.scratch_stride_);
+    }
+
+private:
+    Program &program_;
+    const Step &step_;
+    Operation *op_ = nullptr;
+};
+
+template <class Interrupted>
+Outcome Program::run(const Step &step, Interrupted &&interrupted) {
+    std::lock_guard lock(Pool::instance().mutex());
+    cancelled_.store(false, std::memory_order_relaxed);
+    reserve_scratch();
+    bool was_interrupted = false;
+    int64_t next_poll = now_ns() + poll_ns;
+    auto poll = [&] {
+        if (now_ns() < next_poll) return;
+        next_poll = now_ns() + poll_ns;
+        if (interrupted()) {
+            was_interrupted = true;
+            cancelled_.store(true, std::memory_order_relaxed);
+        }
+    };
+    StepRegion region(*this, step);
+    const int n_threads = step.n_tokens > 16 ? n_threads_batch_ : n_threads_;
+    for (auto &op : operations_) {
+        Tiling tiling = op->prepare(step);
+        region.set(op.get());
+        int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
+        Pool::instance().run(region, tiling.n_tiles, sharing, poll);
+        if (cancelled_.load(std::memory_order_relaxed))
+            return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
+    }
+    return Outcome::done;
+}
+
+}  // namespace unladen::cpu

@@ -1,0 +1,102 @@
+"""Runs a segment node by node through the ops' own references."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from unladen.backends._host import HostMemory, host, total_host_bytes
+from unladen.backends.base import Device, Options, Program, Segment, Support
+from unladen.backends.reference.kv import PagedKV
+from unladen.errors import BackendNotInitialised, Cancelled
+from unladen.graph.batch import Batch
+from unladen.graph.graph import Node, Value, Weight
+from unladen.graph.ops import get_op, registry
+from unladen.graph.ops.base import Array, RefContext
+from unladen.quants import dequantize
+from unladen.types import Limits
+
+
+@dataclass(slots=True)
+class ReferenceProgram:
+    """A segment and its weights as float64 by name, decoded on first use."""
+
+    segment: Segment
+    weights: dict[str, Array] = field(default_factory=dict)
+    cancelled: bool = False
+
+
+class ReferenceBackend(HostMemory):
+    """See the package. Logical devices ``reference:0``, ``reference:1`` ... all are this process."""
+
+    name = "reference"
+    fusions: frozenset[str] = frozenset()
+
+    def devices(self) -> Sequence[Device]:
+        return []
+
+    def why_none(self) -> str:
+        return "the reference is for checking: ask for it by name (--device reference)"
+
+    def open(self, device: str, options: Options) -> Device:
+        number = device.partition(":")[2] or "0"
+        if not number.isdigit():
+            raise BackendNotInitialised(f"{device!r} is no device of the reference backend",
+                                        hint="use reference or reference:N")
+        return Device(f"reference:{number}", "NumPy, float64", total_host_bytes(), is_host=True)
+
+    def supports(self, node: Node) -> Support:
+        return Support.YES if node.op in registry() else Support.NO
+
+    def weight_format(self, node: Node, weight: Weight) -> str | None:
+        return weight.quant
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+        return 0
+
+    def compile(self, segment: Segment) -> Program:
+        return ReferenceProgram(segment)
+
+    def run(self, program: Program) -> None:
+        assert isinstance(program, ReferenceProgram)
+        segment, batch = program.segment, program.segment.batch
+        program.cancelled = False
+        for node in segment.nodes:
+            if program.cancelled:
+                raise Cancelled("the step was cancelled")
+            inputs = [self._load(segment, value, batch) for value in node.inputs]
+            state = PagedKV(segment.kv[node.state.layer]) if node.state else None
+            weights = {role: self._weight(program, w) for role, w in node.weights.items()}
+            results = get_op(node.op).reference(node, inputs, RefContext(batch, weights, state))
+            for value, result in zip(node.outputs, results, strict=True):
+                self._view(segment, value, batch)[...] = result
+
+    def cancel(self, program: Program) -> None:
+        assert isinstance(program, ReferenceProgram)
+        program.cancelled = True
+
+    def sync(self, device: Device) -> None:
+        """Every run is done when it returns."""
+
+    def _weight(self, program: ReferenceProgram, weight: Weight) -> Array:
+        if weight.name not in program.weights:
+            placed = program.segment.weights[weight.name]
+            raw = host(placed.buffer).data[placed.offset:]
+            n_bytes = weight.nbytes_in(placed.quant)
+            program.weights[weight.name] = dequantize(
+                placed.quant, raw[:n_bytes], weight.shape).astype(np.float64)
+        return program.weights[weight.name]
+
+    def _load(self, segment: Segment, value: Value, batch: Batch) -> Array:
+        if value in segment.batch_inputs:
+            array: Array = getattr(batch, segment.batch_inputs[value])
+            return array[:batch.size(str(value.shape[0]))]
+        return self._view(segment, value, batch).astype(np.float64)
+
+    def _view(self, segment: Segment, value: Value, batch: Batch) -> Array:
+        shape = tuple(batch.size(s) if isinstance(s, str) else s for s in value.shape)
+        n_bytes = 4 * int(np.prod(shape))
+        offset = segment.offsets[value]
+        return host(segment.arena).data[offset:offset + n_bytes].view(np.float32).reshape(shape)

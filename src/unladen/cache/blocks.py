@@ -1,0 +1,102 @@
+"""Blocks of the paged cache: who uses which, and which hold a known prefix.
+
+A block is a number; the memory behind it is the plan's, in every layer at once. A full block is
+known by its content: its own tokens and the block before it, so one entry means a whole prefix.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+NO_BLOCK = -1
+"""Stands before a sequence's first block."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixKey:
+    """The content of a full block: the chain that it continues (by serial number), its tokens."""
+
+    parent: int
+    tokens: tuple[int, ...]
+
+
+class BlockPool:
+    """``n_blocks`` blocks of ``block_tokens`` tokens with reference counts.
+
+    A block that nobody uses but whose content is known stays around, oldest first to go, until its
+    memory is needed.
+    """
+
+    def __init__(self, n_blocks: int, block_tokens: int) -> None:
+        self.n_blocks = n_blocks
+        self.block_tokens = block_tokens
+        self._free = list(range(n_blocks - 1, -1, -1))
+        self._n_users = [0] * n_blocks
+        self._key_of: dict[int, PrefixKey] = {}
+        self._known: dict[PrefixKey, int] = {}
+        self._serial_of: dict[int, int] = {NO_BLOCK: 0}
+        self._next_serial = 1
+        self._idle: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def n_available(self) -> int:
+        """Blocks that :meth:`take` can still give."""
+        return len(self._free) + len(self._idle)
+
+    def take(self) -> int | None:
+        """A block for one user, with no content; None where all are in use."""
+        if self._free:
+            block = self._free.pop()
+        elif self._idle:
+            block, _ = self._idle.popitem(last=False)
+            self.forget(block)
+        else:
+            return None
+        self._n_users[block] = 1
+        return block
+
+    def share(self, block: int) -> None:
+        """One more user of ``block``."""
+        if self._n_users[block] == 0:
+            del self._idle[block]
+        self._n_users[block] += 1
+
+    def release(self, block: int) -> None:
+        """One user less; the last one leaves a known block idle, another free."""
+        self._n_users[block] -= 1
+        if self._n_users[block] == 0:
+            if block in self._key_of:
+                self._idle[block] = None
+            else:
+                self._free.append(block)
+
+    def n_users(self, block: int) -> int:
+        """How many sequences hold ``block``."""
+        return self._n_users[block]
+
+    def find(self, before: int, tokens: tuple[int, ...]) -> int | None:
+        """The block that continues ``before`` with ``tokens``, if its content is at hand."""
+        serial = self._serial_of.get(before)
+        return None if serial is None else self._known.get(PrefixKey(serial, tokens))
+
+    def publish(self, block: int, before: int, tokens: tuple[int, ...]) -> None:
+        """Make the content of the full ``block`` known. A second block of the same content stays
+        unknown: later sequences share the first."""
+        serial = self._serial_of.get(before)
+        if serial is None or block in self._key_of:
+            return
+        key = PrefixKey(serial, tokens)
+        if key not in self._known:
+            self._known[key] = block
+            self._key_of[block] = key
+            self._serial_of[block] = self._next_serial
+            self._next_serial += 1
+
+    def forget(self, block: int) -> None:
+        """The content of ``block`` is about to change. What continued it can't be found any more,
+        since its serial number is gone; those blocks leave by age."""
+        key = self._key_of.pop(block, None)
+        if key is not None:
+            del self._known[key]
+            del self._serial_of[block]

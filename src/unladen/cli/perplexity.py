@@ -1,0 +1,77 @@
+"""``unladen perplexity MODEL``: how well a model predicts a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from unladen.cli import _options as o
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from unladen.api import Model
+
+
+def command(
+    model: o.ModelArg,
+    text: Annotated[Path | None, typer.Option("--text", "-f", help="A text file.")] = None,
+    ids: Annotated[Path | None, typer.Option("--ids", help="A JSON list of token ids.")] = None,
+    chunk: Annotated[int, typer.Option("--chunk", help="Tokens of a chunk.")] = 512,
+    save_logits: Annotated[Path | None, typer.Option(
+        "--save-logits", help="Write the log-probabilities, as a base for --kl-base.")] = None,
+    kl_base: Annotated[Path | None, typer.Option(
+        "--kl-base", help="Also show the divergence from these log-probabilities.")] = None,
+    precise: Annotated[bool, typer.Option(
+        "--precise", help="Keep activations float32 where they meet quantized weights.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
+    batch_size: o.BatchSize = 512, threads: o.Threads = None, kv_type: o.KVType = "f16",
+    device: o.DeviceOption = None,
+) -> None:
+    """Perplexity of a text, and the divergence from another model's predictions."""
+    loaded = o.load_model(model, context_size=chunk, batch_size=batch_size, threads=threads,
+                          kv_type=kv_type, device=device, precise=precise)
+    from unladen.evaluation import Evaluation
+    with loaded:
+        evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)
+        result: dict[str, Any] = asdict(evaluation.perplexity(_progress if _talks() else None))
+        if _talks():
+            print(file=sys.stderr)
+        if save_logits is not None:
+            evaluation.save(save_logits)
+        if kl_base is not None:
+            result |= asdict(evaluation.divergence(kl_base))
+    if as_json:
+        json.dump(result, sys.stdout)
+        sys.stdout.write("\n")
+        return
+    print(f"PPL = {result['value']:.4f} +/- {result['error']:.4f} "
+          f"({result['n_scored']} tokens scored)")
+    if kl_base is not None:
+        print(f"KL = {result['mean_kl']:.6f} nats, same top token {result['same_top']:.2%}")
+
+
+def _tokens(model: Model, text: Path | None, ids: Path | None) -> list[int]:
+    if (text is None) == (ids is None):
+        raise InvalidArgument("give either --text or --ids")
+    path = text or ids
+    assert path is not None
+    try:
+        content = path.read_text(encoding="utf-8")
+        return model.tokenize(content) if text else [int(i) for i in json.loads(content)]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"{path} can't be read: {error}") from None
+    except (ValueError, TypeError) as error:
+        raise InvalidArgument(f"{path} is no JSON list of token ids: {error}") from None
+
+
+def _talks() -> bool:
+    return sys.stderr.isatty()
+
+
+def _progress(n_chunks: int, value: float) -> None:
+    print(f"\r[{n_chunks}] {value:.4f}", end="", file=sys.stderr)

@@ -1,0 +1,6 @@
+"""The loop: requests become batches, batches become tokens, tokens become text."""
+
+from unladen.engine.engine import Engine
+from unladen.engine.request import Request
+
+__all__ = ["Engine", "Request"]

@@ -1,0 +1,72 @@
+"""Picks what a step computes: decoding sequences first, prompts in chunks of what room is left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unladen.engine.request import Request
+from unladen.graph.batch import Batch
+from unladen.types import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``n_tokens`` of a request from its first pending one on; ``n_outputs`` rows of logits."""
+
+    request: Request
+    n_tokens: int
+    n_outputs: int
+
+
+def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
+    """Work for one step within ``limits``.
+
+    Every decoding request gets its token; the prompts share the rest evenly, but at least
+    ``MIN_CHUNK`` tokens each, so that a long prompt neither stops the decoding nor starves a short
+    one. ``running`` is in order of arrival.
+    """
+    chosen = [Work(r, 1, 1) for r in running if r.is_decoding][:limits.n_seqs]
+    n_tokens, n_outputs = limits.n_tokens - len(chosen), limits.n_outputs - len(chosen)
+    prompts = [r for r in running if not r.is_decoding][:limits.n_seqs - len(chosen)]
+    for i, request in enumerate(prompts):
+        share = max(n_tokens // (len(prompts) - i), MIN_CHUNK)
+        n = min(request.n_pending, share, n_tokens)
+        if request.wants_all_logits:
+            n = min(n, n_outputs)
+        n_rows = n if request.wants_all_logits else int(n == request.n_pending)
+        if n > 0 and n_rows <= n_outputs:
+            chosen.append(Work(request, n, n_rows))
+            n_tokens -= n
+            n_outputs -= n_rows
+    return chosen
+
+
+MIN_CHUNK = 32
+"""Tokens: fewer make poor use of the matrix kernels."""
+
+
+def fill(batch: Batch, work: Sequence[Work]) -> None:
+    """Write the metadata of ``work`` into the arrays of ``batch``."""
+    row = n_outputs = 0
+    for i, item in enumerate(work):
+        request, n = item.request, item.n_tokens
+        cached = request.cached
+        assert cached is not None
+        start, last = cached.length, row + n
+        if n == 1:
+            batch.tokens[row] = request.tokens[start]
+            batch.positions[row] = start
+            batch.seq_of[row] = i
+        else:
+            batch.tokens[row:last] = request.tokens[start:start + n]
+            batch.positions[row:last] = range(start, start + n)
+            batch.seq_of[row:last] = i
+        n_blocks = cached.n_blocks
+        batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
+        batch.kv_len[i] = start + n
+        batch.q_start[i + 1] = last
+        batch.out_rows[n_outputs:n_outputs + item.n_outputs] = range(last - item.n_outputs, last)
+        n_outputs += item.n_outputs
+        row = last
+    batch.n_tokens, batch.n_outputs, batch.n_seqs = row, n_outputs, len(work)

@@ -1,0 +1,191 @@
+"""Continuous batching over one plan, shared by threads and coroutines.
+
+Nobody owns the loop: whoever waits for a request and gets the lock runs the next step for all of
+them. So a single caller pays for no other thread, an interrupt reaches the caller itself, and ten
+callers make one batch.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+
+from unladen.cache import BlockPool, CachedSequence
+from unladen.engine.batcher import Work, fill, pick
+from unladen.engine.request import Request
+from unladen.errors import Cancelled, ContextOverflow, InvalidArgument
+from unladen.sample import BadLogits, sample_rows
+from unladen.schedule.plan import Plan
+
+log = logging.getLogger("unladen")
+
+
+class Engine:
+    """Requests in, tokens out. ``context_size`` tokens at most in one sequence."""
+
+    def __init__(self, plan: Plan, context_size: int, n_vocab: int) -> None:
+        self.plan = plan
+        self.context_size = context_size
+        self._n_vocab = n_vocab
+        self._limits = plan.draft.limits
+        self._pool = BlockPool(self._limits.n_blocks, plan.draft.layout.block_tokens)
+        self._lock = threading.Lock()
+        self._waiting: deque[Request] = deque()
+        self._running: list[Request] = []
+        self._in_step: list[Work] = []
+
+    def submit(self, request: Request) -> None:
+        """Queue ``request``; raises :class:`ContextOverflow` and :class:`InvalidArgument`."""
+        n = request.n_prompt
+        if n == 0:
+            raise InvalidArgument("the prompt has no tokens", hint="give at least one token")
+        # A prompt that is to be continued needs room for one token more.
+        most = self.context_size - (not request.wants_all_logits)
+        if n > most:
+            raise ContextOverflow(
+                f"the prompt has {n} tokens, the context of {self.context_size} holds {most}",
+                hint="shorten the prompt or load the model with a larger context_size")
+        if not all(0 <= t < self._n_vocab for t in request.tokens):
+            raise InvalidArgument("the prompt has a token id that the vocabulary lacks",
+                                  hint=f"ids go from 0 to {self._n_vocab - 1}")
+        self._waiting.append(request)
+
+    def advance(self, request: Request) -> None:
+        """Work until ``request`` has new text or is done."""
+        while not request.pieces and not request.done:
+            with self._lock:
+                if not request.pieces and not request.done:
+                    self.step()
+
+    def finish(self, request: Request) -> None:
+        """Work until ``request`` is done; an interrupt cancels it and is raised."""
+        try:
+            while not request.done:
+                with self._lock:
+                    while not request.done:
+                        self.step()
+        except BaseException:
+            self.cancel(request)
+            raise
+
+    def cancel(self, request: Request) -> None:
+        """Stop ``request`` from any thread: now if it is alone in the running step, else after it.
+        Its blocks are given back by the next step, or here where none is running."""
+        request.cancelled = True
+        in_step = self._in_step
+        if in_step and all(w.request.cancelled for w in in_step):
+            self.plan.cancel()
+        if self._lock.acquire(blocking=False):
+            try:
+                self._retire()
+            finally:
+                self._lock.release()
+
+    def step(self) -> None:
+        """One step: admit, pick, run, sample, retire. The caller holds the lock."""
+        self._retire()
+        self._admit()
+        work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
+        # Making room for one may have sent another back that had its room already.
+        work = [w for w in work if w.request.cached is not None]
+        if not work:
+            return
+        fill(self.plan.batch, work)
+        self._in_step = work
+        try:
+            self.plan.run()
+        except Cancelled:
+            return
+        finally:
+            self._in_step = []
+        self._collect(work)
+        self._retire()
+
+    def _admit(self) -> None:
+        while self._waiting and len(self._running) < self._limits.n_seqs:
+            request = self._waiting[0]
+            cached = CachedSequence(self._pool, self.plan.copy_block, self._limits.n_blocks_per_seq)
+            if not request.wants_all_logits:
+                request.n_reused = cached.attach(request.tokens)
+            if self._running and cached.n_missing(len(request.tokens) + 1) > self._pool.n_available:
+                cached.release()
+                return
+            request.cached = cached
+            self._running.append(self._waiting.popleft())
+
+    def _has_room(self, work: Work) -> bool:
+        """Reserve blocks for ``work``; where there are none, the youngest request goes back to the
+        queue and is computed again later. The oldest always finds room: the pool holds at least
+        one whole context."""
+        request = work.request
+        while request.cached is not None:
+            if request.cached.reserve(request.cached.length + work.n_tokens):
+                return True
+            self._preempt(self._running[-1])
+        return False
+
+    def _preempt(self, request: Request) -> None:
+        assert request.cached is not None
+        log.info("the cache is full: a request of %d tokens waits", len(request.tokens))
+        request.cached.release()
+        request.cached = None
+        request.logits.clear()
+        self._running.remove(request)
+        self._waiting.appendleft(request)
+
+    def _collect(self, work: list[Work]) -> None:
+        logits = self.plan.output("logits")
+        row = 0
+        sampled: list[tuple[Request, int]] = []
+        for item in work:
+            request, cached = item.request, item.request.cached
+            assert cached is not None
+            cached.commit(request.tokens, cached.length + item.n_tokens)
+            if request.wants_all_logits:
+                request.take_logits(logits[row:row + item.n_outputs])
+            elif item.n_outputs:
+                sampled.append((request, row))
+            row += item.n_outputs
+        if len(sampled) == 1:
+            self._sample_one(*sampled[0])
+        elif sampled:
+            self._sample_many(sampled)
+
+    def _sample_one(self, request: Request, row: int) -> None:
+        logits = self.plan.output("logits")[row]
+        assert request.sampler is not None
+        try:
+            token = request.sampler.sample(logits)
+        except BadLogits as error:
+            request.error = error
+            return
+        request.take_token(token, logits, self.context_size)
+
+    def _sample_many(self, sampled: list[tuple[Request, int]]) -> None:
+        logits = self.plan.output("logits")
+        rows = [row for _, row in sampled]
+        wanted = logits if rows == list(range(len(logits))) else logits[rows]
+        samplers = [r.sampler for r, _ in sampled if r.sampler is not None]
+        try:
+            tokens = sample_rows(wanted, samplers)
+        except BadLogits as error:
+            for i in error.rows:
+                sampled[i][0].error = error
+            tokens = list(error.tokens)
+        for (request, row), token in zip(sampled, tokens, strict=True):
+            if request.error is None:
+                request.take_token(token, logits[row], self.context_size)
+
+    def _retire(self) -> None:
+        for request in [*self._running, *self._waiting]:
+            if request.cancelled:
+                request.finish("cancelled")
+            if request.done:
+                if request.cached is not None:
+                    request.cached.release()
+                    request.cached = None
+                if request in self._running:
+                    self._running.remove(request)
+                else:
+                    self._waiting.remove(request)

@@ -1,0 +1,125 @@
+"""One request: what was asked, how far it is, and what came of it."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.cache import CachedSequence
+from unladen.sample import Sampler, logprobs
+from unladen.tokenizer import StopMatcher, StreamDecoder
+from unladen.types import Completion, StopReason, Timings, TokenLogprob, Usage
+
+Logits = npt.NDArray[np.float32]
+
+
+class Request:
+    """A prompt to be continued, or (``sampler`` None) one whose logits are wanted at every token.
+
+    ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
+    the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
+    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end.
+    """
+
+    def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
+                 eog_ids: frozenset[int] = frozenset(), max_tokens: int = 0,
+                 stop: Sequence[str] = (), n_logprobs: int | None = None) -> None:
+        self.tokens = list(prompt)
+        self.n_prompt = len(self.tokens)
+        self.sampler = sampler
+        self.max_tokens = max_tokens
+        self.n_logprobs = n_logprobs
+        self.cached: CachedSequence | None = None
+        self.n_reused = 0
+        self.pieces: deque[str] = deque()
+        self.logits: list[Logits] = []
+        self.stop_reason: StopReason | None = None
+        self.error: Exception | None = None
+        self.cancelled = False
+        self._eog_ids = eog_ids
+        self._decoder = decoder
+        self._matcher = StopMatcher(stop) if stop else None
+        self._text: list[str] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._submitted = self._first = self._last = time.perf_counter()
+
+    @property
+    def done(self) -> bool:
+        """Nothing more will come."""
+        return self.stop_reason is not None or self.error is not None
+
+    @property
+    def wants_all_logits(self) -> bool:
+        """Every token's logits are the result."""
+        return self.sampler is None
+
+    @property
+    def n_pending(self) -> int:
+        """Tokens whose keys and values are not in the cache yet."""
+        return len(self.tokens) - (self.cached.length if self.cached is not None else 0)
+
+    @property
+    def is_decoding(self) -> bool:
+        """The prompt is through: one token at a time from here on."""
+        return self.n_pending == 1 and len(self.tokens) > self.n_prompt
+
+    def take_logits(self, rows: Logits) -> None:
+        """Keep the logits f32 [n, n_vocab] of the next n tokens."""
+        self.logits.append(rows.copy())
+        if self.n_pending == 0:
+            self.finish("length")
+
+    def take_token(self, token: int, row: Logits, context_size: int) -> None:
+        """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab]."""
+        self._last = time.perf_counter()
+        if len(self.tokens) == self.n_prompt:
+            self._first = self._last
+        if token in self._eog_ids:
+            self.finish("eos")
+            return
+        if self.n_logprobs is not None:
+            chosen, top = logprobs(row, token, self.n_logprobs)
+            self._logprobs.append(TokenLogprob(token, chosen, tuple(top)))
+        self.tokens.append(token)
+        if self._show(self._decoder.push(token)):
+            self.finish("stop")
+        elif len(self.tokens) - self.n_prompt >= self.max_tokens:
+            self.finish("length")
+        elif len(self.tokens) >= context_size:
+            self.finish("context")
+
+    def finish(self, reason: StopReason) -> None:
+        """No more tokens; show what was held back."""
+        if self.done:
+            return
+        if reason != "stop" and not self._show(self._decoder.flush()) and self._matcher:
+            self._emit(self._matcher.flush())
+        self.stop_reason = reason
+
+    def completion(self) -> Completion:
+        """The result, also of a request that is not done yet."""
+        generated = self.tokens[self.n_prompt:]
+        timings = Timings(self._first - self._submitted, self._last - self._first,
+                          self.n_prompt - self.n_reused, len(generated))
+        return Completion(
+            "".join(self._text), generated, self.stop_reason or "cancelled", timings,
+            Usage(self.n_prompt, len(generated), self.n_reused),
+            self._logprobs if self.n_logprobs is not None else None)
+
+    def _show(self, text: str) -> bool:
+        """Pass on what is certain to be wanted; true: a stop string was reached."""
+        if self._matcher is None:
+            self._emit(text)
+            return False
+        text, stopped = self._matcher.push(text)
+        self._emit(text)
+        return stopped
+
+    def _emit(self, text: str) -> None:
+        if text:
+            self._text.append(text)
+            self.pieces.append(text)

@@ -1,0 +1,113 @@
+"""How well a model predicts a text: perplexity, and the divergence from another's predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.api import Model
+from unladen.errors import InvalidArgument
+
+Logprobs = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Perplexity:
+    """exp of the mean negative log-probability of ``n_scored`` tokens, and its standard error."""
+
+    value: float
+    error: float
+    n_scored: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Of a model from a base: mean Kullback-Leibler divergence in nats, the share of positions
+    where both have the same likeliest token."""
+
+    mean_kl: float
+    same_top: float
+
+
+class Evaluation:
+    """The log-probabilities of a text, chunk by chunk.
+
+    The text is cut into chunks of ``chunk`` tokens (a rest is left out), each begun anew with BOS
+    in the place of its first token where the model adds one; the second half of a chunk is scored,
+    so that every scored token has at least half a chunk before it.
+    """
+
+    def __init__(self, model: Model, tokens: Sequence[int], chunk: int = 512) -> None:
+        if chunk < 4 or len(tokens) < chunk:
+            raise InvalidArgument(f"{len(tokens)} tokens are no chunk of {chunk}",
+                                  hint="give a longer text or a smaller --chunk (at least 4)")
+        self._model = model
+        self._tokens = list(tokens)
+        self._chunk = chunk
+        self.n_chunks = len(tokens) // chunk
+
+    def chunks(self) -> Iterator[tuple[Logprobs, npt.NDArray[np.int64]]]:
+        """Per chunk: log-probabilities f32 [n, n_vocab] before each scored token, and these."""
+        first = self._chunk // 2
+        tokenizer = self._model.tokenizer
+        for i in range(self.n_chunks):
+            tokens = self._tokens[i * self._chunk:(i + 1) * self._chunk]
+            if tokenizer.add_bos and tokenizer.bos_id is not None:
+                tokens[0] = tokenizer.bos_id
+            logits = self._model.logits(tokens)[first:-1]
+            yield log_softmax(logits), np.asarray(tokens[first + 1:])
+
+    def perplexity(self, progress: Callable[[int, float], None] | None = None) -> Perplexity:
+        """The perplexity; ``progress`` is told the chunks done and the value so far."""
+        losses: list[float] = []
+        for i, (logprobs, wanted) in enumerate(self.chunks(), 1):
+            losses += (-logprobs[np.arange(len(wanted)), wanted]).tolist()
+            if progress is not None:
+                progress(i, math.exp(sum(losses) / len(losses)))
+        mean = sum(losses) / len(losses)
+        spread = np.std(losses, ddof=1) / math.sqrt(len(losses))
+        return Perplexity(math.exp(mean), float(math.exp(mean) * spread), len(losses))
+
+    def save(self, path: Path) -> None:
+        """Write the log-probabilities, for :meth:`divergence` of another model from this one."""
+        logprobs = np.concatenate([rows for rows, _ in self.chunks()])
+        with path.open("wb") as file:
+            np.savez(file, logprobs=logprobs, tokens=np.asarray(self._tokens), chunk=self._chunk)
+
+    def divergence(self, base: Path) -> Divergence:
+        """Of this model from the one whose log-probabilities are in ``base``."""
+        saved = _load(base)
+        if saved["chunk"] != self._chunk or not np.array_equal(saved["tokens"], self._tokens):
+            raise InvalidArgument(f"{base} was made of another text or with another chunk size",
+                                  hint="make it again with this text and --chunk")
+        total = same = row = 0.0
+        for logprobs, _ in self.chunks():
+            wanted = saved["logprobs"][int(row):int(row) + len(logprobs)].astype(np.float64)
+            if wanted.shape != logprobs.shape:
+                raise InvalidArgument(f"{base} is of a model with another vocabulary")
+            total += float((np.exp(wanted) * (wanted - logprobs)).sum())
+            same += float((wanted.argmax(axis=1) == logprobs.argmax(axis=1)).sum())
+            row += len(logprobs)
+        return Divergence(total / row, same / row)
+
+
+def log_softmax(logits: npt.NDArray[np.float32]) -> Logprobs:
+    """Natural log-probabilities of f32 [n, n_vocab], summed in float64."""
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    result: Logprobs = (wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))).astype(np.float32)
+    return result
+
+
+def _load(path: Path) -> dict[str, npt.NDArray[np.float32]]:
+    try:
+        with np.load(path, allow_pickle=False) as data:
+            return {name: data[name] for name in ("logprobs", "tokens", "chunk")}
+    except (OSError, ValueError, KeyError) as error:
+        raise InvalidArgument(f"{path} holds no saved log-probabilities: {error}",
+                              hint="make it with --save-logits") from None

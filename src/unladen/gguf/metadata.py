@@ -1,0 +1,228 @@
+"""The key-value part of a GGUF file: scalars at once, arrays when somebody looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.gguf.cursor import Cursor
+from unladen.gguf.layout import DTYPES, ValueType
+
+MAX_DEPTH: Final = 8
+"""Arrays nested deeper than this are refused."""
+
+_SMALLEST_ENTRY: Final = 8 + 4 + 1  # length of an empty key, type, one byte
+_SMALLEST_ARRAY: Final = 4 + 8  # type, count
+
+
+class ArrayValue(Sequence[Any]):
+    """A metadata array; behaves like a list, decodes an item when it is asked for.
+
+    ``type_name`` is the type of the array as in ``"STRING[]"``.
+    """
+
+    type_name: str
+
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, Sequence) and not isinstance(other, str | bytes)
+                and list(self) == list(other))
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have none either
+
+    def __repr__(self) -> str:
+        shown = ", ".join(repr(item) for item in self[:8])
+        return f"<{self.type_name} of {len(self)}: {shown}{', ...' if len(self) > 8 else ''}>"
+
+
+class NumberArray(ArrayValue):
+    """Numbers or booleans, as a view of the file."""
+
+    def __init__(self, view: npt.NDArray[Any], value_type: ValueType) -> None:
+        self.type_name = f"{value_type.name}[]"
+        self._view = view
+
+    def __len__(self) -> int:
+        return self._view.size
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        return self._view[index].tolist()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._view.tolist())
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """[len] in this machine's byte order; no copy where the file has it so and aligned."""
+        return np.require(self._view, self._view.dtype.newbyteorder("="), "A")
+
+
+class StringArray(ArrayValue):
+    """Strings, found by one scan and decoded one at a time.
+
+    ``buffer`` is uint8, the whole file; ``offsets`` and ``lengths`` are int64 [len]: string i is
+    the ``lengths[i]`` bytes of ``buffer`` from ``offsets[i]`` on.
+    """
+
+    type_name = f"{ValueType.STRING.name}[]"
+
+    def __init__(self, buffer: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
+        self.buffer = buffer
+        self.offsets = starts[:-1] + 8
+        self.lengths = starts[1:] - self.offsets
+
+    def __len__(self) -> int:
+        return self.offsets.size
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return text(self.raw(index))
+
+    def raw(self, index: int) -> bytes:
+        """The bytes of string ``index``, which need not be UTF-8."""
+        start = int(self.offsets[index])
+        return self.buffer[start:start + int(self.lengths[index])].tobytes()
+
+
+class NestedArray(ArrayValue):
+    """Arrays in an array."""
+
+    def __init__(self, items: Sequence[ArrayValue]) -> None:
+        self.type_name = f"{items[0].type_name if items else ValueType.ARRAY.name}[]"
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> ArrayValue: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[ArrayValue]: ...
+    def __getitem__(self, index: int | slice) -> ArrayValue | Sequence[ArrayValue]:
+        return self._items[index]
+
+
+Value: TypeAlias = int | float | bool | str | ArrayValue
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    value: int | float | bool | bytes | ArrayValue
+    type_name: str
+    offset: int
+
+
+class Metadata(Mapping[str, Value]):
+    """Metadata by key, in the file's order.
+
+    Strings that aren't UTF-8 are shown with U+FFFD where they go wrong; :meth:`raw` has the bytes.
+    """
+
+    def __init__(self, entries: Mapping[str, _Entry]) -> None:
+        self._entries = entries
+
+    def __getitem__(self, key: str) -> Value:
+        value = self._entries[key].value
+        return text(value) if isinstance(value, bytes) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def raw(self, key: str) -> bytes:
+        """The bytes of the string at ``key``; TypeError where that is no string."""
+        value = self._entries[key].value
+        if not isinstance(value, bytes):
+            raise TypeError(f"{key} is {self._entries[key].type_name}, not STRING")
+        return value
+
+    def type_of(self, key: str) -> str:
+        """The type's name in the file: ``"UINT32"``, ``"STRING[]"``, ``"INT8[][]"``."""
+        return self._entries[key].type_name
+
+    def offset_of(self, key: str) -> int:
+        """Where the entry of ``key`` begins in the file, in bytes."""
+        return self._entries[key].offset
+
+
+def text(raw: bytes) -> str:
+    """Decode for reading: bytes that aren't UTF-8 become U+FFFD."""
+    return raw.decode(errors="replace")
+
+
+def read_metadata(cursor: Cursor, n: int) -> Metadata:
+    """Read ``n`` entries; raises :class:`~unladen.errors.GGUFError`."""
+    entries: dict[str, _Entry] = {}
+    for _ in range(n):
+        start = cursor.pos
+        key = cursor.name("a metadata key")
+        if key in entries:
+            raise cursor.error(f"the metadata key {key!r} occurs twice", offset=start)
+        value_type = _value_type(cursor, key)
+        if value_type is ValueType.ARRAY:
+            array = _array(cursor, key, MAX_DEPTH)
+            entries[key] = _Entry(array, array.type_name, start)
+        elif value_type is ValueType.STRING:
+            entries[key] = _Entry(cursor.string(key), value_type.name, start)
+        else:
+            entries[key] = _Entry(_scalar(cursor, value_type, key), value_type.name, start)
+    return Metadata(entries)
+
+
+def _value_type(cursor: Cursor, key: str) -> ValueType:
+    start = cursor.pos
+    number = cursor.u32(f"the type of {key}")
+    try:
+        return ValueType(number)
+    except ValueError:
+        raise cursor.error(f"{key} has the unknown value type {number}", offset=start) from None
+
+
+def _scalar(cursor: Cursor, value_type: ValueType, key: str) -> int | float | bool:
+    start = cursor.pos
+    (value,) = cursor.numbers(DTYPES[value_type], 1, key).tolist()
+    if value_type is not ValueType.BOOL:
+        return value  # type: ignore[no-any-return]
+    if value > 1:
+        raise cursor.error(f"{key} is a boolean of {value}, not 0 or 1", offset=start)
+    return bool(value)
+
+
+def _array(cursor: Cursor, key: str, depth: int) -> ArrayValue:
+    if depth == 0:
+        raise cursor.error(f"{key} nests arrays more than {MAX_DEPTH} deep")
+    item_type = _value_type(cursor, key)
+    if item_type is ValueType.ARRAY:
+        n = cursor.count(_SMALLEST_ARRAY, f"arrays in {key}")
+        return NestedArray([_array(cursor, key, depth - 1) for _ in range(n)])
+    if item_type is ValueType.STRING:
+        n = cursor.count(8, f"strings in {key}")
+        return StringArray(cursor.bytes, cursor.string_starts(n, key))
+    code = DTYPES[item_type]
+    n = cursor.count(np.dtype(code).itemsize, f"values in {key}")
+    start = cursor.pos
+    view = cursor.numbers(code, n, key)
+    if item_type is ValueType.BOOL:
+        if n and view.max() > 1:
+            raise cursor.error(f"{key} holds booleans that are neither 0 nor 1",
+                               offset=start + int(view.argmax()))
+        view = view.view(np.bool_)
+    return NumberArray(view, item_type)
+
+
+def entry_count(cursor: Cursor) -> int:
+    """Read the number of metadata entries and check it against the bytes left."""
+    return cursor.count(_SMALLEST_ENTRY, "metadata entries")

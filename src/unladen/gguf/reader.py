@@ -1,0 +1,170 @@
+"""Opens GGUF files: one, or all the parts of a split model."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from unladen.errors import GGUFError, ModelNotFound, UnladenError
+from unladen.gguf.cursor import Cursor
+from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
+from unladen.gguf.metadata import Metadata, entry_count, read_metadata
+from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
+
+_PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+_HEADER_BYTES: Final = 4 + 4 + 8 + 8
+
+
+class GGUFFile:
+    """An open model: metadata of its first file, tensors of all its files.
+
+    ``path`` is the first of ``paths``. The files are mapped read-only; views of them (tensor data,
+    metadata arrays) keep their mapping alive, also after :meth:`close`.
+    """
+
+    def __init__(self, parts: list[_OpenPart]) -> None:
+        first = parts[0]
+        self.paths: tuple[str, ...] = tuple(p.part.path for p in parts)
+        self.path: str = first.part.path
+        self.version: int = first.version
+        self.byteorder: ByteOrder = first.part.byteorder
+        self.metadata: Metadata = first.metadata
+        self.tensors: Mapping[str, TensorInfo] = {
+            name: info for p in parts for name, info in p.tensors.items()}
+        self._parts = [p.part for p in parts]
+
+    def close(self) -> None:
+        """Let go of the files; each is unmapped once its last view is gone."""
+        for part in self._parts:
+            part.buffer = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _OpenPart:
+    """One file, read and checked on its own."""
+
+    def __init__(self, path: str, file_index: int) -> None:
+        mapping = _map(path)
+        byteorder, self.version = _preamble(path, mapping)
+        cursor = Cursor(path, mapping, order_char(byteorder), pos=8)
+        self.part = Part(path, byteorder, cursor.bytes)
+        n_tensors = cursor.count(SMALLEST_RECORD, "tensors")
+        self.metadata = read_metadata(cursor, entry_count(cursor))
+        self.tensors = read_tensors(cursor, n_tensors, self.metadata, self.part, file_index)
+
+    def split(self, field: str) -> int | None:
+        """The number at ``split.<field>``, None where absent."""
+        key = f"split.{field}"
+        value = self.metadata.get(key)
+        if value is not None and (type(value) is not int or value < 0):
+            raise self.error(f"{key} is {value!r}, not a count", key)
+        return value
+
+    def error(self, message: str, key: str, hint: str = "") -> GGUFError:
+        offset = self.metadata.offset_of(key) if key in self.metadata else 0
+        return GGUFError(message, path=self.part.path, offset=offset, hint=hint)
+
+
+def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
+    """Open the model at ``path``; any part of a split model opens all of them.
+
+    Everything but the tensor data is checked here. Raises :class:`ModelNotFound` where there is no
+    such file or a part is missing, :class:`GGUFError` where one is malformed, and
+    :class:`UnladenError` where the system refuses to read it.
+    """
+    name = os.fspath(path)
+    opened = _OpenPart(name, 0)
+    n_parts = opened.split("count") or 1
+    if n_parts == 1:
+        return GGUFFile([opened])
+    parts = []
+    for index, part_path in enumerate(_part_paths(opened, n_parts)):
+        if not os.path.exists(part_path):
+            raise ModelNotFound(f"part {index + 1} of {n_parts} is missing: {part_path}",
+                                hint="put all parts of the model into one folder")
+        part = _OpenPart(part_path, index)
+        for field, expected in (("no", index), ("count", n_parts)):
+            if part.split(field) != expected:
+                raise part.error(f"split.{field} is {part.split(field)}, its name says {expected}",
+                                 f"split.{field}", "the file was renamed: give it its own name")
+        parts.append(part)
+    _check_parts(parts)
+    return GGUFFile(parts)
+
+
+def _map(path: str) -> mmap.mmap:
+    with _typed_errors(path):
+        status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
+        raise ModelNotFound(f"{path} is {kind}", hint="give the path of a .gguf file")
+    if status.st_size < _HEADER_BYTES:
+        raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
+                        offset=status.st_size, hint="fetch it again")
+    with _typed_errors(path), open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def _typed_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelNotFound(f"there is no file {path}", hint="check the path") from None
+    except ValueError as error:  # a NUL in the path, or a file emptied just now
+        raise ModelNotFound(f"{path!r} can't be opened: {error}", hint="check the path") from None
+    except OSError as error:
+        raise UnladenError(f"{path} can't be read: {error.strerror}",
+                           hint="check its name, its permissions and the disk") from error
+
+
+def _preamble(path: str, mapping: mmap.mmap) -> tuple[ByteOrder, int]:
+    if mapping[:4] != MAGIC:
+        raise GGUFError(f"begins with {mapping[:4]!r}, not {MAGIC!r}: not a GGUF file", path=path,
+                        hint="a download may have saved an error page or a Git LFS pointer")
+    orders: tuple[ByteOrder, ...] = ("little", "big")
+    for byteorder in orders:
+        version = int.from_bytes(mapping[4:8], byteorder)
+        if version in VERSIONS:
+            return byteorder, version
+    version = int.from_bytes(mapping[4:8], "little")
+    hint = ("the file is from before August 2023: convert the model again" if version == 1
+            else "a newer unladen may read it")
+    raise GGUFError(f"GGUF version {version} isn't supported, only 2 and 3", path=path, offset=4,
+                    hint=hint)
+
+
+def _part_paths(opened: _OpenPart, n_parts: int) -> list[str]:
+    path = Path(opened.part.path)
+    match = _PART_NAME.fullmatch(path.name)
+    if match is None or int(match["count"]) != n_parts:
+        raise opened.error(f"is one of {n_parts} parts, but isn't named so", "split.count",
+                           f"name the parts like model-00001-of-{n_parts:05d}.gguf")
+    return [str(path.with_name(f"{match['stem']}-{number:05d}-of-{n_parts:05d}.gguf"))
+            for number in range(1, n_parts + 1)]
+
+
+def _check_parts(parts: list[_OpenPart]) -> None:
+    owner: dict[str, str] = {}
+    for part in parts:
+        for name in part.tensors:
+            if name in owner:
+                raise part.error(f"the tensor {name!r} is in {owner[name]} too", "split.no")
+            owner[name] = part.part.path
+    expected = parts[0].split("tensors.count")
+    if expected is not None and expected != len(owner):
+        raise parts[0].error(f"split.tensors.count is {expected}, the parts hold {len(owner)}",
+                             "split.tensors.count", "fetch all parts again")

@@ -1,0 +1,1 @@
+"""What to compute: semantic graphs, free of devices."""

@@ -1,0 +1,49 @@
+"""What changes from step to step: one small set of int32 arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.types import Limits
+
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Batch:
+    """The metadata of a step, in arrays of the plan's largest size that are reused for every step.
+
+    Tokens of one sequence stand together: sequence ``s`` of the step owns the rows
+    ``q_start[s] .. q_start[s+1]``. A token's position is its index in its sequence, and its row of
+    the cache. ``kv_len[s]`` counts the sequence's tokens with those of this step. Row ``s`` of
+    ``block_table`` names its cache blocks. ``out_rows[:n_outputs]`` are the rows whose logits are
+    wanted, ascending.
+    """
+
+    tokens: I32        # [n_tokens]
+    positions: I32     # [n_tokens]
+    seq_of: I32        # [n_tokens] index of the sequence in this step
+    q_start: I32       # [n_seqs + 1]
+    kv_len: I32        # [n_seqs]
+    block_table: I32   # [n_seqs, n_blocks_per_seq]
+    out_rows: I32      # [n_outputs]
+    n_tokens: int = 0
+    n_outputs: int = 0
+    n_seqs: int = 0
+
+    @classmethod
+    def empty(cls, limits: Limits) -> Batch:
+        """Arrays for the largest step of ``limits``."""
+        def zeros(*shape: int) -> I32:
+            return np.zeros(shape, np.int32)
+
+        return cls(zeros(limits.n_tokens), zeros(limits.n_tokens), zeros(limits.n_tokens),
+                   zeros(limits.n_seqs + 1), zeros(limits.n_seqs),
+                   zeros(limits.n_seqs, limits.n_blocks_per_seq), zeros(limits.n_outputs))
+
+    def size(self, symbol: str) -> int:
+        """The present value of ``T`` or ``S``."""
+        return self.n_tokens if symbol == "T" else self.n_outputs

@@ -1,0 +1,58 @@
+"""Builds a graph node by node; what architectures are written in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
+from unladen.graph.ops import get_op
+
+BEFORE_LAYERS = -1
+AFTER_LAYERS = -2
+
+
+class GraphBuilder:
+    """Collects nodes; each method of an architecture calls :meth:`add` through the parts.
+
+    Inputs that every step brings: ``tokens`` i32 [T], ``positions`` i32 [T], ``out_rows`` i32 [S].
+    """
+
+    def __init__(self) -> None:
+        self.inputs = {
+            "tokens": Value("tokens", ("T",), "i32"),
+            "positions": Value("positions", ("T",), "i32"),
+            "out_rows": Value("out_rows", ("S",), "i32"),
+        }
+        self.layer = BEFORE_LAYERS
+        self.n_layers = 0
+        self._nodes: list[Node] = []
+        self._names: set[str] = set()
+
+    def add(self, op: str, inputs: tuple[Value, ...], *, name: str,
+            weights: Mapping[str, Weight] | None = None,
+            attrs: Mapping[str, Attr] | None = None, state: KVSpec | None = None
+            ) -> tuple[Value, ...]:
+        """Append one node and return its outputs; shapes and types come from the op's rule."""
+        if self.layer >= 0:
+            name = f"blk.{self.layer}.{name}"
+        assert name not in self._names, f"two nodes are called {name}"
+        self._names.add(name)
+        draft = Node(name, op, inputs, (), weights or {}, attrs or {}, state, self.layer)
+        results = get_op(op).infer(draft)
+        outputs = tuple(
+            Value(name if len(results) == 1 else f"{name}.{i}", shape, dtype)
+            for i, (shape, dtype) in enumerate(results))
+        self._nodes.append(Node(name, op, inputs, outputs, draft.weights, draft.attrs, state,
+                                self.layer))
+        return outputs
+
+    def one(self, op: str, *inputs: Value, name: str,
+            weights: Mapping[str, Weight] | None = None,
+            attrs: Mapping[str, Attr] | None = None, state: KVSpec | None = None) -> Value:
+        """:meth:`add` for an op with one output."""
+        (value,) = self.add(op, inputs, name=name, weights=weights, attrs=attrs, state=state)
+        return value
+
+    def finish(self, **outputs: Value) -> Graph:
+        """The graph; ``outputs`` are what a step gives back."""
+        return Graph(tuple(self._nodes), self.inputs, outputs, self.n_layers)

@@ -1,0 +1,151 @@
+"""What to compute: a list of semantic nodes, built once per model, free of devices.
+
+Nodes stand in program order. A ``kv_write`` changes the cache that an ``attention`` of the same
+layer reads after it, so passes keep the order of nodes that share a state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from unladen.quants import get
+from unladen.types import DType, Shape
+
+Attr = int | float | str | bool | tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """What flows along an edge: a dense array of ``shape``, last dimension contiguous."""
+
+    name: str
+    shape: Shape
+    dtype: DType = "f32"
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A tensor of the file, or some whole rows of one: shape slowest dimension first.
+
+    ``tensor`` is GGUF's own name, ``quant`` the block format, ``first_row`` where the rows begin
+    (they are contiguous in the file, so a slice costs nothing).
+    """
+
+    tensor: str
+    shape: tuple[int, ...]
+    quant: str
+    first_row: int = 0
+    n_rows_of_tensor: int = 0
+
+    @property
+    def name(self) -> str:
+        """Unique in a graph: the tensor's name, with the rows if they aren't all of it."""
+        if self.shape[0] == self.n_rows_of_tensor or self.n_rows_of_tensor == 0:
+            return self.tensor
+        return f"{self.tensor}[{self.first_row}:{self.first_row + self.shape[0]}]"
+
+    @property
+    def n_elements(self) -> int:
+        """How many numbers it holds."""
+        return math.prod(self.shape)
+
+    def nbytes_in(self, quant: str) -> int:
+        """Its size in the block format ``quant``."""
+        return self.n_elements // self.shape[-1] * get(quant).row_bytes(self.shape[-1])
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one entry of the first dimension in the file's format."""
+        if len(self.shape) == 1:
+            return get(self.quant).row_bytes(1)
+        return self.nbytes_in(self.quant) // self.shape[0]
+
+    def rows(self, first: int, count: int) -> Weight:
+        """Rows ``first .. first+count`` of this weight."""
+        assert first >= 0 and first + count <= self.shape[0], (self, first, count)
+        total = self.n_rows_of_tensor or self.shape[0]
+        return Weight(self.tensor, (count, *self.shape[1:]), self.quant, self.first_row + first,
+                      total)
+
+
+@dataclass(frozen=True, slots=True)
+class KVSpec:
+    """The key/value cache of one layer: rows of ``n_kv_heads`` times ``k_dim`` and ``v_dim``."""
+
+    layer: int
+    n_kv_heads: int
+    k_dim: int
+    v_dim: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Node:
+    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` -1 before, -2 after layers."""
+
+    name: str
+    op: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    attrs: Mapping[str, Attr] = field(default_factory=dict)
+    state: KVSpec | None = None
+    layer: int = -1
+
+    def __repr__(self) -> str:
+        ins = ", ".join(v.name for v in self.inputs)
+        outs = ", ".join(map(repr, self.outputs))
+        return f"{outs or self.name} = {self.op}({ins})"
+
+    def int_attr(self, key: str) -> int:
+        """Attribute ``key`` as an int; a wrong type is a bug of ours."""
+        value = self.attrs[key]
+        assert isinstance(value, int), (self.name, key)
+        return value
+
+    def float_attr(self, key: str) -> float:
+        """Attribute ``key`` as a float."""
+        value = self.attrs[key]
+        assert isinstance(value, (int, float)), (self.name, key)
+        return float(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in program order, the batch inputs they read, and the values wanted at the end."""
+
+    nodes: Sequence[Node]
+    inputs: Mapping[str, Value]
+    outputs: Mapping[str, Value]
+    n_layers: int
+
+    def weights(self) -> Mapping[str, Weight]:
+        """Every weight once, in the order of first use."""
+        return {w.name: w for node in self.nodes for w in node.weights.values()}
+
+    def states(self) -> Mapping[int, KVSpec]:
+        """The cache of every layer that has one."""
+        return {n.state.layer: n.state for n in self.nodes if n.state is not None}
+
+    def replace_nodes(self, nodes: Sequence[Node]) -> Graph:
+        """The same graph with other nodes (what a pass returns)."""
+        return Graph(tuple(nodes), self.inputs, self.outputs, self.n_layers)
+
+    def uses(self) -> dict[Value, int]:
+        """How often each value is read, as an input or as an output of the graph."""
+        counts: dict[Value, int] = {}
+        for value in self._reads():
+            counts[value] = counts.get(value, 0) + 1
+        return counts
+
+    def _reads(self) -> Iterator[Value]:
+        for node in self.nodes:
+            yield from node.inputs
+        yield from self.outputs.values()
+
+    def __str__(self) -> str:
+        return "\n".join(f"{node.layer:3d}  {node!r}" for node in self.nodes)

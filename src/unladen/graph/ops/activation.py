@@ -1,0 +1,67 @@
+"""Pointwise nonlinearities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.types import Limits
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _sigmoid(x: Array) -> Array:
+    y: Array = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
+    return y
+
+
+def _gelu(x: Array) -> Array:
+    """Hendrycks and Gimpel 2016, the tanh form."""
+    y: Array = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+    return y
+
+
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
+    "silu": lambda x: x * _sigmoid(x),
+    "gelu": _gelu,
+    "gelu_erf": lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    "gelu_quick": lambda x: x * _sigmoid(1.702 * x),
+    "relu": lambda x: np.maximum(x, 0),
+    "relu_squared": lambda x: np.maximum(x, 0) ** 2,
+})
+"""By name, on float64."""
+
+ACTIVATION_ULPS = 16
+"""Error of an implementation: this many units of 2^-24 of |x|, for an exp or erf good to 2 ulp whose
+argument (growing to about 10 before the result saturates) carries a rounding of its own."""
+
+
+def activation_error(x: Array) -> Array:
+    """A bound for every activation: relative to |x|, since each lies between 0 and |x| (or x^2)."""
+    return ACTIVATION_ULPS * EPS32 * np.abs(x)
+
+
+class ActivationOp(Op):
+    """``y = act(x)``; attribute ``act`` names one of :data:`ACTIVATIONS`."""
+
+    name = "activation"
+
+    def infer(self, node: Node) -> Inferred:
+        assert node.attrs["act"] in ACTIVATIONS
+        return [(node.inputs[0].shape, "f32")]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [ACTIVATIONS[str(node.attrs["act"])](inputs[0])]
+
+    def flops(self, node: Node, limits: Limits) -> int:
+        return 16 * limits.count(node.inputs[0].shape)
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        x = inputs[0]
+        return activation_error(np.maximum(np.abs(x), x * x)
+                                if node.attrs["act"] == "relu_squared" else x)

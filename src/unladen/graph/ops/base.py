@@ -1,0 +1,77 @@
+"""What an op is: a shape rule, a reference, its cost, and a bound of its rounding error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy.typing as npt
+
+from unladen.graph.batch import Batch
+from unladen.graph.graph import KVSpec, Node
+from unladen.types import DType, Limits, Shape
+
+Array = npt.NDArray[Any]
+Inferred = Sequence[tuple[Shape, DType]]
+
+EPS32 = 2.0 ** -24
+"""Unit roundoff of float32: half the distance from 1 to the next number."""
+
+
+class KVState(Protocol):
+    """The cache of one layer as the reference sees it."""
+
+    @property
+    def spec(self) -> KVSpec:
+        """The layer's geometry."""
+
+    def store(self, batch: Batch, k: Array, v: Array) -> None:
+        """Keep k [T, n_kv_heads, k_dim] and v [T, n_kv_heads, v_dim] at their positions."""
+
+    def load(self, batch: Batch, seq: int) -> tuple[Array, Array]:
+        """All k [kv_len, n_kv_heads, k_dim] and v of sequence ``seq`` of this step, float64."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefContext:
+    """What a reference may use beside its inputs."""
+
+    batch: Batch
+    weights: Mapping[str, Array]
+    """By role; float64, shape slowest dimension first."""
+    state: KVState | None = None
+    act_block: int = 0
+    """For error bounds: activations meet quantized weights as int8 with one scale per so many; 0:
+    they stay float32."""
+
+
+class Op:
+    """One kind of node. Subclasses live one to a file in this folder and are found by scanning."""
+
+    name: ClassVar[str]
+
+    def infer(self, node: Node) -> Inferred:
+        """Shapes and types of the outputs; asserts what the op demands of its inputs."""
+        raise NotImplementedError
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        """The outputs, computed plainly in float64 (float32 at the edges)."""
+        raise NotImplementedError
+
+    def flops(self, node: Node, limits: Limits) -> int:
+        """Floating-point operations of a step of the size ``limits``."""
+        return sum(limits.count(v.shape) for v in node.outputs)
+
+    def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
+        """Bytes read and written, weights included: ``weight_bytes(name)`` gives their size."""
+        values = (*node.inputs, *node.outputs)
+        return (4 * sum(limits.count(v.shape) for v in values)
+                + sum(weight_bytes(w.name) for w in node.weights.values()))
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        """A bound, per element of the first output, of a float32 implementation's error.
+
+        Derived from the sizes and the magnitudes of the terms; holds for every order of summation.
+        """
+        raise NotImplementedError

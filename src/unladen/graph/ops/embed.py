@@ -1,0 +1,34 @@
+"""Rows of a table, chosen by index: token and position embeddings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+from unladen.types import Limits
+
+
+class Embed(Op):
+    """``y[t] = w[ids[t]]``: ids i32 [T], w [n, n_embd] -> f32 [T, n_embd]."""
+
+    name = "embed"
+
+    def infer(self, node: Node) -> Inferred:
+        (ids,) = node.inputs
+        assert ids.dtype == "i32"
+        return [((*ids.shape, node.weights["w"].shape[1]), "f32")]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [ctx.weights["w"][inputs[0]]]
+
+    def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
+        weight = node.weights["w"]
+        rows = limits.count(node.inputs[0].shape)
+        return (4 * limits.count(node.outputs[0].shape)
+                + rows * weight_bytes(weight.name) // weight.shape[0])
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        return np.zeros_like(ctx.weights["w"][inputs[0]])

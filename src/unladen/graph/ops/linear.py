@@ -1,0 +1,84 @@
+"""Matrix products: one or several weights that share an input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.activation import ACTIVATIONS, activation_error
+from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.types import Limits
+
+
+def n_weights(node: Node) -> int:
+    """How many matrices share the input: roles "w0", "w1", ..."""
+    return sum(role.startswith("w") for role in node.weights)
+
+
+class Linear(Op):
+    """``y_i = x @ w_i.T + b_i``: x f32 [T, n_in], w_i [n_out_i, n_in], optional b_i [n_out_i].
+
+    Fused forms (made by passes, taken by the backends that say so): with attribute ``act``, two
+    weights give one output ``act(y_0) * y_1``; with attribute ``residual`` the last input is added
+    to the only output.
+    """
+
+    name = "linear"
+
+    def infer(self, node: Node) -> Inferred:
+        x = node.inputs[0]
+        shapes = [node.weights[f"w{i}"].shape for i in range(n_weights(node))]
+        for i, shape in enumerate(shapes):
+            assert shape[1] == x.shape[-1], (node.name, shape, x)
+            bias = node.weights.get(f"b{i}")
+            assert bias is None or bias.shape == shape[:1]
+        if "act" in node.attrs:
+            assert len(shapes) == 2 and shapes[0] == shapes[1]
+            shapes = shapes[:1]
+        return [((*x.shape[:-1], shape[0]), "f32") for shape in shapes]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        x = inputs[0]
+        outs = [x @ ctx.weights[f"w{i}"].T + ctx.weights.get(f"b{i}", 0.0)
+                for i in range(n_weights(node))]
+        if "act" in node.attrs:
+            outs = [ACTIVATIONS[str(node.attrs["act"])](outs[0]) * outs[1]]
+        return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
+
+    def flops(self, node: Node, limits: Limits) -> int:
+        rows = limits.count(node.inputs[0].shape[:-1])
+        return 2 * rows * sum(int(np.prod(w.shape)) for role, w in node.weights.items()
+                              if role.startswith("w"))
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        bounds = [product_error(inputs[0], ctx.weights[f"w{i}"], ctx.act_block)
+                  for i in range(n_weights(node))]
+        bounds = [b + EPS32 * np.abs(ctx.weights.get(f"b{i}", np.zeros(1)))
+                  for i, b in enumerate(bounds)]
+        out = self.reference(node, inputs, ctx)[0]
+        if "act" in node.attrs:
+            gate, up = (inputs[0] @ ctx.weights[f"w{i}"].T + ctx.weights.get(f"b{i}", 0.0)
+                        for i in range(2))
+            # Every activation here has a slope of at most 1.13.
+            bounds = [1.13 * bounds[0] * (np.abs(up) + bounds[1]) + np.abs(gate) * bounds[1]
+                      + activation_error(gate) * np.abs(up)]
+        bound: Array = bounds[0] + 2 * EPS32 * np.abs(out)
+        return bound
+
+
+def product_error(x: Array, w: Array, act_block: int) -> Array:
+    """A bound of |float32 x @ w.T - exact| for any order of summation: (n + 2) u sum |x||w|.
+
+    ``act_block`` > 0: activations are rounded to int8 with one scale per that many, so every element
+    of a block is off by at most half of max|block| / 127.
+    """
+    n = x.shape[-1]
+    bound: Array = (n + 2) * EPS32 * (np.abs(x) @ np.abs(w).T)
+    if act_block:
+        blocks = np.abs(x).reshape(*x.shape[:-1], n // act_block, act_block)
+        # 0.51: the quotient x / scale is itself rounded before it is rounded to an integer.
+        step = np.repeat(blocks.max(axis=-1) / 127 * 0.51, act_block, axis=-1)
+        bound = bound + step @ np.abs(w).T
+    return bound

@@ -1,0 +1,88 @@
+"""Rotary position embedding (Su et al. 2021): a table of angles once a step, then rotations.
+
+Every published way of stretching the context (linear, NTK, YaRN, llama 3, longrope) is another
+choice of the frequencies and of one magnitude, so it is the architecture's business and a node
+only holds the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.types import Limits
+
+
+class RopeTable(Op):
+    """``y[t] = (cos, sin)(positions[t] * freqs[i]) * magnitude``: i32 [T] -> f32 [T, 2 * n_freqs].
+
+    Attributes ``freqs`` (radians per position), ``magnitude``.
+    """
+
+    name = "rope_table"
+
+    def infer(self, node: Node) -> Inferred:
+        (positions,) = node.inputs
+        freqs = node.attrs["freqs"]
+        assert isinstance(freqs, tuple)
+        return [((*positions.shape, 2 * len(freqs)), "f32")]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        angle = inputs[0][:, None] * np.asarray(node.attrs["freqs"], np.float64)
+        table = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+        return [table.reshape(len(angle), -1) * node.float_attr("magnitude")]
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        # Angles are float64 in every backend; cos and sin are rounded, then scaled.
+        return 3 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0]) + 2.0 ** -40
+
+
+class Rope(Op):
+    """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot].
+
+    Attributes ``head_dim`` and ``style``: ``"norm"`` pairs (2i, 2i+1), ``"neox"`` pairs
+    (i, i + n_rot/2). Dimensions of a head from n_rot on stay as they are.
+    """
+
+    name = "rope"
+
+    def infer(self, node: Node) -> Inferred:
+        x, table = node.inputs
+        head_dim = node.int_attr("head_dim")
+        assert isinstance(x.shape[-1], int) and x.shape[-1] % head_dim == 0
+        assert isinstance(table.shape[-1], int) and table.shape[-1] <= head_dim
+        assert node.attrs["style"] in ("norm", "neox")
+        return [(x.shape, "f32")]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        x, table = inputs
+        a, b, first, second = self._pairs(node, x, table)
+        cos, sin = table[:, None, 0::2], table[:, None, 1::2]
+        y = x.reshape(len(x), -1, node.int_attr("head_dim")).copy()
+        y[..., first], y[..., second] = a * cos - b * sin, a * sin + b * cos
+        return [y.reshape(x.shape)]
+
+    def _pairs(self, node: Node, x: Array, table: Array
+               ) -> tuple[Array, Array, slice, slice]:
+        n_rot = table.shape[1]
+        heads = x.reshape(len(x), -1, node.int_attr("head_dim"))
+        if node.attrs["style"] == "norm":
+            first, second = slice(0, n_rot, 2), slice(1, n_rot, 2)
+        else:
+            first, second = slice(0, n_rot // 2), slice(n_rot // 2, n_rot)
+        return heads[..., first], heads[..., second], first, second
+
+    def flops(self, node: Node, limits: Limits) -> int:
+        return 3 * limits.count(node.inputs[0].shape)
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        x, table = inputs
+        a, b, first, second = self._pairs(node, x, table)
+        cos, sin = np.abs(table[:, None, 0::2]), np.abs(table[:, None, 1::2])
+        bound = np.zeros(x.shape).reshape(len(x), -1, node.int_attr("head_dim"))
+        bound[..., first] = 3 * EPS32 * (np.abs(a) * cos + np.abs(b) * sin)
+        bound[..., second] = 3 * EPS32 * (np.abs(a) * sin + np.abs(b) * cos)
+        return bound.reshape(x.shape)

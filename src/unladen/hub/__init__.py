@@ -1,0 +1,27 @@
+"""Where models come from: a path, an alias, or the Hugging Face hub and its cache."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from unladen.errors import ModelNotFound
+from unladen.hub.fetch import fetch
+from unladen.hub.ref import HubFile, HubQuant, LocalFile, ModelRef, parse_ref
+
+__all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "fetch", "parse_ref", "resolve_model"]
+
+
+def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False) -> Path:
+    """The local file that ``text`` means, downloaded if need be; of a split model the first part.
+
+    Raises what :func:`parse_ref` and :func:`fetch` raise, and :class:`ModelNotFound` where an
+    alias leads to no file.
+    """
+    ref = parse_ref(text, aliases=aliases)
+    if not isinstance(ref, LocalFile):
+        return fetch(ref, offline=offline)
+    if not ref.path.is_file():
+        raise ModelNotFound(f"{text} stands for {ref.path}, which is no file",
+                            hint="install unladen again, or name another model")
+    return ref.path

@@ -1,0 +1,99 @@
+"""What a user may call a model."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import unquote
+
+from unladen.errors import InvalidArgument, ModelNotFound
+
+_NAME: Final = r"[A-Za-z0-9_][\w.-]*"
+_HUB: Final = re.compile(rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
+                         r"(?::(?P<quant>[\w.-]+)|/(?P<file>.+\.gguf))?/?", re.ASCII)
+_WITH_HOST: Final = re.compile(r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
+                               r"(?:[?#].*)?")
+_URL_PATH: Final = re.compile(rf"({_NAME}/{_NAME})/(?:resolve|blob)/([^/]+)/(.+)", re.ASCII)
+_FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
+
+
+@dataclass(frozen=True, slots=True)
+class LocalFile:
+    """A file on this machine."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class HubQuant:
+    """A model of the hub's ``repo`` by the upper-case name of its type; None: no wish."""
+
+    repo: str
+    quant: str | None = None
+    revision: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of the hub's ``repo``."""
+
+    repo: str
+    filename: str
+    revision: str = "main"
+
+
+ModelRef: TypeAlias = LocalFile | HubQuant | HubFile
+
+
+def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
+    """Understand ``text``; touches the disk to see whether it is a file, never the network.
+
+    In order: an existing file; one of ``aliases``; ``hf://``, ``hf.co/`` or a URL of the hub
+    before ``org/repo``; ``org/repo``. After ``org/repo`` may come ``@revision``, then ``:QUANT``
+    in any case or ``/file.gguf``. Raises :class:`ModelNotFound` where it can only be a missing
+    file or alias, :class:`InvalidArgument` where the form is wrong.
+    """
+    path = os.path.expanduser(text)
+    if os.path.isfile(path):
+        return LocalFile(Path(path))
+    if text in aliases:
+        return LocalFile(aliases[text])
+    if (address := _hub_address(text)) is not None:
+        return _hub_ref(text, address)
+    if text.startswith((".", "/", "~")) or "\\" in text or text.lower().endswith(".gguf"):
+        what = "is a directory" if os.path.isdir(path) else "doesn't exist"
+        raise ModelNotFound(f"the file {text} {what}",
+                            hint="a file on the hub is hf://org/repo/file.gguf")
+    if "/" in text:
+        return _hub_ref(text, text)
+    known = ", ".join(sorted(aliases)) or "none"
+    raise ModelNotFound(f"{text!r} is neither a file nor an alias",
+                        hint=f"aliases: {known}; or give {_FORMS}")
+
+
+def _hub_address(text: str) -> str | None:
+    """``org/repo...`` of a text that names the hub, None where it doesn't."""
+    if text.startswith("hf://"):
+        return text.removeprefix("hf://")
+    if match := _WITH_HOST.fullmatch(text):
+        return unquote(match["path"]) if match["scheme"] else match["path"]
+    if "://" in text:
+        raise InvalidArgument(f"{text} isn't an address of huggingface.co",
+                              hint="download the file and give its path")
+    return None
+
+
+def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
+    if match := _URL_PATH.fullmatch(address):
+        address = "{}@{}/{}".format(*match.groups())
+    match = _HUB.fullmatch(address)
+    if match is None or ".." in (match["file"] or "").split("/"):
+        raise InvalidArgument(f"{text} is no reference to a model", hint=f"give {_FORMS}")
+    revision = match["revision"] or "main"
+    if match["file"]:
+        return HubFile(match["repo"], match["file"], revision)
+    return HubQuant(match["repo"], match["quant"] and match["quant"].upper(), revision)

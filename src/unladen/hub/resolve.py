@@ -1,0 +1,96 @@
+"""Which files of a repository make up the model somebody asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final
+
+from unladen.errors import InvalidArgument, ModelNotFound
+
+DEFAULT_QUANT: Final = "Q4_K_M"
+
+_SPLIT: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+_QUANT: Final = re.compile(
+    r"(?<![A-Z0-9])(?:UD-)?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP4(?:_MOE)?|NVFP4)"
+    r"(?![A-Z0-9_])")
+_NOT_A_MODEL: Final = ("mmproj", "imatrix")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model in a repository: the name of its type, "" if none is told, and its files."""
+
+    quant: str
+    files: tuple[str, ...]
+    missing: tuple[str, ...] = ()
+
+
+def pick(files: Iterable[str], quant: str | None, *, where: str) -> tuple[str, ...]:
+    """The files, in order, of the model of type ``quant`` among ``files`` of ``where``.
+
+    None means Q4_K_M, or the only model there is. ``Q4_K_XL`` finds ``UD-Q4_K_XL`` if nothing is
+    called just so. Raises :class:`ModelNotFound` where there is none or parts are missing,
+    :class:`InvalidArgument` where several fit.
+    """
+    models = candidates(files)
+    wanted = DEFAULT_QUANT if quant is None else _normal(quant.upper())
+    found = ([m for m in models if m.quant == wanted]
+             or [m for m in models if m.quant.removeprefix("UD-") == wanted])
+    if not found and quant is None and len(models) == 1:
+        found = models
+    if not found:
+        present = ", ".join(sorted({m.quant or m.files[0] for m in models}))
+        raise ModelNotFound(f"{where} has no {wanted}", hint=(
+            f"it has: {present}" if present else "it holds no GGUF model; look for one with -GGUF"))
+    if len(found) > 1:
+        names = ", ".join(m.files[0] for m in found)
+        raise InvalidArgument(f"{where} has several models of type {wanted}: {names}",
+                              hint="name the file: hf://org/repo/file.gguf")
+    if found[0].missing:
+        raise ModelNotFound(f"{where} lacks {', '.join(found[0].missing)}",
+                            hint="the model is split and this part isn't there")
+    return found[0].files
+
+
+def candidates(files: Iterable[str]) -> list[Candidate]:
+    """The models among ``files``, one for all parts of a split one; no projectors, no matrices."""
+    groups: dict[str, set[str]] = {}
+    for name in files:
+        base = PurePosixPath(name).name.lower()
+        if base.endswith(".gguf") and not any(word in base for word in _NOT_A_MODEL):
+            match = _SPLIT.fullmatch(name)
+            groups.setdefault(f"{match['stem']}.gguf" if match else name, set()).add(name)
+    return [_candidate(base, present) for base, present in sorted(groups.items())]
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """All files of the split model that ``name`` is a part of; ``name`` alone if it isn't split."""
+    match = _SPLIT.fullmatch(name)
+    if match is None:
+        return (name,)
+    return tuple(f"{match['stem']}-{number:05d}-of-{match['count']}.gguf"
+                 for number in range(1, int(match["count"]) + 1))
+
+
+def _candidate(base: str, present: set[str]) -> Candidate:
+    if base in present:  # whole, whether or not its parts lie beside it
+        return Candidate(quant_of(base), (base,))
+    expected = parts(min(present))
+    return Candidate(quant_of(base), expected,
+                     tuple(name for name in expected if name not in present))
+
+
+def quant_of(name: str) -> str:
+    """The type named last in a file's name, else in its folder's; "" where there is none."""
+    path = PurePosixPath(name)
+    for part in (path.stem, *reversed(path.parts[:-1])):
+        if found := _QUANT.findall(part.upper()):
+            return _normal(found[-1])
+    return ""
+
+
+def _normal(quant: str) -> str:
+    return {"FP16": "F16", "FP32": "F32"}.get(quant, quant)

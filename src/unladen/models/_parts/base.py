@@ -1,0 +1,32 @@
+"""What an architecture is: hyper-parameters and tensors in, a graph out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from unladen.gguf import GGUFFile, HParams
+from unladen.graph.graph import Graph
+from unladen.models._parts.load import Tensors
+
+
+class Architecture:
+    """One value of ``general.architecture``. Subclasses say how the graph is built.
+
+    ``n_layers``, ``n_embd``, ``n_vocab``, ``context_length`` (what it was trained for) are read
+    from the file when the object is made; a wrong or missing one raises :class:`GGUFError`.
+    """
+
+    arch: ClassVar[str]
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        self.hparams = hparams
+        self.tensors = Tensors(file)
+        self.n_layers = hparams.int("block_count", minimum=1)
+        self.n_embd = hparams.int("embedding_length", minimum=1)
+        self.context_length = hparams.int("context_length", minimum=1)
+        self.n_vocab = self.tensors.shape("token_embd.weight")[0]
+
+    def build(self) -> Graph:
+        """The graph of a step: inputs as in :class:`~unladen.graph.builder.GraphBuilder`, output
+        ``logits`` f32 [S, n_vocab]."""
+        raise NotImplementedError

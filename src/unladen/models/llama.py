@@ -1,0 +1,9 @@
+"""Llama and what is built like it, dense (Touvron et al. 2023) or with experts (Mixtral, 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Llama(Decoder):
+    """Rotation of adjacent pairs; everything else is the plain decoder."""
+
+    arch = "llama"

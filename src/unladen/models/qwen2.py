@@ -1,0 +1,10 @@
+"""Qwen 2 and 2.5 (Yang et al. 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Qwen2(Decoder):
+    """Rotation of half-way pairs; queries, keys and values have biases."""
+
+    arch = "qwen2"
+    rope_style = "neox"

@@ -1,0 +1,10 @@
+"""Logits to token: a chain of steps, one file each, found by scanning this folder."""
+
+from __future__ import annotations
+
+from unladen.sample.base import BadLogits, Candidates, State, Step
+from unladen.sample.chain import SamplerChain, SamplingParams, registry
+from unladen.sample.sampler import Sampler, logprobs, sample_rows
+
+__all__ = ["BadLogits", "Candidates", "Sampler", "SamplerChain", "SamplingParams", "State", "Step",
+           "logprobs", "registry", "sample_rows"]

@@ -1,0 +1,146 @@
+"""What a step of the sampler chain is, and the arithmetic that all steps share.
+
+A chain narrows and reweighs *candidates* until one step chooses a token. Each step is written
+twice: ``apply`` in NumPy is the definition; a native twin (``csrc/``, same name) is what usually
+runs. Both give the same token bit for bit on every machine, because
+
+* candidates always stand in the order of their ids,
+* everything before a choice is float32 arithmetic, one rounding per operation, and
+* probabilities are integers (:func:`weights`), whose sums don't depend on their order.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.errors import InvalidArgument, UnladenError
+
+Ids = npt.NDArray[np.int32]
+Logits = npt.NDArray[np.float32]
+Weights = npt.NDArray[np.uint64]
+
+WEIGHT_BITS = 40
+"""The most likely candidate weighs 2**40; one below 2**-41 of it weighs nothing."""
+
+
+class BadLogits(UnladenError):
+    """Logits from which no token can be picked: NaN, +inf, or -inf throughout.
+
+    ``rows`` are the offending rows of a bulk call; ``tokens`` holds what the other rows gave,
+    and -1 at the offending ones. Both are empty when a single row was asked for.
+    """
+
+    def __init__(self, message: str, *, rows: tuple[int, ...] = (),
+                 tokens: tuple[int, ...] = ()) -> None:
+        super().__init__(message, hint="the model's file or a kernel is faulty, or a step of the "
+                                       "chain left no candidate")
+        self.rows = rows
+        self.tokens = tokens
+
+
+class State(Protocol):
+    """What a chain remembers of one sequence between two tokens."""
+
+    memory: dict[str, object]
+    """A step may keep what it must remember here, under its own name."""
+
+    def recent(self, n: int) -> Ids:
+        """int32 [<= n]: the last ``n`` accepted tokens, oldest first; -1 means all of them."""
+
+    def random(self) -> int:
+        """The next 64 random bits as an unsigned number."""
+
+
+@dataclasses.dataclass
+class Candidates:
+    """The tokens still in play.
+
+    ``ids`` int32 [n] ascending, ``logits`` float32 [n] finite; both belong to the chain and may
+    be changed in place. ``chosen`` is the token once a step has chosen.
+    """
+
+    ids: Ids
+    logits: Logits
+    chosen: int | None = None
+
+    @classmethod
+    def of(cls, logits: Logits) -> Candidates:
+        """All tokens of float32 [n_vocab] but those at -inf; raises :class:`BadLogits`."""
+        if np.isnan(logits).any() or np.isposinf(logits).any():
+            raise BadLogits("the logits hold NaN or +inf")
+        ids = np.flatnonzero(logits > -np.inf).astype(np.int32)
+        return cls(ids, logits[ids])
+
+    def keep(self, which: npt.NDArray[np.bool_]) -> None:
+        """Drop the candidates where bool [n] ``which`` is false."""
+        self.ids = self.ids[which]
+        self.logits = self.logits[which]
+
+    def ranks(self) -> npt.NDArray[np.int64]:
+        """int64 [n]: each candidate's place by falling logit, the lower id first in a tie."""
+        ranks = np.empty(len(self.ids), dtype=np.int64)
+        ranks[np.argsort(-self.logits, kind="stable")] = np.arange(len(self.ids))
+        return ranks
+
+
+class Step:
+    """One step of a chain: a frozen dataclass whose fields are its parameters.
+
+    ``name`` is what users call it. ``opcode`` names the native twin, None where there is none:
+    the chain then runs ``apply`` between its native parts. ``chooses`` marks a step that sets
+    ``Candidates.chosen``; it ends a chain.
+    """
+
+    name: ClassVar[str]
+    opcode: ClassVar[str | None] = None
+    chooses: ClassVar[bool] = False
+
+    def apply(self, candidates: Candidates, state: State) -> None:
+        """Change ``candidates`` in place; at least one candidate is there."""
+        raise NotImplementedError
+
+    def packed(self) -> tuple[float, ...]:
+        """The parameters as the native twin takes them."""
+        raise NotImplementedError
+
+
+def weights(logits: Logits) -> Weights:
+    """uint64 [n] proportional to softmax of float32 [n]: round(2**40 * exp(logit - max)).
+
+    Relative error below 2e-6 plus 2**-41 of the largest weight: half an ulp of a difference up
+    to 32 (2**-20), then under eight roundings. exp is 2**n * e**r with |r| <= ln(2)/2 and the
+    Taylor series to r**7, whose remainder is below 6e-9. Raises :class:`BadLogits`.
+    """
+    if not np.isfinite(logits.max(initial=-np.inf)):
+        raise BadLogits("no candidate has a finite logit")
+    f32 = np.float32
+    x = np.maximum(logits - logits.max(), f32(-32))
+    n = np.rint(x * f32(1.44269504))
+    r = (x - n * f32(0.693359375)) - n * f32(-2.12194440e-4)  # ln 2 in two parts
+    y = np.full_like(r, 1 / math.factorial(7))
+    for k in range(6, -1, -1):
+        y = y * r + f32(1 / math.factorial(k))
+    scale = ((n.astype(np.int32) + 127) << 23).view(np.float32)
+    weight: Weights = np.rint((y * scale).astype(np.float64) * 2.0**WEIGHT_BITS).astype(np.uint64)
+    return weight
+
+
+def number(name: str, value: float, low: float, high: float = math.inf) -> None:
+    """Raise :class:`InvalidArgument` unless ``value`` is finite and in [low, high]."""
+    if (isinstance(value, bool) or not isinstance(value, int | float | np.number)
+            or not math.isfinite(value) or not low <= value <= high):
+        raise InvalidArgument(f"{name} is {value!r}",
+                              hint=f"a finite number from {low:g} to {high:g}")
+
+
+def whole(name: str, value: int, low: int, high: int = 2**31 - 1) -> None:
+    """Raise :class:`InvalidArgument` unless ``value`` is an integer in [low, high]."""
+    if (isinstance(value, bool) or not isinstance(value, int | np.integer)
+            or not low <= value <= high):
+        raise InvalidArgument(f"{name} is {value!r}",
+                              hint=f"a whole number from {low} to {high}")

@@ -1,0 +1,137 @@
+#include "sample/csrc/candidates.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "sample/csrc/arithmetic.h"
+
+namespace unladen::sample {
+namespace {
+
+// Scratch of the calling thread: fresh pages for each token would cost more than the sampling.
+struct Scratch {
+    std::vector<float> logits;
+    std::vector<int32_t> ids;
+    std::vector<uint64_t> weights, keys;
+};
+thread_local Scratch scratch;
+
+// 2**23 weights of up to 2**40 can be summed in 64 bits.
+constexpr size_t kMaxTokens = size_t{1} << (63 - kWeightBits);
+
+// Orders by logit, then by falling position; adding zero makes -0 and 0 the same.
+uint64_t key(float logit, size_t position) {
+    uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0f);
+    bits ^= bits >> 31 ? 0xFFFFFFFFu : 0x80000000u;
+    return uint64_t{bits} << 32 | uint32_t(~uint32_t(position));
+}
+
+}  // namespace
+
+Candidates::Candidates(const float *logits, const int32_t *ids, size_t n)
+    : logits_(logits), ids_(ids), n_(n) {
+    if (n > kMaxTokens) throw BadLogits("more than 2**23 logits");
+    Scan found = scan(logits, n);
+    if (found.is_nan || found.max == std::numeric_limits<float>::infinity())
+        throw BadLogits("the logits hold NaN or +inf");
+    max_ = found.max;
+}
+
+float Candidates::max() {
+    if (!max_known_) max_ = scan(logits_, n_).max;
+    max_known_ = true;
+    return max_;
+}
+
+bool Candidates::find(int32_t id, size_t &position) const {
+    if (!ids_) {
+        position = size_t(id);
+        return id >= 0 && position < n_;
+    }
+    const int32_t *at = std::lower_bound(ids_, ids_ + n_, id);
+    position = size_t(at - ids_);
+    return position < n_ && *at == id;
+}
+
+float *Candidates::writable() {
+    if (logits_ != scratch.logits.data()) {
+        scratch.logits.assign(logits_, logits_ + n_);
+        logits_ = scratch.logits.data();
+    }
+    return scratch.logits.data();
+}
+
+void Candidates::divide(float divisor) {
+    sample::divide(writable(), n_, divisor);
+    max_ /= divisor;
+}
+
+std::vector<Ranked> Candidates::best(size_t k) const {
+    std::vector<uint64_t> &keys = scratch.keys;
+    keys.clear();
+    k = std::min(k, n_);
+    size_t capacity = std::max<size_t>(2 * k, 256);
+    float threshold = -std::numeric_limits<float>::infinity();
+    auto shrink = [&] {
+        std::nth_element(keys.begin(), keys.begin() + std::ptrdiff_t(k - 1), keys.end(),
+                         std::greater<>());
+        keys.resize(k);
+        threshold = logits_[uint32_t(~uint32_t(keys[k - 1]))];
+    };
+    constexpr size_t kBlock = 128;
+    for (size_t start = 0; k && start < n_; start += kBlock) {
+        size_t end = std::min(start + kBlock, n_);
+        if (!any_above(logits_ + start, end - start, threshold)) continue;
+        for (size_t i = start; i < end; ++i)
+            // A later equal is worse, so the best k so far rule out all that isn't above the k-th.
+            if (logits_[i] > threshold) {
+                keys.push_back(key(logits_[i], i));
+                if (keys.size() == capacity && k < n_) shrink();
+            }
+    }
+    if (keys.size() > k) shrink();
+    std::sort(keys.begin(), keys.end(), std::greater<>());
+    std::vector<Ranked> ranked;
+    ranked.reserve(keys.size());
+    for (uint64_t each : keys) {
+        uint32_t position = ~uint32_t(each);
+        ranked.push_back({logits_[position], position});
+    }
+    return ranked;
+}
+
+uint64_t Candidates::weigh() {
+    if (!std::isfinite(max()))
+        throw BadLogits(max_ < 0 ? "no candidate has a finite logit"
+                                 : "a step overflowed a logit to +inf");
+    scratch.weights.resize(std::max(scratch.weights.size(), n_));
+    return sample::weigh(logits_, n_, max_, scratch.weights.data());
+}
+
+const uint64_t *Candidates::weights() const { return scratch.weights.data(); }
+
+void Candidates::keep(const std::vector<uint32_t> &positions) {
+    // In place where the scratch is read too: no position is below its index.
+    scratch.logits.resize(std::max(scratch.logits.size(), positions.size()));
+    scratch.ids.resize(std::max(scratch.ids.size(), positions.size()));
+    for (size_t i = 0; i < positions.size(); ++i) {
+        scratch.logits[i] = logits_[positions[i]];
+        scratch.ids[i] = id(positions[i]);
+    }
+    logits_ = scratch.logits.data();
+    ids_ = scratch.ids.data();
+    n_ = positions.size();
+    touched();
+}
+
+void Candidates::keep_best(size_t k) {
+    std::vector<uint32_t> positions;
+    for (const Ranked &each : best(k)) positions.push_back(each.position);
+    std::sort(positions.begin(), positions.end());
+    keep(positions);
+}
+
+}  // namespace unladen::sample

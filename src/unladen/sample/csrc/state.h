@@ -1,0 +1,40 @@
+// What a chain remembers of one sequence: its generator and the accepted tokens.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+namespace unladen::sample {
+
+class State {
+public:
+    using Counts = std::unordered_map<int32_t, int32_t>;
+
+    explicit State(uint64_t seed);
+
+    uint64_t random();  // xoshiro256**, rng.py
+    void accept(int32_t token);
+    const std::vector<int32_t> &history() const { return history_; }
+
+    // How often each token occurs among the last last_n (-1: all); kept up to date from the first
+    // call on, so that a long window costs a token no more than a short one.
+    const Counts &counts(int32_t last_n);
+
+    std::mutex mutex;  // held by whoever uses the state while the interpreter lock is released
+
+private:
+    struct Window {
+        int32_t last_n;
+        Counts counts;
+    };
+    void admit(Window &window, size_t at);
+
+    uint64_t s_[4];
+    std::vector<int32_t> history_;
+    std::list<Window> windows_;
+};
+
+}  // namespace unladen::sample

@@ -1,0 +1,35 @@
+// A native step, found by its opcode: a new one is one file with a Registered in it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sample/csrc/candidates.h"
+#include "sample/csrc/state.h"
+
+namespace unladen::sample {
+
+class Step {
+public:
+    virtual ~Step() = default;
+    virtual void apply(Candidates &candidates, State &state) const = 0;
+};
+
+using Parameters = std::vector<double>;  // as the Python step packs them
+using Factory = std::unique_ptr<Step> (*)(const Parameters &);
+
+std::map<std::string, Factory> &factories();
+
+// Static objects of this type fill factories() while the module is loaded.
+template <class T>
+struct Registered {
+    explicit Registered(const char *opcode) {
+        factories()[opcode] = [](const Parameters &p) -> std::unique_ptr<Step> {
+            return std::make_unique<T>(p);
+        };
+    }
+};
+
+}  // namespace unladen::sample

@@ -1,0 +1,49 @@
+"""logit_bias: add a constant to chosen tokens' logits, or ban them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unladen.errors import InvalidArgument
+from unladen.sample.base import Candidates, State, Step, number, whole
+
+
+@dataclass(frozen=True)
+class LogitBias(Step):
+    """Add ``bias[i][1]`` to the logit of token ``bias[i][0]``; -inf bans the token.
+
+    The OpenAI API's ``logit_bias``. Takes pairs with distinct ids, or a mapping through
+    :meth:`of`.
+    """
+
+    name: ClassVar[str] = "logit_bias"
+    opcode: ClassVar[str | None] = "logit_bias"
+    bias: tuple[tuple[int, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        for token, amount in self.bias:
+            whole("logit_bias token", token, 0)
+            if amount != -math.inf:
+                number(f"logit_bias of token {token}", amount, -1e6, 1e6)
+        if len({token for token, _ in self.bias}) < len(self.bias):
+            raise InvalidArgument("logit_bias names a token twice")
+
+    @classmethod
+    def of(cls, bias: Mapping[int, float]) -> LogitBias:
+        """The step that adds ``bias[token]`` to each token's logit."""
+        return cls(tuple(bias.items()))
+
+    def apply(self, candidates: Candidates, state: State) -> None:
+        """Tokens that aren't candidates are left out."""
+        for token, amount in self.bias:
+            candidates.logits[candidates.ids == token] += np.float32(amount)
+        candidates.keep(candidates.logits > -np.inf)
+
+    def packed(self) -> tuple[float, ...]:
+        """(id, bias) pairs one after the other; a double holds any int32 id."""
+        return tuple(float(x) for pair in self.bias for x in pair)

@@ -1,0 +1,187 @@
+"""Runs a chain for one sequence: logits in, token out."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen._native import sample as native
+from unladen.errors import InvalidArgument
+from unladen.sample.base import BadLogits, Candidates, Ids, Logits, Step
+from unladen.sample.state import PythonState
+
+
+class Sampler:
+    """A chain with the state of one sequence: its generator and the tokens accepted so far.
+
+    ``steps`` end with one that chooses; make them with :class:`SamplerChain`. ``seed`` None takes
+    fresh entropy. ``use_native`` False runs every step by its NumPy definition: the same tokens,
+    slowly.
+    """
+
+    def __init__(self, steps: Sequence[Step], seed: int | None = None, *,
+                 use_native: bool = True) -> None:
+        if not steps or not steps[-1].chooses or any(step.chooses for step in steps[:-1]):
+            raise InvalidArgument("a chain has exactly one choosing step, at its end",
+                                  hint="end it with greedy or dist")
+        self.steps = tuple(steps)
+        # 53 bits, so that the seed survives JSON, where numbers are doubles.
+        self.seed = secrets.randbits(53) if seed is None else int(seed)
+        self._state = native.State(self.seed) if use_native else PythonState(self.seed)
+        self._state.memory = {}
+        self._parts = _compile(self.steps) if use_native else self.steps
+        first = self._parts[0]
+        self._fast: tuple[native.Chain, native.State] | None = None  # all of it in one call
+        if len(self._parts) == 1 and isinstance(first, native.Chain):
+            assert isinstance(self._state, native.State)
+            self._fast = first, self._state
+
+    def sample(self, logits: Logits) -> int:
+        """Pick a token from float32 [n_vocab] ``logits``, which stay as they are, and accept it.
+
+        Raises :class:`BadLogits` for NaN, +inf or nothing but -inf; the history then stays as it
+        was.
+        """
+        if self._fast is not None:
+            chain, state = self._fast
+            try:
+                return chain.pick(logits, state, True)
+            except TypeError:
+                _reject(logits, 1)
+        token = self.pick(logits)
+        self._state.accept(token)
+        return token
+
+    def pick(self, logits: Logits) -> int:
+        """Pick a token without accepting it; a draw moves the generator on. Errors as above."""
+        _check(logits, 1)
+        if self._fast is not None:
+            chain, state = self._fast
+            return chain.pick(logits, state, False)
+        candidates: Candidates | None = None
+        for part in self._parts:
+            if isinstance(part, Step):
+                candidates = Candidates.of(logits) if candidates is None else candidates
+                if not len(candidates.ids):
+                    raise BadLogits("no candidate has a finite logit")
+                part.apply(candidates, self._state)
+            else:
+                candidates = self._run(part, logits, candidates)
+        if candidates is None or candidates.chosen is None:
+            raise InvalidArgument(f"step {self.steps[-1].name!r} chose no token",
+                                  hint="a step with chooses=True sets Candidates.chosen")
+        return candidates.chosen
+
+    def accept(self, token: int) -> None:
+        """Append ``token`` to the history that penalties look at."""
+        self.accept_prompt([token])
+
+    def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
+        """Append a prompt's token ids, so that penalties see them; nothing is drawn."""
+        tokens = np.asarray(ids)
+        if tokens.ndim != 1 or (tokens.size and not (
+                tokens.dtype.kind in "iu" and tokens.min() >= 0 and tokens.max() < 2**31)):
+            raise InvalidArgument("token ids are a flat sequence of numbers from 0 to 2**31 - 1")
+        self._state.accept_all(tokens.astype(np.int32))
+
+    def explain(self) -> str:
+        """:func:`explain` of the steps, and the seed."""
+        return f"{explain(self.steps, isinstance(self._state, native.State))}\nseed {self.seed}"
+
+    def __repr__(self) -> str:
+        return f"Sampler({' -> '.join(step.name for step in self.steps)}, seed={self.seed})"
+
+    def _run(self, chain: native.Chain, logits: Logits, before: Candidates | None) -> Candidates:
+        assert isinstance(self._state, native.State)
+        values, ids = (logits, None) if before is None else (before.logits, before.ids)
+        chosen, out_ids, out_logits = chain.run(values, ids, self._state)
+        return Candidates(out_ids, out_logits, None if chosen < 0 else chosen)
+
+
+def explain(steps: Sequence[Step], use_native: bool = True) -> str:
+    """One line for each step: its parameters and whether it runs natively or in NumPy."""
+    return "\n".join(f"{i}. {step!r}: {'native' if use_native and step.opcode else 'NumPy'}"
+                     for i, step in enumerate(steps, 1))
+
+
+def sample_rows(logits: Logits, samplers: Sequence[Sampler]) -> list[int]:
+    """:meth:`Sampler.sample` for float32 [n_rows, n_vocab], one sampler a row, in one native call.
+
+    Rows with bad logits raise one :class:`BadLogits` after the others are done: it names them in
+    ``rows`` and has the others' tokens in ``tokens``.
+    """
+    _check(logits, 2)
+    if len(samplers) != len(logits):
+        raise InvalidArgument(f"{len(logits)} rows of logits for {len(samplers)} samplers")
+    fast = [sampler._fast for sampler in samplers if sampler._fast is not None]
+    if len(fast) == len(samplers):
+        tokens, reason = native.sample_rows(logits, [chain for chain, _ in fast],
+                                            [state for _, state in fast])
+    else:
+        tokens, reason = _one_by_one(logits, samplers)
+    if reason:
+        bad = tuple(row for row, token in enumerate(tokens) if token < 0)
+        raise BadLogits(f"{reason} (rows {', '.join(map(str, bad))})", rows=bad,
+                        tokens=tuple(tokens))
+    return tokens
+
+
+def logprobs(logits: Logits, token: int, n_top: int = 0
+             ) -> tuple[float, list[tuple[int, float]]]:
+    """The natural log of softmax(float32 [n_vocab] ``logits``) at ``token`` and at the best.
+
+    Returns (logprob, the ``n_top`` most likely as (id, logprob), best first, the lower id first
+    in a tie; those at -inf are left out). Absolute error below 3e-6, the bound of
+    :func:`unladen.sample.base.weights`, plus n_vocab * 2**-41. Raises :class:`BadLogits`.
+    """
+    _check(logits, 1)
+    if not 0 <= token < len(logits) or n_top < 0:
+        raise InvalidArgument(f"token {token}, n_top {n_top}",
+                              hint=f"a token below {len(logits)}, n_top at least 0")
+    return native.logprobs(logits, token, n_top)
+
+
+def _compile(steps: Sequence[Step]) -> tuple[native.Chain | Step, ...]:
+    """Join each stretch of native steps into one native chain."""
+    known = native.opcodes()
+    parts: list[native.Chain | Step] = []
+    for is_native, stretch in itertools.groupby(steps, lambda step: step.opcode is not None):
+        if not is_native:
+            parts += stretch
+            continue
+        ops = [(step.opcode or "", [float(x) for x in step.packed()]) for step in stretch]
+        if unknown := [opcode for opcode, _ in ops if opcode not in known]:
+            raise InvalidArgument(f"no native step is called {unknown[0]!r}",
+                                  hint="set opcode to None to run the NumPy definition")
+        parts.append(native.Chain(ops))
+    return tuple(parts)
+
+
+def _one_by_one(logits: Logits, samplers: Sequence[Sampler]) -> tuple[list[int], str]:
+    tokens, reason = [], ""
+    for row, sampler in zip(logits, samplers, strict=True):
+        try:
+            tokens.append(sampler.sample(row))
+        except BadLogits as error:
+            tokens.append(-1)
+            reason = reason or error.message
+    return tokens, reason
+
+
+def _check(logits: npt.NDArray[np.generic], n_dims: int) -> None:
+    if not (isinstance(logits, np.ndarray) and logits.dtype == np.float32
+            and logits.ndim == n_dims and logits.flags.c_contiguous):
+        _reject(logits, n_dims)
+
+
+def _reject(logits: object, n_dims: int) -> NoReturn:
+    shape = "[n_vocab]" if n_dims == 1 else "[n_rows, n_vocab]"
+    got = (f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, np.ndarray)
+           else type(logits).__name__)
+    raise InvalidArgument(f"logits are a contiguous float32 {shape} array, not {got}",
+                          hint="np.ascontiguousarray(logits, dtype=np.float32)")

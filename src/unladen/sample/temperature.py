@@ -1,0 +1,44 @@
+"""temperature: sharpen or flatten the distribution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from unladen.errors import InvalidArgument
+from unladen.sample.base import Candidates, State, Step, number
+
+_LOWEST = 1e-6  # below it float32 logits of a sane size could overflow
+
+
+@dataclass(frozen=True)
+class Temperature(Step):
+    """Divide every logit by ``temperature``; 0 keeps only the most likely candidate.
+
+    D. Ackley, G. Hinton, T. Sejnowski, "A learning algorithm for Boltzmann machines", 1985.
+    """
+
+    name: ClassVar[str] = "temperature"
+    opcode: ClassVar[str | None] = "temperature"
+    temperature: float = 0.8
+
+    def __post_init__(self) -> None:
+        number("temperature", self.temperature, 0)
+        if 0 < self.temperature < _LOWEST:
+            raise InvalidArgument(f"temperature is {self.temperature!r}",
+                                  hint=f"0 for the most likely token, or at least {_LOWEST:g}")
+
+    def apply(self, candidates: Candidates, state: State) -> None:
+        """One float32 division each."""
+        if self.temperature == 0:
+            candidates.keep(candidates.ranks() == 0)
+        elif self.temperature != 1:
+            with np.errstate(over="ignore"):  # the choosing step reports an overflow
+                candidates.logits /= np.float32(self.temperature)
+            candidates.keep(candidates.logits > -np.inf)
+
+    def packed(self) -> tuple[float, ...]:
+        """(temperature,)."""
+        return (self.temperature,)

@@ -1,0 +1,227 @@
+"""A plan: the graph cut, placed, allocated and compiled once, then run for every step."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends import backend_of
+from unladen.backends.base import (
+    Buffer,
+    Device,
+    KVLayout,
+    Options,
+    Placed,
+    PlacedKV,
+    Program,
+    Segment,
+)
+from unladen.errors import Cancelled
+from unladen.graph import passes
+from unladen.graph.batch import Batch
+from unladen.graph.graph import Graph, KVSpec, Node, Value
+from unladen.schedule import fit, weights
+from unladen.schedule.memory import ArenaPlan, plan_arena
+from unladen.schedule.place import PlaceOptions, place
+from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
+from unladen.types import Limits
+
+log = logging.getLogger("unladen")
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Everything that decides a plan beside the graph. ``devices``: names, the host's first."""
+
+    devices: Sequence[str] = ("cpu:0",)
+    place: PlaceOptions = field(default_factory=PlaceOptions)
+    backend: Options = field(default_factory=Options)
+    use_mmap: bool = True
+    strict: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A plan before anything is allocated: what runs where, and how many bytes that takes."""
+
+    graph: Graph
+    limits: Limits
+    layout: KVLayout
+    options: PlanOptions
+    devices: Sequence[Device]
+    layers: Sequence[Device]
+    device_of: Mapping[Node, tuple[Device, str]]
+    steps: Sequence[Step]
+    arenas: Mapping[str, ArenaPlan]
+    needs: Sequence[weights.Need]
+    memory: fit.MemoryPlan
+
+
+def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:
+    """Place and split ``graph`` and count bytes; allocates nothing."""
+    devices = [backend_of(name).open(name, options.backend) for name in options.devices]
+    fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
+    graph = passes.apply(graph, fusions)
+    placement = place(graph, devices, options.place)
+    reference = backend_of("reference").open("reference", options.backend)
+    device_of = assign(graph, placement, [*devices, reference], strict=options.strict)
+    used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
+    steps = split(graph, device_of)
+    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap)
+    arenas = {d.name: plan_arena(graph, steps, d.name, limits,
+                                 _scratch(steps, d.name, limits, options)) for d in used}
+    memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
+                       {name: a.nbytes for name, a in arenas.items()})
+    return Draft(graph, limits, layout, options, used, placement.layers, device_of, steps, arenas,
+                 needs, memory)
+
+
+def _scratch(steps: Sequence[Step], device: str, limits: Limits, options: PlanOptions) -> int:
+    nodes = [n for s in steps if isinstance(s, RunStep) and s.device.name == device
+             for n in s.nodes]
+    backend = backend_of(device)
+    return max((backend.scratch_bytes(n, limits, options.backend) for n in nodes), default=0)
+
+
+def _states(device_of: Mapping[Node, tuple[Device, str]]) -> dict[str, list[KVSpec]]:
+    states: dict[str, dict[int, KVSpec]] = {}
+    for node, (device, _) in device_of.items():
+        if node.state is not None:
+            states.setdefault(device.name, {})[node.state.layer] = node.state
+    return {name: list(by_layer.values()) for name, by_layer in states.items()}
+
+
+def _weight_bytes(needs: Sequence[weights.Need]) -> dict[str, tuple[int, int]]:
+    sizes: dict[str, tuple[int, int]] = {}
+    for need in needs:
+        mapped, allocated = sizes.get(need.device.name, (0, 0))
+        sizes[need.device.name] = (mapped + need.nbytes * need.mapped,
+                                   allocated + need.nbytes * (not need.mapped))
+    return sizes
+
+
+class Plan:
+    """Compiled segments and the memory they work on.
+
+    A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
+    """
+
+    def __init__(self, drafted: Draft, data: weights.TensorData) -> None:
+        self.draft = drafted
+        self.batch = Batch.empty(drafted.limits)
+        self._placed = weights.load(drafted.needs, data)
+        self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
+                        for d in drafted.devices if drafted.arenas[d.name].nbytes}
+        self._kv = self._alloc_kv()
+        self._programs: list[tuple[str, Program]] = []
+        self._actions = [self._action(step) for step in drafted.steps]
+        self._cancelled = False
+        self._outputs = {name: self._reader(v) for name, v in drafted.graph.outputs.items()}
+
+    def run(self) -> None:
+        """Compute the step in :attr:`batch`; done when it returns.
+
+        Raises :class:`Cancelled` after :meth:`cancel`. The caches may then hold some of the step's
+        rows, which the next step that computes those positions overwrites.
+        """
+        self._cancelled = False
+        for action in self._actions:
+            if self._cancelled:
+                raise Cancelled("the step was cancelled")
+            action()
+
+    def cancel(self) -> None:
+        """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""
+        self._cancelled = True
+        for device, program in self._programs:
+            backend_of(device).cancel(program)
+
+    def output(self, name: str) -> npt.NDArray[np.float32]:
+        """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
+
+        On the host a view that the next step overwrites.
+        """
+        return self._outputs[name]()
+
+    def copy_block(self, target: int, source: int) -> None:
+        """Copy one cache block, in all layers, onto another."""
+        layout = self.draft.layout
+        for kv in self._kv.values():
+            for buffer in (kv.k, kv.v):
+                n = buffer.nbytes // layout.n_blocks
+                backend = backend_of(buffer.device.name)
+                if not backend.copy(buffer, target * n, buffer, source * n, n):
+                    backend.write(buffer, backend.read(buffer, n, source * n), target * n)
+
+    def explain(self) -> str:
+        """Each node, its device, and why it is there."""
+        lines = []
+        for node in self.draft.graph.nodes:
+            device, why = self.draft.device_of[node]
+            lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
+        return "\n".join(lines)
+
+    def _alloc_kv(self) -> dict[int, PlacedKV]:
+        placed: dict[int, PlacedKV] = {}
+        layout = self.draft.layout
+        for node, (device, _) in self.draft.device_of.items():
+            spec = node.state
+            if spec is not None and spec.layer not in placed:
+                backend = backend_of(device.name)
+                k, v = (backend.alloc(device, n, "kv") for n in fit.kv_bytes(spec, layout))
+                placed[spec.layer] = PlacedKV(spec, layout, k, v)
+        return placed
+
+    def _action(self, step: Step) -> Callable[[], None]:
+        if isinstance(step, CopyStep):
+            return functools.partial(self._copy, step)
+        backend = backend_of(step.device.name)
+        program = backend.compile(self._segment(step))
+        self._programs.append((step.device.name, program))
+        return functools.partial(backend.run, program)
+
+    def _segment(self, step: RunStep) -> Segment:
+        name, drafted = step.device.name, self.draft
+        arena = drafted.arenas[name]
+        by_weight: dict[str, Placed] = {w: p for (d, w), p in self._placed.items() if d == name}
+        batch_inputs = {value: key for key, value in drafted.graph.inputs.items()}
+        return Segment(step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
+                       (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv,
+                       drafted.limits, self.batch, drafted.options.backend)
+
+    def _copy(self, step: CopyStep) -> None:
+        source, target = (backend_of(d.name) for d in (step.source, step.target))
+        source_at, target_at = (self._where(d.name, step.value) for d in (step.source, step.target))
+        nbytes = 4 * self._count(step.value)
+        source.sync(step.source)
+        if source is target and source.copy(*target_at, *source_at, nbytes):
+            return
+        target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
+
+    def _where(self, device: str, value: Value) -> tuple[Buffer, int]:
+        return self._arenas[device], self.draft.arenas[device].offsets[value]
+
+    def _count(self, value: Value) -> int:
+        return int(np.prod(self._shape(value)))
+
+    def _shape(self, value: Value) -> tuple[int, ...]:
+        return tuple(self.batch.size(s) if isinstance(s, str) else s for s in value.shape)
+
+    def _reader(self, value: Value) -> Callable[[], npt.NDArray[np.float32]]:
+        (node,) = (n for n in self.draft.graph.nodes if value in n.outputs)
+        device = self.draft.device_of[node][0]
+        backend = backend_of(device.name)
+        buffer, offset = self._where(device.name, value)
+
+        def read() -> npt.NDArray[np.float32]:
+            backend.sync(device)
+            shape = self._shape(value)
+            raw = backend.read(buffer, 4 * int(np.prod(shape)), offset)
+            return raw.view(np.float32).reshape(shape)
+
+        return read

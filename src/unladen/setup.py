@@ -1,0 +1,83 @@
+"""From a file and wishes to a plan: how much context, how many blocks, which step sizes."""
+
+from __future__ import annotations
+
+import logging
+
+from unladen.backends._host import free_host_bytes
+from unladen.backends.base import KVLayout
+from unladen.errors import InvalidArgument
+from unladen.gguf import GGUFFile
+from unladen.graph.graph import Graph
+from unladen.models import Architecture
+from unladen.quants import get
+from unladen.schedule import fit
+from unladen.schedule.plan import Plan, PlanOptions, draft
+from unladen.types import Limits
+
+log = logging.getLogger("unladen")
+
+BLOCK_TOKENS = 32
+"""Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
+one block fill several cache lines."""
+
+MAX_LOGITS_BYTES = 64 << 20
+"""Logits of one step; longer texts whose every logit is wanted take several steps."""
+
+KV_TYPES = ("f16", "f32", "q8_0")
+
+
+def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, *,
+              context_size: int | None, batch_size: int, max_seqs: int,
+              kv_type: str | tuple[str, str]) -> tuple[Plan, int]:
+    """The plan of ``architecture`` and the context size that it serves."""
+    for name, value in (("context_size", context_size), ("batch_size", batch_size),
+                        ("max_seqs", max_seqs)):
+        if value is not None and value < 1:
+            raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
+    graph = architecture.build()
+    k_type, v_type = _kv_types(kv_type, graph)
+    context = _context(graph, architecture.context_length, context_size, k_type, v_type)
+    n_blocks = -(-context // BLOCK_TOKENS)
+    layout = KVLayout(BLOCK_TOKENS, n_blocks, k_type, v_type)
+    batch_size = min(batch_size, context)
+    n_seqs = min(max_seqs, batch_size)
+    n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
+    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks)
+    drafted = draft(graph, limits, layout, options)
+    drafted.memory.check({m.device.name: free_host_bytes() for m in drafted.memory.devices
+                          if m.device.is_host})
+    log.debug("memory:\n%s", drafted.memory)
+    return Plan(drafted, lambda name: file.tensors[name].data), context
+
+
+def _kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
+    pair = (kv_type, kv_type) if isinstance(kv_type, str) else kv_type
+    if len(pair) != 2 or any(t.lower() not in KV_TYPES for t in pair):
+        raise InvalidArgument(f"kv_type={kv_type!r} isn't known",
+                              hint="use " + ", ".join(KV_TYPES) + ", or a pair of these")
+    k_type, v_type = (t.upper() for t in pair)
+    for spec in graph.states().values():
+        for name, dim in ((k_type, spec.k_dim), (v_type, spec.v_dim)):
+            if dim % get(name).block_size:
+                raise InvalidArgument(
+                    f"heads of {dim} are no whole number of {name} blocks of "
+                    f"{get(name).block_size}", hint="use kv_type=f16 with this model")
+    return k_type, v_type
+
+
+def _context(graph: Graph, trained: int, wanted: int | None, k_type: str, v_type: str) -> int:
+    if wanted is not None:
+        if wanted > trained:
+            log.warning("context_size=%d is more than the %d tokens that the model was trained "
+                        "for: it may write nonsense beyond them", wanted, trained)
+        return wanted
+    one = KVLayout(1, 1, k_type, v_type)
+    per_token = sum(sum(fit.kv_bytes(s, one)) for s in graph.states().values())
+    fits = free_host_bytes() // 2 // max(1, per_token)
+    if fits >= trained:
+        return trained
+    context = max(BLOCK_TOKENS, fits // BLOCK_TOKENS * BLOCK_TOKENS)
+    log.warning("the context is %d tokens instead of the model's %d: the cache may take half of "
+                "the free memory (set context_size for another)", context, trained)
+    return context

@@ -1,0 +1,6 @@
+"""Text to ids and back, from GGUF metadata alone."""
+
+from unladen.tokenizer.stream import StopMatcher, StreamDecoder
+from unladen.tokenizer.tokenizer import Tokenizer
+
+__all__ = ["StopMatcher", "StreamDecoder", "Tokenizer"]

@@ -1,0 +1,152 @@
+// The Python face of the native tokenizers; typed in _native/tokenizer.pyi.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "tokenizer/csrc/bpe.h"
+#include "tokenizer/csrc/opaque.h"
+#include "tokenizer/csrc/spm.h"
+#include "tokenizer/csrc/tokenizer.h"
+
+namespace nb = nanobind;
+
+namespace unladen {
+namespace {
+
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Below this a call is over before another thread could have used the lock.
+constexpr size_t kReleaseBytes = 4096;
+
+std::string_view view(const nb::bytes &bytes) { return {bytes.c_str(), bytes.size()}; }
+
+nb::bytes bytes(std::string_view text) { return nb::bytes(text.data(), text.size()); }
+
+tok::Strings strings(Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths) {
+    const size_t n = offsets.shape(0);
+    if (lengths.shape(0) != n || n > INT32_MAX)
+        throw std::invalid_argument("needs as many lengths as offsets, below 2^31");
+    const auto total = static_cast<int64_t>(buffer.shape(0));
+    int64_t n_bytes = 0;
+    for (size_t i = 0; i < n; ++i) {
+        const int64_t at = offsets.data()[i], length = lengths.data()[i];
+        if (at < 0 || length < 0 || at > total || length > total - at)
+            throw std::invalid_argument("string " + std::to_string(i) + " is outside its buffer");
+        n_bytes += length;
+        if (n_bytes > UINT32_MAX) throw std::invalid_argument("has 4 GiB of text or more");
+    }
+    const auto *data = reinterpret_cast<const char *>(buffer.data());
+    tok::Strings out;
+    out.reserve(n, n_bytes);
+    for (size_t i = 0; i < n; ++i)
+        out.push({data + offsets.data()[i], static_cast<size_t>(lengths.data()[i])});
+    return out;
+}
+
+std::shared_ptr<const tok::Tokens> tokens(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
+                                          Array<uint8_t> strips) {
+    const size_t n = vocab->size();
+    if (types.shape(0) != n || strips.shape(0) != n)
+        throw std::invalid_argument("needs one type and one strip per token");
+    return std::make_shared<tok::Tokens>(
+        tok::Tokens{std::move(vocab), {types.data(), types.data() + n},
+                    {strips.data(), strips.data() + n}});
+}
+
+int32_t checked(int64_t id, int32_t n) {
+    if (id < 0 || id >= n)
+        throw std::out_of_range("token id " + std::to_string(id) + " isn't below " +
+                                std::to_string(n));
+    return static_cast<int32_t>(id);
+}
+
+tok::Tokenizer spm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
+                   Array<float> scores, bool space_prefix, int32_t unk) {
+    const size_t n = vocab->size();
+    if (scores.shape(0) != n) throw std::invalid_argument("needs one score per token");
+    if (unk >= 0) checked(unk, vocab->size());
+    auto all = tokens(std::move(vocab), types, strips);
+    tok::SpmOptions options{{scores.data(), scores.data() + n}, space_prefix, unk};
+    return {all, std::make_unique<tok::Spm>(*all, std::move(options))};
+}
+
+tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
+                   Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths,
+                   const std::vector<std::string> &steps, bool ignore_merges, int32_t unk) {
+    if (unk >= 0) checked(unk, vocab->size());
+    tok::BpeOptions options{{}, ignore_merges, unk};
+    for (const std::string &name : steps) {
+        options.steps.push_back(tok::find_step(name));
+        if (!options.steps.back()) throw std::invalid_argument("no split step " + name);
+    }
+    auto all = tokens(std::move(vocab), types, strips);
+    const tok::Strings merges = strings(buffer, offsets, lengths);
+    return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
+}
+
+tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
+                      Array<uint8_t> strips) {
+    auto all = tokens(std::move(vocab), types, strips);
+    return {all, std::make_unique<tok::Opaque>(*all)};
+}
+
+std::vector<int32_t> encode(const tok::Tokenizer &tokenizer, nb::bytes text, bool special) {
+    const std::string_view raw = view(text);
+    std::optional<nb::gil_scoped_release> release;
+    if (raw.size() > kReleaseBytes) release.emplace();
+    return tokenizer.encode(raw, special);
+}
+
+nb::bytes decode(const tok::Tokenizer &tokenizer, Array<int64_t> ids, bool special, bool fresh) {
+    const std::span<const int64_t> all(ids.data(), ids.shape(0));
+    for (const int64_t id : all) checked(id, tokenizer.size());
+    return bytes(tokenizer.decode(all, special, fresh));
+}
+
+void bind_vocab(nb::module_ &m) {
+    nb::class_<tok::Vocab>(m, "Vocab")
+        .def("__init__",
+             [](tok::Vocab *self, Array<uint8_t> buffer, Array<int64_t> offsets,
+                Array<int64_t> lengths) {
+                 new (self) tok::Vocab(strings(buffer, offsets, lengths));
+             },
+             nb::arg("buffer"), nb::arg("offsets"), nb::arg("lengths"))
+        .def("__len__", &tok::Vocab::size)
+        .def("find", [](const tok::Vocab &v, nb::bytes text) { return v.find(view(text)); },
+             nb::arg("text"))
+        .def("text",
+             [](const tok::Vocab &v, int64_t id) { return bytes(v.text(checked(id, v.size()))); },
+             nb::arg("token_id"));
+}
+
+}  // namespace
+
+void bind_tokenizer(nb::module_ &m) {
+    bind_vocab(m);
+    nb::class_<tok::Tokenizer>(m, "Tokenizer")
+        .def("encode", &encode, nb::arg("text"), nb::arg("special"))
+        .def("decode", &decode, nb::arg("ids"), nb::arg("special"), nb::arg("fresh"))
+        .def("piece",
+             [](const tok::Tokenizer &t, int64_t id, bool special, bool fresh) {
+                 return bytes(t.piece(checked(id, t.size()), special, fresh));
+             },
+             nb::arg("token_id"), nb::arg("special"), nb::arg("fresh"))
+        .def("starts_fresh",
+             [](const tok::Tokenizer &t, int64_t id) {
+                 return t.starts_fresh(checked(id, t.size()));
+             },
+             nb::arg("token_id"));
+    m.def("spm", &spm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("scores"),
+          nb::arg("space_prefix"), nb::arg("unk"));
+    m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
+          nb::arg("offsets"), nb::arg("lengths"), nb::arg("steps"), nb::arg("ignore_merges"),
+          nb::arg("unk"));
+    m.def("opaque", &opaque, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"));
+}
+
+}  // namespace unladen

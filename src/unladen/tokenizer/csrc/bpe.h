@@ -1,0 +1,47 @@
+// Byte-level BPE (tokenizer.ggml.model "gpt2").
+#pragma once
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "tokenizer/csrc/encoder.h"
+#include "tokenizer/csrc/merge.h"
+#include "tokenizer/csrc/split.h"
+
+namespace unladen::tok {
+
+struct BpeOptions {
+    std::vector<Step> steps;
+    bool ignore_merges;  // a word that is a token is that token, whatever its merges say
+    int32_t unk;         // for bytes without a token; -1: they are an error
+};
+
+class Bpe final : public Encoder {
+ public:
+    Bpe(const Tokens &tokens, const Strings &merges, BpeOptions options);
+    void encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const override;
+    std::string piece(int32_t id) const override;
+
+ private:
+    // Symbols are ids, or from vocab.size() on texts that only merges know.
+    int32_t symbol(std::string_view text);
+    std::string_view text(int32_t symbol) const;
+    void learn(std::string_view merge, uint32_t rank);
+    void emit(int32_t symbol, std::vector<int32_t> &out) const;
+    Merge find(int32_t left, int32_t right) const;
+
+    struct Rule {
+        uint64_t pair = 0;  // left << 32 | right
+        Merge merge{0, -1};
+    };
+    size_t probe(uint64_t pair) const;
+
+    const Tokens &tokens_;
+    BpeOptions options_;
+    Strings phantoms_;
+    StringIndex phantom_index_;
+    std::vector<Rule> rules_;
+    std::array<int32_t, 256> byte_symbols_;
+};
+
+}  // namespace unladen::tok

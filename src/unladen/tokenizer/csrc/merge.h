@@ -1,0 +1,91 @@
+// Greedy merging of neighbours, the common core of BPE and SPM.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace unladen::tok {
+
+struct Symbol {
+    int32_t id;
+    uint32_t begin, size;  // in the merged text; size 0: merged into the left neighbour
+    int32_t prev, next;    // -1: none
+};
+
+struct Merge {
+    uint32_t order;  // the lowest goes first; the leftmost among equals
+    int32_t id;      // what the two become; -1: they don't merge
+};
+
+// A row of symbols whose best pair is merged until none is left: O(n log n) by a heap of pairs and
+// a linked list. One object serves many rows, keeping its memory.
+class Merger {
+ public:
+    void clear() { symbols_.clear(); }
+    void add(int32_t id, uint32_t begin, uint32_t size) {
+        const auto i = static_cast<int32_t>(symbols_.size());
+        if (i) symbols_[i - 1].next = i;
+        symbols_.push_back({id, begin, size, i - 1, -1});
+    }
+
+    // find(const Symbol &left, const Symbol &right) -> Merge
+    template <class Find>
+    void run(Find &&find) {
+        heap_.clear();
+        for (int32_t i = 0; i + 1 < static_cast<int32_t>(symbols_.size()); ++i) consider(i, find);
+        std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+        while (!heap_.empty()) {
+            std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+            const Pair pair = heap_.back();
+            heap_.pop_back();
+            const auto left = static_cast<int32_t>(pair.key & UINT32_MAX);
+            if (!join(left, pair)) continue;
+            for (const int32_t i : {symbols_[left].prev, left})
+                if (i >= 0 && consider(i, find))
+                    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+        }
+    }
+
+    template <class Sink>
+    void each(Sink &&sink) const {
+        for (int32_t i = symbols_.empty() ? -1 : 0; i >= 0; i = symbols_[i].next) sink(symbols_[i]);
+    }
+
+ private:
+    struct Pair {
+        uint64_t key;   // order << 32 | index of the left symbol
+        uint32_t size;  // of both together when the pair was noted
+        int32_t id;
+        bool operator>(const Pair &other) const { return key > other.key; }
+    };
+
+    template <class Find>
+    bool consider(int32_t left, Find &&find) {
+        const Symbol &a = symbols_[left];
+        if (a.next < 0) return false;
+        const Symbol &b = symbols_[a.next];
+        const Merge merge = find(a, b);
+        if (merge.id < 0) return false;
+        const uint64_t key = static_cast<uint64_t>(merge.order) << 32 | static_cast<uint32_t>(left);
+        heap_.push_back({key, a.size + b.size, merge.id});
+        return true;
+    }
+
+    // Symbols only grow, so the pair is what it was iff both are alive and their size is the same.
+    bool join(int32_t left, const Pair &pair) {
+        Symbol &a = symbols_[left];
+        if (a.size == 0 || a.next < 0) return false;
+        Symbol &b = symbols_[a.next];
+        if (a.size + b.size != pair.size) return false;
+        a = {pair.id, a.begin, pair.size, a.prev, b.next};
+        b.size = 0;
+        if (a.next >= 0) symbols_[a.next].prev = left;
+        return true;
+    }
+
+    std::vector<Symbol> symbols_;
+    std::vector<Pair> heap_;
+};
+
+}  // namespace unladen::tok

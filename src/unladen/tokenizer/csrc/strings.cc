@@ -1,0 +1,87 @@
+#include "tokenizer/csrc/strings.h"
+
+#include <bit>
+#include <cstring>
+#include <random>
+#include <stdexcept>
+
+namespace unladen::tok {
+namespace {
+
+uint64_t seed() {
+    static const uint64_t value = [] {
+        std::random_device source;
+        return static_cast<uint64_t>(source()) << 32 | source();
+    }();
+    return value;
+}
+
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
+uint64_t mix(uint64_t x) {
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+}  // namespace
+
+uint64_t hash(uint64_t value) { return mix(value ^ seed()); }
+
+uint64_t hash(std::string_view text) {
+    uint64_t h = seed() ^ text.size();
+    const char *p = text.data();
+    size_t left = text.size();
+    for (uint64_t word; left >= 8; p += 8, left -= 8) {
+        std::memcpy(&word, p, 8);
+        h = mix(h ^ word);
+    }
+    uint64_t tail = 0;
+    if (left) std::memcpy(&tail, p, left);
+    return mix(h ^ tail);
+}
+
+void Strings::reserve(size_t n, size_t n_bytes) {
+    starts_.reserve(n + 1);
+    bytes_.reserve(n_bytes);
+}
+
+void Strings::push(std::string_view text) {
+    if (text.size() > UINT32_MAX - bytes_.size())
+        throw std::invalid_argument("has 4 GiB of text or more");
+    bytes_ += text;
+    starts_.push_back(static_cast<uint32_t>(bytes_.size()));
+}
+
+void StringIndex::reserve(size_t n) {
+    slots_.assign(std::bit_ceil(n * 2 + 2), Slot{});
+    size_ = 0;
+}
+
+size_t StringIndex::probe(const Strings &strings, std::string_view text, uint64_t h) const {
+    const size_t mask = slots_.size() - 1;
+    size_t at = h & mask;
+    while (slots_[at].i >= 0 &&
+           (slots_[at].hash != static_cast<uint32_t>(h >> 32) || strings[slots_[at].i] != text))
+        at = (at + 1) & mask;
+    return at;
+}
+
+void StringIndex::insert(const Strings &strings, int32_t i) {
+    if (2 * (size_ + 1) > slots_.size()) {
+        const std::vector<Slot> old = std::move(slots_);
+        reserve(size_ * 2 + 8);
+        for (const Slot &slot : old)
+            if (slot.i >= 0) insert(strings, slot.i);
+    }
+    const uint64_t h = hash(strings[i]);
+    Slot &slot = slots_[probe(strings, strings[i], h)];
+    size_ += slot.i < 0;
+    slot = {static_cast<uint32_t>(h >> 32), i};
+}
+
+int32_t StringIndex::find(const Strings &strings, std::string_view text) const {
+    if (slots_.empty()) return -1;
+    return slots_[probe(strings, text, hash(text))].i;
+}
+
+}  // namespace unladen::tok

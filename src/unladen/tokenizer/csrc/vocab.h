@@ -1,0 +1,77 @@
+// The vocabulary of a file: texts, types, and the tokens that are looked for in raw text.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/csrc/strings.h"
+
+namespace unladen::tok {
+
+// tokenizer.ggml.token_type
+enum TokenType : uint8_t {
+    kUndefined = 0,
+    kNormal = 1,
+    kUnknown = 2,
+    kControl = 3,
+    kUserDefined = 4,
+    kUnused = 5,
+    kByte = 6,
+};
+
+// White space around a token that is swallowed when the token is found in text.
+enum Strip : uint8_t { kStripLeft = 1, kStripRight = 2 };
+
+// The texts of tokenizer.ggml.tokens, by id and by text.
+class Vocab {
+ public:
+    explicit Vocab(Strings texts);
+    int32_t size() const { return static_cast<int32_t>(texts_.size()); }
+    std::string_view text(int32_t id) const { return texts_[id]; }
+    int32_t find(std::string_view text) const { return index_.find(texts_, text); }  // -1: absent
+
+ private:
+    Strings texts_;
+    StringIndex index_;
+};
+
+// What a file says of its tokens.
+struct Tokens {
+    std::shared_ptr<const Vocab> vocab;
+    std::vector<uint8_t> types;   // TokenType, one per token
+    std::vector<uint8_t> strips;  // Strip, one per token
+
+    // The token that plain text may become. Control tokens are reached by id, or by looking for
+    // them with SpecialTokens, but never by merging, so text can't forge one.
+    int32_t find(std::string_view text) const {
+        const int32_t id = vocab->find(text);
+        return id >= 0 && types[id] != kControl ? id : -1;
+    }
+};
+
+// Finds control, unknown and user-defined tokens in raw text: leftmost, then longest.
+class SpecialTokens {
+ public:
+    void add(std::string_view text, int32_t id, bool always);
+
+    struct Match {
+        size_t begin, end;
+        int32_t id;  // -1: none
+    };
+    // The first match in `text` from `from` on; only tokens added with `always` unless `all`.
+    Match find(std::string_view text, size_t from, bool all) const;
+
+ private:
+    struct Node {
+        int32_t sibling = -1, child = -1, id = -1;
+        uint8_t byte = 0;
+        bool always = false;
+    };
+    int32_t below(int32_t first, uint8_t byte) const;
+    std::vector<Node> nodes_;
+    std::vector<int32_t> roots_ = std::vector<int32_t>(256, -1);
+};
+
+}  // namespace unladen::tok

@@ -1,0 +1,149 @@
+"""Reads the ``tokenizer.ggml.*`` keys of a file and checks that they agree.
+
+The keys are described in https://github.com/ggml-org/ggml/blob/master/docs/gguf.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.errors import GGUFError
+
+PREFIX: Final = "tokenizer.ggml."
+MAX_TOKEN_BYTES: Final = 65535
+"""A longer token is refused: the cost of encoding grows with the longest one."""
+MAX_VOCAB_BYTES: Final = 1 << 26
+"""Token texts of more than this together are refused; real ones stay below 10 MiB."""
+MAX_TOKENS: Final = 1 << 24
+"""A vocabulary without texts of more than this is refused."""
+
+
+class TokenType(IntEnum):
+    """What ``tokenizer.ggml.token_type`` says of a token."""
+
+    UNDEFINED = 0
+    NORMAL = 1
+    UNKNOWN = 2
+    CONTROL = 3
+    USER_DEFINED = 4
+    UNUSED = 5
+    BYTE = 6
+
+
+@runtime_checkable
+class PackedStrings(Protocol):
+    """Strings that lie in one buffer, as a mapped file has them.
+
+    ``buffer`` is uint8; ``offsets`` and ``lengths`` are int64 [n]: string i is the ``lengths[i]``
+    bytes from ``offsets[i]`` on.
+    """
+
+    buffer: npt.NDArray[np.uint8]
+    offsets: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+
+
+class _Packed:
+    def __init__(self, texts: Sequence[str]) -> None:
+        raw = [text.encode() for text in texts]
+        self.buffer = np.frombuffer(b"".join(raw), np.uint8)
+        self.lengths = np.array([len(text) for text in raw], np.int64)
+        self.offsets = np.cumsum(self.lengths) - self.lengths
+
+
+class Fields:
+    """The metadata of one file, seen as a tokenizer's: keys without their common prefix.
+
+    ``path`` names the file in errors. Methods raise :class:`GGUFError` that names the key.
+    """
+
+    def __init__(self, metadata: Mapping[str, object], path: str) -> None:
+        self.path = path
+        self._metadata = metadata
+
+    def error(self, key: str, problem: str, *, hint: str = "") -> GGUFError:
+        """A :class:`GGUFError` that says what is wrong with ``key``."""
+        offset = 0
+        if hasattr(self._metadata, "offset_of") and PREFIX + key in self._metadata:
+            offset = self._metadata.offset_of(PREFIX + key)
+        return GGUFError(f"{PREFIX}{key} {problem}", path=self.path, offset=offset, hint=hint)
+
+    def outside(self, key: str) -> str:
+        """The string at the full name ``key``, in lower case; empty if there is none."""
+        value = self._metadata.get(key)
+        return value.lower() if isinstance(value, str) else ""
+
+    def vocab_size(self) -> int:
+        """The model's own count of tokens, 0 where the file doesn't say."""
+        key = f"{self._metadata.get('general.architecture')}.vocab_size"
+        value = self._metadata.get(key, 0)
+        if not isinstance(value, int | np.integer) or not 0 <= value <= MAX_TOKENS:
+            raise GGUFError(f"{key} is {value!r}, not a count up to {MAX_TOKENS}", path=self.path)
+        return int(value)
+
+    def string(self, key: str) -> str | None:
+        """The string at ``key``."""
+        value = self._metadata.get(PREFIX + key)
+        if value is not None and not isinstance(value, str):
+            raise self.error(key, "isn't a string")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """The boolean at ``key``."""
+        value = self._metadata.get(PREFIX + key, default)
+        if not isinstance(value, bool | np.bool_):
+            raise self.error(key, "isn't a boolean")
+        return bool(value)
+
+    def token_id(self, key: str, n_vocab: int) -> int | None:
+        """The id at ``key``, which must be one of the vocabulary."""
+        value = self._metadata.get(PREFIX + key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise self.error(key, "isn't an integer")
+        if not 0 <= value < n_vocab:
+            raise self.error(key, f"is {value}, the vocabulary has {n_vocab} tokens",
+                             hint="the file is damaged or was converted wrongly: fetch another")
+        return int(value)
+
+    def strings(self, key: str) -> PackedStrings | None:
+        """The strings at ``key``; a list of str is packed first."""
+        value: Any = self._metadata.get(PREFIX + key)
+        if value is None or isinstance(value, PackedStrings):
+            return value
+        if (not isinstance(value, Sequence) or isinstance(value, str)
+                or not all(isinstance(text, str) for text in value)):
+            raise self.error(key, "isn't an array of strings")
+        return _Packed(value)
+
+    def numbers(self, key: str, kind: str, n: int) -> npt.NDArray[Any] | None:
+        """The ``n`` numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``)."""
+        value: Any = self._metadata.get(PREFIX + key)
+        if value is None:
+            return None
+        try:
+            array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise self.error(key, "isn't an array of numbers") from error
+        if array.ndim != 1 or (array.size and array.dtype.kind not in kind):
+            raise self.error(key, f"isn't an array of numbers of kind {kind!r}")
+        if array.size != n:
+            raise self.error(key, f"has {array.size} values for {n} tokens",
+                             hint="the file is damaged: fetch it again")
+        return array
+
+    def types(self, n_vocab: int) -> npt.NDArray[np.uint8] | None:
+        """The :class:`TokenType` of every token, uint8 [n_vocab]; None if the file has none."""
+        array = self.numbers("token_type", "iu", n_vocab)
+        if array is None:
+            return None
+        if array.size and not 0 <= array.min() <= array.max() <= max(TokenType):
+            bad = int(np.argmax((array < 0) | (array > max(TokenType))))
+            raise self.error("token_type", f"has the unknown type {array[bad]} for token {bad}")
+        return array.astype(np.uint8)

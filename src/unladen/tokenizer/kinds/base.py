@@ -1,0 +1,59 @@
+"""What a kind of tokenizer is: one subclass of :class:`Kind` per algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.tokenizer import native
+from unladen.tokenizer.fields import Fields
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What holds where the file has no key of that name.
+
+    ``token_ids`` are special ids by their key's stem (``"bos"`` for ``bos_token_id``).
+    """
+
+    add_bos: bool = False
+    add_eos: bool = False
+    clean_spaces: bool = False
+    token_ids: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A file's vocabulary: ``types`` and ``strips`` are uint8 [len(vocab)], see native.py.
+
+    ``unk_id`` takes the place of what has no token; without one that is an error.
+    """
+
+    vocab: native.Vocab
+    types: npt.NDArray[np.uint8]
+    strips: npt.NDArray[np.uint8]
+    unk_id: int | None
+
+
+class Kind:
+    """An algorithm: ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
+
+    ``encodes`` is False where text can't be turned into ids.
+    """
+
+    names: ClassVar[tuple[str, ...]]
+    encodes: ClassVar[bool] = True
+
+    @classmethod
+    def defaults(cls, fields: Fields) -> Defaults:
+        """What holds unless ``fields`` say otherwise; raises UnsupportedModel."""
+        raise NotImplementedError
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """The native tokenizer; raises GGUFError naming the key at fault."""
+        raise NotImplementedError

@@ -1,0 +1,46 @@
+"""Byte-level BPE, as in GPT-2: words are cut by a pre-tokenizer, bytes merge by rank."""
+
+from __future__ import annotations
+
+import logging
+
+from unladen.tokenizer import native
+from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
+from unladen.tokenizer.pretokenize import PreTokenizer, pre_tokenizer
+
+
+class Bpe(Kind):
+    """``gpt2``: merges, and the pre-tokenizer that ``tokenizer.ggml.pre`` names."""
+
+    names = ("gpt2",)
+
+    @classmethod
+    def defaults(cls, fields: Fields) -> Defaults:
+        """What the pre-tokenizer says, and ids 11."""
+        pre = _pre_tokenizer(fields)
+        if fields.string("pre") is None:
+            logging.getLogger("unladen").warning(
+                "%s: tokenizer.ggml.pre is missing, taking \"default\": text may be cut into "
+                "other tokens than the model was trained on", fields.path)
+        return Defaults(add_bos=pre.add_bos, clean_spaces=pre.clean_spaces,
+                        token_ids={"bos": 11, "eos": 11})
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """Needs ``merges``."""
+        merges = fields.strings("merges")
+        if merges is None:
+            raise fields.error("merges", "is missing", hint="a \"gpt2\" tokenizer needs it")
+        pre = _pre_tokenizer(fields)
+        try:
+            return native.bpe(tokens.vocab, tokens.types, tokens.strips,
+                              merges.buffer, merges.offsets, merges.lengths,
+                              pre.steps, pre.ignore_merges,
+                              -1 if tokens.unk_id is None else tokens.unk_id)
+        except ValueError as error:
+            raise fields.error("merges", str(error)) from None
+
+
+def _pre_tokenizer(fields: Fields) -> PreTokenizer:
+    return pre_tokenizer(fields.string("pre") or "default")

@@ -1,0 +1,24 @@
+"""Files without a tokenizer: ids can be shown, text can't be encoded."""
+
+from __future__ import annotations
+
+from unladen.tokenizer import native
+from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
+
+
+class Opaque(Kind):
+    """``no_vocab``, ``none``, and ``test`` of files made for tests."""
+
+    names = ("no_vocab", "none", "test")
+    encodes = False
+
+    @classmethod
+    def defaults(cls, fields: Fields) -> Defaults:
+        """Nothing."""
+        return Defaults()
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """Texts stand for themselves."""
+        return native.opaque(tokens.vocab, tokens.types, tokens.strips)

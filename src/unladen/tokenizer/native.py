@@ -1,0 +1,21 @@
+"""The compiled part: vocabularies, merging, splitting, search for special tokens.
+
+Ids are int; -1 stands for "none". Array arguments are contiguous; ``types`` are
+:class:`~unladen.tokenizer.fields.TokenType` and ``strips`` bit 0 (left) and bit 1 (right), uint8
+[n_vocab] each. A file's faults raise ValueError, ids outside the vocabulary IndexError.
+"""
+
+from unladen._native import tokenizer as _native
+
+Vocab = _native.Vocab
+"""Texts of tokens, by id and by text (``find``: -1 if absent)."""
+Tokenizer = _native.Tokenizer
+"""Text to ids and back. ``fresh``: nothing or a special token stands before."""
+spm = _native.spm
+"""A SentencePiece BPE tokenizer; ``unk`` -1: characters without tokens raise ValueError."""
+bpe = _native.bpe
+"""A byte-level BPE tokenizer; ``steps`` are names of split.cc."""
+opaque = _native.opaque
+"""A tokenizer that only decodes."""
+
+__all__ = ["Tokenizer", "Vocab", "bpe", "opaque", "spm"]

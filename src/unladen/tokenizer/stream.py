@@ -1,0 +1,97 @@
+"""A stream of tokens as text: whole characters only, and nothing from a stop string on."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+
+from unladen.errors import InvalidArgument
+from unladen.tokenizer.tokenizer import Tokenizer
+
+
+class StreamDecoder:
+    """Turns ids into text one at a time; the pieces together are ``tokenizer.decode(ids)``.
+
+    ``special`` and ``at_start`` as for :meth:`Tokenizer.decode`, but a stream is a continuation
+    unless told otherwise.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, special: bool = False, at_start: bool = False
+                 ) -> None:
+        self._tokenizer = tokenizer
+        self._special = special
+        self._fresh = at_start
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token_id: int) -> str:
+        """The text that ``token_id`` completes; a character's first bytes are kept for later."""
+        piece = self._tokenizer.token_bytes(token_id, special=self._special, at_start=self._fresh)
+        self._fresh = self._tokenizer.starts_text(token_id)
+        return self._utf8.decode(piece)
+
+    def flush(self) -> str:
+        """U+FFFD for a character that was begun and never ended."""
+        return self._utf8.decode(b"", True)
+
+
+class StopMatcher:
+    """Cuts a stream of text at the first stop string that is complete, keeping none of it.
+
+    Of several that end at the same character the longest counts. Text that may be the beginning
+    of a stop string is held back until that is decided. How the text is cut into pushes makes no
+    difference. ``stops`` are not empty strings, else :class:`InvalidArgument`.
+    """
+
+    def __init__(self, stops: Sequence[str]) -> None:
+        if not all(stops):
+            raise InvalidArgument("a stop string is empty", hint="it would stop everything")
+        # Longest first, so that at one character the longest is seen first.
+        self._stops = sorted(set(stops), key=len, reverse=True)
+        self._borders = [_borders(stop) for stop in self._stops]
+        self._firsts = frozenset(stop[0] for stop in self._stops)
+        self._matched = [0] * len(self._stops)  # characters of each stop that the text ends with
+        self._held = ""
+        self.stopped = False
+
+    def push(self, text: str) -> tuple[str, bool]:
+        """Return the text that may be shown now, and whether a stop string was reached.
+
+        After that nothing more is shown.
+        """
+        if self.stopped:
+            return "", True
+        if not self._held and self._firsts.isdisjoint(text):
+            return text, False
+        shown = self._held + text
+        for at, char in enumerate(text, len(self._held) + 1):
+            for i, stop in enumerate(self._stops):
+                n = _advance(stop, self._borders[i], self._matched[i], char)
+                if n == len(stop):
+                    self.stopped, self._held = True, ""
+                    return shown[:at - n], True
+                self._matched[i] = n
+        n_held = max(self._matched, default=0)
+        split = len(shown) - n_held
+        self._held = shown[split:]
+        return shown[:split], False
+
+    def flush(self) -> str:
+        """The text held back, when no more is to come."""
+        held, self._held = self._held, ""
+        self._matched = [0] * len(self._stops)
+        return held
+
+
+def _advance(stop: str, borders: list[int], n: int, char: str) -> int:
+    """How many characters of ``stop`` the text ends with after ``char``, ``n`` before it."""
+    while n and stop[n] != char:
+        n = borders[n - 1]
+    return n + 1 if stop[n] == char else 0
+
+
+def _borders(stop: str) -> list[int]:
+    """For each prefix its longest border (Knuth, Morris, Pratt 1977)."""
+    borders = [0]
+    for char in stop[1:]:
+        borders.append(_advance(stop, borders, borders[-1], char))
+    return borders

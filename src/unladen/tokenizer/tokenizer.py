@@ -1,0 +1,179 @@
+"""Text to token ids and back, by nothing but what a GGUF file says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.errors import InvalidArgument, UnsupportedModel
+from unladen.tokenizer import kinds, native, special
+from unladen.tokenizer.fields import MAX_TOKEN_BYTES, MAX_VOCAB_BYTES, Fields, TokenType
+from unladen.tokenizer.kinds.base import Tokens
+
+# What transformers' clean_up_tokenization takes away.
+_SPACE_TO_CLEAN: Final = re.compile(r" (') | (?=[?!.,]|n't|'(?:m|s|ve|re))")
+
+
+class Tokenizer:
+    """A model's tokenizer; immutable, for any number of threads. ``decode(encode(s)) == s``.
+
+    Two things a vocabulary may not be able to keep: U+2581, which SentencePiece takes for a space,
+    and characters for which there is only the unknown token.
+
+    ``kind`` is ``tokenizer.ggml.model``, ``pre`` the name of the pre-tokenizer or None;
+    ``token_ids`` has every special id that the file names (``bos eos eot eom unknown sep pad cls
+    mask fim_pre …``); ``eog_ids`` end a generation; ``add_bos`` and ``add_eos`` say what
+    :meth:`encode` does by default; ``clean_spaces`` what the model's own tokenizer does after
+    decoding.
+    """
+
+    def __init__(self, fields: Fields) -> None:
+        name = fields.string("model")
+        if name is None:
+            raise UnsupportedModel(f"{fields.path}: tokenizer.ggml.model is missing",
+                                   hint="the file has no tokenizer: convert it again")
+        kind = kinds.get(name)
+        self._vocab = _vocab(fields, required=kind.encodes)
+        n_vocab = len(self._vocab)
+        defaults = kind.defaults(fields)
+        types = fields.types(n_vocab)
+        ids = special.token_ids(fields, n_vocab, types, defaults.token_ids)
+        if types is None:
+            types = special.untold_types(n_vocab, ids)
+
+        self.kind = name
+        self.pre = fields.string("pre")
+        self.token_ids: Mapping[str, int] = ids
+        self.eog_ids = special.eog_ids(self._vocab, types, ids, fields.path)
+        self.add_bos = fields.flag("add_bos_token", defaults.add_bos)
+        self.add_eos = fields.flag("add_eos_token", defaults.add_eos)
+        self.clean_spaces = defaults.clean_spaces
+        self._types = types
+        self._encodes = kind.encodes
+        unk = self.unk_id
+        if unk is not None and types[unk] == TokenType.CONTROL:
+            unk = None  # StarCoder names its end of text: no text may become that
+        self._native = kind.build(fields, Tokens(
+            self._vocab, types, special.strips(fields, self._vocab, types), unk))
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object], *, path: str = "metadata") -> Tokenizer:
+        """The tokenizer of a file with this metadata; ``path`` names it in errors.
+
+        Arrays may be lists, NumPy arrays, or what :mod:`unladen.gguf` reads. Raises
+        :class:`~unladen.errors.GGUFError` where keys contradict each other, and
+        :class:`~unladen.errors.UnsupportedModel` for an unknown kind or pre-tokenizer.
+        """
+        return cls(Fields(metadata, path))
+
+    @property
+    def n_vocab(self) -> int:
+        """Number of tokens."""
+        return len(self._vocab)
+
+    @property
+    def bos_id(self) -> int | None:
+        """The token that begins a text."""
+        return self.token_ids.get("bos")
+
+    @property
+    def eos_id(self) -> int | None:
+        """The token that ends a text."""
+        return self.token_ids.get("eos")
+
+    @property
+    def unk_id(self) -> int | None:
+        """The token for what no token stands for."""
+        return self.token_ids.get("unknown")
+
+    def encode(self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None,
+               special: bool = True) -> list[int]:
+        """The ids of ``text``.
+
+        ``add_bos`` and ``add_eos``: None does as the file says, and adds no second BOS to a text
+        that begins with one; a vocabulary without such a token adds none. ``special``: names of
+        control tokens in the text become these tokens; without it text can't produce a control
+        token. Raises :class:`InvalidArgument` where the vocabulary can't write ``text``, and
+        :class:`UnsupportedModel` where the file has no tokenizer.
+        """
+        if not self._encodes:
+            raise UnsupportedModel(f"a tokenizer of kind {self.kind!r} can't encode text",
+                                   arch=self.kind, hint="pass token ids")
+        try:
+            ids = self._native.encode(text.encode(), special)
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"text isn't Unicode: {error.reason} at {error.start}",
+                                  hint="decode the bytes with errors='replace'") from None
+        except ValueError as error:
+            raise InvalidArgument(f"text can't be encoded: {error}",
+                                  hint="the vocabulary neither spells nor marks it") from None
+        bos, eos = self.bos_id, self.eos_id
+        if bos is not None and (add_bos or (add_bos is None and self.add_bos and ids[:1] != [bos])):
+            ids.insert(0, bos)
+        if eos is not None and (self.add_eos if add_eos is None else add_eos):
+            ids.append(eos)
+        return ids
+
+    def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, special: bool = False,
+               at_start: bool = True, clean_spaces: bool = False) -> str:
+        """The text of ``ids``; bytes that aren't UTF-8 become U+FFFD.
+
+        ``special`` shows control tokens too. ``at_start``: the ids begin a text, so a space that
+        :meth:`encode` puts before one is taken away; False for a continuation. ``clean_spaces``
+        drops spaces before punctuation and contractions, which the text may really have had.
+        Raises :class:`InvalidArgument` for an id outside the vocabulary.
+        """
+        try:
+            array = np.fromiter(ids, np.int64)
+            raw = self._native.decode(array, special, at_start)
+        except (IndexError, OverflowError) as error:
+            raise InvalidArgument(str(error), hint=f"ids are below {self.n_vocab}") from None
+        text = raw.decode(errors="replace")
+        return _SPACE_TO_CLEAN.sub(r"\1", text) if clean_spaces else text
+
+    def token_bytes(self, token_id: int, *, special: bool = True, at_start: bool = False
+                    ) -> bytes:
+        """The bytes that a token stands for, which may be a part of a character.
+
+        ``special`` and ``at_start`` as for :meth:`decode`. Raises :class:`InvalidArgument`.
+        """
+        return self._native.piece(self._checked(token_id), special, at_start)
+
+    def token_text(self, token_id: int) -> str:
+        """A token's text as the file has it, in the alphabet of the kind."""
+        return self._vocab.text(self._checked(token_id)).decode(errors="replace")
+
+    def is_control(self, token_id: int) -> bool:
+        """Whether a token is a control token, which isn't shown to readers."""
+        return bool(self._types[self._checked(token_id)] == TokenType.CONTROL)
+
+    def starts_text(self, token_id: int) -> bool:
+        """Whether text after this token begins afresh, as after a control token."""
+        return self._native.starts_fresh(self._checked(token_id))
+
+    def _checked(self, token_id: int) -> int:
+        if not 0 <= token_id < len(self._vocab):
+            raise InvalidArgument(f"there is no token {token_id}",
+                                  hint=f"ids are below {self.n_vocab}")
+        return token_id
+
+
+def _vocab(fields: Fields, *, required: bool) -> native.Vocab:
+    tokens = fields.strings("tokens")
+    if tokens is None:
+        if required:
+            raise fields.error("tokens", "is missing", hint="the file has no vocabulary")
+        nothing = np.zeros(fields.vocab_size(), np.int64)  # so many tokens, all of no text
+        return native.Vocab(np.zeros(0, np.uint8), nothing, nothing)
+    longest, total = tokens.lengths.max(initial=0), tokens.lengths.sum()
+    if longest > MAX_TOKEN_BYTES or total > MAX_VOCAB_BYTES:
+        raise fields.error("tokens", f"has {total} bytes of text, {longest} in one token; at most "
+                           f"{MAX_VOCAB_BYTES} and {MAX_TOKEN_BYTES} are taken")
+    try:
+        return native.Vocab(tokens.buffer, tokens.offsets, tokens.lengths)
+    except ValueError as error:
+        raise fields.error("tokens", str(error)) from None

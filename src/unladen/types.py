@@ -1,0 +1,103 @@
+"""Small types that every part shares. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Size = int | Literal["T", "S"]
+"""A dimension: a number, or a symbol bound at each step: ``T`` tokens in the step, ``S`` rows whose
+logits are wanted."""
+
+Shape = tuple[Size, ...]
+
+DType = Literal["f32", "i32"]
+"""Element type of what flows between nodes; weights have a quantized type of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The largest step that a plan is compiled for.
+
+    ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
+    ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all.
+    """
+
+    n_tokens: int
+    n_outputs: int
+    n_seqs: int
+    n_blocks_per_seq: int
+    n_blocks: int
+
+    def bind(self, size: Size) -> int:
+        """The largest value of ``size``."""
+        if size == "T":
+            return self.n_tokens
+        return self.n_outputs if size == "S" else size
+
+    def count(self, shape: Shape) -> int:
+        """The largest number of elements of ``shape``."""
+        n = 1
+        for size in shape:
+            n *= self.bind(size)
+        return n
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of a request: ``n_cached`` of the prompt came from the prefix cache."""
+
+    n_prompt: int
+    n_completion: int
+    n_cached: int = 0
+
+    @property
+    def n_total(self) -> int:
+        """Prompt and completion together."""
+        return self.n_prompt + self.n_completion
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Seconds spent on a request, and the rates that follow."""
+
+    prompt_s: float
+    completion_s: float
+    n_prompt: int
+    n_completion: int
+
+    @property
+    def prompt_per_second(self) -> float:
+        """Prompt tokens computed per second."""
+        return self.n_prompt / self.prompt_s if self.prompt_s > 0 else 0.0
+
+    @property
+    def completion_per_second(self) -> float:
+        """Tokens generated per second after the first."""
+        n = self.n_completion - 1
+        return n / self.completion_s if n > 0 and self.completion_s > 0 else 0.0
+
+
+StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
+"""Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, a cancel."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token's log-probability and its ``top`` alternatives as (token id, log-probability)."""
+
+    token: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a request came to."""
+
+    text: str
+    tokens: list[int]
+    stop_reason: StopReason
+    timings: Timings
+    usage: Usage
+    logprobs: list[TokenLogprob] | None = field(default=None)

@@ -1,0 +1,194 @@
+"""y = w x^T for every block format and instruction-set level, against NumPy in float64.
+
+Integer kernels see activations rounded to int8, so they are judged twice: closely against the same
+rounding done here, and against the activations themselves within half a step each.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from unladen import quants
+from unladen._native import cpu
+
+Array = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float32]
+Bytes = npt.NDArray[np.uint8]
+
+EPS = 2.0**-24
+"""Relative error of one float32 rounding."""
+
+INT8_BLOCK = {"Q8_0": 32, "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "IQ4_NL": 32,
+              "MXFP4": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256}
+"""Formats that meet int8 activations, and how many of these share a scale."""
+
+MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}
+"""Where a block's (scale of the) minimums lies: w = scale * q + what this multiplies."""
+
+ROW_GRANULE, ACT_GRANULE = 16, 8
+"""Multiples of every level's granules."""
+
+every_level = pytest.mark.parametrize("level", cpu.levels())
+every_type = pytest.mark.parametrize("name", sorted(quants.registry()))
+
+
+@functools.cache
+def pool(name: str, seed: int) -> Bytes:
+    """128 random blocks with weights nearest to 1 in size: a random float16 may be anything."""
+    rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    quant = quants.get(name)
+    blocks = rng.integers(0, 256, (4096, quant.block_bytes), np.uint8)
+    values = quants.dequantize(name, blocks.reshape(-1), (len(blocks), quant.block_size))
+    largest = np.abs(values).max(axis=1)
+    usable = np.isfinite(largest) & (largest > 0)
+    away = np.where(usable, np.abs(np.log(np.where(usable, largest, 1))), np.inf)
+    return blocks[np.argsort(away)[:128]]
+
+
+def weights(name: str, n: int, n_cols: int, rng: np.random.Generator) -> Bytes:
+    """Raw bytes of n rows of n_cols random weights."""
+    blocks = pool(name, int(rng.integers(4)))
+    return blocks[rng.integers(0, len(blocks), n * n_cols // quants.get(name).block_size)].ravel()
+
+
+def magnitudes(name: str, raw: Bytes, shape: tuple[int, int]) -> Array:
+    """|w|, or |scale * q| + |min| where that is what is rounded on the way to w."""
+    w = quants.dequantize(name, raw, shape).astype(np.float64)
+    if name not in MIN_AT:
+        return np.abs(w)
+    blocks = raw.reshape(-1, quants.get(name).block_bytes).copy()
+    blocks[:, MIN_AT[name]:MIN_AT[name] + 2] = 0
+    product = quants.dequantize(name, blocks.ravel(), shape).astype(np.float64)
+    return np.abs(product) + np.abs(w - product)
+
+
+def rounded(x: Floats, block: int) -> tuple[Array, Array]:
+    """x as d * q with q = rint(x * (127 / max |x|)), ties to even; and d for each element."""
+    parts = x.reshape(len(x), -1, block)
+    largest = np.abs(parts).max(axis=2, keepdims=True)
+    inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
+    q = np.rint(parts * inverse)
+    d = (largest / np.float32(127)).astype(np.float64)
+    return (q * d).reshape(x.shape), np.broadcast_to(d, parts.shape).reshape(x.shape)
+
+
+def check(name: str, level: str, n: int, n_cols: int, n_rows: int, precise: bool,
+          rng: np.random.Generator) -> None:
+    raw = weights(name, n, n_cols, rng)
+    w = quants.dequantize(name, raw, (n, n_cols)).astype(np.float64)
+    size = magnitudes(name, raw, (n, n_cols))
+    x = (rng.standard_normal((n_rows, n_cols)) * np.exp(rng.standard_normal((n_rows, 1)))
+         ).astype(np.float32)
+    y = cpu.matmul(name, raw, n, n_cols, x, level, precise, (0, n), (0, n_rows))
+    assert y.dtype == np.float32
+    assert y.shape == (n_rows, n)
+    what = f"{name} {level} [{n}, {n_cols}] x {n_rows}, precise={precise}"
+    if precise or name not in INT8_BLOCK:
+        # At most one rounding per term in the sum, and a few in w and at the end.
+        bound = (n_cols + 32) * EPS * (np.abs(x.astype(np.float64)) @ size.T)
+        assert_within(y, x.astype(np.float64) @ w.T, bound, what)
+        return
+    seen, step = rounded(x, INT8_BLOCK[name])
+    # Integers are exact; at most two roundings per 16 terms, and a few in w and at the end.
+    bound = (n_cols / 8 + 32) * EPS * (np.abs(seen) @ size.T)
+    assert_within(y, seen @ w.T, bound, what)
+    # Rounding moves an activation by half a step; the rounding itself is done in float32.
+    assert_within(y, x.astype(np.float64) @ w.T,
+                  bound + (0.5 + 127 * 4 * EPS) * (step @ np.abs(w).T), what)
+
+
+def assert_within(y: Floats, expected: Array, bound: Array, what: str) -> None:
+    excess = np.abs(y - expected) - bound
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), y.shape)
+    assert np.all(excess <= 0), (
+        f"{what}: y[{worst}] = {y[worst]!r}, not {expected[worst]!r} +- {bound[worst]!r}")
+
+
+def column_counts(name: str) -> list[int]:
+    size = quants.get(name).block_size
+    return [1, 7, 160, 172, 531] if size == 1 else [size, 2 * size, 5 * size, 800 // size * size
+                                                    or 3 * size]
+
+
+@every_level
+@every_type
+def test_products(name: str, level: str, rng: np.random.Generator) -> None:
+    for n_cols in column_counts(name):
+        for n, n_rows in [(1, 1), (16, 2), (5, 3), (37, 4), (17, 5), (32, 8), (19, 21)]:
+            check(name, level, n, n_cols, n_rows, False, rng)
+
+
+@every_level
+@pytest.mark.parametrize("name", sorted(INT8_BLOCK))
+def test_precise_products(name: str, level: str, rng: np.random.Generator) -> None:
+    for n, n_rows in [(1, 1), (18, 3), (33, 9)]:
+        check(name, level, n, 512 + quants.get(name).block_size, n_rows, True, rng)
+
+
+@every_level
+@pytest.mark.parametrize("name", ["F16", "Q4_0", "Q4_K"])
+def test_many_activation_rows(name: str, level: str, rng: np.random.Generator) -> None:
+    check(name, level, 21, 256, 1100, False, rng)
+    check(name, level, 2, 256, 4096, False, rng)
+
+
+@every_level
+@pytest.mark.parametrize("name", ["F32", "F16", "IQ3_S", *sorted(INT8_BLOCK)])
+def test_tiling_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
+    n, n_cols = 83, 512
+    raw = weights(name, n, n_cols, rng)
+    for n_rows in (1, 4, 13, 45):
+        x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+        whole = cpu.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
+        assert not np.isnan(whole).any()
+        for _ in range(4):
+            n0 = int(rng.integers(0, n)) // ROW_GRANULE * ROW_GRANULE
+            n1 = int(rng.integers(n0, n)) + 1
+            t0 = int(rng.integers(0, n_rows)) // ACT_GRANULE * ACT_GRANULE
+            t1 = min(n_rows, t0 + ACT_GRANULE * int(rng.integers(1, 5)))
+            part = cpu.matmul(name, raw, n, n_cols, x, level, False, (n0, n1), (t0, t1))
+            expected = np.full_like(whole, np.nan)
+            expected[t0:t1, n0:n1] = whole[t0:t1, n0:n1]
+            np.testing.assert_array_equal(part.view(np.uint32), expected.view(np.uint32),
+                                          err_msg=f"{(n0, n1)}, {(t0, t1)} of {n_rows}")
+
+
+@every_level
+@pytest.mark.parametrize("name", ["Q8_0", "Q4_K", "F16"])
+@pytest.mark.parametrize("n_rows", [2, 11])
+def test_what_is_not_finite_stays_so(name: str, level: str, n_rows: int,
+                                     rng: np.random.Generator) -> None:
+    n, n_cols = 20, 512
+    raw = weights(name, n, n_cols, rng)
+    x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+    good = cpu.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
+    for value in (np.nan, np.inf, -np.inf):
+        x[1, int(rng.integers(n_cols))] = value
+        y = cpu.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
+        assert not np.isfinite(y[1]).any()
+        np.testing.assert_array_equal(np.delete(y, 1, axis=0), np.delete(good, 1, axis=0))
+
+
+@every_level
+@pytest.mark.parametrize("name", ["Q8_0", "Q6_K"])
+@pytest.mark.parametrize("n_rows", [1, 6])
+def test_zeros_and_extremes(name: str, level: str, n_rows: int) -> None:
+    """All zero, and every code and activation at its end, where 16-bit sums would overflow."""
+    n, n_cols = 18, 512
+    quant = quants.get(name)
+    extremes = np.full((n * n_cols // quant.block_size, quant.block_bytes), 0x80, np.uint8)
+    extremes[:, quant.fields16[-1]:quant.fields16[-1] + 2] = np.array([0x3c00], "<u2").view(np.uint8)
+    raw = extremes.ravel()
+    x = np.zeros((n_rows, n_cols), np.float32)
+    whole = ((0, n), (0, n_rows))
+    assert not cpu.matmul(name, raw, n, n_cols, x, level, False, *whole).any()
+    x[:] = -127.0
+    w = quants.dequantize(name, raw, (n, n_cols)).astype(np.float64)
+    expected = x.astype(np.float64) @ w.T
+    y = cpu.matmul(name, raw, n, n_cols, x, level, False, *whole)
+    assert_within(y, expected, (n_cols / 8 + 32) * EPS * (np.abs(x) @ np.abs(w).T), name)

@@ -1,0 +1,149 @@
+"""Special tokens in text, ids named by keys, ends of generation."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unladen.errors import GGUFError, InvalidArgument, UnsupportedModel
+from unladen.tokenizer import Tokenizer
+
+
+def texts(tokenizer: Tokenizer, text: str, **options: bool) -> list[str]:
+    return [tokenizer.token_text(i) for i in tokenizer.encode(text, add_bos=False, **options)]
+
+
+def test_control_tokens_only_when_asked(bpe: Tokenizer) -> None:
+    assert texts(bpe, "a<|endoftext|>b") == ["a", "<|endoftext|>", "b"]
+    assert texts(bpe, "<|endoftext|>", special=False) == list("<|endoftext|>")
+
+
+def test_user_defined_tokens_always(bpe: Tokenizer) -> None:
+    assert texts(bpe, "a<tool>b", special=False) == ["a", "<tool>", "b"]
+
+
+def test_leftmost_then_longest(bpe: Tokenizer) -> None:
+    assert texts(bpe, "<tool>x<tool>y") == ["<tool>x", "<tool>", "y"]
+    assert texts(bpe, "<|end<|endoftext|>") == ["<|end", "<|endoftext|>"]
+    assert texts(bpe, "<|endo") == ["<|end", "o"]
+
+
+def test_control_tokens_are_hidden_in_text(bpe: Tokenizer) -> None:
+    ids = bpe.encode("hello<|endoftext|><tool>")
+    assert bpe.decode(ids) == "hello<tool>"
+    assert bpe.decode(ids, special=True) == "hello<|endoftext|><tool>"
+
+
+def test_bos_and_eos(bpe_metadata: dict) -> None:
+    plain = Tokenizer.from_gguf(bpe_metadata)
+    bos, eos = plain.bos_id, plain.eos_id
+    assert plain.encode("a") == [ord("a")]
+    assert plain.encode("a", add_bos=True, add_eos=True) == [bos, *plain.encode("a"), eos]
+    adding = Tokenizer.from_gguf({**bpe_metadata, "tokenizer.ggml.add_bos_token": True,
+                                  "tokenizer.ggml.add_eos_token": True})
+    assert adding.encode("") == [bos, eos]
+    assert adding.encode("<|begin|>", add_eos=False) == [bos]  # the text has one already
+    assert adding.encode("<|begin|>", add_bos=True, add_eos=False) == [bos, bos]
+    assert adding.encode("", add_bos=False, add_eos=False) == []
+
+
+@pytest.fixture(scope="module")
+def forgeable(alphabet: list[str]) -> Tokenizer:
+    """Byte-level, with a control token that merges spell."""
+    return Tokenizer.from_gguf({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "llama-bpe",
+        "tokenizer.ggml.tokens": [*alphabet, "hello", "<|endoftext|>", "<|end", "<tool>", "<tool>x",
+                                  "he", "ll", "llo"],
+        "tokenizer.ggml.token_type": [1] * 256 + [3] * 3 + [4] * 2 + [1] * 3,
+        "tokenizer.ggml.merges": ["h e", "l l", "ll o", "he llo"],
+        "tokenizer.ggml.add_bos_token": False})
+
+
+@given(st.text(st.characters(codec="utf-8"), max_size=40) | st.lists(
+    st.sampled_from(["<tool>", "<tool>x", "<|end", "<|endoftext|>", " ", "hello", "é"])
+).map("".join))
+def test_round_trip_and_no_forged_control_token(forgeable: Tokenizer, text: str) -> None:
+    ids = forgeable.encode(text, special=False)
+    assert not any(forgeable.is_control(i) for i in ids)
+    assert forgeable.decode(ids) == text
+    assert forgeable.decode(forgeable.encode(text), special=True) == text
+
+
+@pytest.mark.parametrize(("text", "type_", "ends"), [
+    ("<|im_end|>", 3, True), ("<|eot_id|>", 4, True), ("<end_of_turn>", 1, True),
+    ("<|end_of_text|>", 3, True), ("<|endoftext|>", 3, True), ("</s>", 3, True), ("</s>", 1, False),
+    ("<|im_start|>", 3, False)])
+def test_ends_of_generation_by_name(bpe_metadata: dict, caplog: pytest.LogCaptureFixture,
+                                    text: str, type_: int, ends: bool) -> None:
+    tokens, types = (bpe_metadata[f"tokenizer.ggml.{k}"] for k in ("tokens", "token_type"))
+    if text not in tokens:
+        tokens.append(text)
+        types.append(type_)
+    with caplog.at_level(logging.WARNING, "unladen"):
+        tokenizer = Tokenizer.from_gguf(bpe_metadata)
+    found = tokens.index(text)
+    assert (found in tokenizer.eog_ids) is ends
+    assert tokenizer.is_control(found) is (ends or type_ == 3)
+    assert bool(caplog.records) is (ends and type_ != 3)
+
+
+def test_ends_of_generation_by_key(bpe_metadata: dict) -> None:
+    bpe_metadata |= {"tokenizer.ggml.eot_token_id": 5, "tokenizer.ggml.eom_token_id": 6}
+    assert Tokenizer.from_gguf(bpe_metadata).eog_ids >= {5, 6, bpe_metadata[
+        "tokenizer.ggml.eos_token_id"]}
+
+
+def test_left_strip(bpe_metadata: dict) -> None:
+    bpe_metadata["tokenizer.ggml.tokens"].append("<mask>")
+    bpe_metadata["tokenizer.ggml.token_type"].append(3)
+    bpe_metadata["tokenizer.ggml.pre"] = "jina-v2-code"
+    assert texts(Tokenizer.from_gguf(bpe_metadata), "a \n<mask> b") == ["a", "<mask>", "Ġ", "b"]
+
+
+def test_opaque_vocabularies() -> None:
+    named = Tokenizer.from_gguf({"tokenizer.ggml.model": "test",
+                                 "tokenizer.ggml.tokens": ["tok_0", "tok_1"]})
+    assert named.decode([1, 0]) == "tok_1tok_0"
+    with pytest.raises(UnsupportedModel, match="can't encode"):
+        named.encode("tok_0")
+    unnamed = Tokenizer.from_gguf({"tokenizer.ggml.model": "no_vocab",
+                                   "general.architecture": "llama", "llama.vocab_size": 7})
+    assert (unnamed.n_vocab, unnamed.decode([6, 0])) == (7, "")
+    nothing = Tokenizer.from_gguf({"tokenizer.ggml.model": "no_vocab"})
+    assert (nothing.n_vocab, nothing.decode([]), nothing.eog_ids) == (0, "", frozenset())
+    with pytest.raises(InvalidArgument, match="below 0"):
+        nothing.decode([0])
+
+
+@pytest.mark.parametrize("size", [-1, 2**32, "7"])
+def test_sizes_without_sense(size: object) -> None:
+    with pytest.raises(GGUFError, match=r"llama\.vocab_size"):
+        Tokenizer.from_gguf({"tokenizer.ggml.model": "none", "general.architecture": "llama",
+                             "llama.vocab_size": size})
+
+
+def test_unknown_kinds() -> None:
+    with pytest.raises(UnsupportedModel, match=r"'runes'.*known: gpt2"):
+        Tokenizer.from_gguf({"tokenizer.ggml.model": "runes"})
+    with pytest.raises(UnsupportedModel, match=r"tokenizer\.ggml\.model is missing"):
+        Tokenizer.from_gguf({})
+
+
+def test_arguments_are_checked(bpe: Tokenizer) -> None:
+    with pytest.raises(InvalidArgument, match="isn't Unicode"):
+        bpe.encode("\ud800")
+    for bad in (-1, bpe.n_vocab, 2**40):
+        for call in (lambda i: bpe.decode([i]), bpe.token_bytes, bpe.token_text, bpe.is_control):
+            with pytest.raises(InvalidArgument, match=str(bad)):
+                call(bad)
+    with pytest.raises(InvalidArgument):
+        bpe.decode([2**70])
+
+
+def test_clean_spaces(bpe: Tokenizer) -> None:
+    ids = bpe.encode("do n't , it 's ' x ' !")
+    assert bpe.decode(ids) == "do n't , it 's ' x ' !"
+    assert bpe.decode(ids, clean_spaces=True) == "don't, it's'x'!"
