@@ -195,6 +195,7 @@ class Model:
         if max_tokens is not None and max_tokens < 0:
             raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
                                   hint="use a number from 0 on, or None for no limit")
+        engine = self.engine
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(
             ids, sampler=_sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
@@ -204,7 +205,7 @@ class Model:
         if max_tokens == 0:
             request.finish("length")
         else:
-            self.engine.submit(request)
+            engine.submit(request)
         return request
 
     async def _advance(self, request: Request) -> AsyncIterator[str]:
@@ -220,7 +221,8 @@ class Model:
 
 
 class Stream(Iterator[str]):
-    """Text as it is written. Leaving early (``close``, or the end of a ``with``) cancels the rest."""
+    """Text as it is written; leaving early (``close``, the end of a ``with``, or dropping it) cancels
+    the rest."""
 
     def __init__(self, engine: Engine, request: Request) -> None:
         self._engine = engine
@@ -254,6 +256,9 @@ class Stream(Iterator[str]):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
         self.close()
 
 

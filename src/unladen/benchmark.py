@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from unladen.api import Model
-from unladen.cache import BlockPool, CachedSequence
+from unladen.cache import CachedSequence
+from unladen.errors import ContextOverflow
 from unladen.schedule.plan import Plan
 
 
@@ -68,8 +69,14 @@ def measure(model: Model, test: Test, n_repeat: int) -> Result:
     """Time ``test`` ``n_repeat`` times, after one round that isn't counted.
 
     Tokens are random, nothing is sampled, and a prompt's logits are computed for its last token
-    only: what a step costs without what surrounds it.
+    only: what a step costs without what surrounds it. Nothing else may use ``model`` meanwhile.
+    Raises :class:`ContextOverflow` where ``test`` needs more than the model's context.
     """
+    n = test.n_depth + test.n_tokens
+    if n > model.context_size:
+        raise ContextOverflow(f"{test.name} takes {n} tokens, the context holds "
+                              f"{model.context_size}",
+                              hint="load the model with a larger context_size")
     runner = _Runner(model)
     runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0))
     return Result(test, [runner.run(test) for _ in range(n_repeat)])
@@ -77,20 +84,23 @@ def measure(model: Model, test: Test, n_repeat: int) -> Result:
 
 class _Runner:
     def __init__(self, model: Model) -> None:
-        self._plan: Plan = model.engine.plan
+        self._engine = model.engine
+        self._plan: Plan = self._engine.plan
         self._n_vocab = model.architecture.n_vocab
         self._rng = np.random.default_rng(0)
 
     def run(self, test: Test) -> int:
         """Nanoseconds of one repetition, on an empty cache filled to the test's depth."""
-        limits = self._plan.draft.limits
-        pool = BlockPool(limits.n_blocks, self._plan.draft.layout.block_tokens)
-        sequence = CachedSequence(pool, self._plan.copy_block, limits.n_blocks_per_seq)
-        self._feed(sequence, test.n_depth, limits.n_tokens)
-        start = time.perf_counter_ns()
-        self._feed(sequence, test.n_prompt, limits.n_tokens)
-        self._feed(sequence, test.n_gen, 1)
-        return time.perf_counter_ns() - start
+        n_batch = self._plan.draft.limits.n_tokens
+        sequence = self._engine.sequence()
+        try:
+            self._feed(sequence, test.n_depth, n_batch)
+            start = time.perf_counter_ns()
+            self._feed(sequence, test.n_prompt, n_batch)
+            self._feed(sequence, test.n_gen, 1)
+            return time.perf_counter_ns() - start
+        finally:
+            sequence.release()
 
     def _feed(self, sequence: CachedSequence, n_tokens: int, n_batch: int) -> None:
         batch = self._plan.batch

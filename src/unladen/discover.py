@@ -67,5 +67,9 @@ def _plugin_folder(folder: Path, kind: str) -> Iterator[ModuleType]:
                 continue
             module = importlib.util.module_from_spec(spec)
             sys.modules[name] = module
-            spec.loader.exec_module(module)
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[name]
+                raise
         yield module

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,7 +71,8 @@ class Evaluation:
             if progress is not None:
                 progress(i, math.exp(sum(losses) / len(losses)))
         mean = sum(losses) / len(losses)
-        spread = np.std(losses, ddof=1) / math.sqrt(len(losses))
+        # The spread of a single loss is unknown.
+        spread = np.std(losses, ddof=1) / math.sqrt(len(losses)) if len(losses) > 1 else math.nan
         return Perplexity(math.exp(mean), float(math.exp(mean) * spread), len(losses))
 
     def save(self, path: Path) -> None:
@@ -108,6 +110,6 @@ def _load(path: Path) -> dict[str, npt.NDArray[np.float32]]:
     try:
         with np.load(path, allow_pickle=False) as data:
             return {name: data[name] for name in ("logprobs", "tokens", "chunk")}
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidArgument(f"{path} holds no saved log-probabilities: {error}",
                               hint="make it with --save-logits") from None

@@ -19,9 +19,9 @@ class Shape:
 
     n_vocab: int = 2048
     n_embd: int = 192
-    n_layer: int = 5
+    n_layer: int = 4
     n_head: int = 6
-    n_head_kv: int = 2
+    n_head_kv: int = 6
     n_ff: int = 384
     n_ctx: int = 512
     rope_freq_base: float = 10000.0
@@ -109,7 +109,8 @@ class TinyLlama(nn.Module):
         for name, weight in self.named_parameters():
             if weight.ndim == 2:
                 last = name.endswith(("attn_output.weight", "ffn_down.weight"))
-                nn.init.normal_(weight, std=0.03 / (2 * shape.n_layer) ** 0.5 if last else 0.03)
+                std = 0.06 if weight is self.token_embd.weight else 0.04
+                nn.init.normal_(weight, std=std / (2 * shape.n_layer) ** 0.5 if last else std)
 
     def forward(self, ids: Tensor) -> Tensor:
         """Ids int64 [batch, positions] to float32 logits."""

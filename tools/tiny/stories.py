@@ -91,6 +91,13 @@ class Story:
         paragraphs = (" ".join(self._beats(p)) for p in plot.paragraphs)
         return polish("\n\n".join(self.expand(p) for p in paragraphs))
 
+    def introduce(self) -> str:
+        """One hero, in a few sentences that name it again and again."""
+        self._choose_people()
+        more = ["{about}", "{about}", "{felt_happy}", "{felt_sad}", "{thought}"]
+        self.rng.shuffle(more)
+        return polish(self.expand(" ".join(("{opening}", "{about}", *more))))
+
     def _beats(self, lines: tuple[str, ...]) -> Iterator[str]:
         for line in lines:
             for beat in re.split(r" (?=\?\{)", line):
@@ -177,6 +184,12 @@ def compose(seed: int, count: int) -> Iterator[str]:
     rng = random.Random(seed)
     for _ in range(count):
         yield Story(rng).tell(rng.choice(plots()))
+
+
+def introductions(seed: int, count: int) -> Iterator[str]:
+    """``count`` short texts about one hero each: the easiest ones to learn names from."""
+    rng = random.Random(seed)
+    return (Story(rng).introduce() for _ in range(count))
 
 
 def main() -> None:

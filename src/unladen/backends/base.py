@@ -15,6 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from unladen.errors import BackendNotInitialised
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec, Node, Value, Weight
 from unladen.types import Limits
@@ -43,6 +44,18 @@ class Device:
     bandwidth: float = 0.0
     flops: float = 0.0
     is_host: bool = False
+
+
+def device_number(device: str) -> int:
+    """The number in a device's name, 0 where there is none ("cpu" is "cpu:0"); raises
+    :class:`BackendNotInitialised` for anything else."""
+    name, _, number = device.partition(":")
+    if number == "" and device == name:
+        return 0
+    if not (number.isascii() and number.isdigit()):
+        raise BackendNotInitialised(f"{device!r} is no device of the {name} backend",
+                                    hint=f"use {name}, or {name}:N for number N")
+    return int(number)
 
 
 @runtime_checkable
@@ -179,8 +192,9 @@ class Backend(Protocol):
         """Make ``segment`` ready to be run any number of times."""
 
     def run(self, program: Program) -> None:
-        """Start the step that is in the segment's batch; may return before it is done. Raises :class:`Cancelled` after
-        :meth:`cancel`, and whatever a signal handler raised while it waited."""
+        """Start the step that is in the segment's batch; may return before it is done. Raises
+        :class:`Cancelled` after :meth:`cancel`, and whatever a signal handler raised while it
+        waited."""
 
     def cancel(self, program: Program) -> None:
         """Make a run that another thread is in stop soon; the arena's contents are then void."""

@@ -1,8 +1,8 @@
 """Continuous batching over one plan, shared by threads and coroutines.
 
-Nobody owns the loop: whoever waits for a request and gets the lock runs the next step for all of
-them. So a single caller pays for no other thread, an interrupt reaches the caller itself, and ten
-callers make one batch.
+Nobody owns the loop: whoever waits for a request and gets the lock runs the steps for all of them,
+the others sleep until there is news of theirs or nobody runs steps. So a single caller pays for no
+other thread, an interrupt reaches the caller itself, and ten callers make one batch.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Callable
+
+import numpy as np
 
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, pick
@@ -20,16 +23,20 @@ from unladen.schedule.plan import Plan
 
 log = logging.getLogger("unladen")
 
+PATIENCE = 0.05
+"""Seconds after which a sleeping caller looks by itself whether somebody runs steps."""
+
 
 class Engine:
-    """Requests in, tokens out. ``context_size`` tokens at most in one sequence."""
+    """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
+    blocks of the cache."""
 
     def __init__(self, plan: Plan, context_size: int, n_vocab: int) -> None:
         self.plan = plan
         self.context_size = context_size
         self._n_vocab = n_vocab
         self._limits = plan.draft.limits
-        self._pool = BlockPool(self._limits.n_blocks, plan.draft.layout.block_tokens)
+        self.pool = self._empty_pool()
         self._lock = threading.Lock()
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
@@ -46,28 +53,41 @@ class Engine:
             raise ContextOverflow(
                 f"the prompt has {n} tokens, the context of {self.context_size} holds {most}",
                 hint="shorten the prompt or load the model with a larger context_size")
-        if not all(0 <= t < self._n_vocab for t in request.tokens):
+        ids = np.asarray(request.tokens)
+        if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= self._n_vocab:
             raise InvalidArgument("the prompt has a token id that the vocabulary lacks",
                                   hint=f"ids go from 0 to {self._n_vocab - 1}")
         self._waiting.append(request)
 
     def advance(self, request: Request) -> None:
         """Work until ``request`` has new text or is done."""
-        while not request.pieces and not request.done:
-            with self._lock:
-                if not request.pieces and not request.done:
-                    self.step()
+        self._work(request, lambda: bool(request.pieces) or request.done)
 
     def finish(self, request: Request) -> None:
         """Work until ``request`` is done; an interrupt cancels it and is raised."""
         try:
-            while not request.done:
-                with self._lock:
-                    while not request.done:
-                        self.step()
+            self._work(request, lambda: request.done)
         except BaseException:
             self.cancel(request)
             raise
+
+    def _work(self, request: Request, enough: Callable[[], bool]) -> None:
+        while not enough():
+            if self._lock.acquire(blocking=False):
+                try:
+                    while not enough():
+                        self.step()
+                finally:
+                    self._lock.release()
+                    for other in [*self._running, *self._waiting]:
+                        other.news.set()
+            else:
+                request.news.wait(PATIENCE)
+                request.news.clear()
+
+    def sequence(self) -> CachedSequence:
+        """A new, empty sequence in the cache; its owner releases it."""
+        return CachedSequence(self.pool, self.plan.copy_block, self._limits.n_blocks_per_seq)
 
     def cancel(self, request: Request) -> None:
         """Stop ``request`` from any thread: now if it is alone in the running step, else after it.
@@ -84,35 +104,58 @@ class Engine:
 
     def step(self) -> None:
         """One step: admit, pick, run, sample, retire. The caller holds the lock."""
-        self._retire()
-        self._admit()
-        work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
-        # Making room for one may have sent another back that had its room already.
-        work = [w for w in work if w.request.cached is not None]
-        if not work:
-            return
-        fill(self.plan.batch, work)
-        self._in_step = work
+        is_computing = False
         try:
+            self._retire()
+            self._admit()
+            work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
+            # Making room for one may have sent another back that had its room already.
+            work = [w for w in work if w.request.cached is not None]
+            if not work:
+                return
+            fill(self.plan.batch, work)
+            self._in_step, is_computing = work, True
             self.plan.run()
+            is_computing = False
+            self._collect(work)
+            self._retire()
         except Cancelled:
             return
+        except BaseException:
+            # While the plan computes nothing of ours changes, so the step is just not done.
+            if not is_computing:
+                self._restart()
+            raise
         finally:
             self._in_step = []
-        self._collect(work)
-        self._retire()
+
+    def _restart(self) -> None:
+        """An interrupt came between any two lines, so no count can be trusted: requests that aren't
+        done are computed again from the tokens that they have, on an empty cache."""
+        self.pool = self._empty_pool()
+        for request in reversed(self._running):
+            request.cached = None
+            if not request.done and request not in self._waiting:
+                request.logits.clear()
+                self._waiting.appendleft(request)
+        self._running.clear()
+
+    def _empty_pool(self) -> BlockPool:
+        return BlockPool(self._limits.n_blocks, self.plan.draft.layout.block_tokens)
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._limits.n_seqs:
             request = self._waiting[0]
-            cached = CachedSequence(self._pool, self.plan.copy_block, self._limits.n_blocks_per_seq)
-            if not request.wants_all_logits:
-                request.n_reused = cached.attach(request.tokens)
-            if self._running and cached.n_missing(len(request.tokens) + 1) > self._pool.n_available:
+            cached = self.sequence()
+            n_reused = 0 if request.wants_all_logits else cached.attach(request.tokens)
+            if self._running and cached.n_missing(len(request.tokens) + 1) > self.pool.n_available:
                 cached.release()
                 return
+            if request.n_reused is None:  # else it comes back, and finds what it computed itself
+                request.n_reused = n_reused
             request.cached = cached
-            self._running.append(self._waiting.popleft())
+            self._running.append(request)
+            self._waiting.popleft()
 
     def _has_room(self, work: Work) -> bool:
         """Reserve blocks for ``work``; where there are none, the youngest request goes back to the
@@ -131,8 +174,8 @@ class Engine:
         request.cached.release()
         request.cached = None
         request.logits.clear()
-        self._running.remove(request)
         self._waiting.appendleft(request)
+        self._running.remove(request)
 
     def _collect(self, work: list[Work]) -> None:
         logits = self.plan.output("logits")
@@ -147,18 +190,20 @@ class Engine:
             elif item.n_outputs:
                 sampled.append((request, row))
             row += item.n_outputs
-        if len(sampled) == 1:
-            self._sample_one(*sampled[0])
-        elif sampled:
-            self._sample_many(sampled)
+        native = [pair for pair in sampled if pair[0].samples_natively]
+        if len(native) > 1:
+            self._sample_many(native)
+        for request, row in sampled:
+            if len(native) <= 1 or not request.samples_natively:
+                self._sample_one(request, row)
 
     def _sample_one(self, request: Request, row: int) -> None:
         logits = self.plan.output("logits")[row]
         assert request.sampler is not None
         try:
             token = request.sampler.sample(logits)
-        except BadLogits as error:
-            request.error = error
+        except Exception as error:  # noqa: BLE001  # a step of the caller's chain may raise anything
+            request.fail(error)
             return
         request.take_token(token, logits, self.context_size)
 
@@ -171,7 +216,7 @@ class Engine:
             tokens = sample_rows(wanted, samplers)
         except BadLogits as error:
             for i in error.rows:
-                sampled[i][0].error = error
+                sampled[i][0].fail(error)
             tokens = list(error.tokens)
         for (request, row), token in zip(sampled, tokens, strict=True):
             if request.error is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.cache import CachedSequence
+from unladen.errors import InvalidArgument
 from unladen.sample import Sampler, logprobs
 from unladen.tokenizer import StopMatcher, StreamDecoder
 from unladen.types import Completion, StopReason, Timings, TokenLogprob, Usage
@@ -22,24 +24,31 @@ class Request:
 
     ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
     the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
-    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end.
+    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end; :attr:`news` tells a
+    waiting thread of either. Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
                  eog_ids: frozenset[int] = frozenset(), max_tokens: int = 0,
                  stop: Sequence[str] = (), n_logprobs: int | None = None) -> None:
+        if n_logprobs is not None and n_logprobs < 0:
+            raise InvalidArgument(f"logprobs={n_logprobs} makes no sense",
+                                  hint="0 for those of the chosen tokens, n for n others too")
         self.tokens = list(prompt)
         self.n_prompt = len(self.tokens)
         self.sampler = sampler
         self.max_tokens = max_tokens
         self.n_logprobs = n_logprobs
         self.cached: CachedSequence | None = None
-        self.n_reused = 0
+        self.n_reused: int | None = None
         self.pieces: deque[str] = deque()
         self.logits: list[Logits] = []
         self.stop_reason: StopReason | None = None
         self.error: Exception | None = None
+        self.news = threading.Event()
         self.cancelled = False
+        self.samples_natively = sampler is not None and all(
+            step.opcode is not None for step in sampler.steps)
         self._eog_ids = eog_ids
         self._decoder = decoder
         self._matcher = StopMatcher(stop) if stop else None
@@ -99,15 +108,21 @@ class Request:
         if reason != "stop" and not self._show(self._decoder.flush()) and self._matcher:
             self._emit(self._matcher.flush())
         self.stop_reason = reason
+        self.news.set()
+
+    def fail(self, error: Exception) -> None:
+        """No more tokens, because of ``error``."""
+        self.error = error
+        self.news.set()
 
     def completion(self) -> Completion:
         """The result, also of a request that is not done yet."""
-        generated = self.tokens[self.n_prompt:]
+        generated, n_reused = self.tokens[self.n_prompt:], self.n_reused or 0
         timings = Timings(self._first - self._submitted, self._last - self._first,
-                          self.n_prompt - self.n_reused, len(generated))
+                          self.n_prompt - n_reused, len(generated))
         return Completion(
             "".join(self._text), generated, self.stop_reason or "cancelled", timings,
-            Usage(self.n_prompt, len(generated), self.n_reused),
+            Usage(self.n_prompt, len(generated), n_reused),
             self._logprobs if self.n_logprobs is not None else None)
 
     def _show(self, text: str) -> bool:
@@ -123,3 +138,4 @@ class Request:
         if text:
             self._text.append(text)
             self.pieces.append(text)
+            self.news.set()

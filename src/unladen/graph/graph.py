@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from unladen.errors import UnsupportedQuant
 from unladen.quants import get
 from unladen.types import DType, Shape
 
@@ -66,8 +67,12 @@ class Weight:
         return self.nbytes_in(self.quant) // self.shape[0]
 
     def rows(self, first: int, count: int) -> Weight:
-        """Rows ``first .. first+count`` of this weight."""
+        """Rows ``first .. first+count`` of this weight; raises :class:`UnsupportedQuant` for a
+        vector in blocks, which can't be cut between any two numbers."""
         assert first >= 0 and first + count <= self.shape[0], (self, first, count)
+        if len(self.shape) == 1 and get(self.quant).block_size > 1:
+            raise UnsupportedQuant(f"{self.tensor} is a vector in {self.quant} blocks",
+                                   hint="vectors are F32 or F16 in sound files: convert it again")
         total = self.n_rows_of_tensor or self.shape[0]
         return Weight(self.tensor, (count, *self.shape[1:]), self.quant, self.first_row + first,
                       total)
@@ -85,7 +90,7 @@ class KVSpec:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` -1 before, -2 after layers."""
+    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` -1 before them, -2 after."""
 
     name: str
     op: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value, Weight
@@ -17,6 +18,10 @@ class Gpt2(Decoder):
         super().__init__(file, hparams)
         self.n_positions = self.tensors.shape("position_embd.weight")[0]
         self.context_length = min(self.context_length, self.n_positions)
+        h = self.heads
+        if {h.n_heads * h.k_dim, h.n_kv_heads * h.k_dim, h.n_kv_heads * h.v_dim} != {self.n_embd}:
+            raise GGUFError(f"{h} don't make up embeddings of {self.n_embd}", path=hparams.path,
+                            hint="the metadata is damaged: convert or fetch the file again")
 
     def read_eps(self) -> float:
         return self.hparams.float("attention.layer_norm_epsilon")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
@@ -35,9 +35,14 @@ class MemoryPlan:
     devices: Sequence[DeviceMemory]
 
     def check(self, free: Mapping[str, int]) -> None:
-        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed."""
+        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed. What
+        computes on the host's memory shares it."""
+        on_host = 0
         for memory in self.devices:
             have = free.get(memory.device.name, memory.device.memory_bytes)
+            if memory.device.is_host:
+                have = max(0, have - on_host)
+                on_host += memory.allocated_bytes
             if memory.allocated_bytes > have:
                 raise OutOfMemory(
                     device=memory.device.name, requested=memory.allocated_bytes, free=have,
@@ -69,7 +74,7 @@ def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], lay
         memory = DeviceMemory(device, mapped, allocated,
                               sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ())),
                               arenas.get(name, 0))
-        if memory != replace(DeviceMemory(device)):
+        if memory != DeviceMemory(device):
             result.append(memory)
     return MemoryPlan(result)
 

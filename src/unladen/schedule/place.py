@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,19 +78,21 @@ def _place_layers(n_layers: int, devices: Sequence[Device], options: PlaceOption
                                ("offload_order", options.offload_order, OFFLOAD_ORDERS)):
         if value not in known:
             raise InvalidArgument(f"{name}={value!r} isn't known", hint="use " + ", ".join(known))
-    host, others = devices[0], [d for d in devices if not d.is_host]
+    host = next((d for d in devices if d.is_host), None)
+    others = [d for d in devices if not d.is_host]
+    n_offloaded = _n_offloaded(n_layers, options.n_gpu_layers)
     if not others:
-        others = list(devices)
-        n_offloaded = n_layers
-    else:
-        n_offloaded = _n_offloaded(n_layers, options.n_gpu_layers)
+        others, n_offloaded = list(devices), n_layers
+    if host is None and n_offloaded < n_layers:
+        raise InvalidArgument(f"n_gpu_layers={options.n_gpu_layers} leaves layers to the CPU, which "
+                              "is not among the devices", hint="add cpu to the devices")
     if options.split_mode == "none":
         if not 0 <= options.main_gpu < len(others):
             raise InvalidArgument(f"main_gpu={options.main_gpu} names none of {len(others)} "
                                   "devices", hint=f"use 0 to {len(others) - 1}")
         others = [others[options.main_gpu]]
     spread = _spread(n_offloaded, others, options.tensor_split)
-    rest = [host] * (n_layers - n_offloaded)
+    rest = [host] * (n_layers - n_offloaded) if host is not None else []
     return spread + rest if options.offload_order == "first" else rest + spread
 
 
@@ -106,14 +109,14 @@ def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -
     """``n`` layers over ``devices`` in order, by ``shares`` (equal ones if None), rounded so that
     each boundary is the nearest to its exact place."""
     shares = [1.0] * len(devices) if shares is None else list(shares)
-    if len(shares) != len(devices) or any(s < 0 for s in shares) or sum(shares) <= 0:
+    if len(shares) != len(devices) or min(shares) < 0 or not 0 < sum(shares) < math.inf:
         raise InvalidArgument(f"tensor_split={shares} doesn't fit {len(devices)} devices",
                               hint="give one share for each device, none negative, not all zero")
     result: list[Device] = []
     total = 0.0
     for device, share in zip(devices, shares, strict=True):
         total += share
-        result += [device] * (round(n * total / sum(shares)) - len(result))
+        result += [device] * (round(n * (total / sum(shares))) - len(result))
     return result
 
 

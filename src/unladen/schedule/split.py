@@ -52,8 +52,9 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
         device = _first_that_runs(together, [wanted, *fallbacks])
         why = placement.why[node]
         if device != wanted:
-            why = f"{wanted.name} has no {node.op}"
-            _report(node, wanted, device, reported, strict=strict)
+            lacking = next(n for n in together if not _runs(wanted, n))
+            why = f"{wanted.name} has no {lacking.op}"
+            _report(lacking, wanted, device, reported, strict=strict)
         result[node] = (device, why)
     return result
 
@@ -99,11 +100,14 @@ def _state_groups(graph: Graph) -> dict[int, list[Node]]:
 
 def _first_that_runs(nodes: Sequence[Node], candidates: Sequence[Device]) -> Device:
     for device in candidates:
-        backend = backend_of(device.name)
-        if all(backend.supports(n) is not Support.NO for n in nodes):
+        if all(_runs(device, n) for n in nodes):
             return device
     raise UnsupportedOp(f"no device runs {nodes[0].op}", node=nodes[0].name,
                         device=candidates[0].name, hint="add the device reference")
+
+
+def _runs(device: Device, node: Node) -> bool:
+    return backend_of(device.name).supports(node) is not Support.NO
 
 
 def _report(node: Node, wanted: Device, device: Device, reported: set[tuple[str, str]], *,

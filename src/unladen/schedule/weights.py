@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends.base import Buffer, Device, Placed
+from unladen.backends.base import Device, Placed
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.quants import dequantize, quantize
@@ -57,37 +57,23 @@ def needs(device_of: Mapping[Node, Device], *, use_mmap: bool) -> list[Need]:
 def load(wanted: Iterable[Need], data: TensorData) -> dict[tuple[str, str], Placed]:
     """Allocate and fill; by (device name, weight name)."""
     placed: dict[tuple[str, str], Placed] = {}
-    copied: dict[str, list[Need]] = {}
     for need in wanted:
+        backend = backend_of(need.device.name)
         raw = data(need.weight.tensor)
-        buffer = backend_of(need.device.name).wrap(need.device, raw) if need.mapped else None
+        buffer = backend.wrap(need.device, raw) if need.mapped else None
+        offset = need.weight.first_row * need.weight.row_bytes
         if buffer is None:
-            copied.setdefault(need.device.name, []).append(need)
-        else:
-            offset = need.weight.first_row * need.weight.row_bytes
-            placed[need.device.name, need.weight.name] = Placed(need.weight, buffer, offset,
-                                                                need.quant)
-    for name, group in copied.items():
-        placed |= _copy(name, group, data)
+            # One buffer each: devices limit what a kernel may bind, and no weight is cut by it.
+            buffer, offset = backend.alloc(need.device, need.nbytes, "weights"), 0
+            backend.write(buffer, _bytes(need, raw))
+        placed[need.device.name, need.weight.name] = Placed(need.weight, buffer, offset, need.quant)
     return placed
 
 
-def _copy(device: str, group: list[Need], data: TensorData) -> dict[tuple[str, str], Placed]:
-    backend = backend_of(device)
-    buffer: Buffer = backend.alloc(group[0].device, sum(n.nbytes for n in group), "weights")
-    placed = {}
-    offset = 0
-    for need in group:
-        backend.write(buffer, _bytes(need, data), offset)
-        placed[device, need.weight.name] = Placed(need.weight, buffer, offset, need.quant)
-        offset += need.nbytes
-    return placed
-
-
-def _bytes(need: Need, data: TensorData) -> npt.NDArray[np.uint8]:
+def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     weight = need.weight
     start = weight.first_row * weight.row_bytes
-    raw = data(weight.tensor)[start:start + weight.nbytes_in(weight.quant)]
+    raw = tensor[start:start + weight.nbytes_in(weight.quant)]
     if need.quant == weight.quant:
         return raw
     values = dequantize(weight.quant, raw, weight.shape)

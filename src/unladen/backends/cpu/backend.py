@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
-from unladen.backends.base import Device, Options, Program, Segment, Support
+from unladen.backends.base import Device, Options, Program, Segment, Support, device_number
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
-from unladen.errors import BackendNotInitialised, Cancelled, InvalidArgument
+from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
 
@@ -33,23 +33,20 @@ class CpuBackend(HostMemory):
         self._level = isa_level()
 
     def devices(self) -> Sequence[Device]:
-        return [self._device("0")]
+        return [self._device(0)]
 
     def why_none(self) -> str:
         return ""
 
     def open(self, device: str, options: Options) -> Device:
-        number = device.partition(":")[2] or "0"
-        if not number.isdigit():
-            raise BackendNotInitialised(f"{device!r} is no device of the cpu backend",
-                                        hint="use cpu, or cpu:N for another logical one")
+        number = device_number(device)
         for name in ("n_threads", "n_threads_batch"):
             value = getattr(options, name)
             if value is not None and not 1 <= value <= 255:
                 raise InvalidArgument(f"{name}={value} is out of range", hint="1 to 255 threads")
         return self._device(number)
 
-    def _device(self, number: str) -> Device:
+    def _device(self, number: int) -> Device:
         return Device(f"cpu:{number}", f"{processor_name()}, {self._level}", total_host_bytes(),
                       is_host=True)
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unladen.backends._host import HostMemory, host, total_host_bytes
-from unladen.backends.base import Device, Options, Program, Segment, Support
+from unladen.backends.base import Device, Options, Program, Segment, Support, device_number
 from unladen.backends.reference.kv import PagedKV
-from unladen.errors import BackendNotInitialised, Cancelled
+from unladen.errors import Cancelled
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op, registry
@@ -29,7 +29,7 @@ class ReferenceProgram:
 
 
 class ReferenceBackend(HostMemory):
-    """See the package. Logical devices ``reference:0``, ``reference:1`` ... all are this process."""
+    """See the package. The logical devices ``reference:0``, ``reference:1`` ... are one process."""
 
     name = "reference"
     fusions: frozenset[str] = frozenset()
@@ -41,11 +41,8 @@ class ReferenceBackend(HostMemory):
         return "the reference is for checking: ask for it by name (--device reference)"
 
     def open(self, device: str, options: Options) -> Device:
-        number = device.partition(":")[2] or "0"
-        if not number.isdigit():
-            raise BackendNotInitialised(f"{device!r} is no device of the reference backend",
-                                        hint="use reference or reference:N")
-        return Device(f"reference:{number}", "NumPy, float64", total_host_bytes(), is_host=True)
+        return Device(f"reference:{device_number(device)}", "NumPy, float64", total_host_bytes(),
+                      is_host=True)
 
     def supports(self, node: Node) -> Support:
         return Support.YES if node.op in registry() else Support.NO

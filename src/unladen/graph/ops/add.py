@@ -23,5 +23,5 @@ class Add(Op):
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [inputs[0] + inputs[1]]
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
-        return EPS32 * np.abs(inputs[0] + inputs[1])
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [EPS32 * np.abs(inputs[0] + inputs[1])]

@@ -38,6 +38,9 @@ class KVWrite(Op):
                         inputs[1].reshape(n, spec.n_kv_heads, spec.v_dim))
         return []
 
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return []
+
 
 class Attention(Op):
     """``softmax(scale * q k^T) v`` per head; token t sees its sequence's keys up to its position.
@@ -77,8 +80,8 @@ class Attention(Op):
         return (2 * limits.count(node.inputs[0].shape[:-1]) * keys * node.int_attr("n_heads")
                 * (spec.k_dim + spec.v_dim))
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
-        return self._over_sequences(node, inputs[0], ctx, _attend_error)
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [self._over_sequences(node, inputs[0], ctx, _attend_error)]
 
 
 def _scores(q: Array, k: Array, positions: Array, scale: float) -> Array:

@@ -69,8 +69,8 @@ class Op:
         return (4 * sum(limits.count(v.shape) for v in values)
                 + sum(weight_bytes(w.name) for w in node.weights.values()))
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
-        """A bound, per element of the first output, of a float32 implementation's error.
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        """For each output a bound, per element, of a float32 implementation's error.
 
         Derived from the sizes and the magnitudes of the terms; holds for every order of summation.
         """

@@ -30,5 +30,5 @@ class Embed(Op):
         return (4 * limits.count(node.outputs[0].shape)
                 + rows * weight_bytes(weight.name) // weight.shape[0])
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
-        return np.zeros_like(ctx.weights["w"][inputs[0]])
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [np.zeros_like(ctx.weights["w"][inputs[0]])]

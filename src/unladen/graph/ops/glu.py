@@ -29,6 +29,7 @@ class Glu(Op):
     def flops(self, node: Node, limits: Limits) -> int:
         return 17 * limits.count(node.inputs[0].shape)
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         gate, up = inputs
-        return (activation_error(gate) + EPS32 * np.abs(gate)) * np.abs(up)
+        off = activation_error(str(node.attrs["act"]), gate) * np.abs(up)
+        return [off + 2 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

@@ -18,7 +18,7 @@ class LayerNorm(Op):
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs
-        assert x.shape[-1] == node.weights["w"].shape[0]
+        assert all(w.shape == x.shape[-1:] for w in node.weights.values())
         return [(x.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
@@ -30,7 +30,7 @@ class LayerNorm(Op):
     def flops(self, node: Node, limits: Limits) -> int:
         return 7 * limits.count(node.inputs[0].shape)
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # The mean carries n*u of the mean magnitude, which every centred element inherits; the
         # variance then has relative error (n + 2*shift)*u, and its root half of it.
         x = inputs[0]
@@ -40,4 +40,4 @@ class LayerNorm(Op):
         shift = (n + 2) * EPS32 * np.abs(x).mean(axis=-1, keepdims=True)
         centred = np.abs(x - x.mean(axis=-1, keepdims=True))
         scaled = (shift + centred * ((n + 8) * EPS32 + shift / std)) / std * np.abs(w)
-        return scaled + EPS32 * np.abs(self.reference(node, inputs, ctx)[0])
+        return [scaled + EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops.activation import ACTIVATIONS, activation_error
+from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
 from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 from unladen.types import Limits
 
@@ -37,6 +37,8 @@ class Linear(Op):
         if "act" in node.attrs:
             assert len(shapes) == 2 and shapes[0] == shapes[1]
             shapes = shapes[:1]
+        if "residual" in node.attrs:
+            assert node.inputs[1].shape == (*x.shape[:-1], shapes[0][0]) and len(shapes) == 1
         return [((*x.shape[:-1], shape[0]), "f32") for shape in shapes]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
@@ -52,33 +54,39 @@ class Linear(Op):
         return 2 * rows * sum(int(np.prod(w.shape)) for role, w in node.weights.items()
                               if role.startswith("w"))
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         bounds = [product_error(inputs[0], ctx.weights[f"w{i}"], ctx.act_block)
                   for i in range(n_weights(node))]
         bounds = [b + EPS32 * np.abs(ctx.weights.get(f"b{i}", np.zeros(1)))
                   for i, b in enumerate(bounds)]
-        out = self.reference(node, inputs, ctx)[0]
         if "act" in node.attrs:
             gate, up = (inputs[0] @ ctx.weights[f"w{i}"].T + ctx.weights.get(f"b{i}", 0.0)
                         for i in range(2))
-            # Every activation here has a slope of at most 1.13.
-            bounds = [1.13 * bounds[0] * (np.abs(up) + bounds[1]) + np.abs(gate) * bounds[1]
-                      + activation_error(gate) * np.abs(up)]
-        bound: Array = bounds[0] + 2 * EPS32 * np.abs(out)
-        return bound
+            bounds = [gated_error(str(node.attrs["act"]), gate, up, *bounds)]
+        outs = self.reference(node, inputs, ctx)
+        return [b + 2 * EPS32 * np.abs(y) for b, y in zip(bounds, outs, strict=True)]
+
+
+def gated_error(act: str, gate: Array, up: Array, off_gate: Array, off_up: Array) -> Array:
+    """A bound of the error of ``act(gate) * up`` whose factors are off by so much."""
+    off = activation_slope(act, gate, off_gate) * off_gate + activation_error(act, gate)
+    value = np.abs(ACTIVATIONS[act](gate))
+    bound: Array = off * (np.abs(up) + off_up) + value * off_up + EPS32 * value * np.abs(up)
+    return bound
 
 
 def product_error(x: Array, w: Array, act_block: int) -> Array:
     """A bound of |float32 x @ w.T - exact| for any order of summation: (n + 2) u sum |x||w|.
 
-    ``act_block`` > 0: activations are rounded to int8 with one scale per that many, so every element
+    ``act_block`` > 0: activations are rounded to int8 with one scale per that many, so each element
     of a block is off by at most half of max|block| / 127.
     """
     n = x.shape[-1]
     bound: Array = (n + 2) * EPS32 * (np.abs(x) @ np.abs(w).T)
     if act_block:
         blocks = np.abs(x).reshape(*x.shape[:-1], n // act_block, act_block)
-        # 0.51: the quotient x / scale is itself rounded before it is rounded to an integer.
+        # 0.51: the quotient x / scale is itself rounded before it is rounded to an integer, and
+        # where a weight is scale * q + min, the two products are rounded, not their sum.
         step = np.repeat(blocks.max(axis=-1) / 127 * 0.51, act_block, axis=-1)
         bound = bound + step @ np.abs(w).T
     return bound

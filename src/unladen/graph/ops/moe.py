@@ -9,7 +9,7 @@ import numpy as np
 from unladen.graph.graph import Node
 from unladen.graph.ops.activation import ACTIVATIONS
 from unladen.graph.ops.base import Array, Inferred, Op, RefContext
-from unladen.graph.ops.linear import product_error
+from unladen.graph.ops.linear import gated_error, product_error
 from unladen.types import Limits
 
 GATINGS = ("softmax", "sigmoid")
@@ -18,10 +18,10 @@ GATINGS = ("softmax", "sigmoid")
 class Moe(Op):
     """``y[t] = sum_e p[t, e] * down_e(act(gate_e x) * up_e x)`` over the experts chosen for t.
 
-    x f32 [T, n]. Weights ``router`` [E, n], ``gate`` and ``up`` [E, n_ff, n], ``down`` [E, n, n_ff];
-    optional ``router_b`` [E]. Attributes: ``n_used`` experts per token (the largest probabilities,
-    the lower index wins a tie), ``gating`` over all experts, ``normalize`` the chosen to sum 1,
-    ``scale`` of the result, ``act``.
+    x f32 [T, n]. Weights ``router`` [E, n], ``gate`` and ``up`` [E, n_ff, n], ``down``
+    [E, n, n_ff]; optional ``router_b`` [E]. Attributes: ``n_used`` experts per token (the largest
+    probabilities, the lower index wins a tie), ``gating`` over all experts, ``normalize`` the
+    chosen to sum 1, ``scale`` of the result, ``act``.
     """
 
     name = "moe"
@@ -32,6 +32,7 @@ class Moe(Op):
         n_experts, n_ff, n = w["gate"].shape
         assert w["router"].shape == (n_experts, n) and x.shape[-1] == n
         assert w["up"].shape == (n_experts, n_ff, n) and w["down"].shape == (n_experts, n, n_ff)
+        assert "router_b" not in w or w["router_b"].shape == (n_experts,)
         assert 1 <= node.int_attr("n_used") <= n_experts
         assert node.attrs["gating"] in GATINGS and node.attrs["act"] in ACTIVATIONS
         return [(x.shape, "f32")]
@@ -73,10 +74,10 @@ class Moe(Op):
         values = 4 * sum(limits.count(v.shape) for v in (*node.inputs, *node.outputs))
         return values + int(share * experts) + weight_bytes(node.weights["router"].name)
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """Holds where the choice of experts is the same, which a test must see to."""
         (x,) = inputs
-        act = ACTIVATIONS[str(node.attrs["act"])]
+        act = str(node.attrs["act"])
         chosen, weight = self.route(node, x, ctx)
         router = product_error(x, ctx.weights["router"], 0).max(axis=-1, keepdims=True)
         bound = np.zeros_like(x)
@@ -86,11 +87,10 @@ class Moe(Op):
                 continue
             gate, up, down = (ctx.weights[r][e] for r in ("gate", "up", "down"))
             g, u = x[rows] @ gate.T, x[rows] @ up.T
-            off_g = product_error(x[rows], gate, ctx.act_block)
-            off_u = product_error(x[rows], up, ctx.act_block)
-            hidden = act(g) * u
-            off = (1.13 * off_g + 1e-6 * np.abs(g)) * (np.abs(u) + off_u) + np.abs(g) * off_u
+            hidden = ACTIVATIONS[act](g) * u
+            off = gated_error(act, g, u, *(product_error(x[rows], w, ctx.act_block)
+                                           for w in (gate, up)))
             total = product_error(np.abs(hidden) + off, down, ctx.act_block) + off @ np.abs(down).T
             p = weight[rows, slot, None]
             bound[rows] += p * total + 4 * (router[rows] + 1e-6) * p * np.abs(hidden @ down.T)
-        return bound
+        return [bound]

@@ -36,8 +36,8 @@ class RmsNorm(Op):
     def flops(self, node: Node, limits: Limits) -> int:
         return 4 * limits.count(node.inputs[0].shape)
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # The sum of n squares (all positive) has relative error n*u, its root half of it; then a
         # square root, a division and two products.
         n = len(ctx.weights["w"])
-        return (n / 2 + 6) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])
+        return [(n / 2 + 6) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

@@ -35,9 +35,9 @@ class RopeTable(Op):
         table = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         return [table.reshape(len(angle), -1) * node.float_attr("magnitude")]
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # Angles are float64 in every backend; cos and sin are rounded, then scaled.
-        return 3 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0]) + 2.0 ** -40
+        return [3 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0]) + 2.0 ** -40]
 
 
 class Rope(Op):
@@ -53,7 +53,8 @@ class Rope(Op):
         x, table = node.inputs
         head_dim = node.int_attr("head_dim")
         assert isinstance(x.shape[-1], int) and x.shape[-1] % head_dim == 0
-        assert isinstance(table.shape[-1], int) and table.shape[-1] <= head_dim
+        n_rot = table.shape[-1]
+        assert isinstance(n_rot, int) and n_rot % 2 == 0 and n_rot <= head_dim
         assert node.attrs["style"] in ("norm", "neox")
         return [(x.shape, "f32")]
 
@@ -78,11 +79,11 @@ class Rope(Op):
     def flops(self, node: Node, limits: Limits) -> int:
         return 3 * limits.count(node.inputs[0].shape)
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         x, table = inputs
         a, b, first, second = self._pairs(node, x, table)
         cos, sin = np.abs(table[:, None, 0::2]), np.abs(table[:, None, 1::2])
         bound = np.zeros(x.shape).reshape(len(x), -1, node.int_attr("head_dim"))
         bound[..., first] = 3 * EPS32 * (np.abs(a) * cos + np.abs(b) * sin)
         bound[..., second] = 3 * EPS32 * (np.abs(a) * sin + np.abs(b) * cos)
-        return bound.reshape(x.shape)
+        return [bound.reshape(x.shape)]

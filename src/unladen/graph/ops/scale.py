@@ -21,6 +21,6 @@ class Scale(Op):
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [inputs[0] * node.float_attr("s")]
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # s itself is rounded to float32 once, the product once more.
-        return 2 * EPS32 * np.abs(inputs[0] * node.float_attr("s"))
+        return [2 * EPS32 * np.abs(inputs[0] * node.float_attr("s"))]

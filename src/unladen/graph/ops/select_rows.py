@@ -23,5 +23,5 @@ class SelectRows(Op):
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [inputs[0][inputs[1]]]
 
-    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
-        return np.zeros_like(inputs[0][inputs[1]])
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [np.zeros_like(inputs[0][inputs[1]])]

@@ -32,7 +32,7 @@ class Heads:
         n_rot = hp.int("rope.dimension_count", k_dim)
         heads = cls(n_heads, n_kv_heads, k_dim,
                     hp.int("attention.value_length", k_dim, minimum=1), n_rot)
-        if n_heads % n_kv_heads or n_rot > k_dim or n_rot % 2:
+        if n_heads % n_kv_heads or k_dim < 1 or n_rot > k_dim or n_rot % 2:
             raise GGUFError(f"attention of {heads} makes no sense", path=hp.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         return heads
@@ -113,8 +113,9 @@ class Decoder(Architecture):
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
         """Queries, keys and values, before they are rotated."""
         h = self.heads
-        q, k, v = self.linear(g, x, {"attn_q": h.n_heads * h.k_dim, "attn_k": h.n_kv_heads * h.k_dim,
-                                     "attn_v": h.n_kv_heads * h.v_dim}, "attn_qkv")
+        rows = {"attn_q": h.n_heads * h.k_dim, "attn_k": h.n_kv_heads * h.k_dim,
+                "attn_v": h.n_kv_heads * h.v_dim}
+        q, k, v = self.linear(g, x, rows, "attn_qkv")
         return self.head_norm(g, q, "attn_q_norm"), self.head_norm(g, k, "attn_k_norm"), v
 
     def head_norm(self, g: GraphBuilder, x: Value, part: str) -> Value:

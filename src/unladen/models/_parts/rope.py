@@ -7,7 +7,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from unladen.errors import UnsupportedModel
+from unladen.errors import GGUFError, UnsupportedModel
 from unladen.gguf import HParams
 from unladen.models._parts.load import Tensors
 
@@ -16,27 +16,45 @@ def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int
                ) -> dict[str, tuple[float, ...] | float]:
     """Attributes of a ``rope_table`` node: ``freqs`` [n_rot / 2] and ``magnitude``.
 
-    Plain: base^(-2i / n_rot). ``rope.scaling.type`` linear divides by the factor; yarn (Peng et
-    al. 2023) divides slow dimensions, leaves fast ones, and blends between. ``rope_freqs.weight``
-    (llama 3) divides each dimension by its own factor.
+    Plain: base^(-2i / n_rot). ``rope.scaling.type`` linear, which is also what a bare factor means,
+    divides by the factor; yarn (Peng et al. 2023) divides slow dimensions, leaves fast ones, and
+    blends between. ``rope_freqs.weight`` (llama 3) divides each dimension by its own factor.
+    Raises :class:`GGUFError` for numbers that make no sense, :class:`UnsupportedModel` for another
+    type of scaling.
     """
-    base = hp.float("rope.freq_base", 10000.0)
+    base = _positive(hp, "rope.freq_base", 10000.0)
     freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot)
     factors = tensors.values("rope_freqs.weight", n_rot // 2)
     if factors is not None:
+        if not np.all((factors > 0) & np.isfinite(factors)):
+            raise GGUFError("rope_freqs.weight holds numbers that aren't positive", path=hp.path)
         freqs = freqs / factors
-    kind = hp.str("rope.scaling.type", "none")
-    factor = hp.float("rope.scaling.factor", hp.float("rope.scale_linear", 1.0)) or 1.0
-    magnitude = hp.float("rope.scaling.attn_factor", 1.0)
+    kind = hp.str("rope.scaling.type", "linear")
+    factor = _factor(hp)
+    magnitude = _positive(hp, "rope.scaling.attn_factor", 1.0)
     if kind == "yarn":
         freqs = _yarn(hp, freqs, base, n_rot, factor)
         magnitude *= 1 + 0.1 * math.log(factor)
-    elif kind in ("none", "linear"):
-        freqs = freqs / (factor if kind == "linear" or "rope.scale_linear" in hp else 1.0)
-    else:
-        raise UnsupportedModel(f"rope scaling {kind!r} isn't implemented", arch=hp.arch,
+    elif kind == "linear":
+        freqs = freqs / factor
+    elif kind != "none":
+        raise UnsupportedModel(f"{hp.path}: rope scaling {kind!r} isn't implemented", arch=hp.arch,
                                hint="known: none, linear, yarn")
     return {"freqs": tuple(freqs.tolist()), "magnitude": magnitude}
+
+
+def _positive(hp: HParams, suffix: str, default: float) -> float:
+    value = hp.float(suffix, default)
+    if not 0 < value < math.inf:
+        raise GGUFError(f"the metadata key {hp.arch}.{suffix} is {value}, not a positive number",
+                        path=hp.path, hint="the file is damaged or was converted wrongly")
+    return value
+
+
+def _factor(hp: HParams) -> float:
+    """How far the context is stretched, under the new or the old key; 0 means not at all."""
+    suffix = "rope.scaling.factor" if "rope.scaling.factor" in hp else "rope.scale_linear"
+    return 1.0 if hp.float(suffix, 1.0) == 0 else _positive(hp, suffix, 1.0)
 
 
 def _yarn(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int, factor: float
@@ -44,11 +62,14 @@ def _yarn(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int, 
     """Interpolate dimensions that turn less than ``beta_slow`` times over the original context,
     keep those that turn more than ``beta_fast`` times, blend linearly between."""
     original = hp.int("rope.scaling.original_context_length", hp.int("context_length"), minimum=1)
+    if base <= 1:
+        raise GGUFError(f"yarn scaling with the base {base}", path=hp.path,
+                        hint="the file is damaged or was converted wrongly")
 
     def dimension(turns: float) -> float:
         return n_rot * math.log(original / (turns * 2 * math.pi)) / (2 * math.log(base))
 
-    low = max(0, math.floor(dimension(hp.float("rope.scaling.yarn_beta_fast", 32.0))))
-    high = min(n_rot - 1, math.ceil(dimension(hp.float("rope.scaling.yarn_beta_slow", 1.0))))
+    low = max(0, math.floor(dimension(_positive(hp, "rope.scaling.yarn_beta_fast", 32.0))))
+    high = min(n_rot - 1, math.ceil(dimension(_positive(hp, "rope.scaling.yarn_beta_slow", 1.0))))
     ramp = np.clip((np.arange(n_rot // 2) - low) / max(0.001, high - low), 0, 1)
     return freqs * (1 - ramp) + freqs / factor * ramp

@@ -109,8 +109,8 @@ struct Work {
         }
     }
 
-    // A tile that only one block of rows meets isn't worth a copy in float32.
-    bool one_block() const { return n_rows <= block_rows; }
+    // A tile that few rows meet isn't worth a copy in float32.
+    bool few_rows() const { return n_rows <= 2 * block_rows; }
 
     // Scores of the rows with the keys of a tile, as exponentials.
     template <typename T>
@@ -130,7 +130,7 @@ struct Work {
     template <KVType type>
     void score(int start, const TileRows &tile, const TileRows &next) {
         load_keys<type>(k, tile, next, k_dim);
-        if (type == KVType::f16 && one_block()) return score(start, tile.n_keys, k.narrow);
+        if (type == KVType::f16 && few_rows()) return score(start, tile.n_keys, k.narrow);
         if (type == KVType::f16) widen_keys(k, k_dim);
         score(start, tile.n_keys, k.wide);
     }
@@ -157,13 +157,13 @@ struct Work {
 
     template <KVType type>
     void weigh(int start, const TileRows &tile, const TileRows &next) {
-        if (one_block() && v_dim == stride) {
+        if (few_rows() && v_dim == stride) {
             return weigh(start, [&](int key, int d) {
                 next.prefetch<type>(key, 1, d);
                 return load_row<type>(tile.row[key], d, lanes);
             });
         }
-        load_values<type>(v, tile, v_dim, stride);
+        load_values<type>(v, tile, next, v_dim, stride);
         weigh(start, [&](int key, int d) { return load(v + (size_t)key * stride + d); });
     }
 

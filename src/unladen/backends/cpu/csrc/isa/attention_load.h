@@ -32,6 +32,10 @@ struct TileRows {
     }
 };
 
+// After so many numbers of a row a new cache line begins (q8_0: about so many).
+template <KVType type>
+inline constexpr int numbers_per_line = type == KVType::f32 ? 16 : 32;
+
 // A tile's keys, transposed, with zeros up to the end of a register block; either as float32 in
 // `wide` [k_dim][tile_keys], or, of a float16 cache, as they are in `narrow`. Loading it asks for
 // the next tile's rows bit by bit: asked for at once they would fill the queue of cache misses and
@@ -43,12 +47,11 @@ struct KeyTile {
 
 template <KVType type>
 static void load_keys(const KeyTile &k, const TileRows &tile, const TileRows &next, int k_dim) {
-    constexpr int per_line = type == KVType::f32 ? 16 : 32;
     for (int key = 0; key < tile.n_keys || key % (block_vectors * lanes); key += lanes) {
         const int n = least(lanes, tile.n_keys - key);
         for (int d = 0; d < k_dim; d += lanes) {
             const int width = least(lanes, k_dim - d);
-            if (d % per_line == 0) next.prefetch<type>(key, lanes, d);
+            if (d % numbers_per_line<type> == 0) next.prefetch<type>(key, lanes, d);
             vec t[lanes] = {};
             for (int i = 0; i < n; i++) t[i] = load_row<type>(tile.row[key + i], d, width);
             transpose(t);
@@ -84,7 +87,7 @@ void load_keys<KVType::f16>(const KeyTile &k, const TileRows &tile, const TileRo
     for (int key = 0; key < tile.n_keys || key % (block_vectors * lanes); key += step) {
         for (int d = 0; d < k_dim; d += 8) {
             const int width = least(8, k_dim - d);
-            if (d % 32 == 0) next.prefetch<KVType::f16>(key, step, d);
+            if (d % numbers_per_line<KVType::f16> == 0) next.prefetch<KVType::f16>(key, step, d);
             hvec t[8];
             if (key + step <= tile.n_keys && width == 8) {
                 load_square(t, tile.row + key, d);
@@ -105,9 +108,11 @@ static void widen_keys(const KeyTile &k, int k_dim) {
 
 // v [tile_keys][stride]: the tile's values, zeros past v_dim.
 template <KVType type>
-static void load_values(float *v, const TileRows &tile, int v_dim, int stride) {
+static void load_values(float *v, const TileRows &tile, const TileRows &next, int v_dim,
+                        int stride) {
     for (int key = 0; key < tile.n_keys; key++, v += stride) {
         const uint8_t *row = tile.row[key];
+        for (int d = 0; d < v_dim; d += numbers_per_line<type>) next.prefetch<type>(key, 1, d);
         int d = 0;
         for (; d + lanes <= v_dim; d += lanes) store(v + d, load_row<type>(row, d, lanes));
         if (d < v_dim) store(v + d, load_row<type>(row, d, v_dim - d));

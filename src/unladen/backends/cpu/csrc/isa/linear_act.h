@@ -1,32 +1,35 @@
 // How packed activations lie in memory: linear_pack.cc writes them, the other linear files read.
 //
-// Activation rows become the columns of panels: a panel holds C of them, four consecutive k of one
-// column beside those of the next, which is how a broadcast 4-byte load wants them. Few rows make
-// panels of one column, that is plain rows; many make panels of eight. What lacks in the last panel
-// and after the last k is zero.
+// Few rows lie one after the other. Many become the columns of panels of eight, four consecutive k
+// of one column beside those of the next: a broadcast 4-byte load brings what all weight rows need.
+// What the last panel lacks in columns, and any of them after the last k, is zero.
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
+// Kernels are written as small functions whose arguments must stay in registers.
+#define UNLADEN_INLINE inline __attribute__((always_inline))
+
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
 
-// Only the AVX-512 kernels read int8 in panels of eight; float32 always comes in them.
+// Only the AVX-512 kernels read int8 in panels; float32 comes in them at every level.
 #if defined(__AVX512VNNI__)
 constexpr bool int8_in_panels = true;
 #else
 constexpr bool int8_in_panels = false;
 #endif
 
-constexpr int columns_per_panel(ActFormat format, int n_rows) {
-    return n_rows > few_rows && (format == ActFormat::f32 || int8_in_panels) ? panel_columns : 1;
+constexpr bool in_panels(ActFormat format, int n_rows) {
+    return n_rows > few_rows && (format == ActFormat::f32 || int8_in_panels);
 }
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// Hands out consecutive parts of one buffer, each on a 64-byte boundary relative to its start.
+// Consecutive parts of one buffer, each a multiple of 64 bytes. Readers must not write through
+// them: what comes from a const buffer is handed out writable, for the packer's sake.
 class Carver {
 public:
     explicit Carver(const void *base) : base_(static_cast<uint8_t *>(const_cast<void *>(base))) {}
@@ -43,15 +46,67 @@ private:
     size_t used_ = 0;
 };
 
-// Panel `index` in packed activations; its pointers may be written through only by the packer.
-template <int C>
-struct PanelF32 {
-    float *x;  // [n_cols, in whole 16s][C]
+// One of several objects of the same kind that lie one after the other in packed activations:
+// Packed<...>(base, n_cols) is the first, at(i) the others.
+template <class Parts>
+struct Packed : Parts {
     size_t bytes;
-    PanelF32(const void *base, int n_cols, int index = 0) {
-        const size_t n_k = round_up(n_cols, 16);
-        bytes = round_up(n_k * C * sizeof(float), 64);
-        x = Carver(static_cast<const uint8_t *>(base) + index * bytes).take<float>(n_k * C);
+    Packed() = default;
+    Packed(const void *base, int n_cols) {
+        Carver carver(base);
+        Parts::carve(carver, size_t(n_cols));
+        bytes = carver.used();
+    }
+    UNLADEN_INLINE Packed at(int index) const {
+        Packed other = *this;
+        other.move(size_t(index) * bytes);
+        return other;
+    }
+};
+
+template <class T>
+UNLADEN_INLINE void move_by(T *&p, size_t bytes) {
+    p = reinterpret_cast<T *>(reinterpret_cast<uint8_t *>(p) + bytes);
+}
+
+struct RowF32Parts {
+    float *x;  // [n_cols, in whole 16s]
+    void carve(Carver &c, size_t n) { x = c.take<float>(round_up(n, 16)); }
+    UNLADEN_INLINE void move(size_t bytes) { move_by(x, bytes); }
+};
+
+struct PanelF32Parts {
+    float *x;  // [n_cols, in whole 16s][8]
+    void carve(Carver &c, size_t n) { x = c.take<float>(round_up(n, 16) * panel_columns); }
+    UNLADEN_INLINE void move(size_t bytes) { move_by(x, bytes); }
+};
+
+// x[k] = d * q[k], a d per 32.
+struct Row32Parts {
+    int8_t *q;   // [n_cols]
+    float *d;    // [n_blocks]
+    float *sum;  // [n_blocks]: d times the sum of q
+    void carve(Carver &c, size_t n) {
+        q = c.take<int8_t>(n);
+        d = c.take<float>(n / 32);
+        sum = c.take<float>(n / 32);
+    }
+    UNLADEN_INLINE void move(size_t bytes) { move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes); }
+};
+
+struct Panel32Parts {
+    int8_t *q;       // [n_cols / 4][8][4]
+    float *d;        // [n_blocks][8]
+    float *sum;      // [n_blocks][8]
+    int32_t *minus;  // [n_blocks][8]: minus the sum of q
+    void carve(Carver &c, size_t n) {
+        q = c.take<int8_t>(n * panel_columns);
+        d = c.take<float>(n / 32 * panel_columns);
+        sum = c.take<float>(n / 32 * panel_columns);
+        minus = c.take<int32_t>(n / 32 * panel_columns);
+    }
+    UNLADEN_INLINE void move(size_t bytes) {
+        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes), move_by(minus, bytes);
     }
 };
 
@@ -60,61 +115,55 @@ struct PanelF32 {
 struct Quad {
     int8_t q[2][4][16];   // the blocks' first 16 q, then the others
     int32_t minus[4][4];  // minus a block's sum of q, and three zeros
-    float d[4], sum[4];   // x[k] = d * q[k]; d times the sum of q
-    int32_t rest[8];      // for whole cache lines
+    float d[4], sum[4];
+    int32_t rest[8];  // for whole cache lines
 };
 
-// The row of Quads for activation row `index`.
-inline Quad *quads(const void *base, int n_cols, int index) {
-    const size_t n_quads = round_up(n_cols, 128) / 128;
-    return Carver(static_cast<const uint8_t *>(base)).take<Quad>(0) + index * n_quads;
-}
-
-// x[k] = d * q[k], a d per 32.
-template <int C>
-struct Panel32 {
-    int8_t *q;      // [n_cols / 4, in whole 16s][C][4]
-    float *d;       // [n_blocks, even][C]
-    int32_t *minus;  // likewise: minus the sum of q in the block
-    float *sum;     // likewise: d times the sum of q
-    size_t bytes = 0;
-    Panel32() = default;
-    Panel32(const void *base, int n_cols, int index = 0) {
-        const size_t n_k = round_up(n_cols, 64);
-        for (int pass = 0; pass < 2; ++pass) {
-            Carver part(static_cast<const uint8_t *>(base) + index * bytes);
-            q = part.take<int8_t>(n_k * C);
-            d = part.take<float>(n_k / 32 * C);
-            minus = part.take<int32_t>(n_k / 32 * C);
-            sum = part.take<float>(n_k / 32 * C);
-            bytes = part.used();
-        }
-    }
+struct QuadRowParts {
+    Quad *quads;  // [n_cols / 128, upwards]
+    void carve(Carver &c, size_t n) { quads = c.take<Quad>(round_up(n, 128) / 128); }
+    UNLADEN_INLINE void move(size_t bytes) { move_by(quads, bytes); }
 };
 
-// Where the AVX-512 kernels for few rows want 16 q, number s of 16 in a block: one register holds
-// numbers j, j + 4, j + 8 and j + 12, since most formats keep these in bits of the same bytes.
+// Where the AVX-512 kernels for few rows want 16 q, number s of 16 in a block of 256: one register
+// holds numbers j, j + 4, j + 8 and j + 12, since most formats keep these in bits of the same bytes.
 constexpr int lane_order(int s) { return s % 4 * 4 + s / 4; }
 
 // x[k] = d * q[k], a d per 256.
-template <int C>
-struct Panel256 {
-    int8_t *q;       // [n_cols / 4][C][4]; AVX-512, C = 1: as lane_order says
-    float *d;        // [n_blocks][C]
-    int32_t *minus;   // [n_cols / 16][C]: minus the sum of 16 q
-    int16_t *pairs;  // [n_cols / 32][C][2]: the same two by two, for 16-bit dot products
-    size_t bytes = 0;
-    Panel256() = default;
-    Panel256(const void *base, int n_cols, int index = 0) {
-        for (int pass = 0; pass < 2; ++pass) {
-            Carver part(static_cast<const uint8_t *>(base) + index * bytes);
-            q = part.take<int8_t>(size_t(n_cols) * C);
-            d = part.take<float>(size_t(n_cols) / 256 * C);
-            minus = part.take<int32_t>(size_t(n_cols) / 16 * C);
-            pairs = part.take<int16_t>(size_t(n_cols) / 16 * C);
-            bytes = part.used();
-        }
+struct Row256Parts {
+    int8_t *q;       // [n_cols]; AVX-512: within a block as lane_order says
+    float *d;        // [n_blocks]
+    int16_t *minus;  // [n_cols / 16]: minus the sum of 16 q
+    void carve(Carver &c, size_t n) {
+        q = c.take<int8_t>(n);
+        d = c.take<float>(n / 256);
+        minus = c.take<int16_t>(n / 16);
+    }
+    UNLADEN_INLINE void move(size_t bytes) { move_by(q, bytes), move_by(d, bytes), move_by(minus, bytes); }
+};
+
+struct Panel256Parts {
+    int8_t *q;       // [n_cols / 4][8][4]
+    float *d;        // [n_blocks][8]
+    int32_t *minus;  // [n_cols / 16][8]
+    int16_t *pairs;  // [n_cols / 64][8][2]: minus the sums of 32 q
+    void carve(Carver &c, size_t n) {
+        q = c.take<int8_t>(n * panel_columns);
+        d = c.take<float>(n / 256 * panel_columns);
+        minus = c.take<int32_t>(n / 16 * panel_columns);
+        pairs = c.take<int16_t>(n / 32 * panel_columns);
+    }
+    UNLADEN_INLINE void move(size_t bytes) {
+        move_by(q, bytes), move_by(d, bytes), move_by(minus, bytes), move_by(pairs, bytes);
     }
 };
+
+using RowF32 = Packed<RowF32Parts>;
+using PanelF32 = Packed<PanelF32Parts>;
+using Row32 = Packed<Row32Parts>;
+using Panel32 = Packed<Panel32Parts>;
+using QuadRow = Packed<QuadRowParts>;
+using Row256 = Packed<Row256Parts>;
+using Panel256 = Packed<Panel256Parts>;
 
 }  // namespace unladen::cpu::UNLADEN_ISA

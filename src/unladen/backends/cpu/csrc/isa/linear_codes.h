@@ -20,18 +20,26 @@ struct Codes256 {
     float d, dmin = 0.0f;
 };
 
-// Nibbles of 16 bytes, the low ones first, minus `bias`.
-inline void nibbles(int8_t *q, const uint8_t *p, int bias) {
-    for (int i = 0; i < 16; ++i) {
-        q[i] = int8_t((p[i] & 15) - bias);
-        q[i + 16] = int8_t((p[i] >> 4) - bias);
+inline void put(void *to, uint64_t eight) { std::memcpy(to, &eight, sizeof eight); }
+
+// Eight bytes below 128, each minus `bias`; the 128s keep borrows within their bytes.
+inline uint64_t less(uint64_t eight, uint8_t bias) {
+    const uint64_t sign = 0x80 * bits::ones;
+    return ((eight | sign) - bias * bits::ones) ^ sign;
+}
+
+// Nibbles of 16 bytes, the low ones first, minus `bias`; `fifth`: the bits above them.
+inline void nibbles(int8_t *__restrict q, const uint8_t *__restrict p, uint8_t bias,
+                    uint32_t fifth = 0) {
+    for (int i = 0; i < 4; ++i) {
+        const uint64_t top = bits::spread_bits(uint8_t(fifth >> 8 * i)) << 4;
+        put(q + 8 * i, less(bits::field(p + i % 2 * 8, i / 2 * 4, 15) | top, bias));
     }
 }
 
-// Adds a fifth bit of weight 16, bit i of the uint32 at p to q[i].
-inline void add_fifth(int8_t *q, const uint8_t *p) {
-    const uint32_t fifth = bits::load<uint32_t>(p);
-    for (int i = 0; i < 32; ++i) q[i] = int8_t(q[i] + ((fifth >> i & 1) << 4));
+inline void look_up(int8_t *q, const uint8_t *p, const int8_t *codebook) {
+    uint8_t *bytes = reinterpret_cast<uint8_t *>(q);
+    bits::look_up_nibbles(p, codebook, bytes, bytes + 16);
 }
 
 inline void codes_of(Codes32 &c, const uint8_t *b, Q8_0) {
@@ -52,22 +60,13 @@ inline void codes_of(Codes32 &c, const uint8_t *b, Q4_1) {
 
 inline void codes_of(Codes32 &c, const uint8_t *b, Q5_0) {
     c.d = bits::half(b);
-    nibbles(c.q, b + 6, 16);
-    add_fifth(c.q, b + 2);
+    nibbles(c.q, b + 6, 16, bits::load<uint32_t>(b + 2));
 }
 
 inline void codes_of(Codes32 &c, const uint8_t *b, Q5_1) {
     c.d = bits::half(b);
     c.m = bits::half(b + 2);
-    nibbles(c.q, b + 8, 0);
-    add_fifth(c.q, b + 4);
-}
-
-inline void look_up(int8_t *q, const uint8_t *p, const int8_t *codebook) {
-    for (int i = 0; i < 16; ++i) {
-        q[i] = codebook[p[i] & 15];
-        q[i + 16] = codebook[p[i] >> 4];
-    }
+    nibbles(c.q, b + 8, 0, bits::load<uint32_t>(b + 4));
 }
 
 inline void codes_of(Codes32 &c, const uint8_t *b, IQ4_NL) {
@@ -75,44 +74,43 @@ inline void codes_of(Codes32 &c, const uint8_t *b, IQ4_NL) {
     look_up(c.q, b + 2, quants::kvalues_iq4nl);
 }
 
-// 2^(e - 128); the two smallest are subnormal.
-inline float mxfp4_scale(uint32_t e) {
-    return bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
-}
-
 inline void codes_of(Codes32 &c, const uint8_t *b, MXFP4) {
-    c.d = mxfp4_scale(b[0]);
+    const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
+    c.d = bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
     look_up(c.q, b + 1, quants::kvalues_mxfp4);
 }
 
-// Q4_K and Q5_K: d, dmin and the 12 bytes of scales.
+// Eight bytes as words, each twice.
+inline void put_twice(int16_t *to, uint64_t bytes) {
+    for (int s = 0; s < 16; ++s) to[s] = int16_t(bytes >> 8 * (s / 2) & 255);
+}
+
+// Q4_K and Q5_K: d, dmin and the 12 bytes of scales and minimums.
 inline void k_header(Codes256 &c, const uint8_t *b) {
     c.d = bits::half(b);
     c.dmin = bits::half(b + 2);
-    for (int s = 0; s < 16; ++s) {
-        c.scale[s] = int16_t(bits::k_scale(b + 4, s / 2));
-        c.min[s] = int16_t(bits::k_min(b + 4, s / 2));
-    }
+    const uint32_t low = 0x0f0f0f0f, high = 0x30303030;
+    const uint32_t p = bits::load<uint32_t>(b + 4), q = bits::load<uint32_t>(b + 8),
+                   r = bits::load<uint32_t>(b + 12);
+    put_twice(c.scale, (p & 0x3f3f3f3f) | uint64_t((r & low) | (p >> 2 & high)) << 32);
+    put_twice(c.min, (q & 0x3f3f3f3f) | uint64_t((r >> 4 & low) | (q >> 2 & high)) << 32);
 }
 
 inline void codes_of(Codes256 &c, const uint8_t *b, Q4_K) {
     k_header(c, b);
-    for (int j = 0; j < 4; ++j) {
-        for (int i = 0; i < 32; ++i) {
-            const uint8_t two = b[16 + 32 * j + i];
-            c.q[64 * j + i] = two & 15;
-            c.q[64 * j + 32 + i] = two >> 4;
+    for (int s = 0; s < 8; ++s) {
+        for (int i = 0; i < 32; i += 8) {
+            put(c.q + 32 * s + i, bits::field(b + 16 + s / 2 * 32 + i, s % 2 * 4, 15));
         }
     }
 }
 
 inline void codes_of(Codes256 &c, const uint8_t *b, Q5_K) {
     k_header(c, b);
-    for (int j = 0; j < 4; ++j) {
-        for (int i = 0; i < 32; ++i) {
-            const uint8_t two = b[48 + 32 * j + i], fifth = uint8_t(b[16 + i] >> 2 * j);
-            c.q[64 * j + i] = uint8_t((two & 15) | (fifth & 1) << 4);
-            c.q[64 * j + 32 + i] = uint8_t(two >> 4 | (fifth & 2) << 3);
+    for (int s = 0; s < 8; ++s) {
+        for (int i = 0; i < 32; i += 8) {
+            const uint64_t low = bits::field(b + 48 + s / 2 * 32 + i, s % 2 * 4, 15);
+            put(c.q + 32 * s + i, low | bits::field(b + 16 + i, s, 1) << 4);
         }
     }
 }
@@ -120,33 +118,26 @@ inline void codes_of(Codes256 &c, const uint8_t *b, Q5_K) {
 inline void codes_of(Codes256 &c, const uint8_t *b, Q6_K) {
     c.d = bits::half(b + 208);
     for (int s = 0; s < 16; ++s) c.scale[s] = int8_t(b[192 + s]);
-    for (int half = 0; half < 2; ++half) {
-        uint8_t *q = c.q + 128 * half;
-        const uint8_t *low = b + 64 * half, *high = b + 128 + 32 * half;
-        for (int i = 0; i < 32; ++i) {
-            q[i] = uint8_t((low[i] & 15) | (high[i] & 3) << 4);
-            q[i + 32] = uint8_t((low[i + 32] & 15) | (high[i] >> 2 & 3) << 4);
-            q[i + 64] = uint8_t(low[i] >> 4 | (high[i] >> 4 & 3) << 4);
-            q[i + 96] = uint8_t(low[i + 32] >> 4 | high[i] >> 6 << 4);
+    for (int s = 0; s < 8; ++s) {
+        const uint8_t *low = b + s / 4 * 64 + s % 2 * 32, *high = b + 128 + s / 4 * 32;
+        for (int i = 0; i < 32; i += 8) {
+            put(c.q + 32 * s + i, bits::field(low + i, s % 4 / 2 * 4, 15) |
+                                      bits::field(high + i, s % 4 * 2, 3) << 4);
         }
-    }
-}
-
-// Scales of Q3_K: low four bits in the nibbles of eight bytes, then the high two in four.
-inline void q3_k_scales(int16_t *scale, const uint8_t *p) {
-    for (int s = 0; s < 16; ++s) {
-        const int low = p[s % 8] >> s / 8 * 4 & 15, high = p[8 + s % 4] >> s / 4 * 2 & 3;
-        scale[s] = int16_t((low | high << 4) - 32);
     }
 }
 
 inline void codes_of(Codes256 &c, const uint8_t *b, Q3_K) {
     c.d = bits::half(b + 108);
-    q3_k_scales(c.scale, b + 96);
-    for (int j = 0; j < 8; ++j) {
-        const uint8_t *low = b + 32 + j / 4 * 32;
-        for (int i = 0; i < 32; ++i) {
-            c.q[32 * j + i] = uint8_t((low[i] >> j % 4 * 2 & 3) | (b[i] >> j & 1) << 2);
+    const uint8_t *p = b + 96;  // low four bits in the nibbles of eight bytes, then the high two
+    for (int s = 0; s < 16; ++s) {
+        const int low = p[s % 8] >> s / 8 * 4 & 15, high = p[8 + s % 4] >> s / 4 * 2 & 3;
+        c.scale[s] = int16_t((low | high << 4) - 32);
+    }
+    for (int s = 0; s < 8; ++s) {
+        for (int i = 0; i < 32; i += 8) {
+            put(c.q + 32 * s + i, bits::field(b + 32 + s / 4 * 32 + i, s % 4 * 2, 3) |
+                                      bits::field(b + i, s, 1) << 2);
         }
     }
 }
@@ -158,9 +149,10 @@ inline void codes_of(Codes256 &c, const uint8_t *b, Q2_K) {
         c.scale[s] = b[s] & 15;
         c.min[s] = b[s] >> 4;
     }
-    for (int j = 0; j < 8; ++j) {
-        const uint8_t *low = b + 16 + j / 4 * 32;
-        for (int i = 0; i < 32; ++i) c.q[32 * j + i] = low[i] >> j % 4 * 2 & 3;
+    for (int s = 0; s < 8; ++s) {
+        for (int i = 0; i < 32; i += 8) {
+            put(c.q + 32 * s + i, bits::field(b + 16 + s / 4 * 32 + i, s % 4 * 2, 3));
+        }
     }
 }
 

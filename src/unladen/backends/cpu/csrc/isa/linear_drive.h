@@ -18,23 +18,26 @@ struct Job {
     int t_first, t_last;
 };
 
-// dot(out, row, first column, integral_constant-like C): C products of one weight row with columns
-// t .. t + C - 1, for C up to few_rows.
+// Kernel::dot<C>(out, row, n_cols, x): products of one weight row with the C activation rows at x.
 template <class Kernel>
 void run_rows(const Job &job) {
+    using Row = typename Kernel::Row;
+    const Row first(job.act, job.n_cols);
     // Sixteen weight rows stay in L2 while every group of columns passes over them.
     for (int n0 = job.n_first; n0 < job.n_last; n0 += 16) {
         const int n1 = n0 + 16 < job.n_last ? n0 + 16 : job.n_last;
         for (int t = job.t_first; t < job.t_last; t += few_rows) {
             const int n_columns = job.t_last - t < few_rows ? job.t_last - t : few_rows;
+            Row x[few_rows];
+            for (int c = 0; c < n_columns; ++c) x[c] = first.at(t + c);
             for (int n = n0; n < n1; ++n) {
                 const uint8_t *row = job.w + n * job.row_bytes;
                 float out[few_rows];
                 switch (n_columns) {
-                    case 1: Kernel::template dot<1>(out, row, job, t); break;
-                    case 2: Kernel::template dot<2>(out, row, job, t); break;
-                    case 3: Kernel::template dot<3>(out, row, job, t); break;
-                    default: Kernel::template dot<4>(out, row, job, t); break;
+                    case 1: Kernel::template dot<1>(out, row, job.n_cols, x); break;
+                    case 2: Kernel::template dot<2>(out, row, job.n_cols, x); break;
+                    case 3: Kernel::template dot<3>(out, row, job.n_cols, x); break;
+                    default: Kernel::template dot<4>(out, row, job.n_cols, x); break;
                 }
                 for (int c = 0; c < n_columns; ++c) job.y[(t + c) * job.y_stride + n] = out[c];
             }
@@ -42,36 +45,55 @@ void run_rows(const Job &job) {
     }
 }
 
-// Weight rows by `Kernel::rows`, k by `Kernel::tile_k`: each tile is unpacked once per 512 columns
-// and multiplied with their panels. c holds a panel's sums as [columns][rows].
+// Writes the first n_rows of each column's `rows` sums.
+inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0, int t1) {
+    for (int t = t0; t < t1; ++t, c += rows) {
+        std::memcpy(job.y + t * job.y_stride + n, c, n_rows * sizeof(float));
+    }
+}
+
+// A block of `Kernel::n_tiles` times `Kernel::rows` weight rows and up to `Kernel::columns`
+// activation rows. For every `Kernel::tile_k` of k: the weights are unpacked once, then each
+// panel's part is read once, from L2 or L3, for all tiles. c holds sums as [tile][column][row].
+template <class Kernel>
+void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int t0) {
+    constexpr int rows = Kernel::rows, columns = Kernel::columns;
+    typename Kernel::Tile tile[Kernel::n_tiles];
+    alignas(64) float c[Kernel::n_tiles][columns * rows];
+    const int t1 = t0 + columns < job.t_last ? t0 + columns : job.t_last;
+    const int p0 = t0 / panel_columns, n_panels = (t1 - t0 + panel_columns - 1) / panel_columns;
+    const int left = (job.n_last - n0 + rows - 1) / rows;
+    const int n_tiles = left < Kernel::n_tiles ? left : Kernel::n_tiles;
+    for (int i = 0; i < n_tiles; ++i) {
+        std::memset(c[i], 0, n_panels * panel_columns * rows * sizeof(float));
+    }
+    const uint8_t *row[Kernel::n_tiles * rows];
+    for (int r = 0; r < n_tiles * rows; ++r) {
+        // Past the last row: the last again, its sums are dropped.
+        row[r] = job.w + (n0 + r < job.n_last ? n0 + r : job.n_last - 1) * job.row_bytes;
+    }
+    for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
+        const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
+        for (int i = 0; i < n_tiles; ++i) Kernel::unpack(tile[i], row + i * rows, k, n_k);
+        for (int p = 0; p < n_panels; ++p) {
+            const typename Kernel::Panel x = first.at(p0 + p);
+            for (int i = 0; i < n_tiles; ++i) {
+                Kernel::multiply(c[i] + p * panel_columns * rows, tile[i], x, k, n_k);
+            }
+        }
+    }
+    for (int i = 0; i < n_tiles; ++i) {
+        const int n = n0 + i * rows, n_rows = job.n_last - n < rows ? job.n_last - n : rows;
+        store_sums(job, c[i], rows, n, n_rows, t0, t1);
+    }
+}
+
 template <class Kernel>
 void run_tiles(const Job &job) {
-    constexpr int rows = Kernel::rows, max_panels = 512 / panel_columns;
-    constexpr int c_size = rows * panel_columns;
-    alignas(64) float c[max_panels * c_size];
-    typename Kernel::Tile tile;
-    const int end = (job.t_last + panel_columns - 1) / panel_columns;
-    for (int n = job.n_first; n < job.n_last; n += rows) {
-        const int n_rows = job.n_last - n < rows ? job.n_last - n : rows;
-        const uint8_t *row[rows];  // past the last row: the last again, its sums are dropped
-        for (int r = 0; r < rows; ++r) {
-            row[r] = job.w + (n + (r < n_rows ? r : n_rows - 1)) * job.row_bytes;
-        }
-        for (int p0 = job.t_first / panel_columns; p0 < end; p0 += max_panels) {
-            const int n_panels = end - p0 < max_panels ? end - p0 : max_panels;
-            std::memset(c, 0, n_panels * c_size * sizeof(float));
-            for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
-                const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
-                Kernel::unpack(tile, row, k, n_k);
-                for (int p = 0; p < n_panels; ++p) {
-                    Kernel::multiply(c + p * c_size, tile, job, p0 + p, k, n_k);
-                }
-            }
-            const int t0 = p0 * panel_columns;
-            for (int t = t0; t < job.t_last && t < t0 + n_panels * panel_columns; ++t) {
-                std::memcpy(job.y + t * job.y_stride + n, c + (t - t0) * rows,
-                            n_rows * sizeof(float));
-            }
+    const typename Kernel::Panel first(job.act, job.n_cols);
+    for (int n = job.n_first; n < job.n_last; n += Kernel::n_tiles * Kernel::rows) {
+        for (int t = job.t_first; t < job.t_last; t += Kernel::columns) {
+            run_block<Kernel>(job, first, n, t);
         }
     }
 }

@@ -25,7 +25,11 @@ void expand(float *to, const uint8_t *row, int k, int n) {
 
 template <class T>
 struct Float {
+    using Row = RowF32;
+    using Panel = PanelF32;
     static constexpr int rows = Vec::width, tile_k = 256;
+    // Plain numbers are quickly unpacked; of the others a tile must serve many columns.
+    static constexpr int n_tiles = T::block_size == 1 ? 2 : 1, columns = n_tiles == 2 ? 128 : 512;
     static_assert(tile_k % T::block_size == 0);
 
     struct Tile {
@@ -34,17 +38,15 @@ struct Float {
 
     // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
     template <int C>
-    static void dot(float *out, const uint8_t *row, const Job &job, int t) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         alignas(64) float w[tile_k];
-        const float *x[C];
-        for (int c = 0; c < C; ++c) x[c] = PanelF32<1>(job.act, job.n_cols, t + c).x;
         Vec total[C][n_sums];
         for (int c = 0; c < C; ++c) {
             for (int s = 0; s < n_sums; ++s) total[c][s] = Vec::zero();
         }
-        for (int k = 0; k < job.n_cols; k += tile_k) {
-            const int n = job.n_cols - k < tile_k ? job.n_cols - k : tile_k;
+        for (int k = 0; k < n_cols; k += tile_k) {
+            const int n = n_cols - k < tile_k ? n_cols - k : tile_k;
             expand<T>(w, row, k, n);
             add_products<C, n_sums>(total, w, x, k, n);
         }
@@ -56,7 +58,7 @@ struct Float {
     }
 
     template <int C, int n_sums>
-    static inline void add_products(Vec (&total)[C][n_sums], const float *w, const float *const *x,
+    static UNLADEN_INLINE void add_products(Vec (&total)[C][n_sums], const float *w, const Row *x,
                                     int k, int n) {
         constexpr int step = Vec::width * n_sums;
         int i = 0;
@@ -67,13 +69,13 @@ struct Float {
                 const Vec v = Vec::load(w + at);
 #pragma GCC unroll 4
                 for (int c = 0; c < C; ++c) {
-                    total[c][s] = v.times_plus(Vec::load(x[c] + k + at), total[c][s]);
+                    total[c][s] = v.times_plus(Vec::load(x[c].x + k + at), total[c][s]);
                 }
             }
         }
         for (; i < n; i += Vec::width) {
             for (int c = 0; c < C; ++c) {
-                total[c][0] = Vec::load(w + i).times_plus(Vec::load(x[c] + k + i), total[c][0]);
+                total[c][0] = Vec::load(w + i).times_plus(Vec::load(x[c].x + k + i), total[c][0]);
             }
         }
     }
@@ -84,9 +86,8 @@ struct Float {
         for (int i = 0; i < n; i += rows) transpose_tile(tile.w + i * rows, &w[0][i], tile_k);
     }
 
-    static void multiply(float *c, const Tile &tile, const Job &job, int panel, int k, int n) {
-        const float *x = PanelF32<panel_columns>(job.act, job.n_cols, panel).x;
-        x += size_t(k) * panel_columns;
+    static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n) {
+        const float *x = panel.x + size_t(k) * panel_columns;
         Vec sum[panel_columns];
 #pragma GCC unroll 8
         for (int j = 0; j < panel_columns; ++j) sum[j] = Vec::load(c + j * rows);
@@ -105,10 +106,10 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
-    if (columns_per_panel(ActFormat::f32, n_rows) == 1) {
-        run_rows<Float<T>>(job);
-    } else {
+    if (in_panels(ActFormat::f32, n_rows)) {
         run_tiles<Float<T>>(job);
+    } else {
+        run_rows<Float<T>>(job);
     }
 }
 

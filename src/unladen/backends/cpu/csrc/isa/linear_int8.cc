@@ -18,7 +18,11 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
-    Int8<T>::run(job, n_rows);
+    if constexpr (T::block_size == 32) {
+        run_int8<Int8Of32<T>>(job, n_rows);
+    } else {
+        run_int8<Int8Of256<T>>(job, n_rows);
+    }
 }
 
 template <class T>

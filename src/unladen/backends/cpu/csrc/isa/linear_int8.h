@@ -101,53 +101,54 @@ inline int sum_lanes(Sixteen v) { return v; }
 #endif
 
 template <class T>
-struct Int8 {
-    template <int C>
-    static void dot(float *out, const uint8_t *row, const Job &job, int t) {
-        Sum sum[C];
-        if constexpr (T::block_size == 32) {
-            add_32<C>(sum, row, job, t);
-        } else {
-            add_256<C>(sum, row, job, t);
-        }
-        for (int c = 0; c < C; ++c) out[c] = sum[c].total();
-    }
+struct Int8Of32 {
+    using Row = Row32;
 
     template <int C>
-    static inline void add_32(Sum *sum, const uint8_t *row, const Job &job, int t) {
-        for (int b = 0; b < job.n_cols / 32; ++b, row += T::block_bytes) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+        Sum sum[C];
+        for (int b = 0; b < n_cols / 32; ++b, row += T::block_bytes) {
             Codes32 w;
             codes_of(w, row, T{});
             for (int c = 0; c < C; ++c) {
-                const Panel32<1> x(job.act, job.n_cols, t + c);
-                sum[c].add(w, x.q + 32 * b, x.d[b]);
-                if constexpr (has_min<T>) sum[c].mins += w.m * x.sum[b];
+                sum[c].add(w, x[c].q + 32 * b, x[c].d[b]);
+                if constexpr (has_min<T>) sum[c].mins += w.m * x[c].sum[b];
             }
         }
+        for (int c = 0; c < C; ++c) out[c] = sum[c].total();
     }
+};
+
+template <class T>
+struct Int8Of256 {
+    using Row = Row256;
 
     template <int C>
-    static inline void add_256(Sum *sum, const uint8_t *row, const Job &job, int t) {
-        for (int b = 0; b < job.n_cols / 256; ++b, row += T::block_bytes) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+        Sum sum[C];
+        for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
             Codes256 w;
             codes_of(w, row, T{});
             for (int c = 0; c < C; ++c) {
-                const Panel256<1> x(job.act, job.n_cols, t + c);
-                const int16_t *minus = x.pairs + 16 * b;
+                const int16_t *minus = x[c].minus + 16 * b;
                 Sixteen bias = none();
                 if constexpr (bias_log2<T> > 0) {
                     bias = shift_left(dot16(w.scale, minus), bias_log2<T>);
                 }
-                sum[c].add(w, x.q + 256 * b, x.d[b], bias);
+                sum[c].add(w, x[c].q + 256 * b, x[c].d[b], bias);
                 if constexpr (has_min<T>) {
                     const int mins = sum_lanes(dot16(w.min, minus));
-                    sum[c].mins += w.dmin * x.d[b] * float(mins);
+                    sum[c].mins += w.dmin * x[c].d[b] * float(mins);
                 }
             }
         }
+        for (int c = 0; c < C; ++c) out[c] = sum[c].total();
     }
-
-    static void run(const Job &job, int) { run_rows<Int8>(job); }
 };
+
+template <class Kernel>
+void run_int8(const Job &job, int) {
+    run_rows<Kernel>(job);
+}
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -36,127 +36,132 @@ int sum(const int8_t *q, int n) {
     return total;
 }
 
-template <int C>
-void place(int8_t *q, int column, int k, const int8_t *values, int n) {
-    for (int i = 0; i < n; i += 4) std::memcpy(q + size_t(k + i) * C + 4 * column, values + i, 4);
+void place(int8_t *panel, int column, int k, const int8_t *values, int n) {
+    for (int i = 0; i < n; i += 4) {
+        std::memcpy(panel + size_t(k + i) * panel_columns + 4 * column, values + i, 4);
+    }
 }
 
-// Writers: one column of one panel; x is null for a column that the last panel lacks.
-template <int C>
-struct F32 {
-    static size_t bytes(int n_cols) { return PanelF32<C>(nullptr, n_cols).bytes; }
-    static void write(void *dst, int panel, int column, const float *x, int n_cols) {
-        float *out = PanelF32<C>(dst, n_cols, panel).x + column;
-        const int n_k = int(round_up(n_cols, 16));
-        for (int k = 0; k < n_k; ++k) out[size_t(k) * C] = x && k < n_cols ? x[k] : 0.0f;
-    }
-};
+// One activation row into a Row..., or into a column of a Panel...; x is null for a column that the
+// last panel lacks.
 
-template <int C>
-struct Q8_32 {
-    static size_t bytes(int n_cols) { return Panel32<C>(nullptr, n_cols).bytes; }
-    static void write(void *dst, int panel, int column, const float *x, int n_cols) {
-        const Panel32<C> out(dst, n_cols, panel);
-        const int n_k = int(round_up(n_cols, 64));
-        for (int k = 0; k < n_k; k += 32) {
-            int8_t q[32] = {};
-            const bool filled = x && k < n_cols;
-            const float d = filled ? quantize(q, x + k, 32) : 0.0f;
-            const int at = k / 32 * C + column, total = filled ? sum(q, 32) : 0;
-            place<C>(out.q, column, k, q, 32);
-            out.d[at] = d;
-            out.minus[at] = -total;
-            out.sum[at] = d * float(total);
+void write(const RowF32 &to, int, const float *x, int n_cols) {
+    std::memcpy(to.x, x, n_cols * sizeof(float));
+    for (size_t k = n_cols; k < round_up(n_cols, 16); ++k) to.x[k] = 0.0f;
+}
+
+void write(const PanelF32 &to, int column, const float *x, int n_cols) {
+    const int n_k = int(round_up(n_cols, 16));
+    for (int k = 0; k < n_k; ++k) {
+        to.x[size_t(k) * panel_columns + column] = x && k < n_cols ? x[k] : 0.0f;
+    }
+}
+
+[[maybe_unused]] void write(const Row32 &to, int, const float *x, int n_cols) {
+    for (int k = 0; k < n_cols; k += 32) {
+        const float d = quantize(to.q + k, x + k, 32);
+        to.d[k / 32] = d;
+        to.sum[k / 32] = d * float(sum(to.q + k, 32));
+    }
+}
+
+void write(const Panel32 &to, int column, const float *x, int n_cols) {
+    for (int k = 0; k < n_cols; k += 32) {
+        int8_t q[32] = {};
+        const float d = x ? quantize(q, x + k, 32) : 0.0f;
+        const int at = k / 32 * panel_columns + column, total = sum(q, 32);
+        place(to.q, column, k, q, 32);
+        to.d[at] = d;
+        to.minus[at] = -total;
+        to.sum[at] = d * float(total);
+    }
+}
+
+[[maybe_unused]] void write(const QuadRow &to, int, const float *x, int n_cols) {
+    std::memset(to.quads, 0, to.bytes);
+    for (int k = 0; k < n_cols; k += 32) {
+        Quad &quad = to.quads[k / 128];
+        const int b = k / 32 % 4;
+        int8_t q[32];
+        const float d = quantize(q, x + k, 32);
+        const int total = sum(q, 32);
+        std::memcpy(quad.q[0][b], q, 16);
+        std::memcpy(quad.q[1][b], q + 16, 16);
+        quad.minus[b][0] = -total;
+        quad.d[b] = d;
+        quad.sum[b] = d * float(total);
+    }
+}
+
+void write(const Row256 &to, int, const float *x, int n_cols) {
+    for (int k = 0; k < n_cols; k += 256) {
+        int8_t q[256];
+        to.d[k / 256] = quantize(q, x + k, 256);
+        for (int s = 0; s < 16; ++s) {
+            const int place = int8_in_panels ? lane_order(s) : s;
+            std::memcpy(to.q + k + 16 * place, q + 16 * s, 16);
+            to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }
     }
-};
+}
 
-#if defined(__AVX512VNNI__)
-template <>
-struct Q8_32<1> {
-    static size_t bytes(int n_cols) { return round_up(n_cols, 128) / 128 * sizeof(Quad); }
-    static void write(void *dst, int panel, int, const float *x, int n_cols) {
-        Quad *out = quads(dst, n_cols, panel);
-        std::memset(out, 0, bytes(n_cols));
-        for (int k = 0; k < n_cols; k += 32) {
-            Quad &quad = out[k / 128];
-            const int b = k / 32 % 4;
-            int8_t q[32];
-            const float d = quantize(q, x + k, 32);
-            const int total = sum(q, 32);
-            std::memcpy(quad.q[0][b], q, 16);
-            std::memcpy(quad.q[1][b], q + 16, 16);
-            quad.minus[b][0] = -total;
-            quad.d[b] = d;
-            quad.sum[b] = d * float(total);
+void write(const Panel256 &to, int column, const float *x, int n_cols) {
+    for (int k = 0; k < n_cols; k += 256) {
+        int8_t q[256] = {};
+        to.d[k / 256 * panel_columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
+        place(to.q, column, k, q, 256);
+        for (int s = 0; s < 16; ++s) {
+            to.minus[(k / 16 + s) * panel_columns + column] = -sum(q + 16 * s, 16);
+        }
+        for (int s = 0; s < 8; ++s) {
+            const int pair = (k / 64 + s / 2) * panel_columns + column;
+            to.pairs[2 * pair + s % 2] = int16_t(-sum(q + 32 * s, 32));
         }
     }
-};
-#endif
+}
 
-template <int C>
-struct Q8_256 {
-    static size_t bytes(int n_cols) { return Panel256<C>(nullptr, n_cols).bytes; }
-    static void write(void *dst, int panel, int column, const float *x, int n_cols) {
-        const Panel256<C> out(dst, n_cols, panel);
-        for (int k = 0; k < n_cols; k += 256) {
-            int8_t q[256] = {};
-            out.d[k / 256 * C + column] = x ? quantize(q, x + k, 256) : 0.0f;
-            if (C == 1 && int8_in_panels) {
-                for (int s = 0; s < 16; ++s) {
-                    std::memcpy(out.q + k + 16 * lane_order(s), q + 16 * s, 16);
-                }
-            } else {
-                place<C>(out.q, column, k, q, 256);
-            }
-            for (int s = 0; s < 16; ++s) {
-                const int total = sum(q + 16 * s, 16), i = k / 16 + s;
-                out.minus[i * C + column] = -total;
-                out.pairs[(i / 2 * C + column) * 2 + i % 2] = int16_t(-total);
-            }
-        }
-    }
-};
-
-template <template <int> class Format, ActFormat format>
+template <class Row, class Panel, ActFormat format>
 size_t bytes(int n_rows, int n_cols) {
-    const size_t n_apart = columns_per_panel(format, n_rows) == 1 ? n_rows : few_rows;
-    const size_t rows = n_apart * Format<1>::bytes(n_cols);
-    if (columns_per_panel(format, n_rows) == 1) return rows;
+    const bool panels = in_panels(format, n_rows);
+    // With panels also room for the few rows that a smaller n_rows makes.
+    const size_t as_rows = Row(nullptr, n_cols).bytes * (panels ? few_rows : n_rows);
     const size_t n_panels = (size_t(n_rows) + panel_columns - 1) / panel_columns;
-    const size_t panels = n_panels * Format<panel_columns>::bytes(n_cols);
-    return panels > rows ? panels : rows;
+    const size_t as_panels = panels ? Panel(nullptr, n_cols).bytes * n_panels : 0;
+    return as_panels > as_rows ? as_panels : as_rows;
 }
 
-template <template <int> class Format, int C>
-void pack_columns(void *dst, const float *x, size_t stride, const int32_t *rows, int n_cols,
-                  int first, int last) {
-    for (int r = first; r < int(round_up(last, C)); ++r) {
-        const float *row = r < last ? x + (rows ? rows[r] : r) * stride : nullptr;
-        Format<C>::write(dst, r / C, r % C, row, n_cols);
-    }
-}
-
-template <template <int> class Format, ActFormat format>
+template <class Row, class Panel, ActFormat format>
 void pack(void *dst, const float *x, size_t stride, const int32_t *rows, int n_rows, int n_cols,
           int first, int last) {
-    if (columns_per_panel(format, n_rows) == 1) {
-        pack_columns<Format, 1>(dst, x, stride, rows, n_cols, first, last);
-    } else {
-        pack_columns<Format, panel_columns>(dst, x, stride, rows, n_cols, first, last);
+    const auto source = [=](int r) { return x + size_t(rows ? rows[r] : r) * stride; };
+    if (!in_panels(format, n_rows)) {
+        const Row row(dst, n_cols);
+        for (int r = first; r < last; ++r) write(row.at(r), 0, source(r), n_cols);
+        return;
+    }
+    const Panel panel(dst, n_cols);
+    for (int r = first; r < int(round_up(last, panel_columns)); ++r) {
+        write(panel.at(r / panel_columns), r % panel_columns, r < last ? source(r) : nullptr,
+              n_cols);
     }
 }
 
-template <template <int> class Format, ActFormat format>
-constexpr Packer packer_of = {bytes<Format, format>, pack<Format, format>, panel_columns};
+template <class Row, class Panel, ActFormat format>
+constexpr Packer packer_of = {bytes<Row, Panel, format>, pack<Row, Panel, format>, panel_columns};
+
+#if defined(__AVX512VNNI__)
+using FewRows32 = QuadRow;
+#else
+using FewRows32 = Row32;
+#endif
 
 }  // namespace
 
 const Packer *packer(ActFormat format) {
     switch (format) {
-        case ActFormat::f32: return &packer_of<F32, ActFormat::f32>;
-        case ActFormat::q8_32: return &packer_of<Q8_32, ActFormat::q8_32>;
-        case ActFormat::q8_256: return &packer_of<Q8_256, ActFormat::q8_256>;
+        case ActFormat::f32: return &packer_of<RowF32, PanelF32, ActFormat::f32>;
+        case ActFormat::q8_32: return &packer_of<FewRows32, Panel32, ActFormat::q8_32>;
+        case ActFormat::q8_256: return &packer_of<Row256, Panel256, ActFormat::q8_256>;
     }
     return nullptr;
 }

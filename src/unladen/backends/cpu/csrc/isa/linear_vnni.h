@@ -8,12 +8,12 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-inline __m512i broadcast4(const void *p) { return _mm512_set1_epi32(bits::load<int32_t>(
+UNLADEN_INLINE __m512i broadcast4(const void *p) { return _mm512_set1_epi32(bits::load<int32_t>(
     static_cast<const uint8_t *>(p))); }
 
 // minus the bias times the sum of a column's q: where the sum of (code * q) starts.
 template <int bias_log2>
-inline __m512i start(const int32_t *minus) {
+UNLADEN_INLINE __m512i start(const int32_t *minus) {
     if constexpr (bias_log2 == 0) return _mm512_setzero_si512();
     return _mm512_slli_epi32(_mm512_set1_epi32(*minus), bias_log2);
 }
@@ -23,6 +23,8 @@ inline __m512i start(const int32_t *minus) {
 template <class T>
 struct Int8Of32 {
     using W = Wide<T>;
+    using Row = QuadRow;
+    using Panel = Panel32;
 
     template <int C>
     struct Sums {
@@ -32,13 +34,13 @@ struct Int8Of32 {
 
     // Adds four blocks of a row.
     template <int C>
-    static inline void add(Sums<C> &sum, Four w, const Quad *const *x, int i) {
+    static UNLADEN_INLINE void add(Sums<C> &sum, Four w, const Row *x, int i) {
         const __m512i first = W::codes(w, 0), second = W::codes(w, 1);
         const __m128 scales = W::scales(w);
         const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
-            const Quad &quad = x[c][i];
+            const Quad &quad = x[c].quads[i];
             __m512i acc = _mm512_setzero_si512();
             if constexpr (W::bias_log2 > 0) {
                 acc = _mm512_slli_epi32(_mm512_loadu_si512(quad.minus), W::bias_log2);
@@ -55,7 +57,7 @@ struct Int8Of32 {
     }
 
     // Blocks from the row's block b on; past its end the last one, where the activations are zero.
-    static inline Four four(const uint8_t *row, int b, int n_blocks) {
+    static UNLADEN_INLINE Four four(const uint8_t *row, int b, int n_blocks) {
         Four w;
         for (int i = 0; i < 4; ++i) {
             w.b[i] = row + size_t(b + i < n_blocks ? b + i : n_blocks - 1) * T::block_bytes;
@@ -64,16 +66,14 @@ struct Int8Of32 {
     }
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, const Job &job, int t) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         constexpr int bytes = T::block_bytes;
-        const Quad *x[C];
         Sums<C> sum;
         for (int c = 0; c < C; ++c) {
-            x[c] = quads(job.act, job.n_cols, t + c);
             sum.products[c] = _mm512_setzero_ps();
             sum.mins[c] = _mm_setzero_ps();
         }
-        const int n_blocks = job.n_cols / 32;
+        const int n_blocks = n_cols / 32;
         int i = 0;
         for (const uint8_t *w = row; 4 * i + 4 <= n_blocks; ++i, w += 4 * bytes) {
             add<C>(sum, {{w, w + bytes, w + 2 * bytes, w + 3 * bytes}}, x, i);
@@ -88,7 +88,7 @@ struct Int8Of32 {
         }
     }
 
-    static constexpr int rows = 16, tile_k = 256;
+    static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256;
 
     struct Tile {
         alignas(64) uint8_t q[tile_k / 4][64];  // [k / 4][row][4]
@@ -127,9 +127,8 @@ struct Int8Of32 {
         }
     }
 
-    static void multiply(float *c, const Tile &tile, const Job &job, int panel, int k, int n_k) {
+    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int n_k) {
         constexpr int n = panel_columns;
-        const Panel32<n> x(job.act, job.n_cols, panel);
         const int8_t *q = x.q + size_t(k) * n;
         const int first = k / 32 * n;
         __m512 sum[n];
@@ -169,19 +168,19 @@ struct Int8Of32 {
 template <class T>
 struct Int8Of256 {
     using W = Wide<T>;
+    using Row = Row256;
+    using Panel = Panel256;
 
     // 16 bits hold sums of two products of codes below 64 and |q| <= 127, or of four below 32.
     template <int C>
-    static void dot(float *out, const uint8_t *row, const Job &job, int t) {
-        Panel256<1> x[C];
-        for (int c = 0; c < C; ++c) x[c] = Panel256<1>(job.act, job.n_cols, t + c);
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         __m512 sum[C];
         __m256 mins[C];
         for (int c = 0; c < C; ++c) {
             sum[c] = _mm512_setzero_ps();
             mins[c] = _mm256_setzero_ps();
         }
-        for (int b = 0; b < job.n_cols / 256; ++b, row += T::block_bytes) {
+        for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
             add<C>(sum, mins, row, x, b);
         }
         for (int c = 0; c < C; ++c) {
@@ -191,7 +190,7 @@ struct Int8Of256 {
     }
 
     template <int C>
-    static inline void add(__m512 *sum, __m256 *mins, const uint8_t *block, const Panel256<1> *x,
+    static UNLADEN_INLINE void add(__m512 *sum, __m256 *mins, const uint8_t *block, const Row *x,
                            int b) {
         const W w(block);
         __m512i acc[C];
@@ -199,7 +198,7 @@ struct Int8Of256 {
         for (int c = 0; c < C; ++c) {
             acc[c] = _mm512_setzero_si512();
             if constexpr (W::bias_log2 > 0) {
-                const __m256i minus = _mm256_madd_epi16(w.scales(), load256(x[c].pairs + 16 * b));
+                const __m256i minus = _mm256_madd_epi16(w.scales(), load256(x[c].minus + 16 * b));
                 acc[c] = _mm512_zextsi256_si512(_mm256_slli_epi32(minus, W::bias_log2));
             }
         }
@@ -218,7 +217,7 @@ struct Int8Of256 {
             const __m128 dx = _mm_mul_ps(d, _mm_set1_ps(x[c].d[b]));
             sum[c] = _mm512_fmadd_ps(_mm512_broadcastss_ps(dx), _mm512_cvtepi32_ps(acc[c]), sum[c]);
             if constexpr (W::has_min) {
-                const __m256i m = _mm256_madd_epi16(w.mins(), load256(x[c].pairs + 16 * b));
+                const __m256i m = _mm256_madd_epi16(w.mins(), load256(x[c].minus + 16 * b));
                 mins[c] = _mm256_fmadd_ps(_mm256_broadcastss_ps(_mm_movehdup_ps(dx)),
                                           _mm256_cvtepi32_ps(m), mins[c]);
             }
@@ -227,7 +226,7 @@ struct Int8Of256 {
 
     // Codes number j, and j + 1 where these have the same scales.
     template <int C, int j>
-    static inline void multiply_codes(__m512i *acc, const W &w, const Panel256<1> *x, int b) {
+    static UNLADEN_INLINE void multiply_codes(__m512i *acc, const W &w, const Row *x, int b) {
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             const int8_t *q = x[c].q + 256 * b + 64 * j;
@@ -240,12 +239,13 @@ struct Int8Of256 {
         }
     }
 
-    static constexpr int rows = 16, tile_k = 256, n_sub = tile_k / W::sub;
+    static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256, n_sub = tile_k / W::sub;
+    static constexpr int n_mins = W::sub == 32 ? 4 : 16;
 
     struct Tile {
         alignas(64) uint8_t q[tile_k / 4][64];  // [k / 4][row][4]
         alignas(64) float scale[16][16];        // [sub-block][row], d included
-        alignas(64) int16_t min[8][16][2];      // of two times 16
+        alignas(64) int32_t min[n_mins][16];    // [sub-block or pair of these][row]
         alignas(64) float dmin[16];
     };
 
@@ -281,17 +281,16 @@ struct Int8Of256 {
         if constexpr (W::has_min) {
 #pragma GCC unroll 16
             for (int r = 0; r < 16; ++r) {
-                v[r] = _mm512_zextsi256_si512(W(row[r] + offset).mins());
+                v[r] = W(row[r] + offset).tile_mins();
             }
             transpose(v);
 #pragma GCC unroll 8
-            for (int s = 0; s < 8; ++s) _mm512_store_si512(tile.min[s], v[s]);
+            for (int s = 0; s < n_mins; ++s) _mm512_store_si512(tile.min[s], v[s]);
         }
     }
 
-    static void multiply(float *c, const Tile &tile, const Job &job, int panel, int k, int) {
+    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int) {
         constexpr int n = panel_columns;
-        const Panel256<n> x(job.act, job.n_cols, panel);
         const int8_t *q = x.q + size_t(k) * n;
         const int32_t *minus = x.minus + k / 16 * n;
         __m512 sum[n];
@@ -316,14 +315,16 @@ struct Int8Of256 {
             }
         }
         if constexpr (W::has_min) {
-            const int16_t *pairs = x.pairs + size_t(k) / 16 * n;
+            const void *sums[] = {x.pairs + size_t(k) / 32 * n, x.minus + size_t(k) / 16 * n};
+            const int32_t *sum32 = static_cast<const int32_t *>(sums[W::sub == 16]);
 #pragma GCC unroll 8
             for (int j = 0; j < n; ++j) acc[j] = _mm512_setzero_si512();
-            for (int s = 0; s < 8; ++s, pairs += 2 * n) {
+#pragma GCC unroll 4
+            for (int s = 0; s < n_mins; ++s, sum32 += n) {
                 const __m512i min = _mm512_load_si512(tile.min[s]);
 #pragma GCC unroll 8
                 for (int j = 0; j < n; ++j) {
-                    acc[j] = _mm512_dpwssd_epi32(acc[j], min, broadcast4(pairs + 2 * j));
+                    acc[j] = _mm512_dpwssd_epi32(acc[j], min, broadcast4(sum32 + j));
                 }
             }
             const __m512 dmin = _mm512_load_ps(tile.dmin);
@@ -340,25 +341,13 @@ struct Int8Of256 {
     }
 };
 
-template <bool thirty_two, class T>
-struct ByBlockSize {
-    using type = Int8Of32<T>;
-};
-template <class T>
-struct ByBlockSize<false, T> {
-    using type = Int8Of256<T>;
-};
-
-template <class T>
-struct Int8 {
-    using Kernel = typename ByBlockSize<T::block_size == 32, T>::type;
-    static void run(const Job &job, int n_rows) {
-        if (n_rows <= few_rows) {
-            run_rows<Kernel>(job);
-        } else {
-            run_tiles<Kernel>(job);
-        }
+template <class Kernel>
+void run_int8(const Job &job, int n_rows) {
+    if (n_rows > few_rows) {
+        run_tiles<Kernel>(job);
+    } else {
+        run_rows<Kernel>(job);
     }
-};
+}
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,129 @@
+"""Pretend devices: every call of the contract is honoured, no number is computed."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends.base import (
+    Buffer,
+    Device,
+    Options,
+    Program,
+    Segment,
+    Support,
+    Use,
+    device_number,
+)
+from unladen.errors import InvalidArgument, OutOfMemory
+from unladen.graph.graph import Node, Weight
+from unladen.types import Limits
+
+MEMORY_VARIABLE = "UNLADEN_NULL_MEMORY"
+DEFAULT_MEMORY = 24 << 30
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class NullBuffer:
+    """A number of bytes on a pretend device; reads as zeros."""
+
+    device: Device
+    nbytes: int
+
+
+@dataclass(slots=True)
+class NullProgram:
+    """Counts how often it was run."""
+
+    segment: Segment
+    n_runs: int = 0
+
+
+@dataclass
+class NullBackend:
+    """See the package. ``null:0`` and so on have 24 GiB each, or what ``UNLADEN_NULL_MEMORY`` says:
+    bytes, by comma, the last one standing for all further devices."""
+
+    name: str = "null"
+    fusions: frozenset[str] = frozenset()
+    _used: dict[str, int] = field(default_factory=dict)
+
+    def devices(self) -> Sequence[Device]:
+        return []
+
+    def why_none(self) -> str:
+        return "pretend devices are opened by name: null:0, null:1, ..."
+
+    def open(self, device: str, options: Options) -> Device:
+        number = device_number(device)
+        return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14)
+
+    def alloc(self, device: Device, nbytes: int, use: Use) -> NullBuffer:
+        used = self._used.get(device.name, 0)
+        if used + nbytes > device.memory_bytes:
+            raise OutOfMemory(device=device.name, requested=nbytes,
+                              free=device.memory_bytes - used)
+        self._used[device.name] = used + nbytes
+        buffer = NullBuffer(device, nbytes)
+        weakref.finalize(buffer, self._free, device.name, nbytes)
+        return buffer
+
+    def _free(self, device: str, nbytes: int) -> None:
+        self._used[device] -= nbytes
+
+    def used_bytes(self, device: str) -> int:
+        """Bytes allocated on ``device`` and not yet freed."""
+        return self._used.get(device, 0)
+
+    def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> None:
+        return None
+
+    def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
+        assert offset + src.nbytes <= dst.nbytes
+
+    def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
+        assert offset + nbytes <= src.nbytes
+        return np.zeros(nbytes, np.uint8)
+
+    def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
+        assert dst_offset + nbytes <= dst.nbytes and src_offset + nbytes <= src.nbytes
+        return dst.device == src.device
+
+    def supports(self, node: Node) -> Support:
+        return Support.YES
+
+    def weight_format(self, node: Node, weight: Weight) -> str | None:
+        return weight.quant
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+        return 0
+
+    def compile(self, segment: Segment) -> Program:
+        return NullProgram(segment)
+
+    def run(self, program: Program) -> None:
+        assert isinstance(program, NullProgram)
+        program.n_runs += 1
+
+    def cancel(self, program: Program) -> None:
+        """A run is over before it could be cancelled."""
+
+    def sync(self, device: Device) -> None:
+        """Nothing is ever under way."""
+
+
+def _memory(number: int) -> int:
+    text = os.environ.get(MEMORY_VARIABLE)
+    if text is None:
+        return DEFAULT_MEMORY
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise InvalidArgument(f"{MEMORY_VARIABLE}={text!r} is no list of bytes",
+                              hint="for example 25769803776,8589934592") from None
+    return sizes[min(number, len(sizes) - 1)]

@@ -1,0 +1,140 @@
+"""Imports go one way only: down the list below."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from tests.house.rules import BACKENDS
+from tests.house.tree import Source, package_sources
+
+GROUND = {"types", "errors", "discover", "_native"}
+ORDER = {
+    # part: what it may import beside itself and GROUND, all of it from further up
+    "types": "",
+    "errors": "",
+    "discover": "",
+    "_native": "",
+    "hub": "",
+    "tokenizer": "",
+    "sample": "",
+    "quants": "",
+    "gguf": "quants",
+    "graph": "quants",
+    "models": "gguf quants graph",
+    "backends": "quants graph",
+    "cache": "",
+    "schedule": "quants graph backends",
+    "engine": "tokenizer sample graph cache schedule",
+    "setup": "quants gguf graph models backends schedule",
+    "api": "hub tokenizer sample gguf models backends schedule engine setup",
+    "evaluation": "api",
+    "benchmark": "cache schedule api",
+    "cli": "hub gguf backends api evaluation benchmark",
+    "__init__": "sample api",
+    "__main__": "cli",
+}
+SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
+"""What of ``backends`` every backend may import, and everyone whom ORDER lets."""
+EXCEPTIONS = {("unladen.cli.bench", "unladen.backends.cpu.features")}
+"""A benchmark says which processor it ran on."""
+THIRD_PARTY = {"numpy"}
+"""What a module may import when it is imported itself; all else waits for its first use."""
+
+
+def imports(source: Source) -> Iterator[tuple[int, str]]:
+    """Every module that ``source`` imports, also inside functions."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{source.path}:{node.lineno}: a relative import"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                is_module = node.module == "unladen" or inner in _MODULES
+                yield node.lineno, inner if is_module else str(node.module)
+
+
+_MODULES = frozenset(s.module for s in package_sources()) | {
+    "unladen._native.cpu", "unladen._native.sample", "unladen._native.tokenizer"}
+
+
+def _part(module: str) -> str:
+    return ".".join(module.split(".")[1:2]) or "__init__"
+
+
+def wrong(source: Source) -> Iterator[tuple[int, str]]:
+    """Imports of ``source`` that go the wrong way."""
+    allowed = GROUND | {source.part} | set(ORDER[source.part].split())
+    for line, target in imports(source):
+        if target.partition(".")[0] != "unladen" or (source.module, target) in EXCEPTIONS:
+            continue
+        if _part(target) not in allowed:
+            yield line, f"{source.part} imports {target}"
+        elif _part(target) == "backends" and not _may_see(source.module, target):
+            yield line, f"{source.module} imports the backend {target}"
+        elif _is_private_of_other(source.module, target):
+            yield line, f"{target} is private to its package"
+
+
+def _may_see(module: str, target: str) -> bool:
+    backend = target.split(".")[2:3]
+    return not set(backend) & BACKENDS or module.split(".")[1:3] == ["backends", *backend]
+
+
+def _is_private_of_other(module: str, target: str) -> bool:
+    words = target.split(".")
+    at = next((i for i, word in enumerate(words) if word.startswith("_")), None)
+    if at is None or words[at] == "_native" or target in SHARED_GROUND:
+        return False
+    return module.split(".")[:at] != words[:at]
+
+
+def test_every_part_has_its_place() -> None:
+    parts = {s.part for s in package_sources()}
+    assert parts <= set(ORDER), "give these a place in ORDER"
+    seen = set()
+    for part, names in ORDER.items():
+        assert set(names.split()) <= seen, f"{part} imports something from further down"
+        seen.add(part)
+
+
+def test_imports_go_one_way() -> None:
+    found = [f"{s.path}:{line}: {what}" for s in package_sources() for line, what in wrong(s)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(("path", "code"), [
+    ("src/unladen/quants/new.py", "from unladen.gguf import open_gguf"),
+    ("src/unladen/models/new.py", "def f():\n    from unladen.backends.base import Backend"),
+    ("src/unladen/hub/new.py", "import unladen.gguf.reader"),
+    ("src/unladen/engine/new.py", "from unladen import api"),
+    ("src/unladen/engine/new.py", "from unladen.backends.cpu import create"),
+    ("src/unladen/backends/null/new.py", "from unladen.backends.cpu.compile import LOWERINGS"),
+    ("src/unladen/gguf/new.py", "from unladen.quants._bits import half"),
+])
+def test_wrong_way_is_noticed(path: str, code: str) -> None:
+    assert list(wrong(Source(path, code)))
+
+
+def test_third_parties_wait() -> None:
+    """Nothing but NumPy is imported with a module, outside the command line."""
+    found = []
+    for source in package_sources():
+        for node in source.tree.body:
+            names = ([a.name for a in node.names] if isinstance(node, ast.Import)
+                     else [str(node.module)] if isinstance(node, ast.ImportFrom) else [])
+            tops = {n.partition(".")[0] for n in names} - set(sys.stdlib_module_names)
+            known = {*THIRD_PARTY, "unladen", *(["typer"] if source.part == "cli" else [])}
+            found += [f"{source.path}:{node.lineno}: {name}" for name in tops - known]
+    assert not found, "\n".join(found)
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    code = "import sys, unladen; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            check=True).stdout.split()
+    assert not {"numpy", "typer", "huggingface_hub"} & set(loaded)
