@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_regs.h"
+#include "backends/cpu/csrc/isa/linear_scales.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -13,7 +14,7 @@ struct Block32 {
 
 // Codes<T>: a block of 32 is decoded by of(block). One of 256, constructed from its bytes, is
 // w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - 2^bias_log2) - dmin() * mins()[i / 16],
-// without a bias where bias_log2 is 0.
+// without a bias where bias_log2 is 0; codes are below 64, or signed.
 template <class T>
 struct Codes;
 
@@ -76,7 +77,7 @@ struct Codes<MXFP4> {
 // Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
 struct KHeader {
     static constexpr int bias_log2 = 0;
-    static constexpr bool has_min = true;
+    static constexpr bool has_min = true, is_signed = false;
     static constexpr uint32_t six = 0x3f3f3f3f, low = 0x0f0f0f0f, high = 0x30303030;
     const uint8_t *b;
     uint32_t p, q, r;
@@ -118,7 +119,7 @@ inline Bytes32 two_bits(const uint8_t *p, int s) {
 template <>
 struct Codes<Q6_K> {
     static constexpr int bias_log2 = 5;
-    static constexpr bool has_min = false;
+    static constexpr bool has_min = false, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
     float d() const { return bits::half(b + 208); }
@@ -132,22 +133,13 @@ struct Codes<Q6_K> {
 template <>
 struct Codes<Q3_K> {
     static constexpr int bias_log2 = 2;
-    static constexpr bool has_min = false;
+    static constexpr bool has_min = false, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
     float d() const { return bits::half(b + 108); }
-    // Low four bits in the nibbles of eight bytes, then the high two in four.
     Words16 scales() const {
-        const uint64_t low = bits::load<uint64_t>(b + 96), high = bits::load<uint32_t>(b + 104);
-        const uint64_t nibble = 15 * bits::ones, top = 0x30 * bits::ones;
-        uint64_t packed[2] = {(low & nibble) | ((high << 4 | high << 34) & top),
-                              (low >> 4 & nibble) | ((high | high << 30) & top)};
-        // Minus 32: from 6 bits the sign extends into the other two.
-        for (uint64_t &eight : packed) {
-            const uint64_t flipped = eight ^ 32 * bits::ones;
-            eight = flipped | (flipped & 32 * bits::ones) * 6;
-        }
-        return Words16::of_signed(reinterpret_cast<const uint8_t *>(packed));
+        const Q3KScales packed(b + 96);
+        return Words16::of_signed(packed.first, packed.second).less(32);
     }
     Bytes32 codes(int s) const {
         return two_bits(b + 32, s).plus(Bytes32::load(b).field(s, 1).up(2));
@@ -157,7 +149,7 @@ struct Codes<Q3_K> {
 template <>
 struct Codes<Q2_K> {
     static constexpr int bias_log2 = 0;
-    static constexpr bool has_min = true;
+    static constexpr bool has_min = true, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
     float d() const { return bits::half(b + 80); }
@@ -165,6 +157,21 @@ struct Codes<Q2_K> {
     Words16 scales() const { return Words16::of_signed(b).field(0, 15); }
     Words16 mins() const { return Words16::of_signed(b).field(4, 15); }
     Bytes32 codes(int s) const { return two_bits(b + 16, s); }
+};
+
+template <>
+struct Codes<IQ4_XS> {
+    static constexpr int bias_log2 = 0;
+    static constexpr bool has_min = false, is_signed = true;
+    const uint8_t *b;
+    explicit Codes(const uint8_t *block) : b(block) {}
+    float d() const { return bits::half(b); }
+    Words16 scales() const {
+        return Words16::twice(iq4_xs_scales(b)).less(32);
+    }
+    Bytes32 codes(int s) const {
+        return Bytes32::nibbles(b + 8 + 16 * s).look_up(quants::kvalues_iq4nl);
+    }
 };
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -46,7 +46,8 @@ void run_rows(const Job &job) {
 }
 
 // Writes the first n_rows of each column's `rows` sums.
-inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0, int t1) {
+inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0,
+                       int t1) {
     for (int t = t0; t < t1; ++t, c += rows) {
         std::memcpy(job.y + t * job.y_stride + n, c, n_rows * sizeof(float));
     }

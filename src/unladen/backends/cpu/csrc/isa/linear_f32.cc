@@ -7,13 +7,18 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
+template <class T>
+constexpr bool is_f16 = false;
+template <>
+constexpr bool is_f16<F16> = true;
+
 // Weights k .. k + n - 1 of a row as float32, then zeros up to a multiple of 16.
 template <class T>
 void expand(float *to, const uint8_t *row, int k, int n) {
     const uint8_t *w = row + size_t(k / T::block_size) * T::block_bytes;
     int i = 0;
 #if defined(__AVX2__)
-    if constexpr (__builtin_strcmp(T::name, "F16") == 0) {
+    if constexpr (is_f16<T>) {
         for (; i + Vec::width <= n; i += Vec::width, w += 2 * Vec::width) {
             Vec::load_f16(w).store(to + i);
         }

@@ -52,7 +52,8 @@ struct Int8Of256 {
                 const Bytes32 codes = w.codes(s);
 #pragma GCC unroll 4
                 for (int c = 0; c < C; ++c) {
-                    scales.add_products(sums[c], codes, x[c].q + 256 * b + 32 * s, s);
+                    const int8_t *q = x[c].q + 256 * b + 32 * s;
+                    scales.template add_products<Codes<T>::is_signed>(sums[c], codes, q, s);
                 }
             }
 #pragma GCC unroll 4
@@ -66,10 +67,5 @@ struct Int8Of256 {
         for (int c = 0; c < C; ++c) out[c] = total[c].sum() + mins[c].sum();
     }
 };
-
-template <class Kernel>
-void run_int8(const Job &job, int) {
-    run_rows<Kernel>(job);
-}
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -37,6 +37,12 @@ struct Bytes32 {
     Bytes32 up(int shift) const { return {_mm256_slli_epi16(v, shift)}; }
     Bytes32 plus(Bytes32 b) const { return {_mm256_add_epi8(v, b.v)}; }
     Bytes32 less(int b) const { return {_mm256_sub_epi8(v, _mm256_set1_epi8(char(b)))}; }
+    // Products with x, two by two. Below 64 and |x| <= 127: 16 bits hold a pair.
+    __m256i pairs(const int8_t *x) const { return _mm256_maddubs_epi16(v, load256(x)); }
+    // As signed bytes, at most 128 in size: of |w| and sign(w) * x.
+    __m256i signed_pairs(const int8_t *x) const {
+        return _mm256_maddubs_epi16(_mm256_abs_epi8(v), _mm256_sign_epi8(load256(x), v));
+    }
     Bytes32 look_up(const int8_t *codebook) const {
         return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
     }
@@ -47,10 +53,8 @@ struct Sums {
     __m256i v;
     static Sums zero() { return {_mm256_setzero_si256()}; }
     Sums up(int shift) const { return {_mm256_slli_epi32(v, shift)}; }
-    // Signed times signed, |w| <= 128 and |x| <= 127: 16 bits hold a pair of |w| * (sign(w) x).
     void add_products(Bytes32 w, const int8_t *x) {
-        const __m256i signed_x = _mm256_sign_epi8(load256(x), w.v);
-        const __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w.v), signed_x);
+        const __m256i pairs = w.signed_pairs(x);
         v = _mm256_add_epi32(v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
 };
@@ -60,27 +64,33 @@ struct Words16 {
     static Words16 of_signed(const uint8_t *bytes) {
         return {_mm256_cvtepi8_epi16(load128(bytes))};
     }
+    static Words16 of_signed(uint64_t first, uint64_t second) {
+        return {_mm256_cvtepi8_epi16(_mm_set_epi64x(int64_t(second), int64_t(first)))};
+    }
     static Words16 twice(uint64_t bytes) {
         const __m128i b = _mm_cvtsi64_si128(int64_t(bytes));
         return {_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(b, b))};
     }
+    Words16 less(int b) const { return {_mm256_sub_epi16(v, _mm256_set1_epi16(int16_t(b)))}; }
     Words16 field(int shift, int mask) const {
         return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi16(int16_t(mask)))};
     }
     Sums dot(const int16_t *other) const { return {_mm256_madd_epi16(v, load256(other))}; }
 };
 
-// Adds to sums the products of codes below 64 with x, the first 16 times word 2 s of scales, the
-// others times the next: 16 bits hold a pair of products.
+// Adds to sums the products of codes and x, the first 16 times word 2 s of scales, the others times
+// the next.
 struct Scales {
     __m256i half[2];
     explicit Scales(Words16 w)
-        : half{_mm256_permute2x128_si256(w.v, w.v, 0x00), _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
+        : half{_mm256_permute2x128_si256(w.v, w.v, 0x00),
+               _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
+    template <bool is_signed>
     void add_products(Sums &sums, Bytes32 codes, const int8_t *x, int s) const {
         const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
         const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
-        const __m256i pairs = _mm256_maddubs_epi16(codes.v, load256(x));
         const __m256i scale = _mm256_shuffle_epi8(half[s / 4], pick);
+        const __m256i pairs = is_signed ? codes.signed_pairs(x) : codes.pairs(x);
         sums.v = _mm256_add_epi32(sums.v, _mm256_madd_epi16(pairs, scale));
     }
 };
@@ -99,6 +109,14 @@ struct Total {
 };
 
 #else
+
+// Sums of n products, not inlined: so compilers see a loop that they know how to vectorize.
+template <int n, class T>
+__attribute__((noinline)) int dot(const T *__restrict a, const int8_t *__restrict b) {
+    int total = 0;
+    for (int i = 0; i < n; ++i) total += int16_t(a[i]) * int16_t(b[i]);
+    return total;
+}
 
 struct Bytes32 {
     uint8_t v[32];
@@ -148,7 +166,7 @@ struct Sums {
     static Sums zero() { return {0}; }
     Sums up(int shift) const { return {v * (1 << shift)}; }
     void add_products(const Bytes32 &w, const int8_t *x) {
-        for (int i = 0; i < 32; ++i) v += int8_t(w.v[i]) * x[i];
+        v += dot<32>(reinterpret_cast<const int8_t *>(w.v), x);
     }
 };
 
@@ -159,9 +177,22 @@ struct Words16 {
         for (int i = 0; i < 16; ++i) r.v[i] = int8_t(bytes[i]);
         return r;
     }
+    static Words16 of_signed(uint64_t first, uint64_t second) {
+        Words16 r;
+        for (int i = 0; i < 8; ++i) {
+            r.v[i] = int8_t(first >> 8 * i & 255);
+            r.v[i + 8] = int8_t(second >> 8 * i & 255);
+        }
+        return r;
+    }
     static Words16 twice(uint64_t bytes) {
         Words16 r;
         for (int i = 0; i < 16; ++i) r.v[i] = int16_t(bytes >> 8 * (i / 2) & 255);
+        return r;
+    }
+    Words16 less(int b) const {
+        Words16 r;
+        for (int i = 0; i < 16; ++i) r.v[i] = int16_t(v[i] - b);
         return r;
     }
     Words16 field(int shift, int mask) const {
@@ -179,11 +210,12 @@ struct Words16 {
 struct Scales {
     Words16 words;
     explicit Scales(Words16 w) : words(w) {}
+    template <bool is_signed>
     void add_products(Sums &sums, const Bytes32 &codes, const int8_t *x, int s) const {
-        int first = 0, second = 0;
-        for (int i = 0; i < 16; ++i) first += codes.v[i] * x[i];
-        for (int i = 16; i < 32; ++i) second += codes.v[i] * x[i];
-        sums.v += first * words.v[2 * s] + second * words.v[2 * s + 1];
+        using Code = Choose<is_signed, int8_t, uint8_t>;
+        const Code *q = reinterpret_cast<const Code *>(codes.v);
+        sums.v += dot<16>(q, x) * words.v[2 * s];
+        sums.v += dot<16>(q + 16, x + 16) * words.v[2 * s + 1];
     }
 };
 
