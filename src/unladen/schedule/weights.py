@@ -54,10 +54,15 @@ def needs(device_of: Mapping[Node, Device], *, use_mmap: bool) -> list[Need]:
     return list(found.values())
 
 
-def load(wanted: Iterable[Need], data: TensorData) -> dict[tuple[str, str], Placed]:
-    """Allocate and fill; by (device name, weight name)."""
+def load(wanted: Iterable[Need], data: TensorData,
+         present: Mapping[tuple[str, str], Placed] | None = None) -> dict[tuple[str, str], Placed]:
+    """Allocate and fill; by (device name, weight name). What is ``present`` is used as it is."""
     placed: dict[tuple[str, str], Placed] = {}
     for need in wanted:
+        there = (present or {}).get((need.device.name, need.weight.name))
+        if there is not None and there.quant == need.quant:
+            placed[need.device.name, need.weight.name] = there
+            continue
         backend = backend_of(need.device.name)
         raw = data(need.weight.tensor)
         buffer = backend.wrap(need.device, raw) if need.mapped else None
