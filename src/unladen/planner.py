@@ -59,6 +59,8 @@ class Planner:
             made = self._descend(made, self._architecture.build().n_layers,
                                  self._wishes.context_size or self._architecture.context_length,
                                  Kept(), n_needed=1)
+            if isinstance(made, OutOfMemory):
+                raise made.again()
         plan, context = made
         # The default depends on what memory is free, and this plan's own will not be.
         self._wishes = replace(self._wishes, context_size=context)
@@ -70,16 +72,16 @@ class Planner:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
         plan is made again, as far as it can be, and :class:`OutOfMemory` raised."""
         kept = engine.plan.surrender(shortage)
-        try:
-            plan, context = self._descend(shortage, engine.plan.draft.n_offloaded(),
-                                          engine.context_size, kept, engine.n_needed)
-        except OutOfMemory as error:
-            traceback.clear_frames(error.__traceback__)
-            made = self._make(self._wishes, kept)
-            if not isinstance(made, OutOfMemory):
-                engine.adopt(*made)
-            raise
-        engine.adopt(plan, context)
+        made = self._descend(shortage, engine.plan.draft.n_offloaded(), engine.context_size, kept,
+                             engine.n_needed)
+        if not isinstance(made, OutOfMemory):
+            engine.adopt(*made)
+            return
+        restored = self._make(self._wishes, kept)
+        if not isinstance(restored, OutOfMemory):
+            engine.adopt(*restored)
+        del kept, restored  # the error's traceback would keep them
+        raise made.again()
 
     def place(self, engine: Engine, changes: PlaceChanges) -> None:
         """Make ``engine`` go on with another plan. Where that raises, all stays as it was."""
@@ -98,7 +100,7 @@ class Planner:
         engine.between_steps(move)
 
     def _descend(self, shortage: OutOfMemory, n_offloaded: int, context: int, kept: Kept,
-                 n_needed: int) -> tuple[Plan, int]:
+                 n_needed: int) -> tuple[Plan, int] | OutOfMemory:
         changes = []
         for wishes, change in self._ladder.down(self._wishes, n_offloaded, context, n_needed):
             changes.append(change)
@@ -109,23 +111,23 @@ class Planner:
                 self._wishes = wishes
                 return made
             shortage = made
-        raise shortage
+        return shortage
 
     def _make(self, wishes: Wishes, kept: Kept) -> tuple[Plan, int] | OutOfMemory:
         """The plan and its context, or why there is none. It is tried with the caches that are
         ``kept``, and then without."""
-        for has_more in (bool(kept.kv), False):
+        while True:
+            had_caches = bool(kept.kv)
             try:
                 drafted, context = self._draft(wishes)
                 kept.restrict(drafted.needs, drafted.layout)
                 return allocate(self._file, drafted, kept), context
             except OutOfMemory as error:
                 traceback.clear_frames(error.__traceback__)
-                shortage = error.with_traceback(None)
+                shortage = error.again()
+            if not had_caches:
+                return shortage
             kept.kv.clear()
-            if not has_more:
-                break
-        return shortage
 
     def _draft(self, wishes: Wishes) -> tuple[Draft, int]:
         options = wishes.options

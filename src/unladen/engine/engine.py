@@ -169,15 +169,12 @@ class Engine:
         except OutOfMemory as error:
             if self._relieve is None:
                 raise
-            # What the failed step still holds would be missing now.
+            # What the failed step's frames still hold would be missing now.
             traceback.clear_frames(error.__traceback__)
-            shortage = error.with_traceback(None)
+            shortage = error.again()
         else:
             return
-        try:
-            self._relieve(self, shortage)
-        finally:
-            del shortage  # an error that this frame holds and that holds this frame would stay
+        self._relieve(self, shortage)
 
     def _step(self) -> None:
         is_computing = False

@@ -188,8 +188,7 @@ class Plan:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
         on raises ``error``, and :meth:`output` makes no sense."""
         kept = self.keep()
-        self._actions = [functools.partial(_fail, error.device, error.requested, error.free,
-                                           error.hint)]
+        self._actions = [functools.partial(_fail, error.again())]
         for held in (self._programs, self._arenas, self._placed, self._kv, self._outputs):
             held.clear()
         return kept
@@ -227,8 +226,8 @@ class Plan:
 _Where = tuple[Buffer, int]
 
 
-def _fail(device: str, requested: int, free: int, hint: str) -> None:
-    raise OutOfMemory(device=device, requested=requested, free=free, hint=hint)
+def _fail(error: OutOfMemory) -> None:
+    raise error.again()
 
 
 def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) -> None:
