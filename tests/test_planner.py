@@ -20,6 +20,12 @@ GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 40}
 ROUND = (["cpu:0", "cpu:1"], ["reference"], ["cpu:1", "reference"], ["cpu"])
 
 
+@pytest.fixture(autouse=True)
+def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They allocate and compute, but only once a process."""
+    monkeypatch.setenv("UNLADEN_PROBE", "0")
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("model") / "tiny.gguf", np.random.default_rng(),

@@ -30,6 +30,7 @@ from unladen.tokenizer import StreamDecoder, Tokenizer
 from unladen.types import Completion
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
+PROBE_VARIABLE = "UNLADEN_PROBE"
 TINY = Path(__file__).parent / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
@@ -76,7 +77,8 @@ class Model:
             device_names(devices),
             PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                          dict(override_tensor or {})),
-            Options(n_threads, n_threads_batch, precise), use_mmap, strict)
+            Options(n_threads, n_threads_batch, precise), use_mmap, strict,
+            probe=os.environ.get(PROBE_VARIABLE) != "0")
         wishes = Wishes(options, context_size, batch_size, max_seqs, kv_type,
                         _experts(n_cpu_moe, everywhere=cpu_moe))
         try:

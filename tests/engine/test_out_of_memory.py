@@ -34,7 +34,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def fault() -> Iterator[Faults]:
+def fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
+    # Probes allocate too, but only once a process.
+    monkeypatch.setenv("UNLADEN_PROBE", "0")
     with faults("cpu", "null") as made:
         yield made
 

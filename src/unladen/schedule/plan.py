@@ -27,6 +27,7 @@ from unladen.graph.batch import Batch
 from unladen.graph.graph import Graph, KVSpec, Node, Value
 from unladen.schedule import fit, weights
 from unladen.schedule.carry import Kept, take_over
+from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import PlaceOptions, place
 from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
@@ -37,13 +38,15 @@ log = logging.getLogger("unladen")
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Everything that decides a plan beside the graph. ``devices``: full names."""
+    """Everything that decides a plan beside the graph. ``devices``: full names. ``probe``: try each
+    kernel on its device first."""
 
     devices: Sequence[str] = ("cpu:0",)
     place: PlaceOptions = field(default_factory=PlaceOptions)
     backend: Options = field(default_factory=Options)
     use_mmap: bool = True
     strict: bool = False
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +76,33 @@ class Draft:
 
 
 def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:
-    """Place and split ``graph`` and count bytes; allocates nothing."""
+    """Place and split ``graph`` and count bytes; allocates nothing, but for a ``probe``'s while."""
     devices = [backend_of(name).open(name, options.backend) for name in options.devices]
     fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
     graph = passes.apply(graph, fusions)
     placement = place(graph, devices, options.place)
     reference = backend_of("reference").open("reference", options.backend)
-    device_of = assign(graph, placement, [*devices, reference], strict=options.strict)
+    kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
+                      options.strict, options.probe)
+    device_of = assign(graph, placement, [*devices, reference], strict=options.strict,
+                       runs=kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
     steps = split(graph, device_of)
-    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap)
+    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
+                          strict=options.strict, format_of=kernels.format_of)
     arenas = {d.name: plan_arena(graph, steps, d.name, limits,
-                                 _scratch(steps, d.name, limits, options)) for d in used}
+                                 _scratch(steps, d, limits, kernels)) for d in used}
     memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
                        {name: a.nbytes for name, a in arenas.items()})
     return Draft(graph, limits, layout, options, used, placement.layers, device_of, steps, arenas,
                  needs, memory)
 
 
-def _scratch(steps: Sequence[Step], device: str, limits: Limits, options: PlanOptions) -> int:
-    nodes = [n for s in steps if isinstance(s, RunStep) and s.device.name == device
-             for n in s.nodes]
-    backend = backend_of(device)
-    return max((backend.scratch_bytes(n, limits, options.backend) for n in nodes), default=0)
+def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Kernels) -> int:
+    nodes = [kernels.as_placed(device, n) for s in steps
+             if isinstance(s, RunStep) and s.device == device for n in s.nodes]
+    backend = backend_of(device.name)
+    return max((backend.scratch_bytes(n, limits, kernels.options) for n in nodes), default=0)
 
 
 def _states(device_of: Mapping[Node, tuple[Device, str]]) -> dict[str, list[KVSpec]]:
