@@ -41,7 +41,9 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
 
     The numbers are those of NVML, which takes no memory of the device to find out.
     """
-    cuda, nvml = _cuda(), _load(NVML)
+    cuda, nvml = _cuda(), _load(
+        NVML, "nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByPciBusId_v2",
+        "nvmlDeviceGetMemoryInfo")
     if cuda is None or nvml is None or not 0 <= device < cuda_device_count():
         return 0, 0
     # The two libraries number devices differently; the place on the bus is the same.
@@ -62,13 +64,13 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
 
 def rocm_available() -> bool:
     """AMD's HIP runtime is there and shows at least one device to this process."""
-    hip, count = _load(HIP), ctypes.c_int(0)
+    hip, count = _load(HIP, "hipGetDeviceCount"), ctypes.c_int(0)
     return hip is not None and hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
 def metal_available() -> bool:
     """This is a Mac with a device that Metal can use."""
-    metal = _load(METAL) if sys.platform == "darwin" else None
+    metal = _load(METAL, "MTLCreateSystemDefaultDevice") if sys.platform == "darwin" else None
     if metal is None:
         return False
     metal.MTLCreateSystemDefaultDevice.restype = ctypes.c_void_p
@@ -78,7 +80,7 @@ def metal_available() -> bool:
 def vulkan_available() -> bool:
     """Vulkan's loader is there and a driver of it has at least one device. One that computes on the
     processor, as Mesa's lavapipe does, counts too."""
-    vulkan = _load(VULKAN)
+    vulkan = _load(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkDestroyInstance")
     instance = ctypes.c_void_p()
     if vulkan is None or vulkan.vkCreateInstance(ctypes.byref(_VkInstanceCreateInfo()), None,
                                                  ctypes.byref(instance)) != 0:
@@ -110,14 +112,17 @@ class _VkInstanceCreateInfo(ctypes.Structure):
 
 
 def _cuda() -> ctypes.CDLL | None:
-    cuda = _load(CUDA)
+    cuda = _load(CUDA, "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetPCIBusId")
     return cuda if cuda is not None and cuda.cuInit(0) == 0 else None
 
 
-def _load(names: Sequence[str]) -> ctypes.CDLL | None:
+def _load(names: Sequence[str], *functions: str) -> ctypes.CDLL | None:
+    """The first library of these ``names`` that can be loaded and has all ``functions``."""
     for name in names:
         try:
-            return ctypes.CDLL(name)
+            library = ctypes.CDLL(name)
         except OSError:
             continue  # not under this name
+        if all(hasattr(library, function) for function in functions):
+            return library
     return None

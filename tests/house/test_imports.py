@@ -38,7 +38,7 @@ ORDER = {
     "evaluation": "api",
     "benchmark": "cache schedule api",
     "__init__": "sample backends gpu api",
-    "cli": "hub sample gguf backends api evaluation benchmark __init__",
+    "cli": "hub sample gguf backends gpu api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}

@@ -107,8 +107,7 @@ def test_a_wrong_op_runs_elsewhere(path: Path, tokens: list[int], sabotage: Sabo
         assert on(model, "rms_norm") == {"reference:0"} and on(model, "linear") == {"cpu:0"}
         # Elsewhere its rounding is another, and that of the activations to 8 bits goes with it.
         assert np.abs(model.logits(tokens) - expected).max() < 0.05 * np.abs(expected).max()
-    found, fallback, outputs = warnings(caplog)
-    assert "cpu:0 computes rms_norm wrongly" in outputs, "the last one's rows are not tokens"
+    found, fallback = warnings(caplog)
     assert "cpu:0 computes rms_norm wrongly" in found and "instead of" in found
     assert "UNLADEN_PROBE=0" in found
     assert "cpu:0 can't run rms_norm" in fallback and "reference:0" in fallback

@@ -47,17 +47,11 @@ def _memory() -> dict[str, int]:
 
 def _backends() -> list[dict[str, Any]]:
     from unladen.backends import registry
-    from unladen.errors import UnladenError
-    found = []
-    for name, backend in sorted(registry().items()):
-        try:
-            devices, why_none = backend.devices(), backend.why_none()
-        except UnladenError as error:
-            devices, why_none = (), str(error)
-        found.append({"name": name, "why_none": why_none, "devices": [
-            {"name": d.name, "description": d.description, "memory_bytes": d.memory_bytes,
-             "is_host": d.is_host} for d in devices]})
-    return found
+    return [{"name": name, "why_none": backend.why_none(),
+             "devices": [{"name": d.name, "description": d.description,
+                          "memory_bytes": d.memory_bytes, "is_host": d.is_host}
+                         for d in backend.devices()]}
+            for name, backend in sorted(registry().items())]
 
 
 def _drivers() -> dict[str, Any]:

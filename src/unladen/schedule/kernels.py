@@ -32,6 +32,7 @@ class Kernels:
     options: Options
     strict: bool = False
     probe: bool = True
+    _reported: set[str] = field(default_factory=set)
     _known: dict[tuple[str, Node], Formats | None] = field(default_factory=dict)
 
     def runs(self, device: Device, node: Node) -> bool:
@@ -72,18 +73,19 @@ class Kernels:
 
     def _is_sound(self, device: Device, node: Node, formats: dict[str, str]) -> bool:
         sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout)
-        before = fault.cache_info().misses
+        n_tried = fault.cache_info().misses
         what = fault(device, self.options, sample)
         if what is None:
             return True
         types = sorted({f for role, f in formats.items() if len(node.weights[role].shape) > 1})
         if sample.state is not None:
             types += [f"a {self.layout.k_type} and {self.layout.v_type} cache"]
-        message = f"{device.name} computes {node.op} wrongly" + (
-            f" with {', '.join(types)}" if types else "") + f": {what}"
+        where = f"{device.name} computes {node.op} wrongly" + (
+            f" with {', '.join(types)}" if types else "")
         hint = f"update the driver of {device.name}; UNLADEN_PROBE=0 uses the kernel nevertheless"
         if self.strict:
-            raise UnsupportedOp(message, node=node.name, device=device.name, hint=hint)
-        if fault.cache_info().misses > before:
-            log.warning("%s: it isn't used here (hint: %s)", message, hint)
+            raise UnsupportedOp(f"{where}: {what}", node=node.name, device=device.name, hint=hint)
+        if fault.cache_info().misses > n_tried and where not in self._reported:
+            self._reported.add(where)
+            log.warning("%s: %s; it isn't used there (hint: %s)", where, what, hint)
         return False
