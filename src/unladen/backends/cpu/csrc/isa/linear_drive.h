@@ -19,6 +19,8 @@ struct Job {
 };
 
 // Kernel::dot<C>(out, row, n_cols, x): products of one weight row with the C activation rows at x.
+// Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the last
+// of them wrongly.
 template <class Kernel>
 void run_rows(const Job &job) {
     using Row = typename Kernel::Row;

@@ -47,6 +47,7 @@ struct Float {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         alignas(64) float w[tile_k];
         Vec total[C][n_sums];
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             for (int s = 0; s < n_sums; ++s) total[c][s] = Vec::zero();
         }
@@ -55,6 +56,7 @@ struct Float {
             expand<T>(w, row, k, n);
             add_products<C, n_sums>(total, w, x, k, n);
         }
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             Vec sum = total[c][0];
             for (int s = 1; s < n_sums; ++s) sum = sum.plus(total[c][s]);
@@ -79,6 +81,7 @@ struct Float {
             }
         }
         for (; i < n; i += Vec::width) {
+#pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
                 total[c][0] = Vec::load(w + i).times_plus(Vec::load(x[c].x + k + i), total[c][0]);
             }
