@@ -200,7 +200,7 @@ class Engine:
         assert request.sampler is not None
         try:
             token = request.sampler.sample(logits)
-        except Exception as error:  # noqa: BLE001  # a step of the caller's chain may raise anything
+        except Exception as error:  # noqa: BLE001  # a step of the caller may raise anything
             request.fail(error)
             return
         request.take_token(token, logits, self.context_size)
