@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from unladen import discover
+from unladen.errors import InvalidArgument
 from unladen.quants.base import Quant
 
 PLUGIN = "class Mine(__import__('unladen.quants.base').quants.base.Quant):\n    name = {name!r}\n"
@@ -50,9 +51,16 @@ def test_plugin_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     plugin(b, "two", PLUGIN.format(name="TWO"))
     (b / "quants" / "notes.txt").write_text("no module")
     before = names()
-    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", os.pathsep.join([str(a), "", str(b), "/nowhere"]))
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", os.pathsep.join([str(a), "", str(b)]))
     assert names() == [*before, "ONE", "TWO"]
     assert names() == [*before, "ONE", "TWO"], "looking twice finds the same"
+
+
+def test_a_missing_plugin_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                             ) -> None:
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidArgument, match="nowhere"):
+        names()
 
 
 def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
