@@ -61,7 +61,8 @@ struct Float {
             if constexpr (is_f32<T>) {
                 // Whole vectors are multiplied where they lie.
                 done = n / Vec::width * Vec::width;
-                add_products<C, n_sums>(total, reinterpret_cast<const float *>(row) + k, x, k, done);
+                const auto *values = reinterpret_cast<const float *>(row) + k;
+                add_products<C, n_sums>(total, values, x, k, done);
                 if (done == n) continue;
             }
             expand<T>(w, row, k + done, n - done);
