@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.engine.faults import faults, from_on
 from tests.tiny_model import N_VOCAB, write_tiny
+
 from unladen import Model
 from unladen.errors import BackendNotInitialised, ContextOverflow, InvalidArgument, OutOfMemory
 from unladen.schedule.plan import Plan
@@ -245,14 +246,15 @@ def test_every_allocation_of_a_move(path: Path, prompt: list[int]) -> None:
         for k in range(1000):
             stream = model.stream(prompt, **GREEDY)
             after(stream, 2)
-            try:
-                with fault.failing_at({k}):
-                    model.place(**wanted)
-            except OutOfMemory as error:
-                assert error.hint and fault.live_bytes() == before
-                assert [*stream] and stream.result.tokens == expected
-                continue
-            break
+            failed = False
+            with fault.failing_at({k}), contextlib.suppress(OutOfMemory):
+                failed = True
+                model.place(**wanted)
+                failed = False
+            if not failed:
+                break
+            assert fault.live_bytes() == before
+            assert [*stream] and stream.result.tokens == expected
         assert k > 8
         assert [*stream] and stream.result.tokens == expected
         assert model.context_size == 256 and model.gpu_layers == 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-
 from tests.cli.conftest import Run
+
 from unladen import backends, devices, gpu
 from unladen.backends import registry
 

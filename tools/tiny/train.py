@@ -1,6 +1,6 @@
 """Trains the tiny story model and writes it as ``src/unladen/data/tiny.gguf``.
 
-From the project's root, with PyTorch 2.13.0 (CPU) and a C++ compiler, about half an hour on one
+From the project's root, with PyTorch 2.13.0 (CPU) and a C++ compiler, about twenty minutes on one
 core::
 
     pip install torch==2.13.0 numpy

@@ -18,7 +18,7 @@ import numpy as np
 
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, pick
-from unladen.engine.request import Request
+from unladen.engine.request import Logits, Request
 from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
 from unladen.sample import BadLogits, sample_rows
 from unladen.schedule.plan import Plan
@@ -265,13 +265,12 @@ class Engine:
             row += item.n_outputs
         native = [pair for pair in sampled if pair[0].samples_natively]
         if len(native) > 1:
-            self._sample_many(native)
+            self._sample_many(native, logits)
         for request, row in sampled:
             if len(native) <= 1 or not request.samples_natively:
-                self._sample_one(request, row)
+                self._sample_one(request, logits[row])
 
-    def _sample_one(self, request: Request, row: int) -> None:
-        logits = self.plan.output("logits")[row]
+    def _sample_one(self, request: Request, logits: Logits) -> None:
         assert request.sampler is not None
         try:
             token = request.sampler.sample(logits)
@@ -280,8 +279,7 @@ class Engine:
             return
         request.take_token(token, logits, self.context_size)
 
-    def _sample_many(self, sampled: list[tuple[Request, int]]) -> None:
-        logits = self.plan.output("logits")
+    def _sample_many(self, sampled: list[tuple[Request, int]], logits: Logits) -> None:
         rows = [row for _, row in sampled]
         wanted = logits if rows == list(range(len(logits))) else logits[rows]
         samplers = [r.sampler for r, _ in sampled if r.sampler is not None]

@@ -27,7 +27,7 @@ from unladen.errors import UnsupportedOp
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import EPS32, Array, RefContext
+from unladen.graph.ops.base import EPS32, Array, Op, RefContext
 from unladen.quants import dequantize, get, quantize
 from unladen.types import Limits, Shape
 
@@ -89,7 +89,10 @@ class Sample:
 
 @functools.cache
 def fault(device: Device, options: Options, sample: Sample) -> str | None:
-    """What is wrong with the kernels that ``sample`` needs; None: nothing. Tried once a process."""
+    """What is wrong with the kernels that ``sample`` needs; None: nothing, or the op has no bound
+    to judge them by. Tried once a process."""
+    if type(get_op(sample.op)).error_bound is Op.error_bound:
+        return None
     try:
         trial = _Trial(device, options, sample)
     except UnsupportedOp as error:
@@ -237,6 +240,7 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
 
 def _worse(y: Array, wanted: Array, allowed: Array) -> str | None:
     off = np.nan_to_num(np.abs(y - wanted), nan=np.inf)
+    off[~np.isfinite(wanted)] = 0  # random numbers may be out of the op's domain
     if np.all(off <= allowed):
         return None
     worst = np.unravel_index(np.argmax(off - allowed), y.shape)

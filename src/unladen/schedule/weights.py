@@ -106,8 +106,8 @@ def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 def _report(converted: Mapping[tuple[str, str, str], Mapping[str, Node]], *, strict: bool) -> None:
     for (device, source, target), nodes in converted.items():
         ops = ", ".join(sorted({node.op for node in nodes.values()}))
-        message = (f"{device} has no kernel for {source} ({ops}): {len(nodes)} tensors are kept as "
-                   f"{target}")
+        message = (f"{device} has no kernel for {source}: {len(nodes)} tensors are kept as "
+                   f"{target} for {ops}")
         hint = "place them elsewhere (override_tensor), or use a file of another type"
         if strict:
             raise UnsupportedOp(message, node=next(iter(nodes.values())).name, device=device,

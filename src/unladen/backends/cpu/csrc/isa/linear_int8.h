@@ -24,6 +24,7 @@ struct Int8Of32 {
                 if constexpr (Codes<T>::has_min) mins[c] += w.m * x[c].sum[b];
             }
         }
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) out[c] = total[c].sum() + mins[c];
     }
 };
@@ -64,6 +65,7 @@ struct Int8Of256 {
                 }
             }
         }
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) out[c] = total[c].sum() + mins[c].sum();
     }
 };

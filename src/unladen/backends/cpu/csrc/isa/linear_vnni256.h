@@ -19,6 +19,7 @@ struct Int8Of256 {
     static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         __m512 sum[C];
         __m256 mins[C];
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             sum[c] = _mm512_setzero_ps();
             mins[c] = _mm256_setzero_ps();
@@ -26,6 +27,7 @@ struct Int8Of256 {
         for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
             add<C>(sum, mins, row, x, b);
         }
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             if constexpr (W::has_min) {
                 sum[c] = _mm512_add_ps(sum[c], _mm512_zextps256_ps512(mins[c]));

@@ -57,6 +57,7 @@ struct Int8Of32 {
     static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         constexpr int bytes = T::block_bytes;
         Sums<C> sum;
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             sum.products[c] = _mm512_setzero_ps();
             sum.mins[c] = _mm_setzero_ps();
@@ -67,6 +68,7 @@ struct Int8Of32 {
             add<C>(sum, {{w, w + bytes, w + 2 * bytes, w + 3 * bytes}}, x, i);
         }
         if (4 * i < n_blocks) add<C>(sum, four(row, 4 * i, n_blocks), x, i);
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             __m512 total = sum.products[c];
             if constexpr (W::has_min) {
