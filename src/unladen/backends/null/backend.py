@@ -63,7 +63,7 @@ class NullBackend:
         number = device_number(device)
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14)
 
-    def alloc(self, device: Device, nbytes: int, use: Use) -> NullBuffer:
+    def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
             raise OutOfMemory(device=device.name, requested=nbytes,
