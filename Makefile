@@ -1,5 +1,5 @@
 # Everything happens in .venv, which is made here and kept up to date. Debian and Ubuntu need
-# python3-venv, python3-dev, g++ and make; CMake and Ninja come from PyPI with the build.
+# python3-venv, python3-dev, g++ and make; CMake comes from PyPI where it isn't installed.
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
@@ -16,7 +16,7 @@ BIN := .venv/bin
 SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
            $(shell find src -type f ! -name '*.so' ! -name '*.pyc')
 
-# Both generators build in parallel; without this, make alone would not.
+# Ninja builds in parallel by itself; where it is absent, Make is told to.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
 
 demo: .venv/installed
@@ -33,7 +33,7 @@ clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
-.venv/bin/python:
+.venv/made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	    || { echo "error: unladen needs Python 3.11 or newer" >&2; exit 1; }
 	@header=$$($(PYTHON) -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h; \
@@ -41,14 +41,15 @@ clean:
 	    echo "hint: install python3-dev" >&2; exit 1; }
 	$(PYTHON) -m venv .venv >&2
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' >&2
+	@touch $@
 
 # A real install, as from PyPI: what is tested is what users get.
-.venv/installed: .venv/bin/python $(SOURCES)
+.venv/installed: .venv/made $(SOURCES)
 	@echo "building and installing unladen (log: .venv/install.log)" >&2
 	@rm -f .venv/install.log
 	@$(BIN)/python -m pip install --quiet --log .venv/install.log . >&2
 	@touch $@
 
-.venv/tested-with: .venv/bin/python pyproject.toml
+.venv/tested-with: .venv/made pyproject.toml
 	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle >&2
 	@touch $@

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+
+# Makes ``cases`` and ``factory`` importable; last, so that no folder of tests hides a package.
+sys.path.append(str(Path(__file__).parent))
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -25,3 +32,18 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     seed = secrets.randbits(32)
     print(f"rng seed: {seed}")
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def make_model(tmp_path: Path, rng: np.random.Generator) -> Callable[..., Path]:
+    """Writes a tiny random model: ``make_model("llama", n_embd=64, quant="Q8_0")``; sizes as in
+    :class:`factory.Shape`, the rest as in :func:`factory.write_model`."""
+    from factory import Shape, write_model
+
+    sizes = {field.name for field in dataclasses.fields(Shape)}
+
+    def make(arch: str = "llama", **arguments: Any) -> Path:
+        shape = Shape(arch, **{k: v for k, v in arguments.items() if k in sizes})
+        rest = {k: v for k, v in arguments.items() if k not in sizes}
+        return write_model(tmp_path / f"{secrets.token_hex(4)}.gguf", rng, shape, **rest)
+    return make

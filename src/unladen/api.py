@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
@@ -72,7 +73,7 @@ class Model:
         names = device_names(devices)
         if cpu_moe or n_cpu_moe:
             layers = r"\d+" if cpu_moe else "(?:" + "|".join(map(str, range(n_cpu_moe))) + ")"
-            overrides[rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."] = names[0]
+            overrides[rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."] = _host(names)
         options = PlanOptions(
             names, PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                 overrides),
@@ -221,7 +222,7 @@ class Model:
 
 
 class Stream(Iterator[str]):
-    """Text as it is written; leaving early (``close``, the end of a ``with``, or dropping it) cancels
+    """Text as it is written. Leaving early (``close``, the end of a ``with``, dropping it) cancels
     the rest."""
 
     def __init__(self, engine: Engine, request: Request) -> None:
@@ -263,7 +264,7 @@ class Stream(Iterator[str]):
 
 
 def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
-    """``devices`` by their full names, one of the host first; None: the environment's."""
+    """``devices`` by their full names; None: the environment's, else the CPU."""
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
     if isinstance(devices, str) or not devices:
@@ -271,8 +272,17 @@ def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
                               hint='for example devices=["cpu"]')
     names = [d.strip() if ":" in d else f"{d.strip()}:0" for d in devices]
     if len(set(names)) != len(names):
-        raise InvalidArgument(f"devices={list(devices)} names one of them twice")
+        raise InvalidArgument(f"devices={list(devices)} names one of them twice",
+                              hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
+
+
+def _host(names: Sequence[str]) -> str:
+    for name in names:
+        if backend_of(name).open(name, Options()).is_host:
+            return name
+    raise InvalidArgument("experts are to stay on the CPU, which is not among the devices",
+                          hint="add cpu to the devices")
 
 
 def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],

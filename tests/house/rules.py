@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from tests.house.tree import PACKAGE, Source
+from house.tree import PACKAGE, Source
 
 Found = Iterator[tuple[int, str]]
 Rule = Callable[[Source], Found]

@@ -6,7 +6,7 @@ import importlib
 import inspect
 from collections.abc import Iterator
 
-from tests.house.tree import package_sources
+from house.tree import package_sources
 
 _MODULES = [s.module for s in package_sources() if s.part not in ("__main__", "_native")]
 

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from tests.house.rules import BACKENDS
-from tests.house.tree import Source, package_sources
+
+from house.rules import BACKENDS
+from house.tree import Source, package_sources
 
 GROUND = {"types", "errors", "discover", "_native"}
 ORDER = {
@@ -33,8 +34,8 @@ ORDER = {
     "api": "hub tokenizer sample gguf models backends schedule engine setup",
     "evaluation": "api",
     "benchmark": "cache schedule api",
-    "cli": "hub gguf backends api evaluation benchmark",
     "__init__": "sample api",
+    "cli": "hub sample gguf backends api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
@@ -54,8 +55,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
             assert not node.level, f"{source.path}:{node.lineno}: a relative import"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                is_module = node.module == "unladen" or inner in _MODULES
-                yield node.lineno, inner if is_module else str(node.module)
+                yield node.lineno, inner if inner in _MODULES else str(node.module)
 
 
 _MODULES = frozenset(s.module for s in package_sources()) | {

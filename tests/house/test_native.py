@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.house.tree import Source, native_sources
+from house.tree import Source, native_sources
 
 MAX_FUNCTION = 60
 ISA_HEADERS = {"cmath", "cstddef", "cstdint", "cstring", "limits", "type_traits",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 import pytest
-from tests.house import rules
-from tests.house.tree import Source, package_sources, python_sources
+
+from house import rules
+from house.tree import Source, package_sources, python_sources
 
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)

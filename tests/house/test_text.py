@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
-from tests.house.tree import ROOT, Source, native_sources, python_sources, read
+
+from house.tree import ROOT, Source, native_sources, python_sources, read
 
 Rule = Callable[[Source], Iterator[str]]
 MAX_LINES, MAX_COLUMNS = 500, 100

@@ -31,6 +31,12 @@ def test_a_seed_gives_the_same_stories(stories: ModuleType, rng: np.random.Gener
     assert first != list(stories.compose(seed + 1, 20))
 
 
+def test_introductions_repeat_the_name(stories: ModuleType, rng: np.random.Generator) -> None:
+    for text in stories.introductions(int(rng.integers(2**32)), 50):
+        names = re.findall(r"(?<=[a-z.,] )[A-Z][a-z]+\b", text)
+        assert any(names.count(name) >= 3 for name in names), text
+
+
 def test_stories_vary(texts: list[str]) -> None:
     assert len(set(texts)) == len(texts)
     assert len({" ".join(t.split()[:6]) for t in texts}) > len(texts) / 2

@@ -45,7 +45,7 @@ def metadata(shape: Any, n_parameters: int) -> dict[str, Any]:
         "llama.block_count": shape.n_layer,
         "llama.feed_forward_length": shape.n_ff,
         "llama.attention.head_count": shape.n_head,
-        "llama.attention.head_count_kv": shape.n_head_kv,
+        "llama.attention.head_count_kv": shape.n_head,
         "llama.attention.layer_norm_rms_epsilon": shape.rms_eps,
         "llama.rope.dimension_count": shape.head_dim,
         "llama.rope.freq_base": shape.rope_freq_base,

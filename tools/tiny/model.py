@@ -21,7 +21,6 @@ class Shape:
     n_embd: int = 192
     n_layer: int = 4
     n_head: int = 6
-    n_head_kv: int = 6
     n_ff: int = 384
     n_ctx: int = 512
     rope_freq_base: float = 10000.0
@@ -64,12 +63,12 @@ class Block(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        n, n_kv = shape.n_embd, shape.n_head_kv * shape.head_dim
+        n = shape.n_embd
         self.head_dim = shape.head_dim
         self.attn_norm = Norm(n, shape.rms_eps)
         self.attn_q = nn.Linear(n, n, bias=False)
-        self.attn_k = nn.Linear(n, n_kv, bias=False)
-        self.attn_v = nn.Linear(n, n_kv, bias=False)
+        self.attn_k = nn.Linear(n, n, bias=False)
+        self.attn_v = nn.Linear(n, n, bias=False)
         self.attn_output = nn.Linear(n, n, bias=False)
         self.ffn_norm = Norm(n, shape.rms_eps)
         self.ffn_gate = nn.Linear(n, shape.n_ff, bias=False)
@@ -82,8 +81,6 @@ class Block(nn.Module):
         q, k, v = (linear(h).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
                    for linear in (self.attn_q, self.attn_k, self.attn_v))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        repeat = q.shape[1] // k.shape[1]
-        k, v = k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1)
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.attn_output(mixed.transpose(1, 2).flatten(2))
         h = self.ffn_norm(x)

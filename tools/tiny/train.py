@@ -1,6 +1,6 @@
 """Trains the tiny story model and writes it as ``src/unladen/data/tiny.gguf``.
 
-From the project's root, with PyTorch 2.13.0 (CPU) and a C++ compiler, about half an hour on one
+From the project's root, with PyTorch 2.13.0 (CPU) and a C++ compiler, about twenty minutes on one
 core::
 
     pip install torch==2.13.0 numpy
@@ -78,7 +78,7 @@ def rate(step: int, n_steps: int) -> float:
     return PEAK_RATE * climb * (0.51 + 0.49 * math.cos(math.pi * step / n_steps))
 
 
-def loss_of(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
+def loss_of(model: Callable[[torch.Tensor], torch.Tensor], batch: torch.Tensor) -> torch.Tensor:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = model(batch[:, :-1])
     return F.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())

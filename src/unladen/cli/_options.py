@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 ModelArg = Annotated[str, typer.Argument(
     metavar="MODEL", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")]
 ContextSize = Annotated[int | None, typer.Option(
-    "--context-size", "-c", help="Tokens of context.  [default: the model's]")]
+    "--context-size", "-c", show_default="the model's", help="Tokens of context.")]
 BatchSize = Annotated[int, typer.Option("--batch-size", "-b", help="Tokens in one step.")]
 Threads = Annotated[int | None, typer.Option(
-    "--threads", "-t", help="Threads.  [default: one a core]")]
+    "--threads", "-t", show_default="one a core", help="Threads.")]
 ThreadsBatch = Annotated[int | None, typer.Option(
-    "--threads-batch", help="Threads for prompts.  [default: --threads]")]
+    "--threads-batch", show_default="as --threads", help="Threads for prompts.")]
 KVType = Annotated[str, typer.Option(
     "--kv-type", help="Type of the KV cache: f16, f32, q8_0, or two by comma for K and V.")]
 DeviceOption = Annotated[str | None, typer.Option(
-    "--device", help="Devices by comma, for example cpu or reference.  [default: cpu]")]
+    "--device", show_default="cpu", help="Devices by comma, for example cpu or reference.")]
 GpuLayers = Annotated[str, typer.Option(
     "--n-gpu-layers", "-ngl", help="Layers on devices other than the CPU: auto, all, or a number.")]
 TensorSplit = Annotated[str | None, typer.Option(
@@ -42,10 +42,9 @@ def load_model(path: str, *, context_size: int | None = None, batch_size: int = 
                strict: bool = False, no_mmap: bool = False, precise: bool = False) -> Model:
     """The model that the options describe; raises :class:`InvalidArgument` for bad values."""
     from unladen.api import Model
-    kv = tuple(kv_type.split(","))
     return Model(
         path, context_size=context_size, batch_size=batch_size, n_threads=threads,
-        n_threads_batch=threads_batch, kv_type=kv[0] if len(kv) == 1 else (kv[0], kv[-1]),
+        n_threads_batch=threads_batch, kv_type=_kv_types(kv_type),
         devices=None if device is None else [d for d in device.split(",") if d],
         n_gpu_layers=_gpu_layers(gpu_layers), tensor_split=_shares(tensor_split),
         override_tensor=_overrides(override_tensor or []), strict=strict, use_mmap=not no_mmap,
@@ -64,9 +63,16 @@ def numbers(text: str, option: str, *, least: int) -> list[int]:
     return values
 
 
+def _kv_types(text: str) -> str | tuple[str, str]:
+    k_type, comma, v_type = text.partition(",")
+    return (k_type, v_type) if comma else text
+
+
 def _gpu_layers(text: str) -> int | Literal["auto", "all"]:
-    if text == "auto" or text == "all":
-        return text
+    if text == "auto":
+        return "auto"
+    if text == "all":
+        return "all"
     try:
         return int(text)
     except ValueError:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from io import TextIOWrapper
 
 import typer
 
+from unladen import __version__
 from unladen.discover import modules
 from unladen.errors import UnladenError
 
@@ -22,7 +24,7 @@ def build_app() -> typer.Typer:
     """The application: each module here with a ``command`` function is one command."""
     app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False,
                       context_settings={"help_option_names": ["-h", "--help"]},
-                      help="Run GGUF language models on CPU and GPUs.")
+                      help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
     for module in modules("unladen.cli", "commands"):
         if hasattr(module, "command"):
@@ -30,39 +32,48 @@ def build_app() -> typer.Typer:
     return app
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"unladen {__version__}")
+        raise typer.Exit
+
+
 def _global_options(
-    context: typer.Context,
-    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and debug messages."),
+    debug: bool = typer.Option(False, "--debug", help="Show tracebacks and debug messages; "
+                                                      "also after the command."),
+    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True,
+                                 help="Show the version and exit."),
 ) -> None:
-    if debug:
-        os.environ[DEBUG_VARIABLE] = "1"
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr,
-                        format="%(levelname)s: %(message)s" if debug else "%(message)s")
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    """Options of every command; ``main`` takes ``--debug`` before it comes here."""
 
 
 def main() -> None:
     """The console script."""
-    # --debug is welcome anywhere on the line, also after the command.
-    arguments = [a for a in sys.argv[1:] if a != "--debug"]
-    if len(arguments) < len(sys.argv) - 1:
-        arguments.insert(0, "--debug")
+    arguments, debug = _without_debug(sys.argv[1:])
+    _set_up_output(debug)
     try:
-        build_app()(args=arguments)
+        build_app()(args=arguments, prog_name="unladen")
     except UnladenError as error:
-        if os.environ.get(DEBUG_VARIABLE):
+        if debug:
             raise
-        _say(f"error: {error.message}")
+        print(f"error: {error.message}", file=sys.stderr)
         if error.hint:
-            _say(f"hint: {error.hint}")
-        sys.exit(1)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        # Whoever read our output has gone; keep the interpreter from complaining at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print(f"hint: {error.hint}", file=sys.stderr)
         sys.exit(1)
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
+def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """``arguments`` without ``--debug``, wherever before ``--`` it stands, and whether it did."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = [a for a in arguments[:end] if a != "--debug"]
+    return options + arguments[end:], len(options) < end or bool(os.environ.get(DEBUG_VARIABLE))
+
+
+def _set_up_output(debug: bool) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that lacks a character shows a question mark instead of ending the program.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr,
+                        format="%(levelname)s: %(message)s" if debug else "%(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)

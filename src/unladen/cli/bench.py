@@ -27,10 +27,11 @@ def command(
     n_depth: Annotated[str, typer.Option("-d", "--n-depth", help="Tokens before a test.")] = "0",
     repetitions: Annotated[int, typer.Option("-r", "--repetitions", help="Of each test.")] = 5,
     threads: Annotated[str | None, typer.Option(
-        "-t", "--threads", help="Threads.  [default: one a core]")] = None,
-    batch_size: Annotated[str, typer.Option("-b", "--batch-size", help="Tokens in a step.")] = "512",
-    as_json: Annotated[bool, typer.Option("--json", help="llama-bench's JSON.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="The same as comma-separated values.")] = False,
+        "-t", "--threads", show_default="one a core", help="Threads.")] = None,
+    batch_size: Annotated[str, typer.Option(
+        "-b", "--batch-size", help="Tokens in a step.")] = "512",
+    as_json: Annotated[bool, typer.Option("--json", help="Write llama-bench's JSON.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="The same by comma.")] = False,
     kv_type: o.KVType = "f16", device: o.DeviceOption = None, gpu_layers: o.GpuLayers = "auto",
     tensor_split: o.TensorSplit = None, no_mmap: o.NoMmap = False,
 ) -> None:

@@ -15,6 +15,7 @@ from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api import Model
+    from unladen.evaluation import Evaluation
 
 
 def command(
@@ -42,7 +43,7 @@ def command(
         if _talks():
             print(file=sys.stderr)
         if save_logits is not None:
-            evaluation.save(save_logits)
+            _save(evaluation, save_logits)
         if kl_base is not None:
             result |= asdict(evaluation.divergence(kl_base))
     if as_json:
@@ -57,16 +58,40 @@ def command(
 
 def _tokens(model: Model, text: Path | None, ids: Path | None) -> list[int]:
     if (text is None) == (ids is None):
-        raise InvalidArgument("give either --text or --ids")
-    path = text or ids
-    assert path is not None
+        raise InvalidArgument("there is no text to measure" if text is None else
+                              "there are two texts to measure",
+                              hint="give either --text FILE or --ids FILE")
+    if text is not None:
+        return model.tokenize(_read(text))
+    assert ids is not None
     try:
-        content = path.read_text(encoding="utf-8")
-        return model.tokenize(content) if text else [int(i) for i in json.loads(content)]
+        tokens = json.loads(_read(ids))
+    except json.JSONDecodeError:
+        tokens = None
+    if not isinstance(tokens, list) or any(type(token) is not int for token in tokens):
+        raise InvalidArgument(f"{ids} is no JSON list of token ids",
+                              hint="for example [1, 403, 407]")
+    return tokens
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{path} can't be read: {error}") from None
-    except (ValueError, TypeError) as error:
-        raise InvalidArgument(f"{path} is no JSON list of token ids: {error}") from None
+        raise InvalidArgument(f"{path} can't be read: {_reason(error)}",
+                              hint="give a file of UTF-8 text") from None
+
+
+def _save(evaluation: Evaluation, path: Path) -> None:
+    try:
+        evaluation.save(path)
+    except OSError as error:
+        raise InvalidArgument(f"{path} can't be written: {_reason(error)}",
+                              hint="give --save-logits another place") from None
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
 
 
 def _talks() -> bool:

@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 def command(
     model: o.ModelArg,
     prompt: Annotated[str | None, typer.Argument(
-        help="The text to continue.  [default: what comes on stdin]")] = None,
+        metavar="PROMPT", show_default="what comes on stdin, without its last line break",
+        help="The text to continue.")] = None,
     max_tokens: Annotated[int | None, typer.Option(
-        "--max-tokens", "-n", help="Tokens to write.  [default: to the end of the context]")] = None,
-    temp: Annotated[float, typer.Option("--temp", help="Temperature; 0 takes the likeliest.")] = 0.8,
+        "--max-tokens", "-n", show_default="to the end of the context",
+        help="Tokens to write.")] = None,
+    temp: Annotated[float, typer.Option(
+        "--temp", help="Temperature; 0 takes the likeliest.")] = 0.8,
     top_k: Annotated[int, typer.Option("--top-k", help="Keep the k likeliest; 0: all.")] = 40,
     top_p: Annotated[float, typer.Option("--top-p", help="Keep this much probability.")] = 0.95,
     min_p: Annotated[float, typer.Option("--min-p", help="Keep what is this likely or more, "
                                          "relative to the likeliest.")] = 0.05,
     repeat_penalty: Annotated[float, typer.Option(
         "--repeat-penalty", help="Make recent tokens less likely; 1: off.")] = 1.0,
-    seed: Annotated[int | None, typer.Option("--seed", help="Repeats a run.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", show_default="a new one each time",
+                                             help="The same seed repeats a run.")] = None,
     stop: Annotated[list[str] | None, typer.Option(
         "--stop", help="End at this text; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
@@ -40,28 +44,39 @@ def command(
     override_tensor: o.OverrideTensor = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
-    if prompt is None:
-        if sys.stdin.isatty():
-            raise InvalidArgument("there is no prompt",
-                                  hint='unladen run MODEL "Once upon a time", or pipe text in')
-        prompt = sys.stdin.read()
+    from unladen.sample import SamplingParams
+    text = _from_stdin() if prompt is None else prompt
+    sampler = SamplingParams(temperature=temp, top_k=top_k, top_p=top_p, min_p=min_p,
+                             repeat_penalty=repeat_penalty, seed=seed).chain()
     loaded = o.load_model(
         model, context_size=context_size, batch_size=batch_size, threads=threads,
         threads_batch=threads_batch, kv_type=kv_type, device=device, gpu_layers=gpu_layers,
         tensor_split=tensor_split, override_tensor=override_tensor, strict=strict, no_mmap=no_mmap)
-    with loaded, loaded.stream(
-            prompt, max_tokens=max_tokens, stop=stop or (), temperature=temp, top_k=top_k,
-            top_p=top_p, min_p=min_p, repeat_penalty=repeat_penalty,
-            **({} if seed is None else {"seed": seed})) as stream:
+    with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
+                               sampler=sampler) as stream:
         if as_json:
             _write_json(stream)
         else:
-            _write_text(stream)
+            _write_text(text, stream)
         if sys.stderr.isatty():
             _show_timings(stream.result)
 
 
-def _write_text(stream: Stream) -> None:
+def _from_stdin() -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InvalidArgument("there is no prompt",
+                              hint='unladen run MODEL "Once upon a time", or pipe text in')
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"what comes on stdin is no {error.encoding} text: {error.reason}",
+                              hint="pipe UTF-8 text in") from None
+
+
+def _write_text(prompt: str, stream: Stream) -> None:
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        # A person reads both; the prompt is talk, since they know it already.
+        print(prompt, end="", file=sys.stderr, flush=True)
     for piece in stream:
         sys.stdout.write(piece)
         sys.stdout.flush()
@@ -78,5 +93,6 @@ def _write_json(stream: Stream) -> None:
 
 def _show_timings(result: Completion) -> None:
     t, u = result.timings, result.usage
-    print(f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} written "
-          f"at {t.completion_per_second:.1f}/s, ended by {result.stop_reason}]", file=sys.stderr)
+    print(f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
+          f"written at {t.completion_per_second:.1f}/s, ended by {result.stop_reason}]",
+          file=sys.stderr)

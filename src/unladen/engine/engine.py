@@ -72,18 +72,18 @@ class Engine:
             raise
 
     def _work(self, request: Request, enough: Callable[[], bool]) -> None:
+        # Locks are taken by "with" alone: an interrupt after acquire() would leave them locked.
         while not enough():
-            if self._lock.acquire(blocking=False):
-                try:
+            if self._lock.locked():
+                request.sleep(PATIENCE)
+                continue
+            try:
+                with self._lock:
                     while not enough():
                         self.step()
-                finally:
-                    self._lock.release()
-                    for other in [*self._running, *self._waiting]:
-                        other.news.set()
-            else:
-                request.news.wait(PATIENCE)
-                request.news.clear()
+            finally:
+                for other in [*self._running, *self._waiting]:
+                    other.wake()
 
     def sequence(self) -> CachedSequence:
         """A new, empty sequence in the cache; its owner releases it."""
@@ -96,11 +96,9 @@ class Engine:
         in_step = self._in_step
         if in_step and all(w.request.cancelled for w in in_step):
             self.plan.cancel()
-        if self._lock.acquire(blocking=False):
-            try:
+        if not self._lock.locked():
+            with self._lock:
                 self._retire()
-            finally:
-                self._lock.release()
 
     def step(self) -> None:
         """One step: admit, pick, run, sample, retire. The caller holds the lock."""

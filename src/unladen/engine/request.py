@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import queue
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -24,8 +25,8 @@ class Request:
 
     ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
     the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
-    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end; :attr:`news` tells a
-    waiting thread of either. Raises :class:`InvalidArgument`.
+    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end.
+    Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
@@ -45,10 +46,11 @@ class Request:
         self.logits: list[Logits] = []
         self.stop_reason: StopReason | None = None
         self.error: Exception | None = None
-        self.news = threading.Event()
         self.cancelled = False
         self.samples_natively = sampler is not None and all(
             step.opcode is not None for step in sampler.steps)
+        self._is_awaited = False
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._eog_ids = eog_ids
         self._decoder = decoder
         self._matcher = StopMatcher(stop) if stop else None
@@ -108,12 +110,24 @@ class Request:
         if reason != "stop" and not self._show(self._decoder.flush()) and self._matcher:
             self._emit(self._matcher.flush())
         self.stop_reason = reason
-        self.news.set()
+        self.wake()
 
     def fail(self, error: Exception) -> None:
         """No more tokens, because of ``error``."""
         self.error = error
-        self.news.set()
+        self.wake()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for :meth:`wake`, but not longer than that."""
+        self._is_awaited = True
+        with contextlib.suppress(queue.Empty):
+            self._bell.get(timeout=seconds)
+        self._is_awaited = False
+
+    def wake(self) -> None:
+        """There is news for whoever waits in :meth:`sleep`."""
+        if self._is_awaited:
+            self._bell.put(None)
 
     def completion(self) -> Completion:
         """The result, also of a request that is not done yet."""
@@ -138,4 +152,4 @@ class Request:
         if text:
             self._text.append(text)
             self.pieces.append(text)
-            self.news.set()
+            self.wake()

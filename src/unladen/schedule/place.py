@@ -44,8 +44,7 @@ class Placement:
 
 
 def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions) -> Placement:
-    """Give each node of ``graph`` one of ``devices`` (the first is the host's); raises
-    :class:`InvalidArgument`.
+    """Give each node of ``graph`` one of ``devices``; raises :class:`InvalidArgument`.
 
     Nodes before the layers stand with the first layer, those after them with the last: a step
     crosses as few borders as the layers do.
@@ -84,8 +83,8 @@ def _place_layers(n_layers: int, devices: Sequence[Device], options: PlaceOption
     if not others:
         others, n_offloaded = list(devices), n_layers
     if host is None and n_offloaded < n_layers:
-        raise InvalidArgument(f"n_gpu_layers={options.n_gpu_layers} leaves layers to the CPU, which "
-                              "is not among the devices", hint="add cpu to the devices")
+        raise InvalidArgument(f"n_gpu_layers={options.n_gpu_layers} leaves layers to the CPU, "
+                              "which is not among the devices", hint="add cpu to the devices")
     if options.split_mode == "none":
         if not 0 <= options.main_gpu < len(others):
             raise InvalidArgument(f"main_gpu={options.main_gpu} names none of {len(others)} "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +37,7 @@ log = logging.getLogger("unladen")
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Everything that decides a plan beside the graph. ``devices``: names, the host's first."""
+    """Everything that decides a plan beside the graph. ``devices``: full names."""
 
     devices: Sequence[str] = ("cpu:0",)
     place: PlaceOptions = field(default_factory=PlaceOptions)
@@ -179,7 +180,9 @@ class Plan:
 
     def _action(self, step: Step) -> Callable[[], None]:
         if isinstance(step, CopyStep):
-            return functools.partial(self._copy, step)
+            return functools.partial(_copy, step, self.batch,
+                                     self._where(step.source.name, step.value),
+                                     self._where(step.target.name, step.value))
         backend = backend_of(step.device.name)
         program = backend.compile(self._segment(step))
         self._programs.append((step.device.name, program))
@@ -194,34 +197,35 @@ class Plan:
                        (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv,
                        drafted.limits, self.batch, drafted.options.backend)
 
-    def _copy(self, step: CopyStep) -> None:
-        source, target = (backend_of(d.name) for d in (step.source, step.target))
-        source_at, target_at = (self._where(d.name, step.value) for d in (step.source, step.target))
-        nbytes = 4 * self._count(step.value)
-        source.sync(step.source)
-        if source is target and source.copy(*target_at, *source_at, nbytes):
-            return
-        target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
-
-    def _where(self, device: str, value: Value) -> tuple[Buffer, int]:
+    def _where(self, device: str, value: Value) -> _Where:
         return self._arenas[device], self.draft.arenas[device].offsets[value]
-
-    def _count(self, value: Value) -> int:
-        return int(np.prod(self._shape(value)))
-
-    def _shape(self, value: Value) -> tuple[int, ...]:
-        return tuple(self.batch.size(s) if isinstance(s, str) else s for s in value.shape)
 
     def _reader(self, value: Value) -> Callable[[], npt.NDArray[np.float32]]:
         (node,) = (n for n in self.draft.graph.nodes if value in n.outputs)
         device = self.draft.device_of[node][0]
-        backend = backend_of(device.name)
-        buffer, offset = self._where(device.name, value)
+        return functools.partial(_read, value, device, self.batch, self._where(device.name, value))
 
-        def read() -> npt.NDArray[np.float32]:
-            backend.sync(device)
-            shape = self._shape(value)
-            raw = backend.read(buffer, 4 * int(np.prod(shape)), offset)
-            return raw.view(np.float32).reshape(shape)
 
-        return read
+# These are no methods: a plan that its own actions refer to would keep its memory after the last
+# user has gone.
+_Where = tuple[Buffer, int]
+
+
+def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) -> None:
+    source, target = (backend_of(d.name) for d in (step.source, step.target))
+    nbytes = 4 * math.prod(_shape(step.value, batch))
+    source.sync(step.source)
+    if source is target and source.copy(*target_at, *source_at, nbytes):
+        return
+    target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
+
+
+def _read(value: Value, device: Device, batch: Batch, where: _Where) -> npt.NDArray[np.float32]:
+    backend, shape = backend_of(device.name), _shape(value, batch)
+    backend.sync(device)
+    raw = backend.read(where[0], 4 * math.prod(shape), where[1])
+    return raw.view(np.float32).reshape(shape)
+
+
+def _shape(value: Value, batch: Batch) -> tuple[int, ...]:
+    return tuple(batch.size(s) if isinstance(s, str) else s for s in value.shape)

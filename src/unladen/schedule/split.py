@@ -70,8 +70,9 @@ def split(graph: Graph, device_of: dict[Node, tuple[Device, str]]) -> list[Step]
         device = device_of[node][0]
         copies = [v for v in dict.fromkeys(node.inputs)
                   if v in home and device.name not in where[v]]
-        if current is not None and (device != current or copies):
+        if current is not None and device != current:
             _close(steps, run, current)
+        # What comes from elsewhere was made before this run began, so it is copied before it.
         steps += [CopyStep(v, home[v], device) for v in copies]
         for value in copies:
             where[value].add(device.name)

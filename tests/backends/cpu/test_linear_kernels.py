@@ -24,7 +24,8 @@ EPS = 2.0**-24
 """Relative error of one float32 rounding."""
 
 INT8_BLOCK = {"Q8_0": 32, "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "IQ4_NL": 32,
-              "MXFP4": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256}
+              "MXFP4": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256,
+              "IQ4_XS": 256}
 """Formats that meet int8 activations, and how many of these share a scale."""
 
 MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}
@@ -182,7 +183,8 @@ def test_zeros_and_extremes(name: str, level: str, n_rows: int) -> None:
     n, n_cols = 18, 512
     quant = quants.get(name)
     extremes = np.full((n * n_cols // quant.block_size, quant.block_bytes), 0x80, np.uint8)
-    extremes[:, quant.fields16[-1]:quant.fields16[-1] + 2] = np.array([0x3c00], "<u2").view(np.uint8)
+    at = quant.fields16[-1]
+    extremes[:, at:at + 2] = np.frombuffer(b"\x00\x3c", np.uint8)  # float16 1.0
     raw = extremes.ravel()
     x = np.zeros((n_rows, n_cols), np.float32)
     whole = ((0, n), (0, n_rows))

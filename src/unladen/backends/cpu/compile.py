@@ -58,8 +58,9 @@ class Addresses:
         assert node.state is not None
         placed = self.segment.kv[node.state.layer]
         spec, layout = placed.spec, placed.layout
-        return (host(placed.k).address, host(placed.v).address, layout.k_type, layout.v_type,
-                spec.n_kv_heads, spec.k_dim, spec.v_dim, layout.block_tokens)
+        types = layout.k_type.lower(), layout.v_type.lower()
+        return (host(placed.k).address, host(placed.v).address, *types, spec.n_kv_heads,
+                spec.k_dim, spec.v_dim, layout.block_tokens)
 
 
 Lowering = Callable[[native.Program, Node, Addresses], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy.typing as npt
@@ -41,9 +41,9 @@ class RefContext:
     weights: Mapping[str, Array]
     """By role; float64, shape slowest dimension first."""
     state: KVState | None = None
-    act_block: int = 0
-    """For error bounds: activations meet quantized weights as int8 with one scale per so many; 0:
-    they stay float32."""
+    act_block: Mapping[str, int] = field(default_factory=dict)
+    """For error bounds, by role: activations meet that weight as int8 with one scale per so many;
+    where nothing is said they stay float32."""
 
 
 class Op:

@@ -55,7 +55,7 @@ class Linear(Op):
                               if role.startswith("w"))
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        bounds = [product_error(inputs[0], ctx.weights[f"w{i}"], ctx.act_block)
+        bounds = [product_error(inputs[0], ctx.weights[f"w{i}"], ctx.act_block.get(f"w{i}", 0))
                   for i in range(n_weights(node))]
         bounds = [b + EPS32 * np.abs(ctx.weights.get(f"b{i}", np.zeros(1)))
                   for i, b in enumerate(bounds)]

@@ -88,9 +88,11 @@ class Moe(Op):
             gate, up, down = (ctx.weights[r][e] for r in ("gate", "up", "down"))
             g, u = x[rows] @ gate.T, x[rows] @ up.T
             hidden = ACTIVATIONS[act](g) * u
-            off = gated_error(act, g, u, *(product_error(x[rows], w, ctx.act_block)
-                                           for w in (gate, up)))
-            total = product_error(np.abs(hidden) + off, down, ctx.act_block) + off @ np.abs(down).T
+            off = gated_error(act, g, u,
+                              product_error(x[rows], gate, ctx.act_block.get("gate", 0)),
+                              product_error(x[rows], up, ctx.act_block.get("up", 0)))
+            total = off @ np.abs(down).T + product_error(np.abs(hidden) + off, down,
+                                                         ctx.act_block.get("down", 0))
             p = weight[rows, slot, None]
             bound[rows] += p * total + 4 * (router[rows] + 1e-6) * p * np.abs(hidden @ down.T)
         return [bound]

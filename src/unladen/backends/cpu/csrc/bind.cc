@@ -5,9 +5,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "backends/cpu/csrc/cpu.h"
+#include "backends/cpu/csrc/names.h"
 #include "backends/cpu/csrc/ops/ops.h"
 
 namespace nb = nanobind;
@@ -29,21 +31,6 @@ Rows rows_of(const std::string &symbol) {
     if (symbol == "T") return Rows::tokens;
     if (symbol == "S") return Rows::outputs;
     throw std::invalid_argument("rows are T or S, not " + symbol);
-}
-
-Activation activation_of(const std::string &name) {
-    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared"};
-    for (int i = 0; i < 6; i++)
-        if (name == names[i]) return static_cast<Activation>(i);
-    throw std::invalid_argument("no activation is called " + name);
-}
-
-KVType kv_type_of(const std::string &name) {
-    if (name == "F32") return KVType::f32;
-    if (name == "F16") return KVType::f16;
-    if (name == "Q8_0") return KVType::q8_0;
-    throw std::invalid_argument("no cache type is called " + name);
 }
 
 using PyMatrix = std::tuple<uintptr_t, std::string, int, int, uintptr_t>;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "backends/cpu/csrc/cpu.h"
+#include "backends/cpu/csrc/names.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -45,22 +46,6 @@ nb::object to_numpy(std::vector<T> values, std::vector<size_t> shape) {
     auto *data = new std::vector<T>(std::move(values));
     nb::capsule owner(data, [](void *p) noexcept { delete static_cast<std::vector<T> *>(p); });
     return nb::cast(nb::ndarray<nb::numpy, T>(data->data(), shape.size(), shape.data(), owner));
-}
-
-Activation activation_named(const std::string &name) {
-    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared"};
-    for (int i = 0; i < int(std::size(names)); i++) {
-        if (name == names[i]) return Activation(i);
-    }
-    throw std::invalid_argument("no activation is called " + name);
-}
-
-KVType kv_type_named(const std::string &name) {
-    if (name == "f32") return KVType::f32;
-    if (name == "f16") return KVType::f16;
-    if (name == "q8_0") return KVType::q8_0;
-    throw std::invalid_argument("no cache type is called " + name);
 }
 
 size_t kv_row_bytes(KVType type, size_t dim) {
@@ -103,7 +88,7 @@ nb::object rope(In<float, 2> x, In<float, 2> cs, bool neox, const std::string &l
 
 nb::object activate(Row x, const std::string &act, const std::string &level) {
     std::vector<float> y(x.size());
-    kernels_for(level)->activate(y.data(), x.data(), size_of(x.size()), activation_named(act));
+    kernels_for(level)->activate(y.data(), x.data(), size_of(x.size()), activation_of(act));
     return to_numpy(std::move(y), {x.size()});
 }
 
@@ -111,7 +96,7 @@ nb::object glu(Row gate, Row up, const std::string &act, const std::string &leve
     require(gate.size() == up.size(), "gate and up differ in length");
     std::vector<float> y(up.size());
     kernels_for(level)->glu(y.data(), gate.data(), up.data(), size_of(up.size()),
-                            activation_named(act));
+                            activation_of(act));
     return to_numpy(std::move(y), {up.size()});
 }
 
@@ -136,7 +121,7 @@ struct Cache {
 
     Cache(const std::string &k_type, const std::string &v_type, size_t n_blocks,
           size_t n_kv_heads, size_t k_dim, size_t v_dim, int block_tokens)
-        : view{nullptr,        nullptr,        kv_type_named(k_type), kv_type_named(v_type),
+        : view{nullptr,        nullptr,        kv_type_of(k_type), kv_type_of(v_type),
                int(n_kv_heads), int(k_dim),    int(v_dim),            block_tokens} {
         const size_t rows = n_blocks * n_kv_heads * size_t(block_tokens);
         k.resize(rows * kv_row_bytes(view.k_type, k_dim));

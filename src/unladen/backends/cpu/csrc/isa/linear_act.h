@@ -7,10 +7,28 @@
 
 #include "backends/cpu/csrc/isa/level.h"
 
+#if defined(__AVX512F__) && !defined(__clang__)
+// GCC 12 takes the deliberately undefined registers inside its own intrinsics for mistakes.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
 namespace unladen::cpu::UNLADEN_ISA {
 
 // Kernels are written as small functions whose arguments must stay in registers.
 #define UNLADEN_INLINE inline __attribute__((always_inline))
+
+// What std::conditional_t is.
+template <bool first, class A, class B>
+struct Chosen {
+    using type = A;
+};
+template <class A, class B>
+struct Chosen<false, A, B> {
+    using type = B;
+};
+template <bool first, class A, class B>
+using Choose = typename Chosen<first, A, B>::type;
 
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
@@ -91,7 +109,9 @@ struct Row32Parts {
         d = c.take<float>(n / 32);
         sum = c.take<float>(n / 32);
     }
-    UNLADEN_INLINE void move(size_t bytes) { move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes); }
+    UNLADEN_INLINE void move(size_t bytes) {
+        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes);
+    }
 };
 
 struct Panel32Parts {
@@ -125,8 +145,9 @@ struct QuadRowParts {
     UNLADEN_INLINE void move(size_t bytes) { move_by(quads, bytes); }
 };
 
-// Where the AVX-512 kernels for few rows want 16 q, number s of 16 in a block of 256: one register
-// holds numbers j, j + 4, j + 8 and j + 12, since most formats keep these in bits of the same bytes.
+// Where the AVX-512 kernels for few rows want sixteen number s of a block of 256: one register
+// holds numbers j, j + 4, j + 8 and j + 12, since formats keep these in the same bytes or next to
+// each other's.
 constexpr int lane_order(int s) { return s % 4 * 4 + s / 4; }
 
 // x[k] = d * q[k], a d per 256.
@@ -139,7 +160,9 @@ struct Row256Parts {
         d = c.take<float>(n / 256);
         minus = c.take<int16_t>(n / 16);
     }
-    UNLADEN_INLINE void move(size_t bytes) { move_by(q, bytes), move_by(d, bytes), move_by(minus, bytes); }
+    UNLADEN_INLINE void move(size_t bytes) {
+        move_by(q, bytes), move_by(d, bytes), move_by(minus, bytes);
+    }
 };
 
 struct Panel256Parts {

@@ -1,179 +1,177 @@
-// The integers inside blocks, for the integer dot products of the levels below AVX-512.
-//
-// A block of 32 is w[i] = d * q[i] + m, a block of 256 w[i] = d * scale[i / 16] * (q[i] - bias) -
-// dmin * min[i / 16]. Layouts: the headers in quants/.
+// The integers inside blocks, for the levels below AVX-512. Layouts: the headers in quants/.
 #pragma once
 
-#include "backends/cpu/csrc/quants/all.h"
+#include "backends/cpu/csrc/isa/linear_regs.h"
+#include "backends/cpu/csrc/isa/linear_scales.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-struct Codes32 {
-    alignas(32) int8_t q[32];
+// A block of 32: w[i] = d * q[i] + m.
+struct Block32 {
+    Bytes32 q;  // signed
     float d, m = 0.0f;
 };
 
-struct Codes256 {
-    alignas(32) uint8_t q[256];
-    alignas(32) int16_t scale[16];
-    alignas(32) int16_t min[16];
-    float d, dmin = 0.0f;
+// Codes<T>: a block of 32 is decoded by of(block). One of 256, constructed from its bytes, is
+// w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - 2^bias_log2) - dmin() * mins()[i / 16],
+// without a bias where bias_log2 is 0; codes are below 64, or signed.
+template <class T>
+struct Codes;
+
+template <>
+struct Codes<Q8_0> {
+    static constexpr bool has_min = false;
+    static Block32 of(const uint8_t *b) { return {Bytes32::load(b + 2), bits::half(b)}; }
 };
 
-inline void put(void *to, uint64_t eight) { std::memcpy(to, &eight, sizeof eight); }
-
-// Eight bytes below 128, each minus `bias`; the 128s keep borrows within their bytes.
-inline uint64_t less(uint64_t eight, uint8_t bias) {
-    const uint64_t sign = 0x80 * bits::ones;
-    return ((eight | sign) - bias * bits::ones) ^ sign;
-}
-
-// Nibbles of 16 bytes, the low ones first, minus `bias`; `fifth`: the bits above them.
-inline void nibbles(int8_t *__restrict q, const uint8_t *__restrict p, uint8_t bias,
-                    uint32_t fifth = 0) {
-    for (int i = 0; i < 4; ++i) {
-        const uint64_t top = bits::spread_bits(uint8_t(fifth >> 8 * i)) << 4;
-        put(q + 8 * i, less(bits::field(p + i % 2 * 8, i / 2 * 4, 15) | top, bias));
-    }
-}
-
-inline void look_up(int8_t *q, const uint8_t *p, const int8_t *codebook) {
-    uint8_t *bytes = reinterpret_cast<uint8_t *>(q);
-    bits::look_up_nibbles(p, codebook, bytes, bytes + 16);
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, Q8_0) {
-    c.d = bits::half(b);
-    std::memcpy(c.q, b + 2, 32);
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, Q4_0) {
-    c.d = bits::half(b);
-    nibbles(c.q, b + 2, 8);
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, Q4_1) {
-    c.d = bits::half(b);
-    c.m = bits::half(b + 2);
-    nibbles(c.q, b + 4, 0);
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, Q5_0) {
-    c.d = bits::half(b);
-    nibbles(c.q, b + 6, 16, bits::load<uint32_t>(b + 2));
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, Q5_1) {
-    c.d = bits::half(b);
-    c.m = bits::half(b + 2);
-    nibbles(c.q, b + 8, 0, bits::load<uint32_t>(b + 4));
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, IQ4_NL) {
-    c.d = bits::half(b);
-    look_up(c.q, b + 2, quants::kvalues_iq4nl);
-}
-
-inline void codes_of(Codes32 &c, const uint8_t *b, MXFP4) {
-    const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
-    c.d = bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
-    look_up(c.q, b + 1, quants::kvalues_mxfp4);
-}
-
-// Eight bytes as words, each twice.
-inline void put_twice(int16_t *to, uint64_t bytes) {
-    for (int s = 0; s < 16; ++s) to[s] = int16_t(bytes >> 8 * (s / 2) & 255);
-}
-
-// Q4_K and Q5_K: d, dmin and the 12 bytes of scales and minimums.
-inline void k_header(Codes256 &c, const uint8_t *b) {
-    c.d = bits::half(b);
-    c.dmin = bits::half(b + 2);
-    const uint32_t low = 0x0f0f0f0f, high = 0x30303030;
-    const uint32_t p = bits::load<uint32_t>(b + 4), q = bits::load<uint32_t>(b + 8),
-                   r = bits::load<uint32_t>(b + 12);
-    put_twice(c.scale, (p & 0x3f3f3f3f) | uint64_t((r & low) | (p >> 2 & high)) << 32);
-    put_twice(c.min, (q & 0x3f3f3f3f) | uint64_t((r >> 4 & low) | (q >> 2 & high)) << 32);
-}
-
-inline void codes_of(Codes256 &c, const uint8_t *b, Q4_K) {
-    k_header(c, b);
-    for (int s = 0; s < 8; ++s) {
-        for (int i = 0; i < 32; i += 8) {
-            put(c.q + 32 * s + i, bits::field(b + 16 + s / 2 * 32 + i, s % 2 * 4, 15));
-        }
-    }
-}
-
-inline void codes_of(Codes256 &c, const uint8_t *b, Q5_K) {
-    k_header(c, b);
-    for (int s = 0; s < 8; ++s) {
-        for (int i = 0; i < 32; i += 8) {
-            const uint64_t low = bits::field(b + 48 + s / 2 * 32 + i, s % 2 * 4, 15);
-            put(c.q + 32 * s + i, low | bits::field(b + 16 + i, s, 1) << 4);
-        }
-    }
-}
-
-inline void codes_of(Codes256 &c, const uint8_t *b, Q6_K) {
-    c.d = bits::half(b + 208);
-    for (int s = 0; s < 16; ++s) c.scale[s] = int8_t(b[192 + s]);
-    for (int s = 0; s < 8; ++s) {
-        const uint8_t *low = b + s / 4 * 64 + s % 2 * 32, *high = b + 128 + s / 4 * 32;
-        for (int i = 0; i < 32; i += 8) {
-            put(c.q + 32 * s + i, bits::field(low + i, s % 4 / 2 * 4, 15) |
-                                      bits::field(high + i, s % 4 * 2, 3) << 4);
-        }
-    }
-}
-
-inline void codes_of(Codes256 &c, const uint8_t *b, Q3_K) {
-    c.d = bits::half(b + 108);
-    const uint8_t *p = b + 96;  // low four bits in the nibbles of eight bytes, then the high two
-    for (int s = 0; s < 16; ++s) {
-        const int low = p[s % 8] >> s / 8 * 4 & 15, high = p[8 + s % 4] >> s / 4 * 2 & 3;
-        c.scale[s] = int16_t((low | high << 4) - 32);
-    }
-    for (int s = 0; s < 8; ++s) {
-        for (int i = 0; i < 32; i += 8) {
-            put(c.q + 32 * s + i, bits::field(b + 32 + s / 4 * 32 + i, s % 4 * 2, 3) |
-                                      bits::field(b + i, s, 1) << 2);
-        }
-    }
-}
-
-inline void codes_of(Codes256 &c, const uint8_t *b, Q2_K) {
-    c.d = bits::half(b + 80);
-    c.dmin = bits::half(b + 82);
-    for (int s = 0; s < 16; ++s) {
-        c.scale[s] = b[s] & 15;
-        c.min[s] = b[s] >> 4;
-    }
-    for (int s = 0; s < 8; ++s) {
-        for (int i = 0; i < 32; i += 8) {
-            put(c.q + 32 * s + i, bits::field(b + 16 + s / 4 * 32 + i, s % 4 * 2, 3));
-        }
-    }
-}
-
-// What q is too large by, a power of two, as its logarithm; 0: nothing.
-template <class T>
-constexpr int bias_log2 = 0;
 template <>
-constexpr int bias_log2<Q6_K> = 5;
+struct Codes<Q4_0> {
+    static constexpr bool has_min = false;
+    static Block32 of(const uint8_t *b) { return {Bytes32::nibbles(b + 2).less(8), bits::half(b)}; }
+};
+
 template <>
-constexpr int bias_log2<Q3_K> = 2;
-template <class T>
-constexpr bool has_min = false;
+struct Codes<Q4_1> {
+    static constexpr bool has_min = true;
+    static Block32 of(const uint8_t *b) {
+        return {Bytes32::nibbles(b + 4), bits::half(b), bits::half(b + 2)};
+    }
+};
+
 template <>
-constexpr bool has_min<Q4_K> = true;
+struct Codes<Q5_0> {
+    static constexpr bool has_min = false;
+    static Block32 of(const uint8_t *b) {
+        const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 2));
+        return {Bytes32::nibbles(b + 6).plus(fifth).less(16), bits::half(b)};
+    }
+};
+
 template <>
-constexpr bool has_min<Q5_K> = true;
+struct Codes<Q5_1> {
+    static constexpr bool has_min = true;
+    static Block32 of(const uint8_t *b) {
+        const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 4));
+        return {Bytes32::nibbles(b + 8).plus(fifth), bits::half(b), bits::half(b + 2)};
+    }
+};
+
 template <>
-constexpr bool has_min<Q2_K> = true;
+struct Codes<IQ4_NL> {
+    static constexpr bool has_min = false;
+    static Block32 of(const uint8_t *b) {
+        return {Bytes32::nibbles(b + 2).look_up(quants::kvalues_iq4nl), bits::half(b)};
+    }
+};
+
 template <>
-constexpr bool has_min<Q4_1> = true;
+struct Codes<MXFP4> {
+    static constexpr bool has_min = false;
+    static Block32 of(const uint8_t *b) {
+        const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
+        const float d = bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
+        return {Bytes32::nibbles(b + 1).look_up(quants::kvalues_mxfp4), d};
+    }
+};
+
+// Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
+struct KHeader {
+    static constexpr int bias_log2 = 0;
+    static constexpr bool has_min = true, is_signed = false;
+    static constexpr uint32_t six = 0x3f3f3f3f, low = 0x0f0f0f0f, high = 0x30303030;
+    const uint8_t *b;
+    uint32_t p, q, r;
+    explicit KHeader(const uint8_t *block)
+        : b(block), p(bits::load<uint32_t>(b + 4)), q(bits::load<uint32_t>(b + 8)),
+          r(bits::load<uint32_t>(b + 12)) {}
+    float d() const { return bits::half(b); }
+    float dmin() const { return bits::half(b + 2); }
+    Words16 scales() const {
+        return Words16::twice((p & six) | uint64_t((r & low) | (p >> 2 & high)) << 32);
+    }
+    Words16 mins() const {
+        return Words16::twice((q & six) | uint64_t((r >> 4 & low) | (q >> 2 & high)) << 32);
+    }
+};
+
 template <>
-constexpr bool has_min<Q5_1> = true;
+struct Codes<Q4_K> : KHeader {
+    using KHeader::KHeader;
+    Bytes32 codes(int s) const {
+        return Bytes32::load(b + 16 + s / 2 * 32).field(s % 2 * 4, 15);
+    }
+};
+
+template <>
+struct Codes<Q5_K> : KHeader {
+    using KHeader::KHeader;
+    Bytes32 codes(int s) const {
+        const Bytes32 fifth = Bytes32::load(b + 16).field(s, 1).up(4);
+        return Bytes32::load(b + 48 + s / 2 * 32).field(s % 2 * 4, 15).plus(fifth);
+    }
+};
+
+// Two bits of each weight, 128 weights in 32 bytes.
+inline Bytes32 two_bits(const uint8_t *p, int s) {
+    return Bytes32::load(p + s / 4 * 32).field(s % 4 * 2, 3);
+}
+
+template <>
+struct Codes<Q6_K> {
+    static constexpr int bias_log2 = 5;
+    static constexpr bool has_min = false, is_signed = false;
+    const uint8_t *b;
+    explicit Codes(const uint8_t *block) : b(block) {}
+    float d() const { return bits::half(b + 208); }
+    Words16 scales() const { return Words16::of_signed(b + 192); }
+    Bytes32 codes(int s) const {
+        const Bytes32 low = Bytes32::load(b + s / 4 * 64 + s % 2 * 32).field(s % 4 / 2 * 4, 15);
+        return low.plus(two_bits(b + 128, s).up(4));
+    }
+};
+
+template <>
+struct Codes<Q3_K> {
+    static constexpr int bias_log2 = 2;
+    static constexpr bool has_min = false, is_signed = false;
+    const uint8_t *b;
+    explicit Codes(const uint8_t *block) : b(block) {}
+    float d() const { return bits::half(b + 108); }
+    Words16 scales() const {
+        const Q3KScales packed(b + 96);
+        return Words16::of_signed(packed.first, packed.second).less(32);
+    }
+    Bytes32 codes(int s) const {
+        return two_bits(b + 32, s).plus(Bytes32::load(b).field(s, 1).up(2));
+    }
+};
+
+template <>
+struct Codes<Q2_K> {
+    static constexpr int bias_log2 = 0;
+    static constexpr bool has_min = true, is_signed = false;
+    const uint8_t *b;
+    explicit Codes(const uint8_t *block) : b(block) {}
+    float d() const { return bits::half(b + 80); }
+    float dmin() const { return bits::half(b + 82); }
+    Words16 scales() const { return Words16::of_signed(b).field(0, 15); }
+    Words16 mins() const { return Words16::of_signed(b).field(4, 15); }
+    Bytes32 codes(int s) const { return two_bits(b + 16, s); }
+};
+
+template <>
+struct Codes<IQ4_XS> {
+    static constexpr int bias_log2 = 0;
+    static constexpr bool has_min = false, is_signed = true;
+    const uint8_t *b;
+    explicit Codes(const uint8_t *block) : b(block) {}
+    float d() const { return bits::half(b); }
+    Words16 scales() const {
+        return Words16::twice(iq4_xs_scales(b)).less(32);
+    }
+    Bytes32 codes(int s) const {
+        return Bytes32::nibbles(b + 8 + 16 * s).look_up(quants::kvalues_iq4nl);
+    }
+};
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -19,6 +19,8 @@ struct Job {
 };
 
 // Kernel::dot<C>(out, row, n_cols, x): products of one weight row with the C activation rows at x.
+// Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the last
+// of them wrongly.
 template <class Kernel>
 void run_rows(const Job &job) {
     using Row = typename Kernel::Row;
@@ -46,7 +48,8 @@ void run_rows(const Job &job) {
 }
 
 // Writes the first n_rows of each column's `rows` sums.
-inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0, int t1) {
+inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0,
+                       int t1) {
     for (int t = t0; t < t1; ++t, c += rows) {
         std::memcpy(job.y + t * job.y_stride + n, c, n_rows * sizeof(float));
     }

@@ -7,13 +7,18 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
+template <class T>
+constexpr bool is_f16 = false;
+template <>
+constexpr bool is_f16<F16> = true;
+
 // Weights k .. k + n - 1 of a row as float32, then zeros up to a multiple of 16.
 template <class T>
 void expand(float *to, const uint8_t *row, int k, int n) {
     const uint8_t *w = row + size_t(k / T::block_size) * T::block_bytes;
     int i = 0;
 #if defined(__AVX2__)
-    if constexpr (__builtin_strcmp(T::name, "F16") == 0) {
+    if constexpr (is_f16<T>) {
         for (; i + Vec::width <= n; i += Vec::width, w += 2 * Vec::width) {
             Vec::load_f16(w).store(to + i);
         }
@@ -42,6 +47,7 @@ struct Float {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         alignas(64) float w[tile_k];
         Vec total[C][n_sums];
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             for (int s = 0; s < n_sums; ++s) total[c][s] = Vec::zero();
         }
@@ -50,6 +56,7 @@ struct Float {
             expand<T>(w, row, k, n);
             add_products<C, n_sums>(total, w, x, k, n);
         }
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
             Vec sum = total[c][0];
             for (int s = 1; s < n_sums; ++s) sum = sum.plus(total[c][s]);
@@ -74,6 +81,7 @@ struct Float {
             }
         }
         for (; i < n; i += Vec::width) {
+#pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
                 total[c][0] = Vec::load(w + i).times_plus(Vec::load(x[c].x + k + i), total[c][0]);
             }

@@ -1,6 +1,7 @@
 // Integer dot products: weights in blocks of small integers, activations in int8.
 #if defined(__AVX512VNNI__)
-#include "backends/cpu/csrc/isa/linear_vnni.h"
+#include "backends/cpu/csrc/isa/linear_vnni256.h"
+#include "backends/cpu/csrc/isa/linear_vnni32.h"
 #else
 #include "backends/cpu/csrc/isa/linear_int8.h"
 #endif
@@ -11,18 +12,18 @@ namespace unladen::cpu::UNLADEN_ISA {
 namespace {
 
 using Int8Types =
-    Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K>;
+    Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS>;
 
 template <class T>
 void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
-    if constexpr (T::block_size == 32) {
-        run_int8<Int8Of32<T>>(job, n_rows);
-    } else {
-        run_int8<Int8Of256<T>>(job, n_rows);
+    using Kernel = Choose<T::block_size == 32, Int8Of32<T>, Int8Of256<T>>;
+    if constexpr (int8_in_panels) {
+        if (n_rows > few_rows) return run_tiles<Kernel>(job);
     }
+    run_rows<Kernel>(job);
 }
 
 template <class T>

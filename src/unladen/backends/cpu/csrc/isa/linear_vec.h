@@ -89,7 +89,7 @@ struct Vec {
 // to[k * 8 + r] = from[r * stride + k] for k < 8.
 inline void transpose_tile(float *to, const float *from, int stride) {
     __m256 r[8], t[8];
-    // Halves first, so that the rest stays within 128 bits: r[i] = row i and row i + 4 side by side.
+    // Rows i and i + 4 side by side, so that the rest stays within 128 bits.
     for (int h = 0; h < 2; ++h) {
         for (int i = 0; i < 4; ++i) {
             r[i] = _mm256_insertf128_ps(

@@ -1,0 +1,214 @@
+// Wide<T> for blocks of 256, constructed from a block's bytes. codes<j>(): numbers j, j + 4, j + 8
+// and j + 12 of its sixteens; scales(): as 16 words; scale<j>(): what multiplies pairs of
+// codes<j>() or, unless they are below_64, sums of four; d(): d and dmin, then anything; sub: how
+// many weights share a scale.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_wide.h"
+#include "backends/cpu/csrc/isa/linear_scales.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// Word j and every fourth after it, eight times each.
+UNLADEN_INLINE __m512i every_fourth(__m256i words, int j) {
+    const __m512i pick = _mm512_add_epi16(
+        _mm512_inserti64x4(
+            _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(0), _mm_set1_epi16(4))),
+            _mm256_setr_m128i(_mm_set1_epi16(8), _mm_set1_epi16(12)), 1),
+        _mm512_set1_epi16(int16_t(j)));
+    return _mm512_permutexvar_epi16(pick, _mm512_castsi256_si512(words));
+}
+
+// Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
+struct KHeader {
+    __m128i d_dmin;
+    __m128i packed;  // bytes: scales 0..3, minimums 0..3, scales 4..7, minimums 4..7
+
+    UNLADEN_INLINE explicit KHeader(const uint8_t *w) : d_dmin(load128(w)) {
+        // First 6 bits of bytes 4..11; low and high nibbles of bytes 12..15; and what goes above
+        // these: the top 2 bits of bytes 4..11.
+        const __m256i bytes = _mm256_permutexvar_epi8(
+            _mm256_setr_epi8(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 12, 13, 14, 15, 0, 0, 0, 0,
+                             0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11),
+            _mm256_castsi128_si256(d_dmin));
+        const __m256i shifted = _mm256_multishift_epi64_epi8(
+            _mm256_setr_epi8(0, 8, 16, 24, 32, 40, 48, 56, 0, 8, 16, 24, 36, 44, 52, 60, 0, 0, 0, 0,
+                             0, 0, 0, 0, 2, 10, 18, 26, 34, 42, 50, 58),
+            bytes);
+        const __m256i parts = _mm256_and_si256(
+            shifted, _mm256_setr_epi64x(0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f, 0,
+                                        0x3030303030303030));
+        packed = _mm_or_si128(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
+    }
+    // 256 weights in 128 bytes, 64 in 32.
+    template <int j>
+    static UNLADEN_INLINE __m512i nibbles(const uint8_t *p) {
+        constexpr int from = j / 2 * 4;
+        const __m512i both = pick_lanes<j % 2, j % 2 + 2>(load512(p), load512(p + 64));
+        return fields(both, 0, 4, from, from, from, from);
+    }
+    UNLADEN_INLINE __m128 d() const { return _mm_cvtph_ps(d_dmin); }
+    // Words of the bytes that `pick` says, where it isn't negative.
+    UNLADEN_INLINE __m256i words(__m128i pick) const {
+        return _mm256_cvtepu8_epi16(_mm_shuffle_epi8(packed, pick));
+    }
+    UNLADEN_INLINE __m256i scales() const {
+        return words(_mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11));
+    }
+    UNLADEN_INLINE __m256i mins() const {
+        return words(_mm_setr_epi8(4, 4, 5, 5, 6, 6, 7, 7, 12, 12, 13, 13, 14, 14, 15, 15));
+    }
+    // Pairs of minimums as four 32-bit lanes.
+    UNLADEN_INLINE __m512i tile_mins() const {
+        const __m128i pick =
+            _mm_setr_epi8(4, -1, 5, -1, 6, -1, 7, -1, 12, -1, 13, -1, 14, -1, 15, -1);
+        return _mm512_zextsi128_si512(_mm_shuffle_epi8(packed, pick));
+    }
+    // For j = 0 and 1 scales 0, 2, 4, 6; for the others scales 1, 3, 5, 7.
+    template <int j>
+    UNLADEN_INLINE __m512i scale() const {
+        constexpr int odd = j / 2;
+        const __m512i pick = _mm512_add_epi8(
+            _mm512_inserti64x4(
+                _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(0), _mm_set1_epi16(2))),
+                _mm256_setr_m128i(_mm_set1_epi16(8), _mm_set1_epi16(10)), 1),
+            _mm512_set1_epi16(odd));
+        return _mm512_maskz_permutexvar_epi8(0x5555555555555555, pick,
+                                             _mm512_castsi128_si512(packed));
+    }
+};
+
+template <>
+struct Wide<Q4_K> : KHeader {
+    static constexpr int bias_log2 = 0, sub = 32;
+    static constexpr bool has_min = true, below_64 = true;
+    const uint8_t *q;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 16) {}
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        return nibbles<j>(q);
+    }
+};
+
+template <>
+struct Wide<Q5_K> : KHeader {
+    static constexpr int bias_log2 = 0, sub = 32;
+    static constexpr bool has_min = true, below_64 = true;
+    const uint8_t *q;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 48) {}
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        constexpr int bit = j / 2;
+        const __m512i fifth = lanes(q - 32 + j % 2 * 16);
+        return _mm512_or_si512(nibbles<j>(q), fields(fifth, 4, 1, bit, bit + 2, bit + 4, bit + 6));
+    }
+};
+
+// What the formats with a scale per 16 share.
+struct Sixteens {
+    static constexpr int sub = 16;
+    const uint8_t *w;
+    __m256i words;
+    UNLADEN_INLINE Sixteens(const uint8_t *block, __m256i scales) : w(block), words(scales) {}
+    UNLADEN_INLINE __m256i scales() const { return words; }
+    template <int j>
+    UNLADEN_INLINE __m512i scale() const {
+        return every_fourth(words, j);
+    }
+    // Two bits of each weight, 128 weights in 32 bytes at `at`.
+    template <int j>
+    UNLADEN_INLINE __m512i two_bits(int at, int to) const {
+        constexpr int bit = j / 2 * 2;
+        const __m512i all = load512(w + at);
+        const __m512i mine = _mm512_shuffle_i32x4(all, all, j % 2 ? 0xf5 : 0xa0);
+        return fields(mine, to, 2, bit, bit + 4, bit, bit + 4);
+    }
+};
+
+template <>
+struct Wide<Q6_K> : Sixteens {
+    static constexpr int bias_log2 = 5;
+    static constexpr bool has_min = false, below_64 = true;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w)
+        : Sixteens(w, _mm256_cvtepi8_epi16(load128(w + 192))) {}
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        const __m512i low = pick_lanes<j, j>(load512(w), load512(w + 64));
+        return _mm512_or_si512(fields(low, 0, 4, 0, 4, 0, 4), two_bits<j>(128, 4));
+    }
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w + 208)));
+    }
+};
+
+template <>
+struct Wide<Q3_K> : Sixteens {
+    static constexpr int bias_log2 = 2;
+    static constexpr bool has_min = false, below_64 = true;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w) : Sixteens(w, decode(w + 96)) {}
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        constexpr int bit = j / 2;
+        const __m512i third = lanes(w + j % 2 * 16);
+        return _mm512_or_si512(two_bits<j>(32, 0),
+                               fields(third, 2, 1, bit, bit + 2, bit + 4, bit + 6));
+    }
+    UNLADEN_INLINE static __m256i decode(const uint8_t *p) {
+        const Q3KScales packed(p);
+        const __m128i scales = _mm_set_epi64x(int64_t(packed.second), int64_t(packed.first));
+        return _mm256_cvtepi8_epi16(_mm_sub_epi8(scales, _mm_set1_epi8(32)));
+    }
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w + 108)));
+    }
+};
+
+template <>
+struct Wide<Q2_K> : Sixteens {
+    static constexpr int bias_log2 = 0;
+    static constexpr bool has_min = true, below_64 = true;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w)
+        : Sixteens(w, _mm256_and_si256(bytes(w), _mm256_set1_epi16(15))) {}
+    static UNLADEN_INLINE __m256i bytes(const uint8_t *w) {
+        return _mm256_cvtepu8_epi16(load128(w));
+    }
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        return two_bits<j>(16, 0);
+    }
+    UNLADEN_INLINE __m256i mins() const { return _mm256_srli_epi16(bytes(w), 4); }
+    UNLADEN_INLINE __m512i tile_mins() const { return _mm512_cvtepu16_epi32(mins()); }
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<int32_t>(w + 80)));
+    }
+};
+
+template <>
+struct Wide<IQ4_XS> {
+    static constexpr int bias_log2 = 7, sub = 32;
+    static constexpr bool has_min = false, below_64 = false;
+    const uint8_t *w;
+    __m256i words;
+    UNLADEN_INLINE explicit Wide(const uint8_t *block) : w(block) {
+        const __m128i bytes = _mm_cvtsi64_si128(int64_t(iq4_xs_scales(block)));
+        words = _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(bytes, bytes)),
+                                 _mm256_set1_epi16(32));
+    }
+    UNLADEN_INLINE __m256i scales() const { return words; }
+    // As 32-bit numbers for the lanes of codes<j>() and codes<j + 1>().
+    template <int j>
+    UNLADEN_INLINE __m512i scale() const {
+        return _mm512_srai_epi32(_mm512_slli_epi32(every_fourth(words, j), 16), 16);
+    }
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        constexpr int from = j % 2 * 4;
+        const __m512i both = pick_lanes<j / 2, j / 2 + 2>(load512(w + 8), load512(w + 72));
+        return look_up(fields(both, 0, 4, from, from, from, from), quants::kvalues_iq4nl, 128);
+    }
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w)));
+    }
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA

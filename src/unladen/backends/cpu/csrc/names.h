@@ -1,0 +1,30 @@
+// What Python calls things.
+#pragma once
+
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include "backends/cpu/csrc/isa/kernels.h"
+
+namespace unladen::cpu {
+
+template <class Enum, size_t n>
+Enum named(const std::string &name, const char *const (&names)[n], const char *what) {
+    for (size_t i = 0; i < n; i++)
+        if (name == names[i]) return static_cast<Enum>(i);
+    throw std::invalid_argument("no " + std::string(what) + " is called " + name);
+}
+
+inline Activation activation_of(const std::string &name) {
+    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
+                                            "gelu_quick", "relu", "relu_squared"};
+    return named<Activation>(name, names, "activation");
+}
+
+inline KVType kv_type_of(const std::string &name) {
+    static constexpr const char *names[] = {"f32", "f16", "q8_0"};
+    return named<KVType>(name, names, "cache type");
+}
+
+}  // namespace unladen::cpu

@@ -1,0 +1,138 @@
+"""What every backend promises beside numbers: memory, devices, names, options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unladen.backends import all_devices, backend_of, registry
+from unladen.backends.base import Backend, Buffer, Device, Options, device_number
+from unladen.backends.cpu import CpuBackend
+from unladen.backends.cpu.features import ISA_VARIABLE, isa_level
+from unladen.errors import BackendNotInitialised, InvalidArgument, OutOfMemory
+
+NAMES = sorted(registry())
+
+
+@pytest.fixture(params=NAMES)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    backend = backend_of(request.param)
+    if request.param not in ("reference", "null") and not backend.devices():
+        pytest.skip(f"{request.param}: {backend.why_none()}")
+    return backend
+
+
+@pytest.fixture
+def device(backend: Backend) -> Device:
+    return backend.open(backend.name, Options())
+
+
+def test_registry_names_each_backend_as_it_names_itself() -> None:
+    assert {"cpu", "null", "reference"} <= set(registry())
+    assert all(name == backend.name for name, backend in registry().items())
+
+
+def test_devices_belong_to_their_backend() -> None:
+    for name, backend in registry().items():
+        for device in backend.devices():
+            assert device.name.partition(":")[0] == name
+            assert backend.open(device.name, Options()) == device
+        assert bool(backend.devices()) != bool(backend.why_none()), name
+    assert {d.name.partition(":")[0] for d in all_devices()}.isdisjoint({"null", "reference"})
+
+
+def test_a_bare_name_is_the_first_device(backend: Backend) -> None:
+    assert backend.open(backend.name, Options()) == backend.open(f"{backend.name}:0", Options())
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "1.0", "", " 1", "\u00b2", "\u0663"])
+def test_names_that_are_no_device(backend: Backend, number: str) -> None:
+    with pytest.raises(BackendNotInitialised, match="no device") as error:
+        backend.open(f"{backend.name}:{number}", Options())
+    assert backend.name in error.value.hint
+
+
+def test_device_numbers() -> None:
+    assert [device_number(d) for d in ("cpu", "cpu:0", "cpu:12", "cpu:007")] == [0, 0, 12, 7]
+
+
+def test_an_unknown_backend_is_named() -> None:
+    with pytest.raises(BackendNotInitialised, match="abacus") as error:
+        backend_of("abacus:0")
+    assert "cpu" in error.value.hint
+
+
+def test_new_memory_is_zero(backend: Backend, device: Device) -> None:
+    for use in ("weights", "kv", "arena"):
+        for nbytes in (0, 1, 4096, 100_001):
+            buffer = backend.alloc(device, nbytes, use)  # type: ignore[arg-type]
+            assert isinstance(buffer, Buffer)
+            assert buffer.nbytes == nbytes and buffer.device == device
+            assert not backend.read(buffer, nbytes).any()
+
+
+def test_bytes_come_back(backend: Backend, device: Device, rng: np.random.Generator) -> None:
+    if backend.name == "null":
+        pytest.skip("null keeps no bytes")
+    buffer = backend.alloc(device, 1000, "arena")
+    expected = np.zeros(1000, np.uint8)
+    for offset, n in [(0, 10), (3, 500), (999, 1), (40, 0), (0, 1000)]:
+        data = rng.integers(0, 256, n, np.uint8)
+        backend.write(buffer, data, offset)
+        expected[offset:offset + n] = data
+        assert np.array_equal(backend.read(buffer, 1000), expected)
+        assert np.array_equal(backend.read(buffer, n, offset), data)
+
+
+def test_copies_between_buffers(backend: Backend, device: Device, rng: np.random.Generator
+                                ) -> None:
+    source, target = (backend.alloc(device, 300, "kv") for _ in range(2))
+    data = rng.integers(0, 256, 300, np.uint8)
+    backend.write(source, data)
+    if backend.copy(target, 17, source, 100, 50) and backend.name != "null":
+        backend.sync(device)
+        expected = np.zeros(300, np.uint8)
+        expected[17:67] = data[100:150]
+        assert np.array_equal(backend.read(target, 300), expected)
+
+
+def test_wrapping_costs_no_copy(backend: Backend, device: Device, rng: np.random.Generator
+                                ) -> None:
+    data = rng.integers(0, 256, 64, np.uint8)
+    data.flags.writeable = False
+    buffer = backend.wrap(device, data)
+    assert device.is_host == (buffer is not None)
+    if buffer is not None:
+        assert np.shares_memory(backend.read(buffer, 64), data)
+        assert buffer.nbytes == 64
+
+
+def test_too_much_memory(backend: Backend, device: Device) -> None:
+    wanted = 1 << 55
+    with pytest.raises(OutOfMemory) as error:
+        backend.alloc(device, wanted, "weights")
+    assert error.value.device == device.name
+    assert error.value.requested == wanted
+    assert 0 <= error.value.free < wanted
+    assert isinstance(error.value, MemoryError)
+
+
+@pytest.mark.parametrize("name", ["n_threads", "n_threads_batch"])
+@pytest.mark.parametrize("value", [0, -1, 256])
+def test_threads_out_of_range(name: str, value: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"{name}={value}"):
+        backend_of("cpu").open("cpu", Options(**{name: value}))
+
+
+def test_an_impossible_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ISA_VARIABLE, "mmx")
+    with pytest.raises(InvalidArgument, match="mmx") as error:
+        CpuBackend()
+    assert "portable" in error.value.hint
+
+
+def test_the_instruction_set_is_in_the_description(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ISA_VARIABLE, "portable")
+    assert isa_level() == "portable"
+    (device,) = CpuBackend().devices()
+    assert "portable" in device.description

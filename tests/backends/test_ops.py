@@ -1,0 +1,86 @@
+"""Every case of every op on every backend that computes, against the op's reference and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import cases
+from cases import running
+from unladen.backends.base import Backend, Options, Support
+from unladen.graph.ops import registry
+
+every_op = pytest.mark.parametrize("op", sorted(registry()))
+
+
+@pytest.fixture(params=running.computing())
+def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    with running.opened(request.param) as backend:
+        yield backend
+
+
+def of(op: str, backend: Backend, rng: np.random.Generator) -> Iterator[cases.Case]:
+    """The op's cases, or skip where the backend says that it can't run them."""
+    n = 0
+    for case in cases.registry()[op](rng):
+        if backend.supports(case.node) is not Support.NO:
+            n += 1
+            yield case
+    if n == 0:
+        pytest.skip(f"{backend.name} has no {op}")
+
+
+def test_every_op_has_cases_and_every_file_an_op() -> None:
+    assert set(cases.registry()) == set(registry())
+
+
+@every_op
+def test_within_the_bound(op: str, backend: Backend, rng: np.random.Generator) -> None:
+    for case in of(op, backend, rng):
+        bench = running.Bench(backend, case)
+        running.check(case, bench.run(), precise=False, what=bench.device.name)
+        if case.kv is not None:
+            for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
+                np.testing.assert_array_equal(mine, wanted, err_msg=case.name)
+
+
+@pytest.mark.parametrize("op", ["linear", "moe"])
+def test_precise_keeps_activations_whole(op: str, backend: Backend, rng: np.random.Generator
+                                         ) -> None:
+    for case in of(op, backend, rng):
+        bench = running.Bench(backend, case, Options(precise=True))
+        running.check(case, bench.run(), precise=True, what=bench.device.name)
+
+
+@every_op
+def test_threads_change_no_bit(op: str, backend: Backend, rng: np.random.Generator) -> None:
+    for case in of(op, backend, rng):
+        results = []
+        for n in (1, 2, 3):
+            bench = running.Bench(backend, case, Options(n_threads=n, n_threads_batch=n))
+            outputs = bench.run()
+            results.append([*outputs, *(bench.cache() if case.kv is not None else ())])
+        for other in results[1:]:
+            for a, b in zip(results[0], other, strict=True):
+                assert np.array_equal(a.view(np.uint8), b.view(np.uint8)), case.name
+
+
+@every_op
+def test_a_second_run_is_the_same(op: str, backend: Backend, rng: np.random.Generator) -> None:
+    """Nothing of a step is left over for the next, whose sizes may differ."""
+    for case in of(op, backend, rng):
+        bench = running.Bench(backend, case)
+        first = bench.run()
+        batch = case.batch
+        whole = batch.n_tokens, batch.n_outputs, batch.n_seqs
+        kept = batch.out_rows.copy()
+        batch.n_tokens, batch.n_outputs, batch.n_seqs = int(batch.q_start[1]), 1, 1
+        batch.out_rows[0] = 0
+        bench.backend.run(bench.program)
+        bench.backend.sync(bench.device)
+        batch.n_tokens, batch.n_outputs, batch.n_seqs = whole
+        batch.out_rows[:] = kept
+        for a, b in zip(first, bench.run(), strict=True):
+            assert np.array_equal(a, b), case.name

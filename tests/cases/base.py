@@ -1,0 +1,166 @@
+"""What a case is, and how one is made at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen import quants
+from unladen.backends._host import HostBuffer
+from unladen.backends.base import Device, KVLayout, PlacedKV
+from unladen.backends.reference.kv import PagedKV
+from unladen.graph.batch import Batch
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
+from unladen.types import Limits, Shape
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+HOST = Device("case:0", "arrays of a case", 0, is_host=True)
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A graph of one node and a step of it.
+
+    ``inputs`` hold the values that aren't the batch's own, by value; ``weights`` raw bytes by name;
+    ``kv`` the bytes of the layer's K and V before the step.
+    """
+
+    name: str
+    graph: Graph
+    limits: Limits
+    batch: Batch
+    inputs: Mapping[Value, Array]
+    weights: Mapping[str, Bytes]
+    layout: KVLayout
+    kv: tuple[Bytes, Bytes] | None = None
+
+    @property
+    def node(self) -> Node:
+        """The one node."""
+        return self.graph.nodes[0]
+
+    @property
+    def act_block(self) -> dict[str, int]:
+        """By role of the matrix, how many activations may share the scale of their 8 bits: as many
+        as weights of a block, where that is 32 or 256; a router takes whole ones."""
+        sizes = {role: quants.get(w.quant).block_size for role, w in self.node.weights.items()
+                 if len(w.shape) > 1 and role != "router"}
+        return {role: size for role, size in sizes.items() if size in (32, 256)}
+
+    def batch_inputs(self) -> dict[Value, str]:
+        """The values that every step brings."""
+        return {value: name for name, value in self.graph.inputs.items()}
+
+
+class Maker:
+    """One case in the making: a step of ``n_tokens`` at random, then inputs and weights.
+
+    The step has up to ``n_seqs`` sequences of uneven lengths with histories of up to
+    ``max_history`` tokens, whose cache blocks lie anywhere in the cache. The plan's limits are a
+    little larger than the step.
+    """
+
+    def __init__(self, rng: np.random.Generator, n_tokens: int, *, n_seqs: int = 3,
+                 max_history: int = 40, kv_types: tuple[str, str] = ("F32", "F32")) -> None:
+        self.rng = rng
+        self.g = GraphBuilder()
+        self.inputs: dict[Value, Array] = {}
+        self.weights: dict[str, Bytes] = {}
+        n_seqs = int(rng.integers(1, min(n_seqs, n_tokens) + 1))
+        block_tokens = int(rng.choice([1, 5, 16, 32]))
+        per_seq = -(-(max_history + n_tokens) // block_tokens)
+        n_blocks = n_seqs * per_seq + 3
+        n_outputs = int(rng.integers(1, n_tokens + 1))
+        extra = int(rng.integers(0, 3))
+        self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks)
+        self.layout = KVLayout(block_tokens, n_blocks, *kv_types)
+        self.batch = self._step(n_tokens, n_seqs, n_outputs, max_history)
+
+    def _step(self, n_tokens: int, n_seqs: int, n_outputs: int, max_history: int) -> Batch:
+        rng, batch = self.rng, Batch.empty(self.limits)
+        batch.n_tokens, batch.n_seqs, batch.n_outputs = n_tokens, n_seqs, n_outputs
+        cuts = np.sort(rng.choice(np.arange(1, n_tokens), n_seqs - 1, replace=False))
+        batch.q_start[:n_seqs + 1] = [0, *cuts, n_tokens]
+        for s in range(n_seqs):
+            first, last = batch.q_start[s:s + 2]
+            history = int(rng.integers(0, max_history + 1)) * int(rng.random() < 0.8)
+            batch.seq_of[first:last] = s
+            batch.positions[first:last] = history + np.arange(last - first)
+            batch.kv_len[s] = history + last - first
+        per_seq = self.limits.n_blocks_per_seq
+        shuffled = rng.permutation(self.limits.n_blocks)[:n_seqs * per_seq]
+        batch.block_table[:n_seqs] = shuffled.reshape(n_seqs, per_seq)
+        batch.out_rows[:n_outputs] = np.sort(rng.choice(n_tokens, n_outputs, replace=False))
+        return batch
+
+    def shape(self, shape: Shape) -> tuple[int, ...]:
+        """``shape`` in this step."""
+        return tuple(self.batch.size(s) if isinstance(s, str) else s for s in shape)
+
+    def input(self, *shape: int | str, values: Array | None = None) -> Value:
+        """A new float32 input of normal numbers, each row of another magnitude."""
+        value = Value(f"x{len(self.inputs)}", shape)  # type: ignore[arg-type]
+        if values is None:
+            sizes = self.shape(value.shape)
+            rows = np.exp(0.5 * self.rng.standard_normal((sizes[0], *[1] * (len(sizes) - 1))))
+            values = self.rng.standard_normal(sizes) * rows
+        self.inputs[value] = values.astype(np.float32)
+        return value
+
+    def weight(self, name: str, *shape: int, quant: str = "F32") -> Weight:
+        """A new weight of numbers of about 1 in size."""
+        weight = Weight(name, shape, quant)
+        self.weights[name] = random_weights(self.rng, quant, weight.n_elements)
+        return weight
+
+    def case(self, op: str, *inputs: Value, weights: Mapping[str, Weight] | None = None,
+             attrs: Mapping[str, Attr] | None = None, state: KVSpec | None = None,
+             kv: tuple[Bytes, Bytes] | None = None) -> Case:
+        """The finished case."""
+        self.g.layer, self.g.n_layers = 0, 1
+        outputs = self.g.add(op, inputs, name=op, weights=weights, attrs=attrs, state=state)
+        graph = self.g.finish(**{f"y{i}": value for i, value in enumerate(outputs)})
+        quantized = {w.quant for w in (weights or {}).values()}
+        shapes = [list(self.shape(v.shape)) for v in inputs]
+        name = f"{op} {shapes} {sorted(quantized)} {dict(attrs or {})!r:.200} {state} {self.layout}"
+        return Case(name, graph, self.limits, self.batch, self.inputs, self.weights, self.layout,
+                    kv)
+
+    def cache(self, spec: KVSpec) -> tuple[Bytes, Bytes]:
+        """K and V as the batch's sequences left them, up to and with this step; NaN elsewhere."""
+        rows = self.layout.n_blocks * self.layout.block_tokens * spec.n_kv_heads
+        buffers = [HostBuffer(HOST, np.full(rows * quants.get(t).row_bytes(dim), 0xff, np.uint8))
+                   for t, dim in ((self.layout.k_type, spec.k_dim),
+                                  (self.layout.v_type, spec.v_dim))]
+        paged = PagedKV(PlacedKV(spec, self.layout, *buffers))
+        for s in range(self.batch.n_seqs):
+            n = int(self.batch.kv_len[s])
+            past = Batch.empty(Limits(n, 1, 1, self.limits.n_blocks_per_seq, self.limits.n_blocks))
+            past.n_tokens, past.positions[:] = n, np.arange(n)
+            past.block_table[0] = self.batch.block_table[s]
+            k, v = (self.rng.standard_normal((n, spec.n_kv_heads, dim))
+                    for dim in (spec.k_dim, spec.v_dim))
+            paged.store(past, k, v)
+        return buffers[0].data, buffers[1].data
+
+
+def random_weights(rng: np.random.Generator, quant: str, n: int) -> Bytes:
+    """Raw bytes of ``n`` weights: normal numbers where they are stored singly, else any blocks
+    whose largest weight is among those nearest to 1 (a random scale may be anything)."""
+    q = quants.get(quant)
+    if quant in ("F32", "F16", "BF16"):
+        return quants.quantize(quant, rng.standard_normal(n).astype(np.float32))
+    blocks = rng.integers(0, 256, (512, q.block_bytes), np.uint8)
+    with np.errstate(all="ignore"):
+        values = quants.dequantize(quant, blocks.reshape(-1), (len(blocks), q.block_size))
+        largest = np.abs(values).max(axis=1)
+        usable = np.isfinite(largest) & (largest > 0)
+        away = np.where(usable, np.abs(np.log(np.where(usable, largest, 1))), np.inf)
+    best = blocks[np.argsort(away)[:32]]
+    return best[rng.integers(0, len(best), n // q.block_size)].reshape(-1)

@@ -1,0 +1,16 @@
+"""Gated units with every pointwise function."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cases.base import Case, Maker
+from unladen.graph.ops.activation import ACTIVATIONS
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for act in ACTIVATIONS:
+        for n_tokens, n in [(1, 3), (2, 48), (41, 71)]:
+            m = Maker(rng, n_tokens)
+            gate = rng.uniform(-12, 12, (n_tokens, n)) * rng.choice([0.01, 1, 30], (n_tokens, 1))
+            yield m.case("glu", m.input("T", n, values=gate), m.input("T", n), attrs={"act": act})

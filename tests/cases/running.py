@@ -1,0 +1,152 @@
+"""Runs a case on a backend, and on paper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from cases.base import HOST, Array, Bytes, Case
+from unladen import quants
+from unladen.backends import registry
+from unladen.backends._host import HostBuffer
+from unladen.backends.base import Backend, Buffer, Device, Options, Placed, PlacedKV, Segment
+from unladen.backends.cpu import CpuBackend
+from unladen.backends.cpu.features import ISA_VARIABLE
+from unladen.backends.reference.kv import PagedKV
+from unladen.graph.graph import Value
+from unladen.graph.ops import get_op
+from unladen.graph.ops.base import RefContext
+
+
+def computing() -> list[str]:
+    """Every backend that computes, the CPU once for each instruction-set level of this machine."""
+    from unladen._native import cpu
+
+    names = [name for name in registry() if name not in ("null", "cpu")]
+    return sorted(names) + [f"cpu-{level}" for level in cpu.levels()]
+
+
+@contextmanager
+def opened(name: str) -> Iterator[Backend]:
+    """The backend ``name`` of :func:`computing`, or skip where it has no device."""
+    base, _, level = name.partition("-")
+    if level:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(os.environ, ISA_VARIABLE, level)
+            backend: Backend = CpuBackend()
+        yield backend
+        return
+    backend = registry()[base]
+    if base != "reference" and not backend.devices():
+        pytest.skip(f"{base}: {backend.why_none()}")
+    yield backend
+
+
+class Bench:
+    """A case compiled on a backend; outputs and scratch hold NaN before every run."""
+
+    def __init__(self, backend: Backend, case: Case, options: Options | None = None) -> None:
+        self.backend, self.case = backend, case
+        options = options or Options()
+        names = [d.name for d in backend.devices()] or [backend.name]
+        self.device: Device = backend.open(names[0], options)
+        self._offsets: dict[Value, int] = {}
+        n_bytes = 0
+        for value in (*case.inputs, *case.node.outputs):
+            self._offsets[value] = n_bytes
+            n_bytes += -(-4 * case.limits.count(value.shape) // 64) * 64
+        scratch = n_bytes, backend.scratch_bytes(case.node, case.limits, options)
+        self._arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
+        self._kv = {} if case.kv is None else self._place_kv(case.kv)
+        self.placed = self._place_weights()
+        segment = Segment(self.device, case.graph.nodes, self._arena, self._offsets,
+                          case.batch_inputs(), scratch, self.placed, self._kv, case.limits,
+                          case.batch, options)
+        self.program = backend.compile(segment)
+
+    def run(self) -> list[Array]:
+        """The outputs of the case's step, float32."""
+        backend, case = self.backend, self.case
+        backend.write(self._arena, np.full(self._arena.nbytes, 0xff, np.uint8))
+        for value, array in case.inputs.items():
+            backend.write(self._arena, as_bytes(array), self._offsets[value])
+        if case.kv is not None and case.node.state is not None:
+            placed = self._kv[case.node.state.layer]
+            for buffer, data in zip((placed.k, placed.v), case.kv, strict=True):
+                backend.write(buffer, data)
+        backend.run(self.program)
+        backend.sync(self.device)
+        return [self._read(value) for value in case.node.outputs]
+
+    def cache(self) -> tuple[Bytes, Bytes]:
+        """The bytes of K and V now."""
+        (placed,) = self._kv.values()
+        k, v = (self.backend.read(b, b.nbytes).copy() for b in (placed.k, placed.v))
+        return k, v
+
+    def _read(self, value: Value) -> Array:
+        shape = [self.case.batch.size(s) if isinstance(s, str) else s for s in value.shape]
+        raw = self.backend.read(self._arena, 4 * int(np.prod(shape)), self._offsets[value])
+        return raw.view(np.float32).reshape(shape).copy()
+
+    def _place_kv(self, kv: tuple[Bytes, Bytes]) -> dict[int, PlacedKV]:
+        spec = self.case.node.state
+        assert spec is not None
+        k, v = (self.backend.alloc(self.device, data.nbytes, "kv") for data in kv)
+        return {spec.layer: PlacedKV(spec, self.case.layout, k, v)}
+
+    def _place_weights(self) -> dict[str, Placed]:
+        placed = {}
+        for weight in self.case.node.weights.values():
+            quant = self.backend.weight_format(self.case.node, weight)
+            assert quant is not None, f"{self.device.name} takes no {weight.quant}"
+            raw = self.case.weights[weight.name]
+            if quant != weight.quant:
+                raw = quants.quantize(quant, quants.dequantize(weight.quant, raw, weight.shape))
+            raw = raw.reshape(-1)
+            # Blocks may start anywhere: files align tensors, nothing aligns the rows of one.
+            buffer: Buffer = self.backend.alloc(self.device, raw.nbytes + 32, "weights")
+            self.backend.write(buffer, raw, 32)
+            placed[weight.name] = Placed(weight, buffer, 32, quant)
+        return placed
+
+
+def as_bytes(array: Array) -> Bytes:
+    """The bytes of ``array``."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequence[Array],
+                                                           tuple[Bytes, Bytes]]:
+    """Outputs in float64, their bounds, and K and V after the step (empty without a cache)."""
+    weights = {role: quants.dequantize(w.quant, case.weights[w.name], w.shape).astype(np.float64)
+               for role, w in case.node.weights.items()}
+    state, k, v = None, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
+    if case.kv is not None and case.node.state is not None:
+        k, v = (data.copy() for data in case.kv)
+        state = PagedKV(PlacedKV(case.node.state, case.layout, HostBuffer(HOST, k),
+                                 HostBuffer(HOST, v)))
+    names = case.batch_inputs()
+    inputs = [getattr(case.batch, names[value])[:case.batch.size(str(value.shape[0]))]
+              if value in names else case.inputs[value].astype(np.float64)
+              for value in case.node.inputs]
+    ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block)
+    op = get_op(case.node.op)
+    outputs = op.reference(case.node, inputs, ctx)
+    return outputs, op.error_bound(case.node, inputs, ctx), (k, v)
+
+
+def check(case: Case, outputs: Sequence[Array], *, precise: bool, what: str) -> None:
+    """Every element of every output must be within its bound."""
+    expected, bounds, _ = on_paper(case, precise=precise)
+    for y, wanted, bound in zip(outputs, expected, bounds, strict=True):
+        assert y.shape == wanted.shape == np.broadcast_shapes(bound.shape, y.shape), what
+        excess = np.abs(y - wanted) - bound
+        worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), y.shape)
+        assert np.all(excess <= 0), (
+            f"{what}, {case.name}: y{list(map(int, worst))} = {y[worst]!r}, not {wanted[worst]!r} "
+            f"+- {np.broadcast_to(bound, y.shape)[worst]!r}")

@@ -1,0 +1,150 @@
+"""Passes change how a graph is computed, never what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from unladen.graph import passes
+from unladen.graph.batch import Batch
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Graph, Value, Weight
+from unladen.graph.ops import get_op
+from unladen.graph.ops.base import RefContext
+from unladen.types import Limits
+
+Array = npt.NDArray[Any]
+N = 6
+
+
+class Net:
+    """Builds small feed-forward graphs over one input f32 [T, 6]."""
+
+    def __init__(self) -> None:
+        self.g = GraphBuilder()
+        self.x = Value("x", ("T", N))
+        self.n = 0
+
+    def linear(self, x: Value, n_outputs: int = 1) -> tuple[Value, ...]:
+        self.n += 1
+        weights = {f"w{i}": Weight(f"w{self.n}.{i}", (N, N), "F32") for i in range(n_outputs)}
+        weights["b0"] = Weight(f"b{self.n}", (N,), "F32")
+        return self.g.add("linear", (x,), name=f"linear{self.n}", weights=weights)
+
+    def op(self, op: str, *inputs: Value, **attrs: Any) -> Value:
+        self.n += 1
+        return self.g.one(op, *inputs, name=f"{op}{self.n}", attrs=attrs)
+
+
+def evaluate(graph: Graph, x: Value, rng: np.random.Generator) -> dict[str, Array]:
+    """Outputs by name, in float64; weights are random, but the same for the same generator."""
+    values: dict[Value, Array] = {x: rng.standard_normal((3, N))}
+    weights = {name: rng.standard_normal(w.shape)
+               for name, w in sorted(graph.weights().items())}
+    batch = Batch.empty(Limits(3, 1, 1, 1, 1))
+    for node in graph.nodes:
+        inputs = [values[v] for v in node.inputs]
+        ctx = RefContext(batch, {role: weights[w.name] for role, w in node.weights.items()})
+        outputs = get_op(node.op).reference(node, inputs, ctx)
+        assert [v.shape for v in node.outputs] == [s for s, _ in get_op(node.op).infer(node)]
+        values |= dict(zip(node.outputs, outputs, strict=True))
+    return {name: values[value] for name, value in graph.outputs.items()}
+
+
+def same(net: Net, graph: Graph, names: list[str], rng: np.random.Generator) -> Graph:
+    """``graph`` after the passes, which must give what it gave before."""
+    after = passes.apply(graph, names)
+    seed = int(rng.integers(1 << 32))
+    before, now = (evaluate(g, net.x, np.random.default_rng(seed)) for g in (graph, after))
+    for name in graph.outputs:
+        np.testing.assert_allclose(now[name], before[name], rtol=1e-12, atol=1e-12)
+    assert after.inputs == graph.inputs and after.outputs == graph.outputs
+    return after
+
+
+def ops(graph: Graph) -> list[str]:
+    return [node.op for node in graph.nodes]
+
+
+@pytest.mark.parametrize("act", ["silu", "gelu"])
+def test_a_gated_unit(act: str, rng: np.random.Generator) -> None:
+    net = Net()
+    y = net.op("glu", *net.linear(net.x, 2), act=act)
+    after = same(net, net.g.finish(y=y), ["fuse_glu"], rng)
+    assert ops(after) == ["linear"] and after.nodes[0].attrs["act"] == act
+    assert after.nodes[0].outputs == (y,)
+
+
+def test_a_gate_that_something_else_reads(rng: np.random.Generator) -> None:
+    net = Net()
+    gate, up = net.linear(net.x, 2)
+    graph = net.g.finish(y=net.op("glu", gate, up, act="silu"), gate=gate)
+    assert ops(same(net, graph, ["fuse_glu"], rng)) == ["linear", "glu"]
+
+
+def test_gate_and_up_of_two_products_or_the_wrong_way_round(rng: np.random.Generator) -> None:
+    net = Net()
+    gate, up = net.linear(net.x, 2)
+    (other,) = net.linear(net.x)
+    graph = net.g.finish(a=net.op("glu", up, gate, act="silu"),
+                         b=net.op("glu", other, net.x, act="gelu"))
+    assert ops(same(net, graph, ["fuse_glu"], rng)) == ["linear", "linear", "glu", "glu"]
+
+
+@pytest.mark.parametrize("product_first", [True, False])
+def test_a_residual(product_first: bool, rng: np.random.Generator) -> None:
+    net = Net()
+    (p,) = net.linear(net.x)
+    y = net.op("add", p, net.x) if product_first else net.op("add", net.x, p)
+    after = same(net, net.g.finish(y=y), ["fuse_residual"], rng)
+    assert ops(after) == ["linear"] and after.nodes[0].inputs == (net.x, net.x)
+
+
+def test_sums_of_products_fuse_one_of_them(rng: np.random.Generator) -> None:
+    net = Net()
+    (a,), (b,) = net.linear(net.x), net.linear(net.x)
+    after = same(net, net.g.finish(y=net.op("add", a, b)), ["fuse_residual"], rng)
+    assert ops(after) == ["linear", "linear"]
+
+
+def test_products_that_are_needed_twice(rng: np.random.Generator) -> None:
+    net = Net()
+    (p,) = net.linear(net.x)
+    (q,) = net.linear(net.x)
+    graph = net.g.finish(y=net.op("add", p, p), z=net.op("add", q, net.x), q=q)
+    assert ops(same(net, graph, ["fuse_residual"], rng)) == ["linear", "linear", "add", "add"]
+
+
+def test_a_chain_of_residuals(rng: np.random.Generator) -> None:
+    net = Net()
+    x = net.x
+    for _ in range(3):
+        (p,) = net.linear(x)
+        x = net.op("add", x, p)
+    after = same(net, net.g.finish(y=x), ["fuse_residual"], rng)
+    assert ops(after) == ["linear"] * 3
+
+
+def test_all_passes_together(rng: np.random.Generator) -> None:
+    """A whole feed-forward, twice; and a gated unit that is itself added to something."""
+    net = Net()
+    x = net.x
+    for _ in range(2):
+        y = net.op("glu", *net.linear(x, 2), act="silu")
+        (y,) = net.linear(y)
+        x = net.op("add", x, y)
+    gated = net.op("glu", *net.linear(x, 2), act="relu")
+    graph = net.g.finish(y=net.op("add", gated, x))
+    assert len(graph.nodes) == 11
+    after = same(net, graph, list(passes.registry()), rng)
+    assert ops(after) == ["linear"] * 5
+    last: Mapping[str, Any] = after.nodes[-1].attrs
+    assert last["act"] == "relu" and last["residual"] is True
+
+
+def test_passes_are_found_by_scanning() -> None:
+    assert {"fuse_glu", "fuse_residual"} <= set(passes.registry())

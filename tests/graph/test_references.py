@@ -1,0 +1,209 @@
+"""The references of the ops against plain statements of what they mean, number by number."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import cases
+from cases.base import Case, Maker
+from cases.running import on_paper
+from unladen import quants
+from unladen.graph.graph import KVSpec
+from unladen.graph.ops import get_op, registry
+from unladen.graph.ops.activation import ACTIVATIONS, activation_slope
+
+Array = npt.NDArray[Any]
+FEW = 200
+"""Numbers of a result that are worth stating one by one."""
+
+
+def values(case: Case, i: int) -> Array:
+    return case.inputs[case.node.inputs[i]].astype(np.float64)
+
+
+def weight(case: Case, role: str) -> Array:
+    w = case.node.weights[role]
+    return quants.dequantize(w.quant, case.weights[w.name], w.shape).astype(np.float64)
+
+
+def assert_close(y: Array, expected: Array) -> None:
+    np.testing.assert_allclose(y, expected, rtol=1e-11, atol=1e-11)
+
+
+# From tables: the normal distribution's Phi(1), e^-1, tanh.
+KNOWN = {
+    "silu": [(0.0, 0.0), (1.0, 0.7310585786300049), (-1.0, -0.2689414213699951),
+             (-800.0, 0.0), (800.0, 800.0)],
+    "gelu": [(0.0, 0.0), (1.0, 0.8411919906082768), (-1.0, -0.15880800939172324), (50.0, 50.0)],
+    "gelu_erf": [(0.0, 0.0), (1.0, 0.8413447460685429), (-1.0, -0.15865525393145707)],
+    "gelu_quick": [(0.0, 0.0), (1.0, 0.8457957659328212), (-1.0, -0.1542042340671788)],
+    "relu": [(-2.0, 0.0), (3.5, 3.5)],
+    "relu_squared": [(-2.0, 0.0), (3.5, 12.25)],
+}
+
+
+def test_every_activation_has_known_values() -> None:
+    assert set(KNOWN) == set(ACTIVATIONS)
+
+
+@pytest.mark.parametrize("act", sorted(ACTIVATIONS))
+def test_known_values(act: str) -> None:
+    x, y = np.array(KNOWN[act]).T
+    np.testing.assert_allclose(ACTIVATIONS[act](x), y, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("act", sorted(ACTIVATIONS))
+def test_no_activation_is_steeper_than_its_bound(act: str, rng: np.random.Generator) -> None:
+    x, off = np.sort(rng.uniform(-12, 12, 20_000)), 0.01
+    rise = np.abs(ACTIVATIONS[act](x + off) - ACTIVATIONS[act](x)) / off
+    assert np.all(rise <= activation_slope(act, x, np.full_like(x, off)) + 1e-9)
+
+
+def test_attention_by_loops(rng: np.random.Generator) -> None:
+    m = Maker(rng, 7, n_seqs=2, max_history=5)
+    spec = KVSpec(0, 2, 3, 5)
+    case = m.case("attention", m.input("T", 4 * 3), state=spec,
+                  attrs={"n_heads": 4, "scale": 0.7}, kv=m.cache(spec))
+    (y,), _, (k_bytes, v_bytes) = on_paper(case)
+    block = case.layout.block_tokens
+    k = k_bytes.view(np.float32).reshape(-1, 2, block, 3)
+    v = v_bytes.view(np.float32).reshape(-1, 2, block, 5).astype(np.float64)
+    q, b = values(case, 0).reshape(7, 4, 3), case.batch
+    expected = np.zeros((7, 4, 5))
+    for t in range(7):
+        table = b.block_table[b.seq_of[t]]
+        for h in range(4):
+            total = 0.0
+            for p in range(b.positions[t] + 1):
+                where = table[p // block], h // 2, p % block
+                share = math.exp(0.7 * sum(float(a) * float(c) for a, c in zip(q[t, h], k[where],
+                                                                              strict=True)))
+                expected[t, h] += share * v[where]
+                total += share
+            expected[t, h] /= total
+    assert_close(y, expected.reshape(7, 20))
+
+
+def test_rope_by_complex_numbers(rng: np.random.Generator) -> None:
+    for case in cases.registry()["rope"](rng):
+        (y,), _, _ = on_paper(case)
+        head_dim, n_rot = case.node.int_attr("head_dim"), case.node.inputs[1].shape[1]
+        table, x = values(case, 1), values(case, 0)
+        assert isinstance(n_rot, int)
+        for _ in range(FEW):
+            t, at = int(rng.integers(len(x))), int(rng.integers(x.shape[1]) // head_dim * head_dim)
+            head, turned = x[t, at:at + head_dim], y[t, at:at + head_dim]
+            i = int(rng.integers(n_rot // 2))
+            a, b = (2 * i, 2 * i + 1) if case.node.attrs["style"] == "norm" else (i, i + n_rot // 2)
+            z = complex(head[a], head[b]) * complex(table[t, 2 * i], table[t, 2 * i + 1])
+            assert_close(turned[[a, b]], np.array([z.real, z.imag]))
+            assert np.array_equal(turned[n_rot:], head[n_rot:])
+
+
+def test_rope_table_by_complex_exponentials(rng: np.random.Generator) -> None:
+    for case in cases.registry()["rope_table"](rng):
+        (y,), _, _ = on_paper(case)
+        freqs = case.node.attrs["freqs"]
+        assert isinstance(freqs, tuple)
+        for _ in range(FEW):
+            t, i = int(rng.integers(len(y))), int(rng.integers(len(freqs)))
+            z = cmath.rect(case.node.float_attr("magnitude"),
+                           int(case.batch.positions[t]) * freqs[i])
+            assert_close(y[t, 2 * i:2 * i + 2], np.array([z.real, z.imag]))
+
+
+@pytest.mark.parametrize("op", ["layer_norm", "rms_norm"])
+def test_norms_by_definition(op: str, rng: np.random.Generator) -> None:
+    for case in cases.registry()[op](rng):
+        (y,), _, _ = on_paper(case)
+        w, x, eps = weight(case, "w"), values(case, 0), case.node.float_attr("eps")
+        b = weight(case, "b") if "b" in case.node.weights else np.zeros(len(w))
+        for _ in range(5):
+            row, first = int(rng.integers(len(x))), int(rng.integers(x.shape[1] // len(w)))
+            part = list(x[row, first * len(w):(first + 1) * len(w)])
+            mean = math.fsum(part) / len(w) if op == "layer_norm" else 0.0
+            std = math.sqrt(math.fsum((v - mean) ** 2 for v in part) / len(w) + eps)
+            expected = [(v - mean) / std * wi + bi for v, wi, bi in zip(part, w, b, strict=True)]
+            assert_close(y[row, first * len(w):(first + 1) * len(w)], np.array(expected))
+
+
+def test_moe_by_loops(rng: np.random.Generator) -> None:
+    for case in cases.registry()["moe"](rng):
+        (y,), _, _ = on_paper(case)
+        t = int(rng.integers(len(y)))
+        assert_close(y[t], one_token(case, values(case, 0)[t]))
+
+
+def one_token(case: Case, x: Array) -> Array:
+    attrs = case.node.attrs
+    gate, up, down, router = (weight(case, r) for r in ("gate", "up", "down", "router"))
+    bias = weight(case, "router_b") if "router_b" in case.node.weights else np.zeros(len(router))
+    logits = [float(row @ x + b) for row, b in zip(router, bias, strict=True)]
+    if attrs["gating"] == "softmax":
+        p = [math.exp(v) / math.fsum(map(math.exp, logits)) for v in logits]
+    else:
+        p = [1 / (1 + math.exp(-v)) for v in logits]
+    best = sorted(range(len(p)), key=lambda e: (-p[e], e))[:case.node.int_attr("n_used")]
+    whole = sum(p[e] for e in best) if attrs["normalize"] else 1.0
+    act, total = ACTIVATIONS[str(attrs["act"])], np.zeros(len(x))
+    for e in best:
+        total += p[e] / whole * (down[e] @ (act(gate[e] @ x) * (up[e] @ x)))
+    return total * case.node.float_attr("scale")
+
+
+def test_linear_by_dot_products(rng: np.random.Generator) -> None:
+    for case in cases.registry()["linear"](rng):
+        outputs, _, _ = on_paper(case)
+        x, attrs = values(case, 0), case.node.attrs
+        for _ in range(5):
+            t, n = int(rng.integers(len(x))), int(rng.integers(outputs[0].shape[1]))
+            products = []
+            for i in range(sum(role[0] == "w" for role in case.node.weights)):
+                w = weight(case, f"w{i}")
+                b = weight(case, f"b{i}") if f"b{i}" in case.node.weights else np.zeros(len(w))
+                row = n % len(w)
+                products.append((row, math.fsum(w[row] * x[t]) + float(b[row])))
+            if "act" in attrs:
+                gate, up = np.array([products[0][1]]), products[1][1]
+                products = [(n, float(ACTIVATIONS[str(attrs["act"])](gate)[0]) * up)]
+            if "residual" in attrs:
+                products = [(n, products[0][1] + float(values(case, 1)[t, n]))]
+            for (row, expected), y in zip(products, outputs, strict=True):
+                assert_close(y[t, row], np.array(expected))
+
+
+def test_the_rest_by_definition(rng: np.random.Generator) -> None:
+    for case in cases.registry()["add"](rng):
+        assert_close(on_paper(case)[0][0], values(case, 0) + values(case, 1))
+    for case in cases.registry()["scale"](rng):
+        assert_close(on_paper(case)[0][0], values(case, 0) * case.node.float_attr("s"))
+    for case in cases.registry()["select_rows"](rng):
+        rows = case.batch.out_rows[:case.batch.n_outputs]
+        assert_close(on_paper(case)[0][0], np.array([values(case, 0)[r] for r in rows]))
+    for case in cases.registry()["glu"](rng):
+        act = ACTIVATIONS[str(case.node.attrs["act"])]
+        assert_close(on_paper(case)[0][0], act(values(case, 0)) * values(case, 1))
+
+
+@pytest.mark.parametrize("op", sorted(registry()))
+def test_costs_and_bounds_have_the_right_size(op: str, rng: np.random.Generator) -> None:
+    """Bounds are small beside the results (a long sum's worst case is a few percent); costs are no
+    less than touching every number."""
+    for case in cases.registry()[op](rng):
+        outputs, bounds, _ = on_paper(case)
+        assert len(outputs) == len(bounds) == len(case.node.outputs)
+        for y, bound in zip(outputs, bounds, strict=True):
+            assert np.all(bound >= 0) and np.all(np.isfinite(bound))
+            if y.size > 100:  # the squares of a few numbers may all be small
+                assert np.mean(bound ** 2) <= 0.05 ** 2 * np.mean(y ** 2)
+        sizes = {w.name: w.nbytes_in(w.quant) for w in case.node.weights.values()}
+        the_op, limits = get_op(op), case.limits
+        written = sum(4 * limits.count(v.shape) for v in case.node.outputs)
+        assert the_op.bytes_moved(case.node, limits, sizes.__getitem__) >= written
+        assert the_op.flops(case.node, limits) >= written // 4

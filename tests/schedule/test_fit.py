@@ -1,0 +1,106 @@
+"""Bytes are counted before they are allocated, and counted right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.schedule.conftest import LAYOUT, LIMITS, Tiny
+
+from unladen.backends import backend_of
+from unladen.backends.base import Buffer, Device, KVLayout
+from unladen.errors import OutOfMemory
+from unladen.graph.graph import KVSpec
+from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes
+from unladen.schedule.place import PlaceOptions
+from unladen.schedule.plan import Plan, PlanOptions, draft
+
+Allocated = dict[tuple[str, str], int]
+
+
+@pytest.fixture
+def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
+    """Bytes given out, by device and use."""
+    sizes: Allocated = {}
+
+    def watch(backend: Any) -> None:
+        alloc = backend.alloc
+
+        def counted(device: Device, nbytes: int, use: str) -> Buffer:
+            sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
+            buffer: Buffer = alloc(device, nbytes, use)
+            assert buffer.nbytes == nbytes
+            return buffer
+        monkeypatch.setattr(backend, "alloc", counted)
+    for name in ("cpu", "null", "reference"):
+        watch(backend_of(name))
+    return sizes
+
+
+@pytest.mark.parametrize("use_mmap", [True, False])
+@pytest.mark.parametrize("names", [
+    ("cpu:0",), ("cpu:0", "cpu:1"), ("cpu:0", "null:0", "null:1"), ("reference:0", "cpu:0")])
+def test_counts_are_what_is_allocated(tiny: Tiny, allocated: Allocated, names: tuple[str, ...],
+                                      use_mmap: bool) -> None:
+    plan = tiny.plan(*names, use_mmap=use_mmap, place=PlaceOptions(n_gpu_layers=2))
+    counted = {}
+    for memory in plan.draft.memory.devices:
+        for use, n in (("weights", memory.weight_bytes), ("kv", memory.kv_bytes),
+                       ("arena", memory.arena_bytes)):
+            if n:
+                counted[memory.device.name, use] = n
+        assert memory.device.is_host or memory.mapped_bytes == 0
+        assert use_mmap or memory.mapped_bytes == 0
+    assert counted == allocated
+    assert {name for name, _ in counted} == set(names), "each device has something to hold"
+
+
+def test_nothing_is_allocated_by_a_draft(tiny: Tiny, allocated: Allocated) -> None:
+    draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "null:0")))
+    assert not allocated
+
+
+def test_pretend_memory_is_given_back(tiny: Tiny) -> None:
+    null: Any = backend_of("null")
+    plan: Plan | None = tiny.plan("cpu:0", "null:0")
+    assert plan is not None
+    memory = {m.device.name: m for m in plan.draft.memory.devices}
+    assert null.used_bytes("null:0") == memory["null:0"].allocated_bytes > 0
+    del plan
+    assert null.used_bytes("null:0") == 0
+
+
+def test_too_little_memory(tiny: Tiny, allocated: Allocated, monkeypatch: pytest.MonkeyPatch
+                           ) -> None:
+    monkeypatch.setenv("UNLADEN_NULL_MEMORY", "100000000,4096")
+    drafted = draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "null:0", "null:1")))
+    with pytest.raises(OutOfMemory) as caught:
+        drafted.memory.check({})
+    error, needed = caught.value, {m.device.name: m for m in drafted.memory.devices}
+    assert (error.device, error.free) == ("null:1", 4096)
+    assert error.requested == needed["null:1"].allocated_bytes and error.hint
+    assert not allocated
+
+
+def test_hosts_share_their_memory() -> None:
+    def host(name: str) -> Device:
+        return Device(name, "", 1000, is_host=True)
+
+    plan = MemoryPlan([DeviceMemory(host(n), mapped_bytes=10**6, kv_bytes=400)
+                       for n in ("cpu:0", "cpu:1")])
+    plan.check({"cpu:0": 800, "cpu:1": 800})
+    with pytest.raises(OutOfMemory) as caught:
+        plan.check({"cpu:0": 799, "cpu:1": 799})
+    assert (caught.value.device, caught.value.free) == ("cpu:1", 399)
+
+
+def test_cache_bytes() -> None:
+    spec = KVSpec(0, n_kv_heads=3, k_dim=64, v_dim=32)
+    assert kv_bytes(spec, KVLayout(8, 5, "F16", "F32")) == (8 * 5 * 3 * 64 * 2, 8 * 5 * 3 * 32 * 4)
+    assert kv_bytes(spec, KVLayout(8, 5, "Q8_0", "Q8_0")) == (8 * 5 * 3 * 68, 8 * 5 * 3 * 34)
+
+
+def test_printed(tiny: Tiny) -> None:
+    plan = tiny.plan("cpu:0", "null:0", place=PlaceOptions(n_gpu_layers=2))
+    text = str(plan.draft.memory)
+    assert [line.split()[0] for line in text.splitlines()] == ["device", "cpu:0", "null:0"]

@@ -1,0 +1,137 @@
+"""Where a graph is cut, what crosses the cuts, and what happens to ops that a device lacks."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from tests.schedule.conftest import N_LAYERS, Tiny
+
+from unladen.backends import backend_of
+from unladen.backends.base import Device, Options, Support
+from unladen.errors import UnsupportedOp
+from unladen.graph.graph import Graph, Node
+from unladen.schedule.place import PlaceOptions, place
+from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
+
+REFERENCE = backend_of("reference").open("reference", Options())
+
+
+def cut(graph: Graph, *names: str, strict: bool = False, **options: object) -> list[Step]:
+    devices = [backend_of(n).open(n, Options()) for n in names]
+    placement = place(graph, devices, PlaceOptions(**options))  # type: ignore[arg-type]
+    return split(graph, assign(graph, placement, [*devices, REFERENCE], strict=strict))
+
+
+def check(graph: Graph, steps: list[Step]) -> None:
+    """Every node once, in order; every value is on the device that reads it, and copied once."""
+    assert [n for s in steps if isinstance(s, RunStep) for n in s.nodes] == list(graph.nodes)
+    present: set[tuple[object, str]] = set()
+    before: Step | None = None
+    for step in steps:
+        if isinstance(step, CopyStep):
+            assert (step.value, step.source.name) in present
+            assert (step.value, step.target.name) not in present
+            present.add((step.value, step.target.name))
+        else:
+            assert not (isinstance(before, RunStep) and before.device == step.device)
+            for node in step.nodes:
+                for value in node.inputs:
+                    if value not in graph.inputs.values():
+                        assert (value, step.device.name) in present, (node, value)
+                present |= {(v, step.device.name) for v in node.outputs}
+        before = step
+
+
+def test_one_device_is_one_run(tiny: Tiny) -> None:
+    (step,) = cut(tiny.graph, "cpu:0")
+    assert isinstance(step, RunStep) and step.nodes == tuple(tiny.graph.nodes)
+
+
+@pytest.mark.parametrize("border", range(1, N_LAYERS))
+def test_copies_at_the_border_only(tiny: Tiny, border: int) -> None:
+    steps = cut(tiny.graph, "cpu:0", "cpu:1", tensor_split=[border, N_LAYERS - border])
+    check(tiny.graph, steps)
+    copied = {s.value.name for s in steps if isinstance(s, CopyStep)}
+    assert copied == {"rope_table", f"blk.{border - 1}.ffn_residual"}
+    assert sum(isinstance(s, RunStep) for s in steps) == 2
+
+
+def test_there_and_back(tiny: Tiny) -> None:
+    steps = cut(tiny.graph, "cpu:0", "cpu:1", split_mode="none",
+                override_tensor={"ffn_(gate|up|down)": "cpu:1"})
+    check(tiny.graph, steps)
+    copies = [s for s in steps if isinstance(s, CopyStep)]
+    # Each layer's norm goes out; the product comes back (the activation between stays at home).
+    assert {c.target.name for c in copies} == {"cpu:0", "cpu:1"}
+
+
+class Lacking:
+    """The null backend without some ops."""
+
+    def __init__(self, *ops: str) -> None:
+        self.ops = ops
+        self.whole = backend_of("null").supports
+
+    def supports(self, node: Node) -> Support:
+        return Support.NO if node.op in self.ops else self.whole(node)
+
+
+def _lack(monkeypatch: pytest.MonkeyPatch, backend: str, *ops: str) -> None:
+    lacking = Lacking(*ops)
+    monkeypatch.setattr(backend_of(backend), "supports", lacking.supports)
+
+
+def test_missing_op_goes_elsewhere_and_is_reported_once(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    _lack(monkeypatch, "cpu", "rms_norm")
+    with caplog.at_level(logging.WARNING, "unladen"):
+        steps = cut(tiny.graph, "cpu:0")
+    check(tiny.graph, steps)
+    for step in steps:
+        if isinstance(step, RunStep):
+            on_reference = step.device.name == "reference:0"
+            assert all((n.op == "rms_norm") == on_reference for n in step.nodes)
+    (record,) = caplog.records
+    assert "cpu:0 can't run rms_norm" in record.message and "reference:0" in record.message
+
+
+def test_another_device_in_use_comes_before_the_reference(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    _lack(monkeypatch, "null", "rms_norm")
+    steps = cut(tiny.graph, "cpu:0", "null:0")
+    check(tiny.graph, steps)
+    assert {s.device.name for s in steps if isinstance(s, RunStep)} == {"cpu:0", "null:0"}
+
+
+def test_nodes_of_one_cache_stay_together(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    _lack(monkeypatch, "cpu", "attention")
+    steps = cut(tiny.graph, "cpu:0")
+    check(tiny.graph, steps)
+    where: dict[int, set[Device]] = {}
+    for step in steps:
+        if isinstance(step, RunStep):
+            for node in step.nodes:
+                if node.state is not None:
+                    where.setdefault(node.state.layer, set()).add(step.device)
+    assert all(devices == {REFERENCE} for devices in where.values()) and len(where) == N_LAYERS
+    # It is the attention that is missing: nothing else is said.
+    (record,) = caplog.records
+    assert "can't run attention" in record.message
+
+
+def test_strict(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cut(tiny.graph, "cpu:0", strict=True)
+    _lack(monkeypatch, "cpu", "rope")
+    with pytest.raises(UnsupportedOp, match="cpu:0 can't run rope") as caught:
+        cut(tiny.graph, "cpu:0", strict=True)
+    assert caught.value.device == "cpu:0" and caught.value.node == "blk.0.rope_q"
+    assert caught.value.hint
+
+
+def test_op_that_nobody_runs(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    _lack(monkeypatch, "cpu", "rope")
+    _lack(monkeypatch, "reference", "rope")
+    with pytest.raises(UnsupportedOp, match="no device runs rope"):
+        cut(tiny.graph, "cpu:0")
