@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -104,15 +105,19 @@ def test_split_at_every_layer(shared: Path, devices: list[str]) -> None:
         assert result.tokens == case["tokens"][:n_tokens]
 
 
-def test_q8_0_cache_and_shared_prefix(shared: Path) -> None:
-    """Many sequences in one step, a forked prefix, an 8-bit cache."""
-    path = shared / "models/tinystories656K-f32.gguf"
-    prompt = "Once upon a time there was a little girl named Lily. She had a red ball and a dog."
-    answers = {}
-    for device in ("cpu", "wgpu:0"):
+def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> None:
+    """Several sequences in a step, blocks that two of them share and one copies."""
+    path = make_model("llama", n_embd=128, n_heads=4, n_kv_heads=2)
+    prompt = list(range(3, 60))
+    found = {}
+    for device in ("reference", "wgpu:0"):
         with Model(path, devices=[device], kv_type="q8_0") as model:
-            answers[device] = [model.generate(prompt, temperature=0.0, max_tokens=12).tokens
-                               for _ in range(2)]
-            again = model.generate(prompt + " One day", temperature=0.0, max_tokens=4)
-            assert again.usage.n_cached > 0
-    assert answers["cpu"] == answers["wgpu:0"]
+            first = model.logits(prompt)
+            requests = [model._request(prompt + more, 4, (), None, None, {"temperature": 0.0})
+                        for more in ([], [7], [8, 9])]
+            for request in requests:
+                model.engine.finish(request)
+            assert requests[-1].n_reused
+            found[device] = first, [r.tokens for r in requests]
+    assert _error(found["wgpu:0"][0], found["reference"][0]) < F16_CACHE
+    assert found["wgpu:0"][1] == found["reference"][1]

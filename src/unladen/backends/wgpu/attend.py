@@ -36,7 +36,7 @@ def kv_write(low: Lowering, node: Node) -> None:
 
         params = low.params(spec.n_kv_heads, dim, row_bytes(quant, dim), layout.block_tokens)
         low.emit("kv_write", grid, {"params": params, "x": low.value(value),
-                                    "cache": whole(of_gpu(buffer))}, **{quant: True})
+                                    "cache": whole(of_gpu(buffer))}, {quant: True})
 
 
 def attention(low: Lowering, node: Node) -> None:
@@ -61,15 +61,16 @@ def attention(low: Lowering, node: Node) -> None:
         if split:
             ranges["y"] = low.scratch(0, _split_bytes(node, limits))
         low.emit("attention", _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
-                 ranges, TILE_TOKENS=1, TILE_HEADS=heads, KT=_keys(heads), SPLIT=split, **formats)
+                 ranges, {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads),
+                          "SPLIT": split, **formats})
     if n_splits(node, limits) > 1:
         low.emit("attention_join", _join_grid(n_heads), {
-            "params": low.params(n_heads), "x": ranges["y"], "y": y}, VD=spec.v_dim)
+            "params": low.params(n_heads), "x": ranges["y"], "y": y}, {"VD": spec.v_dim})
     if limits.n_tokens > 1:
         ranges["y"] = y
         low.emit("attention", _grid(spec.n_kv_heads * -(-group // tile_heads), decode=False),
-                 ranges, TILE_TOKENS=TILE_TOKENS, TILE_HEADS=tile_heads,
-                 KT=_keys(TILE_TOKENS * tile_heads), SPLIT=False, **formats)
+                 ranges, {"TILE_TOKENS": TILE_TOKENS, "TILE_HEADS": tile_heads,
+                          "KT": _keys(TILE_TOKENS * tile_heads), **formats})
 
 
 def _cache(low: Lowering, node: Node) -> PlacedKV:

@@ -18,7 +18,7 @@ from unladen.backends.base import (
 from unladen.backends.wgpu import adapters, memory
 from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
 from unladen.backends.wgpu.experts import Scratch, moe
-from unladen.backends.wgpu.gpu import UNKNOWN_MEMORY, Gpu, describe
+from unladen.backends.wgpu.gpu import Gpu, device_of
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
 from unladen.backends.wgpu.memory import Bytes, of_gpu
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
@@ -45,8 +45,7 @@ class WgpuBackend:
         self._gpus: dict[str, Gpu] = {}
 
     def devices(self) -> Sequence[Device]:
-        return [Device(f"wgpu:{i}", describe(a), UNKNOWN_MEMORY)
-                for i, a in enumerate(adapters.adapters())]
+        return [device_of(a, f"wgpu:{i}") for i, a in enumerate(adapters.adapters())]
 
     def why_none(self) -> str:
         return adapters.why_none()
@@ -58,8 +57,12 @@ class WgpuBackend:
             self._gpus[name] = Gpu(name, number)
         return self._gpus[name].device
 
+    def gpu(self, device: str) -> Gpu:
+        """The GPU behind the name of a device that was opened."""
+        return self._gpus[device]
+
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        return memory.alloc(self._gpus[device.name], nbytes, row_bytes)
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
         return None
@@ -93,7 +96,7 @@ class WgpuBackend:
         return attention_scratch(node, limits) if node.op == "attention" else 0
 
     def compile(self, segment: Segment) -> Program:
-        gpu = self._gpus[segment.device.name]
+        gpu = self.gpu(segment.device.name)
         program = WgpuProgram(gpu, segment.batch, segment.limits)
         program.max_splits = MAX_SPLITS
         heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
@@ -113,4 +116,4 @@ class WgpuBackend:
         program.cancelled = True
 
     def sync(self, device: Device) -> None:
-        self._gpus[device.name].wait()
+        self.gpu(device.name).wait()

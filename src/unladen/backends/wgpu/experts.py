@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from unladen.backends.wgpu.gpu import ALIGNMENT, Range
-from unladen.backends.wgpu.lower import Lowering, activation_flag, fold, row_bytes, symbol
+from unladen.backends.wgpu.lower import Lowering, Ranges, activation_flag, fold, row_bytes, symbol
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.products import ROWS_PER_GROUP, Matrix, matrices, product
 from unladen.backends.wgpu.program import Grid, Groups, Size
+from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node
 from unladen.types import Limits
 
@@ -58,7 +59,7 @@ def moe(low: Lowering, node: Node) -> None:
     low.emit("moe_route", per_token, {
         "params": low.params(n_used, int(node.attrs["gating"] == "sigmoid"),
                              int(bool(node.attrs["normalize"])), node.float_attr("scale")),
-        "x": logits, "chosen": chosen, "weights": weights}, EXPERTS=n_experts)
+        "x": logits, "chosen": chosen, "weights": weights}, {"EXPERTS": n_experts})
     _hidden(low, node, {"x": low.value(x), "y": hidden, "chosen": chosen},
             _groups(n_ff, rows, n_used))
     _out(low, node, {"x": hidden, "y": low.value(y), "chosen": chosen, "weights": weights},
@@ -83,23 +84,23 @@ def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
             of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_experts)]
 
 
-def _hidden(low: Lowering, node: Node, ranges: dict[str, Range | int], grid: Grid) -> None:
+def _hidden(low: Lowering, node: Node, ranges: Ranges, grid: Grid) -> None:
     gates, ups = _experts(low, node, "gate"), _experts(low, node, "up")
     flags = activation_flag(node.attrs["act"])
     for a, b in zip(gates, ups, strict=True):
         low.emit("moe_hidden", grid, {
             **ranges, "m": a.params(low), "w": a.at, "w1": b.at, "routing": _routing(low, node, a)},
-            quant=a.quant, SECOND=True, ALL_OUT=2 * ROWS_PER_GROUP, **_shape(a), **flags)
+            {"SECOND": True, "ALL_OUT": 2 * ROWS_PER_GROUP, **_shape(a), **flags}, quant=a.quant)
 
 
-def _out(low: Lowering, node: Node, ranges: dict[str, Range | int], grid: Grid) -> None:
+def _out(low: Lowering, node: Node, ranges: Ranges, grid: Grid) -> None:
     for m in _experts(low, node, "down"):
         low.emit("moe_out", grid, {
             **ranges, "m": m.params(low), "w": m.at, "routing": _routing(low, node, m)},
-            quant=m.quant, ALL_OUT=ROWS_PER_GROUP, **_shape(m))
+            {"ALL_OUT": ROWS_PER_GROUP, **_shape(m)}, quant=m.quant)
 
 
-def _shape(m: Matrix) -> dict[str, int | bool]:
+def _shape(m: Matrix) -> Constants:
     return {"R": ROWS_PER_GROUP, "NT": 1, "WG": m.threads, **m.constants}
 
 

@@ -18,10 +18,11 @@ from unladen.errors import DeviceLost, OutOfMemory
 from unladen.quants._codebooks import grid
 
 ALIGNMENT = 256
-"""Bytes: where a bound range may begin, on every device."""
+"""Bytes: where a bound range may begin on every device; some allow more."""
 LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
-          "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage")
+          "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
+          "min-storage-buffer-offset-alignment")
 UNKNOWN_MEMORY = 1 << 46
 """wgpu doesn't say how much a discrete GPU has: assume enough, allocation itself will tell."""
 WRITE_BYTES = 32 << 20
@@ -30,8 +31,7 @@ WRITE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes of a GPU's buffer, as a kernel sees them. ``offset`` is a multiple of
-    :data:`ALIGNMENT`."""
+    """Bytes of a GPU's buffer, as a kernel sees them."""
 
     buffer: Any
     offset: int
@@ -58,9 +58,8 @@ class Gpu:
     def __init__(self, name: str, number: int) -> None:
         module, _ = load()
         adapter = adapter_of(number)
-        self.shares_host_memory = adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
-        memory = total_host_bytes() if self.shares_host_memory else UNKNOWN_MEMORY
-        self.device = Device(name, describe(adapter), memory)
+        self.shares_host_memory = shares_host_memory(adapter)
+        self.device = device_of(adapter, name)
         with typed(name):
             self.wgpu = adapter.request_device_sync(
                 required_limits={key: adapter.limits[key] for key in LIMITS})
@@ -68,6 +67,7 @@ class Gpu:
         self.usage = module.BufferUsage
         self.max_binding: int = adapter.limits["max-storage-buffer-binding-size"] // 256 * 256
         self.max_buffer: int = adapter.limits["max-buffer-size"] // 256 * 256
+        self.alignment: int = adapter.limits["min-storage-buffer-offset-alignment"]
         self.step_layout = self._layout(((0, "read-only-storage"),))
         self._pipelines: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Pipeline] = {}
         self._grids: dict[str, Range] = {}
@@ -77,14 +77,17 @@ class Gpu:
         """The device's name."""
         return self.device.name
 
+    def free_bytes(self) -> int:
+        """What can still be had, as far as that is known."""
+        return free_host_bytes() if self.shares_host_memory else self.device.memory_bytes
+
     def buffer(self, nbytes: int, *, uniform: bool = False) -> Any:
         """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
         :class:`OutOfMemory`."""
         size = max(16, -(-nbytes // 16) * 16)
-        free = free_host_bytes() if self.shares_host_memory else self.max_buffer
-        if size > min(free, self.max_buffer):
-            raise OutOfMemory(device=self.name, requested=size, free=min(free, self.max_buffer),
-                              hint=HINT)
+        free = min(self.free_bytes(), self.max_buffer)
+        if size > free:
+            raise OutOfMemory(device=self.name, requested=size, free=free, hint=HINT)
         usage = self.usage.COPY_DST | self.usage.COPY_SRC
         usage |= self.usage.UNIFORM if uniform else self.usage.STORAGE
         with typed(self.name, requested=size, free=free):
@@ -168,8 +171,14 @@ class Gpu:
         return self._grids[name]
 
 
-def describe(adapter: Any) -> str:
-    """What an adapter is, for people."""
+def shares_host_memory(adapter: Any) -> bool:
+    """Whether what it allocates is the host's memory."""
+    return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
+
+
+def device_of(adapter: Any, name: str) -> Device:
+    """What an adapter is, under the name of a device."""
     info = adapter.info
     kind = ", software" if info["adapter_type"] == "CPU" else ""
-    return f"{info['device']} ({info['backend_type']}{kind})"
+    memory = total_host_bytes() if shares_host_memory(adapter) else UNKNOWN_MEMORY
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
@@ -12,6 +12,7 @@ from unladen.backends.base import Placed, Segment
 from unladen.backends.wgpu.gpu import ALIGNMENT, Gpu, Range
 from unladen.backends.wgpu.memory import WgpuBuffer, of_gpu
 from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Size, WgpuProgram
+from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node, Value
 from unladen.quants import get
 
@@ -20,6 +21,9 @@ MAX_GROUPS = 65535
 BATCH_WORDS = {"tokens": 3, "positions": 4, "out_rows": 8}
 """Where the step's header says where these are."""
 ROWS_WORD = {"T": 0, "S": 1}
+NO_CONSTANTS: Constants = MappingProxyType({})
+Ranges = Mapping[str, Range | int]
+"""What a kernel binds, by its name for it; an int: where :meth:`Lowering.params` put constants."""
 NO_PARAMS = struct.pack("4I", 0, 0, 0, 0)
 
 
@@ -49,8 +53,7 @@ class Lowering:
         self.program = program
         self.arena = of_gpu(segment.arena)
         self._params = bytearray()
-        self._pending: list[tuple[str, str, dict[str, int | bool], dict[str, Range | int], Grid]]
-        self._pending = []
+        self._pending: list[tuple[str, str, Constants, Ranges, Grid]] = []
 
     def value(self, value: Value) -> Range:
         """Where a value lies in the arena."""
@@ -78,10 +81,10 @@ class Lowering:
         self._params += packed + bytes(-len(packed) % ALIGNMENT)
         return at
 
-    def emit(self, kernel: str, grid: Grid, ranges: Mapping[str, Range | int], *, quant: str = "",
-             **constants: int | bool) -> None:
-        """Append a dispatch. ``ranges``: by the kernel's name for it; an int: :meth:`params`."""
-        self._pending.append((kernel, quant, dict(constants), dict(ranges), grid))
+    def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
+             *, quant: str = "") -> None:
+        """Append a dispatch."""
+        self._pending.append((kernel, quant, constants, dict(ranges), grid))
 
     def dispatches(self) -> list[Dispatch]:
         """All of them, compiled and bound."""
@@ -96,8 +99,8 @@ class Lowering:
             result.append(Dispatch(pipeline, self.gpu.bind(pipeline, bound), grid))
         return result
 
-    def elements(self, kernel: str, value: Value, ranges: Mapping[str, Range | int],
-                 **constants: int | bool) -> None:
+    def elements(self, kernel: str, value: Value, ranges: Ranges,
+                 constants: Constants = NO_CONSTANTS) -> None:
         """A kernel with a thread for each element of ``value``."""
         rows, cols = symbol(value), n_cols(value)
 
@@ -105,10 +108,10 @@ class Lowering:
             n = size.rows(rows) * cols
             return (*fold(-(-n // 256)), 1) if n else None
 
-        self.emit(kernel, grid, ranges, ROWS=ROWS_WORD[rows], **constants)
+        self.emit(kernel, grid, ranges, {"ROWS": ROWS_WORD[rows], **constants})
 
-    def one_each(self, kernel: str, value: Value, per_row: int,
-                 ranges: Mapping[str, Range | int], **constants: int | bool) -> None:
+    def one_each(self, kernel: str, value: Value, per_row: int, ranges: Ranges,
+                 constants: Constants) -> None:
         """A kernel with ``per_row`` workgroups for each row of ``value``."""
         rows = symbol(value)
 
@@ -116,13 +119,13 @@ class Lowering:
             n = size.rows(rows) * per_row
             return (*fold(n), 1) if n else None
 
-        self.emit(kernel, grid, ranges, ROWS=ROWS_WORD[rows], **constants)
+        self.emit(kernel, grid, ranges, {"ROWS": ROWS_WORD[rows], **constants})
 
 
 Lower = Callable[[Lowering, Node], None]
 
 
-def activation_flag(act: object) -> dict[str, int | bool]:
+def activation_flag(act: object) -> Constants:
     """The constant that chooses an activation in kernels/parts/activation.wgsl."""
     return {str(act).upper(): True}
 
@@ -146,7 +149,7 @@ def rms_norm(low: Lowering, node: Node) -> None:
     size = node.weights["w"].shape[0]
     low.one_each("rms_norm", y, n_cols(y) // size, {
         "params": low.params(n_cols(y), size, node.float_attr("eps")), "x": low.value(x),
-        "w": low.vector(node, "w"), "y": low.value(y)}, WG=threads_for(size))
+        "w": low.vector(node, "w"), "y": low.value(y)}, {"WG": threads_for(size)})
 
 
 def layer_norm(low: Lowering, node: Node) -> None:
@@ -157,12 +160,13 @@ def layer_norm(low: Lowering, node: Node) -> None:
         "w": low.vector(node, "w"), "y": low.value(y)}
     if "b" in node.weights:
         ranges["b"] = low.vector(node, "b")
-    low.one_each("layer_norm", y, 1, ranges, WG=threads_for(n_cols(y)), BIAS="b" in node.weights)
+    low.one_each("layer_norm", y, 1, ranges,
+                 {"WG": threads_for(n_cols(y)), "BIAS": "b" in node.weights})
 
 
 def rope_table(low: Lowering, node: Node) -> None:
-    """See :class:`~unladen.graph.ops.rope.RopeTable`: computed on the host, since float32 can't hold
-    the angle of a far position."""
+    """See :class:`~unladen.graph.ops.rope.RopeTable`: computed on the host, since float32 can't
+    hold the angle of a far position."""
     (y,) = node.outputs
     freqs = node.attrs["freqs"]
     assert isinstance(freqs, tuple)
@@ -199,14 +203,14 @@ def activation(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.activation.ActivationOp`."""
     (x,), (y,) = node.inputs, node.outputs
     low.elements("activation", y, {"params": low.params(n_cols(y)), "x": low.value(x),
-                                   "y": low.value(y)}, **activation_flag(node.attrs["act"]))
+                                   "y": low.value(y)}, activation_flag(node.attrs["act"]))
 
 
 def glu(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.glu.Glu`."""
     (a, b), (y,) = node.inputs, node.outputs
     low.elements("glu", y, {"params": low.params(n_cols(y)), "a": low.value(a), "b": low.value(b),
-                            "y": low.value(y)}, **activation_flag(node.attrs["act"]))
+                            "y": low.value(y)}, activation_flag(node.attrs["act"]))
 
 
 def row_bytes(quant: str, n: int) -> int:

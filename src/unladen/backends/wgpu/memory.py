@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unladen.backends.base import Buffer, Device
 from unladen.backends.wgpu.failure import HINT, typed
-from unladen.backends.wgpu.gpu import ALIGNMENT, Gpu, Range
+from unladen.backends.wgpu.gpu import Gpu, Range
 from unladen.errors import OutOfMemory
 
 Bytes = npt.NDArray[np.uint8]
@@ -42,7 +42,7 @@ class WgpuBuffer:
 
     def range(self, offset: int, nbytes: int) -> Range:
         """A range that a kernel binds; raises :class:`OutOfMemory` where the device can't."""
-        assert offset % ALIGNMENT == 0, offset
+        assert offset % self.gpu.alignment == 0, offset
         size = -(-nbytes // 4) * 4
         index, at = divmod(offset, self.part_bytes)
         if size > self.gpu.max_binding or at + nbytes > self.part_bytes:
@@ -52,14 +52,14 @@ class WgpuBuffer:
 
     def rows(self, offset: int, row_bytes: int, n_rows: int) -> Iterator[tuple[Range, int, int]]:
         """``n_rows`` rows in pieces that a kernel can bind: range, first row, number of rows."""
-        step = ALIGNMENT // math.gcd(ALIGNMENT, row_bytes)
+        step = self.gpu.alignment // math.gcd(self.gpu.alignment, row_bytes)
         most = self.gpu.max_binding // row_bytes
         most = max(1, most // step * step) if most < n_rows else n_rows
         for part, at, done, n in self.pieces(offset, n_rows * row_bytes):
             for first in range(0, n // row_bytes, most):
                 count = min(most, n // row_bytes - first)
                 start = at + first * row_bytes
-                if start % ALIGNMENT or count * row_bytes > self.gpu.max_binding:
+                if start % self.gpu.alignment or count * row_bytes > self.gpu.max_binding:
                     raise OutOfMemory(device=self.gpu.name, requested=row_bytes,
                                       free=self.gpu.max_binding,
                                       hint="that is the most that a kernel can use at once here")
@@ -69,6 +69,8 @@ class WgpuBuffer:
 
 def alloc(gpu: Gpu, nbytes: int, row_bytes: int) -> WgpuBuffer:
     """Zeroed memory, cut between rows where the device can't have it in one piece."""
+    if nbytes > gpu.free_bytes():
+        raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.free_bytes(), hint=HINT)
     part = nbytes if nbytes <= gpu.max_buffer else gpu.max_buffer // row_bytes * row_bytes
     if part == 0 and nbytes:
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)

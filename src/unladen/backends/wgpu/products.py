@@ -9,6 +9,7 @@ from unladen.backends.wgpu.lower import (
     BATCH_WORDS,
     ROWS_WORD,
     Lowering,
+    Ranges,
     activation_flag,
     fold,
     n_cols,
@@ -17,6 +18,7 @@ from unladen.backends.wgpu.lower import (
 )
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.program import Grid, Groups, Size
+from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node
 from unladen.graph.ops.linear import n_weights
 from unladen.quants import get
@@ -43,7 +45,7 @@ class Matrix:
     n_in: int
 
     @property
-    def constants(self) -> dict[str, int | bool]:
+    def constants(self) -> Constants:
         """What the decoding kernels are compiled for."""
         block_size, block_bytes = get(self.quant).block_size, get(self.quant).block_bytes
         if block_size == 1:
@@ -83,7 +85,7 @@ def embed(low: Lowering, node: Node) -> None:
             return (-(-n_units // 64), size.rows(symbol(y)), 1) if size.rows(symbol(y)) else None
 
         low.emit("embed", grid, {"m": m.params(low), "w": m.at, "y": low.value(y)},
-                 quant=m.quant, IDS=ids_word, **m.constants)
+                 {"IDS": ids_word, **m.constants}, quant=m.quant)
 
 
 def linear(low: Lowering, node: Node) -> None:
@@ -102,7 +104,7 @@ def linear(low: Lowering, node: Node) -> None:
             product(low, m, symbol(node.outputs[i]), extra)
 
 
-def product(low: Lowering, m: Matrix, rows: str, extra: dict[str, Range | int],
+def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
              *, few: bool = True) -> None:
     """One matrix times the rows of x, by the kernel that suits their number."""
     ranges: dict[str, Range | int] = {"m": m.params(low), "w": m.at, **extra}
@@ -117,19 +119,20 @@ def product(low: Lowering, m: Matrix, rows: str, extra: dict[str, Range | int],
                 return None
             return *fold(-(-m.n_rows // ROWS_PER_TILE)), -(-n // ROWS_PER_TILE)
 
-        low.emit("matmul", tiles, ranges, quant=m.quant, **flags, **m.constants)
+        low.emit("matmul", tiles, ranges, {**flags, **m.constants}, quant=m.quant)
 
 
-def _few_rows(low: Lowering, m: Matrix, rows: str, most: int, ranges: dict[str, Range | int],
-              flags: dict[str, int | bool]) -> None:
+def _few_rows(low: Lowering, m: Matrix, rows: str, most: int, ranges: Ranges,
+              flags: Constants) -> None:
     second = bool(flags.get("SECOND"))
     for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
         if most < from_rows:
             continue
         grid = _groups(m.n_rows, rows, n_together, from_rows, to_rows)
-        low.emit("matvec", grid, ranges, quant=m.quant, R=ROWS_PER_GROUP, NT=n_together,
-                 WG=m.threads, ALL_OUT=(1 + second) * ROWS_PER_GROUP * n_together,
-                 **flags, **m.constants)
+        low.emit("matvec", grid, ranges, {
+            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads,
+            "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
+            quant=m.quant)
 
 
 def _groups(n_rows: int, rows: str, n_together: int, from_rows: int, to_rows: int) -> Grid:
@@ -184,10 +187,11 @@ def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]
 
     out = low.value(y)
     low.emit("glu", grid, {"params": low.params(cols), "a": parts[0], "b": parts[1], "y": out},
-             ROWS=ROWS_WORD[rows], **activation_flag(node.attrs["act"]))
+             {"ROWS": ROWS_WORD[rows], **activation_flag(node.attrs["act"])})
     if "residual" in node.attrs:
         low.emit("add", grid, {"params": low.params(cols), "a": out,
-                               "b": low.value(node.inputs[-1]), "y": out}, ROWS=ROWS_WORD[rows])
+                               "b": low.value(node.inputs[-1]), "y": out},
+                 {"ROWS": ROWS_WORD[rows]})
 
 
 def _half_scratch(limits: Limits, node: Node) -> int:

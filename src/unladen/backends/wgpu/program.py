@@ -155,9 +155,9 @@ class WgpuProgram:
         """Tiles of attention as int32 [3 n_tiles]: first token, number of tokens, sequence."""
         b = self.batch
         if b.n_tokens == b.n_seqs:
-            tiles = np.ones((b.n_seqs, 3), np.int32)
-            tiles[:, 0] = tiles[:, 2] = np.arange(b.n_seqs)
-            return tiles.reshape(-1), Size(b.n_tokens, b.n_outputs, b.n_seqs, self._splits(), True)
+            single = np.ones((b.n_seqs, 3), np.int32)
+            single[:, 0] = single[:, 2] = np.arange(b.n_seqs)
+            return single.reshape(-1), Size(b.n_tokens, b.n_outputs, b.n_seqs, self._splits(), True)
         found = []
         for seq in range(b.n_seqs):
             first, end = int(b.q_start[seq]), int(b.q_start[seq + 1])

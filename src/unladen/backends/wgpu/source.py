@@ -67,7 +67,7 @@ class _Assembly:
 
 
 def assemble(kernel: str, quant: str, constants: Constants) -> Source:
-    """The text of ``kernels/KERNEL.wgsl`` for weights in format ``quant`` ("" where it has none)."""
+    """The text of ``kernels/KERNEL.wgsl`` for weights in format ``quant`` ("": it has none)."""
     work = _Assembly(quant, constants)
     head = [f"const {name} = {value}u;" for name, value in constants.items()
             if not isinstance(value, bool)]
