@@ -59,22 +59,22 @@ def test_a_long_prompt_can_be_cancelled(make_model: Callable[..., Path]) -> None
         plan = model._plan
         ((_, program),) = plan._programs
         submitted = []
-        wait = program.gpu.wait
+        wait = program.gpu.wait_for
 
-        def waiting() -> None:
+        def waiting(submission: int) -> None:
             submitted.append(1)
             if len(submitted) == 2:
                 threading.Thread(target=plan.cancel).start()
                 while not program.cancelled:
                     pass
-            wait()
+            wait(submission)
 
-        program.gpu.wait = waiting
+        program.gpu.wait_for = waiting
         try:
             stream = model.stream(list(range(3, 63)), temperature=0.0, max_tokens=2)
             next(iter(stream), None)
         finally:
-            del program.gpu.wait
+            del program.gpu.wait_for
         # The step was given up after two of its submissions, and then done again.
         assert len(submitted) > 2
         tokens = model.generate(list(range(3, 63)), temperature=0.0, max_tokens=2).tokens

@@ -78,7 +78,7 @@ def test_weights_cut_by_rows_change_nothing(make_model: Callable[..., Path], sma
     with Model(path, devices=[SMALL], **options) as model:
         assert model._plan is not None
         parts = [len(p.buffer.parts) for p in model._plan._placed.values()]
-        assert max(parts) == 3
+        assert max(parts) > 1
         np.testing.assert_array_equal(model.logits(ids), whole)
 
 

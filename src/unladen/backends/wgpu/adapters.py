@@ -27,6 +27,13 @@ def load() -> tuple[Any, str]:
 
 
 @functools.cache
+def native() -> tuple[Any, Any]:
+    """The C library beneath wgpu-py with calls that raise its errors, and its cffi."""
+    api = importlib.import_module("wgpu.backends.wgpu_native._api")
+    return api.libf, api.ffi
+
+
+@functools.cache
 def adapters() -> Sequence[Any]:
     """What the machine has, the fastest kinds first; software ("CPU") last."""
     module, _ = load()

@@ -17,7 +17,7 @@ from unladen.backends.base import (
 )
 from unladen.backends.wgpu import adapters, memory
 from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
-from unladen.backends.wgpu.experts import Scratch, moe
+from unladen.backends.wgpu.experts import moe, moe_scratch
 from unladen.backends.wgpu.gpu import Gpu, device_of
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
 from unladen.backends.wgpu.memory import Bytes, of_gpu
@@ -92,7 +92,7 @@ class WgpuBackend:
         if node.op == "linear":
             return linear_scratch(node, limits)
         if node.op == "moe":
-            return Scratch.of(node, limits).nbytes
+            return moe_scratch(node, limits)
         return attention_scratch(node, limits) if node.op == "attention" else 0
 
     def compile(self, segment: Segment) -> Program:

@@ -11,6 +11,7 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from unladen.backends.wgpu.adapters import native
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
 
@@ -19,20 +20,20 @@ Encoded = tuple[Any, Any, int, int, int]
 
 
 @functools.cache
-def _native() -> tuple[Any, Any, Any, Any]:
-    ffi = importlib.import_module("wgpu.backends.wgpu_native._ffi")
-    lib = ffi.lib
+def _unchecked() -> tuple[Any, Any, Any]:
+    """The calls that are made for each dispatch. None of them raises: what is wrong with one is
+    found by the end of the encoder."""
+    lib = importlib.import_module("wgpu.backends.wgpu_native._ffi").lib
     return (lib.wgpuComputePassEncoderSetPipeline, lib.wgpuComputePassEncoderSetBindGroup,
-            lib.wgpuComputePassEncoderDispatchWorkgroups, ffi.ffi.NULL)
+            lib.wgpuComputePassEncoderDispatchWorkgroups)
 
 
-def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded]) -> None:
-    """Hand ``dispatches`` to the device in one command buffer; returns before they are done.
-
-    ``step``: the bind group that they share. What is wrong with one of them is raised by the end of
-    the encoder, which is called through wgpu-py.
-    """
-    set_pipeline, set_bind_group, dispatch, null = _native()
+def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded]) -> int:
+    """Hand ``dispatches`` to the device in one command buffer; returns before they are done, with
+    the number that :meth:`Gpu.wait_for` takes. ``step``: the bind group that they share."""
+    set_pipeline, set_bind_group, dispatch = _unchecked()
+    libf, ffi = native()
+    null = ffi.NULL
     with typed(gpu.name):
         encoder = gpu.wgpu.create_command_encoder()
         compute = encoder.begin_compute_pass()
@@ -46,4 +47,6 @@ def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded]) -> None:
             set_bind_group(handle, 1, bindings, 0, null)
             dispatch(handle, x, y, z)
         compute.end()
-        gpu.queue.submit([encoder.finish()])
+        finished = encoder.finish()
+        commands = ffi.new("WGPUCommandBuffer[]", [finished._internal])
+        return int(libf.wgpuQueueSubmitForIndex(gpu.queue._internal, 1, commands))

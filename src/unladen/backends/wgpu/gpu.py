@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from unladen.backends._host import free_host_bytes, total_host_bytes
 from unladen.backends.base import Device
-from unladen.backends.wgpu.adapters import adapter_of, load
+from unladen.backends.wgpu.adapters import adapter_of, load, native
 from unladen.backends.wgpu.failure import HINT, typed
 from unladen.backends.wgpu.source import Constants, Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
-from unladen.quants._codebooks import grid
+from unladen.quants import codebook
 
 ALIGNMENT = 256
 """Bytes: where a bound range may begin on every device; some allow more."""
@@ -118,6 +118,13 @@ class Gpu:
         with typed(self.name):
             self.wgpu._poll_wait()
 
+    def wait_for(self, submission: int) -> None:
+        """Return when a submission (see :func:`~unladen.backends.wgpu.encode.submit`) is done."""
+        libf, ffi = native()
+        with typed(self.name):
+            libf.wgpuDevicePoll(self.wgpu._internal, True,
+                                ffi.new("WGPUSubmissionIndex *", submission))
+
     def pipeline(self, kernel: str, quant: str, constants: Constants) -> Pipeline:
         """The kernel with these constants, compiled when it is first asked for; raises
         :class:`UnladenError` with the compiler's message."""
@@ -164,7 +171,7 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            data = np.ascontiguousarray(grid(name)).view(np.uint8).reshape(-1)
+            data = np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1)
             buffer = self.buffer(data.nbytes)
             self.write(buffer, 0, data)
             self._grids[name] = Range(buffer, 0, data.nbytes)

@@ -112,12 +112,15 @@ class WgpuProgram:
             if len(self.encoded) > 64:
                 self.encoded.clear()
             parts = self.encoded[size] = self._encode(size)
+        before: int | None = None
         for part in parts:
             if self.cancelled:
                 raise Cancelled("the step was cancelled")
-            submit(self.gpu, self.step_bindings, part)
-            if len(parts) > 1:
-                self.gpu.wait()
+            submission = submit(self.gpu, self.step_bindings, part)
+            if before is not None:
+                # Two are under way: enough to keep the device busy, few to wait for after a cancel.
+                self.gpu.wait_for(before)
+            before = submission
 
     def _encode(self, size: Size) -> list[list[Encoded]]:
         flat: list[Encoded] = []
