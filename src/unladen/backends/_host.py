@@ -83,7 +83,7 @@ def host(buffer: Buffer) -> HostBuffer:
 class HostMemory:
     """The memory half of a backend's contract, on the host."""
 
-    def alloc(self, device: Device, nbytes: int, use: str) -> HostBuffer:
+    def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
         return alloc_host(device, nbytes, huge_pages=use != "weights")
 

@@ -165,8 +165,9 @@ class Backend(Protocol):
     def open(self, device: str, options: Options) -> Device:
         """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
 
-    def alloc(self, device: Device, nbytes: int, use: Use) -> Buffer:
-        """A new zeroed buffer; raises :class:`OutOfMemory`."""
+    def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
+        """A new zeroed buffer; raises :class:`OutOfMemory`. Where a device limits the size of a
+        buffer, the memory may consist of several, cut at multiples of ``row_bytes``."""
 
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> Buffer | None:
         """A buffer over host memory without a copy, which it keeps alive; None: not possible."""

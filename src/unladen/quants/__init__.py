@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from unladen.discover import classes
 from unladen.errors import InvalidArgument, UnsupportedQuant
+from unladen.quants._codebooks import grid as codebook
 from unladen.quants.base import Quant
 
-__all__ = ["Quant", "by_id", "dequantize", "get", "quantize", "registry"]
+__all__ = ["Quant", "by_id", "codebook", "dequantize", "get", "quantize", "registry"]
 
 
 @functools.cache

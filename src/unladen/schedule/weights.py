@@ -40,6 +40,11 @@ class Need:
         """Its size there, rounded up so that the next one is aligned."""
         return (self.weight.nbytes_in(self.quant) + 63) // 64 * 64
 
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of an entry of the first dimension there."""
+        return self.weight.nbytes_in(self.quant) // self.weight.shape[0]
+
 
 def needs(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = False,
           format_of: FormatOf | None = None) -> list[Need]:
@@ -87,7 +92,8 @@ def load(wanted: Iterable[Need], data: TensorData,
         offset = need.weight.first_row * need.weight.row_bytes
         if buffer is None:
             # One buffer each: devices limit what a kernel may bind, and no weight is cut by it.
-            buffer, offset = backend.alloc(need.device, need.nbytes, "weights"), 0
+            buffer, offset = backend.alloc(need.device, need.nbytes, "weights",
+                                           need.row_bytes), 0
             backend.write(buffer, _bytes(need, raw))
         placed[need.device.name, need.weight.name] = Placed(need.weight, buffer, offset, need.quant)
     return placed

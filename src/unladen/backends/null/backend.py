@@ -64,7 +64,7 @@ class NullBackend:
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
                       is_pretend=True)
 
-    def alloc(self, device: Device, nbytes: int, use: Use) -> NullBuffer:
+    def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
             raise OutOfMemory(device=device.name, requested=nbytes,

@@ -1,0 +1,69 @@
+"""Finds wgpu-py and what it can run on."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from unladen.errors import BackendNotInitialised
+
+BACKENDS = ("Vulkan", "Metal", "D3D12")
+"""What wgpu may stand on; OpenGL lacks too much."""
+ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+INSTALL = "pip install 'unladen[gpu]'"
+
+
+@functools.cache
+def load() -> tuple[Any, str]:
+    """The module ``wgpu`` and "", or None and why there is none."""
+    try:
+        module = importlib.import_module("wgpu")
+        importlib.import_module("wgpu.backends.wgpu_native")
+    except (ImportError, OSError, RuntimeError) as error:
+        return None, f"wgpu can't be loaded: {error}; {INSTALL}"
+    return module, ""
+
+
+@functools.cache
+def native() -> tuple[Any, Any]:
+    """The C library beneath wgpu-py with calls that raise its errors, and its cffi."""
+    api = importlib.import_module("wgpu.backends.wgpu_native._api")
+    return api.libf, api.ffi
+
+
+@functools.cache
+def adapters() -> Sequence[Any]:
+    """What the machine has, the fastest kinds first; software ("CPU") last."""
+    module, _ = load()
+    if module is None:
+        return ()
+    found = [a for a in module.gpu.enumerate_adapters_sync()
+             if a.info["backend_type"] in BACKENDS]
+    return tuple(sorted(found, key=_rank))
+
+
+def _rank(adapter: Any) -> int:
+    kind = adapter.info["adapter_type"]
+    return ORDER.index(kind) if kind in ORDER else len(ORDER)
+
+
+def why_none() -> str:
+    """Why :func:`adapters` is empty and what to do about it; "" where it isn't."""
+    module, why = load()
+    if module is None:
+        return why
+    if adapters():
+        return ""
+    return ("no Vulkan, Metal or D3D12 driver was found: install the maker's GPU driver, or for "
+            "software rendering mesa-vulkan-drivers and libvulkan1")
+
+
+def adapter_of(number: int) -> Any:
+    """The adapter of device ``number``: beyond the last they begin again, so that one adapter can
+    serve as several devices. Raises :class:`BackendNotInitialised`."""
+    found = adapters()
+    if not found:
+        raise BackendNotInitialised(f"wgpu:{number} is not present", hint=why_none())
+    return found[number % len(found)]

@@ -1,0 +1,116 @@
+"""The paged cache: writing rows into it, and attention over it."""
+
+from __future__ import annotations
+
+from unladen.backends.base import PlacedKV
+from unladen.backends.wgpu.gpu import Range
+from unladen.backends.wgpu.lower import Lowering, fold, row_bytes, whole
+from unladen.backends.wgpu.memory import of_gpu
+from unladen.backends.wgpu.program import (
+    ENOUGH_WORKGROUPS,
+    MAX_SPLITS,
+    TILE_TOKENS,
+    Grid,
+    Groups,
+    Size,
+)
+from unladen.graph.graph import Node
+from unladen.types import Limits
+
+THREADS = 128
+TILE_ROWS = 16
+"""Query rows of a workgroup, of 128 numbers each; fewer where they are longer."""
+
+
+def kv_write(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.attention.KVWrite`."""
+    placed = _cache(low, node)
+    spec, layout = placed.spec, placed.layout
+    for value, buffer, quant, dim in ((node.inputs[0], placed.k, layout.k_type, spec.k_dim),
+                                      (node.inputs[1], placed.v, layout.v_type, spec.v_dim)):
+        per_row = spec.n_kv_heads * dim // (32 if quant == "Q8_0" else 2)
+
+        def grid(size: Size, per_row: int = per_row) -> Groups | None:
+            n = size.n_tokens * per_row
+            return (*fold(-(-n // 64)), 1) if n else None
+
+        params = low.params(spec.n_kv_heads, dim, row_bytes(quant, dim), layout.block_tokens)
+        low.emit("kv_write", grid, {"params": params, "x": low.value(value),
+                                    "cache": whole(of_gpu(buffer))}, {quant: True})
+
+
+def attention(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.attention.Attention`: one kernel for prefills, one for decode
+    steps, and where few workgroups would read many keys, one whose workgroups share them."""
+    placed = _cache(low, node)
+    spec, layout, n_heads = placed.spec, placed.layout, node.int_attr("n_heads")
+    limits = low.segment.limits
+    y = low.value(node.outputs[0])
+    ranges: dict[str, Range | int] = {
+        "params": low.params(n_heads, spec.n_kv_heads, layout.block_tokens,
+                             row_bytes(layout.k_type, spec.k_dim),
+                             row_bytes(layout.v_type, spec.v_dim), node.float_attr("scale")),
+        "keys": whole(of_gpu(placed.k)), "values": whole(of_gpu(placed.v)),
+        "q": low.value(node.inputs[0]), "y": y}
+    formats = {f"K_{layout.k_type}": True, f"V_{layout.v_type}": True, "KD": spec.k_dim,
+               "VD": spec.v_dim, "WG": THREADS}
+    group = n_heads // spec.n_kv_heads
+    rows = max(1, min(TILE_ROWS, TILE_ROWS * 128 // spec.k_dim))
+    heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
+    for split in (False, True) if n_splits(node, limits) > 1 else (False,):
+        if split:
+            ranges["y"] = low.scratch(0, _split_bytes(node, limits))
+        low.emit("attention", _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
+                 ranges, {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads),
+                          "SPLIT": split, **formats})
+    if n_splits(node, limits) > 1:
+        low.emit("attention_join", _join_grid(n_heads), {
+            "params": low.params(n_heads), "x": ranges["y"], "y": y}, {"VD": spec.v_dim})
+    if limits.n_tokens > 1:
+        ranges["y"] = y
+        low.emit("attention", _grid(spec.n_kv_heads * -(-group // tile_heads), decode=False),
+                 ranges, {"TILE_TOKENS": TILE_TOKENS, "TILE_HEADS": tile_heads,
+                          "KT": _keys(TILE_TOKENS * tile_heads), **formats})
+
+
+def _cache(low: Lowering, node: Node) -> PlacedKV:
+    assert node.state is not None
+    return low.segment.kv[node.state.layer]
+
+
+def _keys(n_rows: int) -> int:
+    """Keys of a tile: fewer rows leave more threads for them."""
+    return THREADS if n_rows == 1 else THREADS // 2 if n_rows == 2 else THREADS // 4
+
+
+def _grid(per_tile: int, *, decode: bool, split: bool = False) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        if size.is_decode != decode or (size.n_splits > 1) != split or not size.n_tiles:
+            return None
+        return size.n_tiles, per_tile, size.n_splits
+
+    return grid
+
+
+def _join_grid(n_heads: int) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        return None if size.n_splits == 1 else (*fold(size.n_tokens * n_heads), 1)
+
+    return grid
+
+
+def n_splits(node: Node, limits: Limits) -> int:
+    """The most workgroups that share a query's keys."""
+    assert node.state is not None
+    return MAX_SPLITS if node.state.n_kv_heads < ENOUGH_WORKGROUPS else 1
+
+
+def _split_bytes(node: Node, limits: Limits) -> int:
+    assert node.state is not None
+    most = min(limits.n_seqs, ENOUGH_WORKGROUPS)
+    return 4 * most * node.int_attr("n_heads") * MAX_SPLITS * (node.state.v_dim + 2)
+
+
+def attention_scratch(node: Node, limits: Limits) -> int:
+    """Bytes of what the workgroups find that share keys."""
+    return _split_bytes(node, limits) if n_splits(node, limits) > 1 else 0

@@ -1,0 +1,119 @@
+"""Devices, memory and programs, as the plan asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from unladen.backends.base import (
+    Buffer,
+    Device,
+    Options,
+    Program,
+    Segment,
+    Support,
+    Use,
+    device_number,
+)
+from unladen.backends.wgpu import adapters, memory
+from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
+from unladen.backends.wgpu.experts import moe, moe_scratch
+from unladen.backends.wgpu.gpu import Gpu, device_of
+from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
+from unladen.backends.wgpu.memory import Bytes, of_gpu
+from unladen.backends.wgpu.products import embed, linear, linear_scratch
+from unladen.backends.wgpu.program import MAX_SPLITS, WgpuProgram
+from unladen.backends.wgpu.source import has_kernel
+from unladen.graph.graph import Node, Weight
+from unladen.types import Limits
+
+LOWERINGS: Mapping[str, Lower] = MappingProxyType({
+    **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "kv_write": kv_write,
+    "attention": attention})
+"""By op."""
+MAX_EXPERTS = 1024
+
+
+class WgpuBackend:
+    """See the package. ``wgpu:0`` is the fastest kind of adapter; numbers beyond the last adapter
+    are further logical devices on the same ones."""
+
+    name = "wgpu"
+    fusions = frozenset({"fuse_glu", "fuse_residual"})
+
+    def __init__(self) -> None:
+        self._gpus: dict[str, Gpu] = {}
+
+    def devices(self) -> Sequence[Device]:
+        return [device_of(a, f"wgpu:{i}") for i, a in enumerate(adapters.adapters())]
+
+    def why_none(self) -> str:
+        return adapters.why_none()
+
+    def open(self, device: str, options: Options) -> Device:
+        number = device_number(device)
+        name = f"wgpu:{number}"
+        if name not in self._gpus or self._gpus[name].is_lost:
+            self._gpus[name] = Gpu(name, number)
+        return self._gpus[name].device
+
+    def gpu(self, device: str) -> Gpu:
+        """The GPU behind the name of a device that was opened."""
+        return self._gpus[device]
+
+    def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
+
+    def wrap(self, device: Device, data: Bytes) -> Buffer | None:
+        return None
+
+    def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
+        memory.write(of_gpu(dst), src, offset)
+
+    def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
+        return memory.read(of_gpu(src), nbytes, offset)
+
+    def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
+        return memory.copy(of_gpu(dst), dst_offset, of_gpu(src), src_offset, nbytes)
+
+    def supports(self, node: Node) -> Support:
+        state = node.state
+        if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
+            return Support.NO
+        if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
+                                 or node.weights["gate"].shape[0] > MAX_EXPERTS):
+            return Support.NO
+        return Support.YES
+
+    def weight_format(self, node: Node, weight: Weight) -> str | None:
+        return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+        if node.op == "linear":
+            return linear_scratch(node, limits)
+        if node.op == "moe":
+            return moe_scratch(node, limits)
+        return attention_scratch(node, limits) if node.op == "attention" else 0
+
+    def compile(self, segment: Segment) -> Program:
+        gpu = self.gpu(segment.device.name)
+        program = WgpuProgram(gpu, segment.batch, segment.limits)
+        program.max_splits = MAX_SPLITS
+        heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
+        program.n_kv_heads = min(heads, default=1)
+        lowering = Lowering(gpu, segment, program)
+        for node in segment.nodes:
+            LOWERINGS[node.op](lowering, node)
+        program.finish(lowering.dispatches())
+        return program
+
+    def run(self, program: Program) -> None:
+        assert isinstance(program, WgpuProgram)
+        program.run()
+
+    def cancel(self, program: Program) -> None:
+        assert isinstance(program, WgpuProgram)
+        program.cancelled = True
+
+    def sync(self, device: Device) -> None:
+        self.gpu(device.name).wait()

@@ -1,0 +1,182 @@
+"""The mixture of experts: route, the experts' hidden rows, their sum.
+
+Few tokens go to their experts one by one. Of many tokens, those that chose the same expert go
+together, so that its weights are decoded once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unladen.backends.wgpu.gpu import ALIGNMENT, Range
+from unladen.backends.wgpu.lower import (
+    ROWS_WORD,
+    Lowering,
+    Ranges,
+    activation_flag,
+    fold,
+    n_cols,
+    row_bytes,
+    symbol,
+)
+from unladen.backends.wgpu.memory import of_gpu
+from unladen.backends.wgpu.products import (
+    FEW_ROWS,
+    ROWS_PER_GROUP,
+    ROWS_PER_TILE,
+    Matrix,
+    matrices,
+    product,
+)
+from unladen.backends.wgpu.program import Grid, Groups, Size
+from unladen.backends.wgpu.source import Constants
+from unladen.graph.graph import Node, Value
+from unladen.types import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Of a node, with the largest number of tokens of a step."""
+
+    rows: str
+    n_tokens: int
+    n_experts: int
+    n_used: int
+    n: int
+    n_ff: int
+
+    @classmethod
+    def of(cls, node: Node, limits: Limits) -> Shape:
+        """Read off the node."""
+        n_experts, n_ff, n = node.weights["gate"].shape
+        x: Value = node.inputs[0]
+        return cls(symbol(x), limits.count(x.shape[:-1]), n_experts, node.int_attr("n_used"), n,
+                   n_ff)
+
+    def n_tiles(self, n_tokens: int) -> int:
+        """The most tiles of pairs in a step of ``n_tokens``: each expert may leave one unfilled."""
+        n_pairs = n_tokens * self.n_used
+        return n_pairs // ROWS_PER_TILE + min(self.n_experts, n_pairs)
+
+    def scratch(self) -> tuple[dict[str, tuple[int, int]], int]:
+        """Offset and bytes of what a node keeps while it runs, by name; and the bytes of it all."""
+        pairs = self.n_tokens * self.n_used
+        sizes = {"logits": self.n_tokens * self.n_experts, "chosen": pairs, "weights": pairs,
+                 "hidden": pairs * self.n_ff}
+        if self.n_tokens > FEW_ROWS:
+            sizes |= {"order": pairs, "tiles": 1 + 3 * self.n_tiles(self.n_tokens),
+                      "parts": pairs * self.n}
+        places, at = {}, 0
+        for name, n in sizes.items():
+            places[name] = at, 4 * n
+            at += -(-4 * n // ALIGNMENT) * ALIGNMENT
+        return places, at
+
+
+def moe(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.moe.Moe`."""
+    shape = Shape.of(node, low.segment.limits)
+    scratch = {name: low.scratch(*place) for name, place in shape.scratch()[0].items()}
+    _route(low, node, shape, scratch)
+    x, y = low.value(node.inputs[0]), low.value(node.outputs[0])
+    _one_by_one(low, node, shape, {**scratch, "x": x, "y": y})
+    if shape.n_tokens > FEW_ROWS:
+        _together(low, node, shape, {**scratch, "x": x, "y": y})
+
+
+def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
+    extra: dict[str, Range | int] = {"x": low.value(node.inputs[0]), "y": at["logits"]}
+    if "router_b" in node.weights:
+        extra["bias"] = low.vector(node, "router_b")
+    for m in matrices(low, node, "router"):
+        product(low, m, shape.rows, extra)
+
+    def grid(size: Size) -> Groups | None:
+        return (size.rows(shape.rows), 1, 1) if size.rows(shape.rows) else None
+
+    params = low.params(shape.n_used, int(node.attrs["gating"] == "sigmoid"),
+                        int(bool(node.attrs["normalize"])), node.float_attr("scale"))
+    low.emit("moe_route", grid, {"params": params, "x": at["logits"], "chosen": at["chosen"],
+                                 "weights": at["weights"]}, {"EXPERTS": shape.n_experts})
+
+
+def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
+    def grid(n_rows: int, per_token: int) -> Grid:
+        def groups(size: Size) -> Groups | None:
+            n = size.rows(shape.rows) * per_token
+            if not 0 < size.rows(shape.rows) <= FEW_ROWS:
+                return None
+            return *fold(-(-n_rows // ROWS_PER_GROUP)), n
+
+        return groups
+
+    for a, ranges in _gate_up(low, node):
+        low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), {
+            **ranges, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
+            {"SECOND": True, "ALL_OUT": 2 * ROWS_PER_GROUP, **_few(a),
+             **activation_flag(node.attrs["act"])}, quant=a.quant)
+    for m, ranges in _down(low, node):
+        low.emit("moe_out", grid(shape.n, 1), {
+            **ranges, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
+            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **_few(m)}, quant=m.quant)
+
+
+def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
+    def many(groups: Grid) -> Grid:
+        return lambda size: groups(size) if size.rows(shape.rows) > FEW_ROWS else None
+
+    def tiles(n_rows: int) -> Grid:
+        return many(lambda size: (*fold(-(-n_rows // ROWS_PER_TILE)),
+                                  shape.n_tiles(size.rows(shape.rows))))
+
+    pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
+    rows: Constants = {"ROWS": ROWS_WORD[shape.rows]}
+    low.emit("moe_group", many(lambda size: (1, 1, 1)),
+             {"params": low.params(shape.n_used), "chosen": at["chosen"], **pairs},
+             {"EXPERTS": shape.n_experts, **rows})
+    for a, ranges in _gate_up(low, node):
+        low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, "x": at["x"],
+                                                 "y": at["hidden"]},
+                 {"SECOND": True, **a.constants, **activation_flag(node.attrs["act"])},
+                 quant=a.quant)
+    for m, ranges in _down(low, node):
+        low.emit("moe_tile", tiles(shape.n), {**ranges, **pairs, "x": at["hidden"],
+                                              "y": at["parts"]}, m.constants, quant=m.quant)
+    cols = n_cols(node.outputs[0])
+    low.emit("moe_join", many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // 256)), 1)),
+             {"params": low.params(cols, shape.n_used), "x": at["parts"],
+              "weights": at["weights"], "y": at["y"]}, rows)
+
+
+def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
+    """The weight in ``role`` in pieces of whole experts; ``first_row`` and ``n_rows`` count
+    experts."""
+    placed = low.placed(node, role)
+    n_experts, n_out, n_in = placed.weight.shape
+    expert_bytes = n_out * row_bytes(placed.quant, n_in)
+    return [Matrix(placed.quant, at, first, n, n_out, n_in) for at, first, n in
+            of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_experts)]
+
+
+def _gate_up(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:
+    for a, b in zip(_experts(low, node, "gate"), _experts(low, node, "up"), strict=True):
+        yield a, {"m": a.params(low), "w": a.at, "w1": b.at, "routing": _routing(low, node, a)}
+
+
+def _down(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:
+    for m in _experts(low, node, "down"):
+        yield m, {"m": m.params(low), "w": m.at, "routing": _routing(low, node, m)}
+
+
+def _few(m: Matrix) -> Constants:
+    return {"R": ROWS_PER_GROUP, "NT": 1, "WG": m.threads, **m.constants}
+
+
+def _routing(low: Lowering, node: Node, m: Matrix) -> int:
+    return low.params(node.int_attr("n_used"), m.first_row, m.n_rows)
+
+
+def moe_scratch(node: Node, limits: Limits) -> int:
+    """Bytes of what a node keeps while it runs."""
+    return Shape.of(node, limits).scratch()[1]

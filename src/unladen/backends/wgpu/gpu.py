@@ -1,0 +1,191 @@
+"""One logical device: the wgpu device, its queue, and the pipelines compiled so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends._host import free_host_bytes, total_host_bytes
+from unladen.backends.base import Device
+from unladen.backends.wgpu.adapters import adapter_of, load, native
+from unladen.backends.wgpu.failure import HINT, typed
+from unladen.backends.wgpu.source import Constants, Source, assemble
+from unladen.errors import DeviceLost, OutOfMemory
+from unladen.quants import codebook
+
+ALIGNMENT = 256
+"""Bytes: where a bound range may begin on every device; some allow more."""
+LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
+          "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
+          "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
+          "min-storage-buffer-offset-alignment")
+UNKNOWN_MEMORY = 1 << 46
+"""wgpu doesn't say how much a discrete GPU has: assume enough, allocation itself will tell."""
+WRITE_BYTES = 32 << 20
+"""What is uploaded at once: the queue keeps a copy until it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes of a GPU's buffer, as a kernel sees them."""
+
+    buffer: Any
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A compiled kernel: ``handle`` as the C API knows it."""
+
+    source: Source
+    pipeline: Any
+    layout: Any
+
+    @property
+    def handle(self) -> Any:
+        """For the encoder."""
+        return self.pipeline._internal
+
+
+class Gpu:
+    """See the module. ``device`` is what the rest of unladen knows of it."""
+
+    def __init__(self, name: str, number: int) -> None:
+        module, _ = load()
+        adapter = adapter_of(number)
+        self.shares_host_memory = shares_host_memory(adapter)
+        self.device = device_of(adapter, name)
+        with typed(name):
+            self.wgpu = adapter.request_device_sync(
+                required_limits={key: adapter.limits[key] for key in LIMITS})
+        self.queue = self.wgpu.queue
+        self.usage = module.BufferUsage
+        self.max_binding: int = adapter.limits["max-storage-buffer-binding-size"] // 256 * 256
+        self.max_buffer: int = adapter.limits["max-buffer-size"] // 256 * 256
+        self.alignment: int = adapter.limits["min-storage-buffer-offset-alignment"]
+        self.step_layout = self._layout(((0, "read-only-storage"),))
+        self._pipelines: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Pipeline] = {}
+        self._grids: dict[str, Range] = {}
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.device.name
+
+    def free_bytes(self) -> int:
+        """What can still be had, as far as that is known."""
+        return free_host_bytes() if self.shares_host_memory else self.device.memory_bytes
+
+    def buffer(self, nbytes: int, *, uniform: bool = False) -> Any:
+        """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
+        :class:`OutOfMemory`."""
+        size = max(16, -(-nbytes // 16) * 16)
+        free = min(self.free_bytes(), self.max_buffer)
+        if size > free:
+            raise OutOfMemory(device=self.name, requested=size, free=free, hint=HINT)
+        usage = self.usage.COPY_DST | self.usage.COPY_SRC
+        usage |= self.usage.UNIFORM if uniform else self.usage.STORAGE
+        with typed(self.name, requested=size, free=free):
+            return self.wgpu.create_buffer(size=size, usage=usage)
+
+    def write(self, buffer: Any, offset: int, data: npt.NDArray[np.uint8]) -> None:
+        """Upload ``data``; ``offset`` and its size are multiples of 4."""
+        with typed(self.name, requested=data.nbytes):
+            for start in range(0, data.nbytes, WRITE_BYTES):
+                piece = data[start:start + WRITE_BYTES]
+                self.queue.write_buffer(buffer, offset + start, piece)
+                if data.nbytes > WRITE_BYTES:
+                    self.queue.submit([])
+                    self.wgpu._poll_wait()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device no longer takes work."""
+        try:
+            with typed(self.name):
+                self.wgpu.create_command_encoder().finish()
+        except DeviceLost:
+            return True
+        return False
+
+    def wait(self) -> None:
+        """Return when everything submitted is done."""
+        with typed(self.name):
+            self.wgpu._poll_wait()
+
+    def wait_for(self, submission: int) -> None:
+        """Return when a submission (see :func:`~unladen.backends.wgpu.encode.submit`) is done."""
+        libf, ffi = native()
+        with typed(self.name):
+            libf.wgpuDevicePoll(self.wgpu._internal, True,
+                                ffi.new("WGPUSubmissionIndex *", submission))
+
+    def pipeline(self, kernel: str, quant: str, constants: Constants) -> Pipeline:
+        """The kernel with these constants, compiled when it is first asked for; raises
+        :class:`UnladenError` with the compiler's message."""
+        key = (kernel, quant, tuple(sorted(constants.items())))
+        found = self._pipelines.get(key)
+        if found is None:
+            source = assemble(kernel, quant, constants)
+            with typed(f"{self.name}: kernel {kernel} {quant}".rstrip()):
+                found = self._compile(source)
+            self._pipelines[key] = found
+        return found
+
+    def _compile(self, source: Source) -> Pipeline:
+        layout = self._layout(tuple((number, kind) for number, kind, _ in source.bindings))
+        module = self.wgpu.create_shader_module(code=source.text)
+        whole = self.wgpu.create_pipeline_layout(bind_group_layouts=[self.step_layout, layout])
+        pipeline = self.wgpu.create_compute_pipeline(
+            layout=whole, compute={"module": module, "entry_point": "main"})
+        return Pipeline(source, pipeline, layout)
+
+    def _layout(self, bindings: Sequence[tuple[int, str]]) -> Any:
+        stage = load()[0].ShaderStage.COMPUTE
+        with typed(self.name):
+            return self.wgpu.create_bind_group_layout(entries=[
+                {"binding": number, "visibility": stage, "buffer": {"type": kind}}
+                for number, kind in bindings])
+
+    def bind(self, pipeline: Pipeline, ranges: Mapping[str, Range]) -> Any:
+        """A bind group with a range for every name that the kernel binds."""
+        source = pipeline.source
+        if source.grid:
+            ranges = {**ranges, "grid": self._grid(source.grid)}
+        return self._bind(pipeline.layout, [(n, ranges[name]) for n, _, name in source.bindings])
+
+    def bind_step(self, step: Range) -> Any:
+        """The bind group that all kernels share: what changes from step to step."""
+        return self._bind(self.step_layout, [(0, step)])
+
+    def _bind(self, layout: Any, ranges: Sequence[tuple[int, Range]]) -> Any:
+        with typed(self.name):
+            return self.wgpu.create_bind_group(layout=layout, entries=[
+                {"binding": n, "resource": {"buffer": r.buffer, "offset": r.offset,
+                                            "size": r.nbytes}} for n, r in ranges])
+
+    def _grid(self, name: str) -> Range:
+        if name not in self._grids:
+            data = np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1)
+            buffer = self.buffer(data.nbytes)
+            self.write(buffer, 0, data)
+            self._grids[name] = Range(buffer, 0, data.nbytes)
+        return self._grids[name]
+
+
+def shares_host_memory(adapter: Any) -> bool:
+    """Whether what it allocates is the host's memory."""
+    return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
+
+
+def device_of(adapter: Any, name: str) -> Device:
+    """What an adapter is, under the name of a device."""
+    info = adapter.info
+    kind = ", software" if info["adapter_type"] == "CPU" else ""
+    memory = total_host_bytes() if shares_host_memory(adapter) else UNKNOWN_MEMORY
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory)

@@ -1,0 +1,37 @@
+#use step dot_rows result
+#if SECOND
+#use exp activation
+#end
+// y = x w^T (+ bias) for few rows of x: a workgroup computes R rows of w for NT rows of x. With
+// SECOND, act(x w^T) * (x w1^T).
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let first = (id.x + id.y * groups.x) * R;
+  let count = n_rows(ROWS);
+  var rows: array<u32, R>;
+  for (var r = 0u; r < R; r++) { rows[r] = min(first + r, m.n_rows - 1u) * m.row_bytes; }
+  var xs: array<u32, NT>;
+  for (var n = 0u; n < NT; n++) { xs[n] = min(id.z * NT + n, count - 1u) * m.n_in; }
+  accumulate(lane, 0u, rows, xs, 1.0);
+#if SECOND
+  second = true;
+  accumulate(lane, OUT, rows, xs, 1.0);
+#end
+  finish(lane);
+  let row = first + lane / NT;
+  let token = id.z * NT + lane % NT;
+  if (lane < OUT && row < m.n_rows && token < count) {
+    let value = with_bias(totals[lane], m.first_row + row);
+#if SECOND
+    var up = totals[OUT + lane];
+#if BIAS1
+    up += bias1[m.first_row + row];
+#end
+    store(activate(value) * up, token, m.first_row + row);
+#else
+    store(value, token, m.first_row + row);
+#end
+  }
+}

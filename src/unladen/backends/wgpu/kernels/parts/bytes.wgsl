@@ -1,0 +1,53 @@
+// Bytes of `w`, an array of words; blocks of 18, 34 or 210 bytes begin at any even address.
+
+fn raw(i: u32) -> u32 {
+#if SECOND
+  if (second) { return w1[i]; }
+#end
+  return w[i];
+}
+
+// Four bytes from the address `at` on.
+fn word(at: u32) -> u32 {
+#if ALIGNED
+  return raw(at >> 2u);
+#else
+  let shift = (at & 3u) * 8u;
+  let i = at >> 2u;
+  return (raw(i) >> shift) | ((raw(i + 1u) << 1u) << (31u - shift));
+#end
+}
+
+fn byte(at: u32) -> u32 {
+  return (raw(at >> 2u) >> ((at & 3u) * 8u)) & 255u;
+}
+
+// Two bytes at an even address.
+fn half_bits(at: u32) -> u32 {
+  return (raw(at >> 2u) >> ((at & 2u) * 8u)) & 0xffffu;
+}
+
+// The float16 at an even address.
+fn half(at: u32) -> f32 {
+  return unpack2x16float(half_bits(at)).x;
+}
+
+fn unsigned(bytes: u32) -> vec4f {
+  return vec4f(unpack4xU8(bytes));
+}
+
+fn signed(bytes: u32) -> vec4f {
+  return vec4f(unpack4xI8(bytes));
+}
+
+// Bit k, k + 1, k + 2 and k + 3 of `bits`.
+fn four_bits(bits: u32, k: u32) -> vec4u {
+  return (vec4u(bits) >> (vec4u(0u, 1u, 2u, 3u) + k)) & vec4u(1u);
+}
+
+// Eight weights of a block before they are scaled: four from position unit_at(u) on, and four that
+// lie SPAN further.
+struct Codes {
+  lo: vec4f,
+  hi: vec4f,
+}

@@ -1,0 +1,18 @@
+// 0: d, m float16; 4: bit i is bit 4 of q[i]; 8: byte j holds q[j] low, q[j + 16] high.
+const SPAN = 16u;
+const GROUP = 4u;
+const SHIFTED = true;
+
+fn unit_at(u: u32) -> u32 { return 4u * u; }
+
+fn scales(at: u32, u: u32) -> vec4f {
+  let d = unpack2x16float(word(at));
+  return d.xyxy;
+}
+
+fn codes(at: u32, u: u32) -> Codes {
+  let high = word(at + 4u);
+  let q = word(at + 8u + 4u * u);
+  return Codes(unsigned(q & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u)),
+               unsigned((q >> 4u) & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u + 16u)));
+}

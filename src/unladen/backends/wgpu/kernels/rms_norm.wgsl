@@ -1,0 +1,23 @@
+#use step sum
+// y = x / sqrt(mean(x^2) + eps) * w, a workgroup for each group of `size` elements of a row.
+struct Params {
+  n_cols: u32,
+  size: u32,
+  eps: f32,
+}
+
+@group(1) @binding(0) var<uniform> params: Params;
+@group(1) @binding(1) var<storage, read_write> x: array<f32>;
+@group(1) @binding(2) var<storage, read> w: array<f32>;
+@group(1) @binding(3) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let n_groups = n_rows(ROWS) * (params.n_cols / params.size);
+  let at = min(id.x + id.y * groups.x, n_groups - 1u) * params.size;
+  var s = 0.0;
+  for (var i = lane; i < params.size; i += WG) { s += x[at + i] * x[at + i]; }
+  let factor = 1.0 / sqrt(sum_all(lane, s) / f32(params.size) + params.eps);
+  for (var i = lane; i < params.size; i += WG) { y[at + i] = x[at + i] * factor * w[i]; }
+}

@@ -1,0 +1,232 @@
+"""Nodes to dispatches: one small function per op; products and experts have files of their own."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from unladen.backends.base import Placed, Segment
+from unladen.backends.wgpu.gpu import ALIGNMENT, Gpu, Range
+from unladen.backends.wgpu.memory import WgpuBuffer, of_gpu
+from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Size, WgpuProgram
+from unladen.backends.wgpu.source import Constants
+from unladen.graph.graph import Node, Value
+from unladen.quants import get
+
+MAX_GROUPS = 65535
+"""Workgroups along one dimension, on every device."""
+BATCH_WORDS = {"tokens": 3, "positions": 4, "out_rows": 8}
+"""Where the step's header says where these are."""
+ROWS_WORD = {"T": 0, "S": 1}
+NO_CONSTANTS: Constants = MappingProxyType({})
+Ranges = Mapping[str, Range | int]
+"""What a kernel binds, by its name for it; an int: where :meth:`Lowering.params` put constants."""
+NO_PARAMS = struct.pack("4I", 0, 0, 0, 0)
+
+
+def fold(n: int) -> tuple[int, int]:
+    """``n`` workgroups in two dimensions; there may be some more."""
+    return (n, 1) if n <= MAX_GROUPS else (1 << 15, -(-n >> 15))
+
+
+def symbol(value: Value) -> str:
+    """The symbol of the first dimension."""
+    assert isinstance(value.shape[0], str), value
+    return value.shape[0]
+
+
+def n_cols(value: Value) -> int:
+    """The second dimension."""
+    assert len(value.shape) == 2 and isinstance(value.shape[1], int), value
+    return value.shape[1]
+
+
+class Lowering:
+    """Collects the dispatches of a segment, and their constants in one uniform buffer."""
+
+    def __init__(self, gpu: Gpu, segment: Segment, program: WgpuProgram) -> None:
+        self.gpu = gpu
+        self.segment = segment
+        self.program = program
+        self.arena = of_gpu(segment.arena)
+        self._params = bytearray()
+        self._pending: list[tuple[str, str, Constants, Ranges, Grid]] = []
+
+    def value(self, value: Value) -> Range:
+        """Where a value lies in the arena."""
+        return self.arena.range(self.segment.offsets[value],
+                                4 * self.segment.limits.count(value.shape))
+
+    def scratch(self, offset: int, nbytes: int) -> Range:
+        """Part of the arena that a node may use while it runs."""
+        return self.arena.range(self.segment.scratch[0] + offset, nbytes)
+
+    def placed(self, node: Node, role: str) -> Placed:
+        """The weight in ``role`` where it lies."""
+        return self.segment.weights[node.weights[role].name]
+
+    def vector(self, node: Node, role: str) -> Range:
+        """A weight that is a vector of float32."""
+        placed = self.placed(node, role)
+        assert placed.quant == "F32", placed
+        return of_gpu(placed.buffer).range(placed.offset, 4 * placed.weight.n_elements)
+
+    def params(self, *numbers: int | float) -> int:
+        """A kernel's constants; returns where they will be in the uniform buffer."""
+        at = len(self._params)
+        packed = b"".join(struct.pack("<f" if isinstance(n, float) else "<I", n) for n in numbers)
+        self._params += packed + bytes(-len(packed) % ALIGNMENT)
+        return at
+
+    def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
+             *, quant: str = "") -> None:
+        """Append a dispatch."""
+        self._pending.append((kernel, quant, constants, dict(ranges), grid))
+
+    def dispatches(self) -> list[Dispatch]:
+        """All of them, compiled and bound."""
+        data = np.frombuffer(bytes(self._params or NO_PARAMS), np.uint8)
+        buffer = self.gpu.buffer(len(data), uniform=True)
+        self.gpu.write(buffer, 0, data)
+        result = []
+        for kernel, quant, constants, ranges, grid in self._pending:
+            pipeline = self.gpu.pipeline(kernel, quant, constants)
+            bound = {name: Range(buffer, r, 32) if isinstance(r, int) else r
+                     for name, r in ranges.items()}
+            result.append(Dispatch(pipeline, self.gpu.bind(pipeline, bound), grid))
+        return result
+
+    def elements(self, kernel: str, value: Value, ranges: Ranges,
+                 constants: Constants = NO_CONSTANTS) -> None:
+        """A kernel with a thread for each element of ``value``."""
+        rows, cols = symbol(value), n_cols(value)
+
+        def grid(size: Size) -> Groups | None:
+            n = size.rows(rows) * cols
+            return (*fold(-(-n // 256)), 1) if n else None
+
+        self.emit(kernel, grid, ranges, {"ROWS": ROWS_WORD[rows], **constants})
+
+    def one_each(self, kernel: str, value: Value, per_row: int, ranges: Ranges,
+                 constants: Constants) -> None:
+        """A kernel with ``per_row`` workgroups for each row of ``value``."""
+        rows = symbol(value)
+
+        def grid(size: Size) -> Groups | None:
+            n = size.rows(rows) * per_row
+            return (*fold(n), 1) if n else None
+
+        self.emit(kernel, grid, ranges, {"ROWS": ROWS_WORD[rows], **constants})
+
+
+Lower = Callable[[Lowering, Node], None]
+
+
+def activation_flag(act: object) -> Constants:
+    """The constant that chooses an activation in kernels/parts/activation.wgsl."""
+    return {str(act).upper(): True}
+
+
+def threads_for(n: int) -> int:
+    """Threads of a workgroup that adds up ``n`` numbers: a power of two from 32 to 256."""
+    return int(min(256, max(32, 1 << max(0, (n // 4 - 1).bit_length()))))
+
+
+def select_rows(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.select_rows.SelectRows`."""
+    (x, which), (y,) = node.inputs, node.outputs
+    assert low.segment.batch_inputs[which] == "out_rows"
+    low.elements("select_rows", y, {"params": low.params(n_cols(y)), "x": low.value(x),
+                                    "y": low.value(y)})
+
+
+def rms_norm(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.rms_norm.RmsNorm`."""
+    (x,), (y,) = node.inputs, node.outputs
+    size = node.weights["w"].shape[0]
+    low.one_each("rms_norm", y, n_cols(y) // size, {
+        "params": low.params(n_cols(y), size, node.float_attr("eps")), "x": low.value(x),
+        "w": low.vector(node, "w"), "y": low.value(y)}, {"WG": threads_for(size)})
+
+
+def layer_norm(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.layer_norm.LayerNorm`."""
+    (x,), (y,) = node.inputs, node.outputs
+    ranges: dict[str, Range | int] = {
+        "params": low.params(n_cols(y), node.float_attr("eps")), "x": low.value(x),
+        "w": low.vector(node, "w"), "y": low.value(y)}
+    if "b" in node.weights:
+        ranges["b"] = low.vector(node, "b")
+    low.one_each("layer_norm", y, 1, ranges,
+                 {"WG": threads_for(n_cols(y)), "BIAS": "b" in node.weights})
+
+
+def rope_table(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.rope.RopeTable`: computed on the host, since float32 can't
+    hold the angle of a far position."""
+    (y,) = node.outputs
+    freqs = node.attrs["freqs"]
+    assert isinstance(freqs, tuple)
+    low.program.tables.append(RopeTable(np.asarray(freqs, np.float64),
+                                        node.float_attr("magnitude")))
+    low.elements("rope_table", y, {"params": low.params(n_cols(y), len(low.program.tables) - 1),
+                                   "y": low.value(y)})
+
+
+def rope(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.rope.Rope`."""
+    (x, table), (y,) = node.inputs, node.outputs
+    params = low.params(n_cols(y), node.int_attr("head_dim"), n_cols(table),
+                        int(node.attrs["style"] == "neox"))
+    low.elements("rope", y, {"params": params, "x": low.value(x), "table": low.value(table),
+                             "y": low.value(y)})
+
+
+def add(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.add.Add`."""
+    (a, b), (y,) = node.inputs, node.outputs
+    low.elements("add", y, {"params": low.params(n_cols(y)), "a": low.value(a), "b": low.value(b),
+                            "y": low.value(y)})
+
+
+def scale(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.scale.Scale`."""
+    (x,), (y,) = node.inputs, node.outputs
+    low.elements("scale", y, {"params": low.params(n_cols(y), node.float_attr("s")),
+                              "x": low.value(x), "y": low.value(y)})
+
+
+def activation(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.activation.ActivationOp`."""
+    (x,), (y,) = node.inputs, node.outputs
+    low.elements("activation", y, {"params": low.params(n_cols(y)), "x": low.value(x),
+                                   "y": low.value(y)}, activation_flag(node.attrs["act"]))
+
+
+def glu(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.glu.Glu`."""
+    (a, b), (y,) = node.inputs, node.outputs
+    low.elements("glu", y, {"params": low.params(n_cols(y)), "a": low.value(a), "b": low.value(b),
+                            "y": low.value(y)}, activation_flag(node.attrs["act"]))
+
+
+def row_bytes(quant: str, n: int) -> int:
+    """Bytes of a row of ``n`` weights."""
+    return get(quant).row_bytes(n)
+
+
+def whole(buffer: WgpuBuffer) -> Range:
+    """A buffer that a kernel binds in one piece; raises :class:`OutOfMemory`."""
+    return buffer.range(0, buffer.nbytes)
+
+
+SIMPLE: Mapping[str, Lower] = MappingProxyType({
+    "select_rows": select_rows, "rms_norm": rms_norm, "layer_norm": layer_norm,
+    "rope_table": rope_table, "rope": rope, "add": add, "scale": scale, "activation": activation,
+    "glu": glu})
+"""By op."""
+
+

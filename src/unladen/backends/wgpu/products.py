@@ -1,0 +1,203 @@
+"""Everything that multiplies with a matrix: embed, linear, moe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from unladen.backends.wgpu.gpu import ALIGNMENT, Range
+from unladen.backends.wgpu.lower import (
+    BATCH_WORDS,
+    ROWS_WORD,
+    Lowering,
+    Ranges,
+    activation_flag,
+    fold,
+    n_cols,
+    row_bytes,
+    symbol,
+)
+from unladen.backends.wgpu.memory import of_gpu
+from unladen.backends.wgpu.program import Grid, Groups, Size
+from unladen.backends.wgpu.source import Constants
+from unladen.graph.graph import Node
+from unladen.graph.ops.linear import n_weights
+from unladen.quants import get
+from unladen.types import Limits
+
+PLAIN_BLOCK = 32
+"""Weights without blocks are taken so many at a time."""
+FEW_ROWS = 8
+"""Up to so many rows of x, a product reads each weight for all of them at once and is limited by
+memory; beyond it pays to decode tiles."""
+ROWS_PER_GROUP = 4
+ROWS_PER_TILE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Some whole rows of a weight that one binding holds."""
+
+    quant: str
+    at: Range
+    first_row: int
+    n_rows: int
+    n_out: int
+    n_in: int
+
+    @property
+    def constants(self) -> Constants:
+        """What the decoding kernels are compiled for."""
+        block_size, block_bytes = get(self.quant).block_size, get(self.quant).block_bytes
+        if block_size == 1:
+            block_size, block_bytes = PLAIN_BLOCK, PLAIN_BLOCK * block_bytes
+        aligned = block_bytes % 4 == 0 and row_bytes(self.quant, self.n_in) % 4 == 0
+        return {"BLOCK": block_size, "BLOCK_BYTES": block_bytes, "ALIGNED": aligned,
+                "RAGGED": self.n_in % block_size != 0}
+
+    @property
+    def threads(self) -> int:
+        """Of a workgroup whose threads share a row's groups of 32."""
+        return 64 if self.n_in > 32 * 32 else 32
+
+    def params(self, low: Lowering) -> int:
+        """The kernels' ``Matrix``."""
+        return low.params(self.first_row, self.n_rows, self.n_out, self.n_in,
+                          row_bytes(self.quant, self.n_in))
+
+
+def matrices(low: Lowering, node: Node, role: str) -> list[Matrix]:
+    """The weight in ``role``: all of its rows, in as many pieces as the device needs."""
+    placed = low.placed(node, role)
+    n_in = placed.weight.shape[-1]
+    n_out = placed.weight.n_elements // n_in
+    pieces = of_gpu(placed.buffer).rows(placed.offset, row_bytes(placed.quant, n_in), n_out)
+    return [Matrix(placed.quant, at, first, n, n_out, n_in) for at, first, n in pieces]
+
+
+def embed(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.embed.Embed`."""
+    (ids,), (y,) = node.inputs, node.outputs
+    ids_word = BATCH_WORDS[low.segment.batch_inputs[ids]]
+    for m in matrices(low, node, "w"):
+        n_units = -(-m.n_in // 8)
+
+        def grid(size: Size, n_units: int = n_units) -> Groups | None:
+            return (-(-n_units // 64), size.rows(symbol(y)), 1) if size.rows(symbol(y)) else None
+
+        low.emit("embed", grid, {"m": m.params(low), "w": m.at, "y": low.value(y)},
+                 {"IDS": ids_word, **m.constants}, quant=m.quant)
+
+
+def linear(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.linear.Linear`."""
+    if "act" in node.attrs:
+        _gated(low, node)
+        return
+    x = low.value(node.inputs[0])
+    for i in range(n_weights(node)):
+        extra: dict[str, Range | int] = {"x": x, "y": low.value(node.outputs[i])}
+        if f"b{i}" in node.weights:
+            extra["bias"] = low.vector(node, f"b{i}")
+        if "residual" in node.attrs:
+            extra["residual"] = low.value(node.inputs[1])
+        for m in matrices(low, node, f"w{i}"):
+            product(low, m, symbol(node.outputs[i]), extra)
+
+
+def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
+             *, few: bool = True) -> None:
+    """One matrix times the rows of x, by the kernel that suits their number."""
+    ranges: dict[str, Range | int] = {"m": m.params(low), "w": m.at, **extra}
+    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROWS": ROWS_WORD[rows]}
+    most = low.segment.limits.bind("T" if rows == "T" else "S")
+    if few:
+        _few_rows(low, m, rows, most, ranges, flags)
+    if most > FEW_ROWS:
+        def tiles(size: Size) -> Groups | None:
+            n = size.rows(rows)
+            if n <= FEW_ROWS:
+                return None
+            return *fold(-(-m.n_rows // ROWS_PER_TILE)), -(-n // ROWS_PER_TILE)
+
+        low.emit("matmul", tiles, ranges, {**flags, **m.constants}, quant=m.quant)
+
+
+def _few_rows(low: Lowering, m: Matrix, rows: str, most: int, ranges: Ranges,
+              flags: Constants) -> None:
+    second = bool(flags.get("SECOND"))
+    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
+        if most < from_rows:
+            continue
+        grid = _groups(m.n_rows, rows, n_together, from_rows, to_rows)
+        low.emit("matvec", grid, ranges, {
+            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads,
+            "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
+            quant=m.quant)
+
+
+def _groups(n_rows: int, rows: str, n_together: int, from_rows: int, to_rows: int) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        if not from_rows <= n <= to_rows:
+            return None
+        return *fold(-(-n_rows // ROWS_PER_GROUP)), -(-n // n_together)
+
+    return grid
+
+
+def _gated(low: Lowering, node: Node) -> None:
+    """``act(x w0^T) * (x w1^T)``: in one kernel for few rows; for many, two products into scratch
+    memory and the gated unit over them."""
+    y = node.outputs[0]
+    rows, x, out = symbol(y), low.value(node.inputs[0]), low.value(y)
+    pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
+    biases: dict[str, Range | int] = {
+        name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
+        if role in node.weights}
+    together = all(a.quant == b.quant for a, b in pairs) and "residual" not in node.attrs
+    most = low.segment.limits.bind("T" if rows == "T" else "S")
+    if together:
+        for a, b in pairs:
+            ranges: dict[str, Range | int] = {"m": a.params(low), "w": a.at, "w1": b.at, "x": x,
+                                              "y": out, **biases}
+            _few_rows(low, a, rows, most, ranges, {
+                "SECOND": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
+                "ROWS": ROWS_WORD[rows], **activation_flag(node.attrs["act"])})
+    _gated_by_parts(low, node, pairs, few=not together)
+
+
+def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], *,
+                    few: bool) -> None:
+    y = node.outputs[0]
+    rows, cols = symbol(y), n_cols(y)
+    if not few and low.segment.limits.bind("T" if rows == "T" else "S") <= FEW_ROWS:
+        return
+    half = _half_scratch(low.segment.limits, node)
+    parts = [low.scratch(i * half, half) for i in range(2)]
+    for i in range(2):
+        extra: dict[str, Range | int] = {"x": low.value(node.inputs[0]), "y": parts[i]}
+        if f"b{i}" in node.weights:
+            extra["bias"] = low.vector(node, f"b{i}")
+        for pair in pairs:
+            product(low, pair[i], rows, extra, few=few)
+
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        return None if n == 0 or (not few and n <= FEW_ROWS) else (*fold(-(-n * cols // 256)), 1)
+
+    out = low.value(y)
+    low.emit("glu", grid, {"params": low.params(cols), "a": parts[0], "b": parts[1], "y": out},
+             {"ROWS": ROWS_WORD[rows], **activation_flag(node.attrs["act"])})
+    if "residual" in node.attrs:
+        low.emit("add", grid, {"params": low.params(cols), "a": out,
+                               "b": low.value(node.inputs[-1]), "y": out},
+                 {"ROWS": ROWS_WORD[rows]})
+
+
+def _half_scratch(limits: Limits, node: Node) -> int:
+    return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT
+
+
+def linear_scratch(node: Node, limits: Limits) -> int:
+    """Bytes of both products of a gated pair."""
+    return 2 * _half_scratch(limits, node) if "act" in node.attrs else 0

@@ -1,0 +1,87 @@
+"""Puts a kernel's text together: its parts, the format of its weights, and its constants.
+
+Beside WGSL a file of ``kernels/`` may hold lines of four kinds. ``#use NAME ...`` asks for files of
+``kernels/parts/`` once each, and ``quant`` for the file of the weights' format; ``#grid NAME`` asks
+for a codebook; ``#if NAME`` ... ``#else`` ... ``#end`` keep lines where the constant NAME is given
+and neither false nor 0.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "kernels"
+BINDING = re.compile(r"@group\(1\) @binding\((\d+)\) var<([\w, ]+)> (\w+)\s*:")
+KINDS = {"uniform": "uniform", "storage, read": "read-only-storage",
+         "storage, read_write": "storage"}
+
+Constants = Mapping[str, int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A kernel ready to be compiled: its text, and what it binds in group 1 as (number, kind,
+    name). ``grid`` names the codebook that it reads, "" for none."""
+
+    text: str
+    bindings: tuple[tuple[int, str, str], ...]
+    grid: str = ""
+
+
+@dataclass(slots=True)
+class _Assembly:
+    quant: str
+    constants: Constants
+    used: set[str] = field(default_factory=set)
+    grid: str = ""
+
+    def expand(self, path: Path) -> Iterator[str]:
+        kept = [True]
+        for line in path.read_text(encoding="utf-8").splitlines():
+            word, _, rest = line.partition(" ")
+            if word == "#if":
+                kept.append(kept[-1] and bool(self.constants.get(rest)))
+            elif word == "#else":
+                kept[-1] = kept[-2] and not kept[-1]
+            elif word == "#end":
+                kept.pop()
+            elif not kept[-1]:
+                continue
+            elif word == "#use":
+                for name in rest.split():
+                    yield from self._part(name)
+            elif word == "#grid":
+                self.grid = rest
+            else:
+                yield line
+
+    def _part(self, name: str) -> Iterator[str]:
+        if name not in self.used:
+            self.used.add(name)
+            path = quant_file(self.quant) if name == "quant" else FOLDER / f"parts/{name}.wgsl"
+            yield from self.expand(path)
+
+
+def assemble(kernel: str, quant: str, constants: Constants) -> Source:
+    """The text of ``kernels/KERNEL.wgsl`` for weights in format ``quant`` ("": it has none)."""
+    work = _Assembly(quant, constants)
+    head = [f"const {name} = {value}u;" for name, value in constants.items()
+            if not isinstance(value, bool)]
+    text = "\n".join([*head, *work.expand(FOLDER / f"{kernel}.wgsl"), ""])
+    found = sorted((int(n), KINDS[kind], name) for n, kind, name in BINDING.findall(text))
+    return Source(text, tuple(found), work.grid)
+
+
+def quant_file(quant: str) -> Path:
+    """The file of a block format."""
+    return FOLDER / f"quants/{quant.lower()}.wgsl"
+
+
+@functools.cache
+def has_kernel(quant: str) -> bool:
+    """Whether weights of this format are decoded by a kernel."""
+    return quant_file(quant).exists()

@@ -1,0 +1,115 @@
+"""What the cases of the ops leave out: every block format, long histories, odd numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cases import running
+from cases.base import Case, Maker
+from unladen import quants
+from unladen.backends import backend_of
+from unladen.backends.base import KVLayout
+from unladen.backends.wgpu.source import has_kernel
+from unladen.graph.graph import KVSpec, Weight
+
+Rng = np.random.Generator
+every_quant = pytest.mark.parametrize("quant", sorted(quants.registry()))
+WHOLE_NUMBERS = {"I8", "I16", "I32", "I64"}
+"""No formats of weights."""
+
+
+def bench(case: Case) -> running.Bench:
+    return running.Bench(backend_of("wgpu"), case)
+
+
+def width(quant: str, rng: Rng) -> int:
+    size = quants.get(quant).block_size
+    return int(rng.integers(1, 200)) if size == 1 else size * int(rng.integers(1, 5))
+
+
+def test_every_format_has_a_kernel() -> None:
+    assert {name for name in quants.registry() if not has_kernel(name)} == {"F64", *WHOLE_NUMBERS}
+
+
+@every_quant
+def test_rows_are_exact_but_for_one_rounding(quant: str, rng: Rng) -> None:
+    """A code times a scale is rounded once; where a minimum is added, twice more, of numbers that
+    are no larger than twice the largest of their run."""
+    m = Maker(rng, 9)
+    n = width(quant, rng)
+    m.batch.tokens[:9] = rng.integers(0, 21, 9)
+    case = m.case("embed", m.g.inputs["tokens"], weights={"w": m.weight("w", 21, n, quant=quant)})
+    (y,) = bench(case).run()
+    truth = quants.dequantize(quant, m.weights["w"], (21, n))[m.batch.tokens[:9]].astype(float)
+    size = np.array([np.abs(truth[:, i:i + 16]).max(axis=1) for i in range(0, n, 16)]).T
+    assert np.all(np.abs(y - truth) <= 3 * 2.0 ** -24 * size.repeat(16, axis=1)[:, :n])
+
+
+@every_quant
+@pytest.mark.parametrize("n_tokens", [1, 3, 12, 70])
+def test_products(quant: str, n_tokens: int, rng: Rng) -> None:
+    m = Maker(rng, n_tokens)
+    n = width(quant, rng)
+    case = m.case("linear", m.input("T", n), weights={"w0": m.weight("w0", 70, n, quant=quant)})
+    running.check(case, bench(case).run(), precise=True, what=quant)
+
+
+def test_a_wide_product(rng: Rng) -> None:
+    """More columns than the threads of a workgroup take at once."""
+    for n_tokens in (1, 6, 20):
+        m = Maker(rng, n_tokens)
+        case = m.case("linear", m.input("T", 4864),
+                      weights={"w0": m.weight("w0", 9, 4864, quant="Q4_K")})
+        running.check(case, bench(case).run(), precise=True, what="wide")
+
+
+@pytest.mark.parametrize("group", [1, 4, 20])
+def test_workgroups_share_the_keys_of_a_long_history(rng: Rng, group: int) -> None:
+    m = Maker(rng, 2, n_seqs=1, max_history=0, kv_types=("F16", "Q8_0"))
+    limits = m.limits.__class__(2, 2, 2, 64, 130)
+    m.limits, m.layout = limits, KVLayout(32, 130, "F16", "Q8_0")
+    m.batch = m.batch.empty(limits)
+    m.batch.n_tokens = m.batch.n_outputs = m.batch.n_seqs = 2
+    lengths = np.array([rng.integers(600, 2048), rng.integers(1, 300)])
+    m.batch.positions[:], m.batch.kv_len[:], m.batch.seq_of[:] = lengths - 1, lengths, [0, 1]
+    m.batch.q_start[:] = [0, 1, 2]
+    m.batch.block_table[:] = rng.permutation(130)[:128].reshape(2, 64)
+    spec = KVSpec(0, 2, 64, 96)
+    case = m.case("attention", m.input("T", 2 * group * 64), state=spec,
+                  attrs={"n_heads": 2 * group, "scale": 0.125}, kv=m.cache(spec))
+    running.check(case, bench(case).run(), precise=True, what="shared keys")
+
+
+@pytest.mark.parametrize("quant", ["F16", "Q8_0"])
+def test_numbers_at_the_edges_of_float16(rng: Rng, quant: str) -> None:
+    """Ties, subnormals and overflow are stored as NumPy stores them."""
+    m = Maker(rng, 64, kv_types=(quant, quant))
+    spec = KVSpec(0, 1, 64, 32)
+    values = (2.0 ** rng.uniform(-26, 17, (64, 64)) * rng.choice([-1, 1], (64, 64)))
+    ties = np.arange(64) * 2.0 ** -25 * 2.0 ** rng.integers(0, 12, (64, 1))
+    values[::2] = ties[::2]
+    values[0, :4] = 65504, 65519, 0, -0.0
+    if quant == "Q8_0":
+        values = values.clip(-8e6, 8e6)
+    case = m.case("kv_write", m.input("T", 64, values=values), m.input("T", 32), state=spec,
+                  kv=m.cache(spec))
+    run = bench(case)
+    run.run()
+    with np.errstate(over="ignore"):
+        expected = running.on_paper(case)[2]
+    for mine, wanted in zip(run.cache(), expected, strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
+def test_many_experts(rng: Rng) -> None:
+    """More than threads that choose among them, some of them equally good."""
+    for n_tokens in (1, 30):
+        m = Maker(rng, n_tokens)
+        weights: dict[str, Weight] = {
+            "router": m.weight("router", 130, 64), "gate": m.weight("gate", 130, 32, 64),
+            "up": m.weight("up", 130, 32, 64),
+            "down": m.weight("down", 130, 64, 32, quant="Q8_0")}
+        case = m.case("moe", m.input("T", 64), weights=weights, attrs={
+            "n_used": 7, "gating": "softmax", "normalize": True, "scale": 2.5, "act": "gelu"})
+        running.check(case, bench(case).run(), precise=True, what="experts")

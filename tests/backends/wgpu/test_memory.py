@@ -1,0 +1,91 @@
+"""Memory in several pieces, as on devices that limit the size of a buffer or of a binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from unladen import Model
+from unladen.backends import backend_of
+from unladen.backends.base import Options
+from unladen.backends.wgpu.backend import WgpuBackend
+from unladen.backends.wgpu.gpu import Gpu
+from unladen.errors import OutOfMemory
+
+Rng = np.random.Generator
+SMALL = "wgpu:9"
+"""A device of its own, whose limits these tests lower."""
+
+
+@pytest.fixture
+def backend() -> WgpuBackend:
+    found = backend_of("wgpu")
+    assert isinstance(found, WgpuBackend)
+    return found
+
+
+@pytest.fixture
+def small(backend: WgpuBackend) -> Iterator[Gpu]:
+    backend.open(SMALL, Options())
+    gpu = backend.gpu(SMALL)
+    kept = gpu.max_binding, gpu.max_buffer
+    yield gpu
+    gpu.max_binding, gpu.max_buffer = kept
+
+
+@pytest.mark.parametrize("row_bytes", [1, 34, 144, 1000])
+def test_bytes_come_back_from_pieces(backend: WgpuBackend, small: Gpu, rng: Rng, row_bytes: int
+                                     ) -> None:
+    small.max_buffer = 10240
+    n = row_bytes * (50_000 // row_bytes)
+    buffer = backend.alloc(small.device, n, "weights", row_bytes)
+    expected = rng.integers(0, 256, n, np.uint8)
+    backend.write(buffer, expected)
+    for _ in range(5):
+        start = int(rng.integers(0, n))
+        data = rng.integers(0, 256, min(int(rng.integers(0, 25_000)), n - start), np.uint8)
+        backend.write(buffer, data, start)
+        expected[start:start + len(data)] = data
+    assert np.array_equal(backend.read(buffer, n), expected)
+    assert np.array_equal(backend.read(buffer, n // 2, n // 3), expected[n // 3:n // 3 + n // 2])
+
+
+def test_copies_within_a_buffer(backend: WgpuBackend, small: Gpu, rng: Rng) -> None:
+    buffer = backend.alloc(small.device, 8000, "kv")
+    data = rng.integers(0, 256, 8000, np.uint8)
+    backend.write(buffer, data)
+    for n in (2000, 6, 0):
+        if backend.copy(buffer, 4000, buffer, 400, n):
+            data[4000:4000 + n] = data[400:400 + n]
+    assert np.array_equal(backend.read(buffer, 8000), data)
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen3moe"])
+@pytest.mark.parametrize("quant", ["F32", "Q8_0"])
+def test_weights_cut_by_rows_change_nothing(make_model: Callable[..., Path], small: Gpu, arch: str,
+                                            quant: str) -> None:
+    path = make_model(arch, quant=quant, n_vocab=1100, n_embd=64, n_heads=4, n_ff=256)
+    ids = list(range(4, 15))
+    options = {"batch_size": 2, "max_seqs": 1, "context_size": 32}
+    with Model(path, devices=["wgpu:0"], **options) as model:
+        whole = model.logits(ids)
+        largest = max(t.nbytes for t in model.tensors.values())
+    small.max_binding = largest // 4 // 256 * 256
+    small.max_buffer = largest // 2 // 256 * 256
+    with Model(path, devices=[SMALL], **options) as model:
+        assert model._plan is not None
+        parts = [len(p.buffer.parts) for p in model._plan._placed.values()]
+        assert max(parts) > 1
+        np.testing.assert_array_equal(model.logits(ids), whole)
+
+
+def test_too_much_at_once_is_an_error_with_advice(make_model: Callable[..., Path], small: Gpu
+                                                  ) -> None:
+    path = make_model("llama")
+    small.max_binding = 4096
+    with pytest.raises(OutOfMemory, match=SMALL) as error:
+        Model(path, devices=[SMALL])
+    assert "context_size" in error.value.hint

@@ -1,0 +1,123 @@
+"""Whole models on the device: answers, perplexity, other engines' logits, splits."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.conftest import SHARED
+
+from unladen import Model
+from unladen.evaluation import Evaluation
+from unladen.models import registry
+
+DEVICE = ["wgpu:0"]
+F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
+       "makemore-induction-gpt2-f32")
+EXACT_CACHE, F16_CACHE = 1e-8, 1e-5
+PERPLEXITIES = SHARED / "models/refs/PERPLEXITY_numpy_dequant_f32.txt"
+
+
+@pytest.mark.parametrize("name", F32)
+def test_f32_token_for_token(shared: Path, name: str) -> None:
+    cases = json.loads((shared / f"models/refs/{name}.json").read_text())["cases"]
+    with Model(shared / f"models/{name}.gguf", devices=DEVICE, kv_type="f32") as model:
+        for case in cases:
+            result = model.generate(case["prompt"], temperature=0.0, logprobs=0,
+                                    max_tokens=len(case["tokens"]))
+            assert (result.tokens, result.text) == (case["tokens"], case["text"])
+            assert result.logprobs is not None
+            for mine, expected in zip(result.logprobs, case["token_logprobs"], strict=True):
+                assert abs(mine.logprob - expected) < 1e-3
+
+
+def _listed() -> list[tuple[str, float]]:
+    lines = PERPLEXITIES.read_text().splitlines() if PERPLEXITIES.exists() else []
+    found = [(line.split()[0], float(line.rpartition("=")[2])) for line in lines]
+    return [(name, value) for name, value in found if (SHARED / f"models/{name}.gguf").exists()]
+
+
+@pytest.mark.parametrize(("name", "expected"), _listed())
+def test_perplexity(shared: Path, name: str, expected: float) -> None:
+    """Weights meet float32 activations here, so every format is held to the tight bound."""
+    vocabulary = name.partition("-")[0]
+    ids = json.loads((shared / f"models/texts/ppl_story.{vocabulary}.ids").read_text())
+    with Model(shared / f"models/{name}.gguf", devices=DEVICE, context_size=128) as model:
+        value = Evaluation(model, ids, 128).perplexity().value
+    assert value == pytest.approx(expected, rel=1e-3)
+
+
+def _recipes() -> list[str]:
+    return [p.stem for p in sorted((SHARED / "archs").glob("*.json"))
+            if json.loads(p.read_text())["arch"] in registry()]
+
+
+def _build(shared: Path, name: str, path: Path) -> tuple[list[int], npt.NDArray[np.float32]]:
+    spec = importlib.util.spec_from_file_location("fixture", shared / "archs/fixture.py")
+    assert spec is not None and spec.loader is not None
+    fixture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fixture)
+    fixture.build(shared / f"archs/{name}.json", path)
+    with np.load(shared / f"archs/{name}.npz") as data:
+        return data["tokens"].tolist(), data["logits"]
+
+
+def _error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
+    a, b = mine.astype(np.float64), expected.astype(np.float64)
+    return float(((a - b) ** 2).sum() / (b ** 2).sum())
+
+
+@pytest.mark.parametrize("name", _recipes())
+def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
+    """Against logits of another engine; for GPT-2, whose GELU it rounds to float16, of our own
+    reference, which tests/parity holds to that engine's."""
+    path = tmp_path / "model.gguf"
+    tokens, expected = _build(shared, name, path)
+    if name.startswith("gpt2"):
+        with Model(path, devices=["reference"], kv_type="f32") as model:
+            expected = model.logits(tokens)
+    for batch_size in (512, 7, 1):
+        with Model(path, devices=DEVICE, kv_type="f32", batch_size=batch_size) as model:
+            assert _error(model.logits(tokens), expected) < EXACT_CACHE
+        with Model(path, devices=DEVICE, batch_size=batch_size) as model:
+            assert _error(model.logits(tokens), expected) < F16_CACHE
+
+
+@pytest.mark.parametrize("devices", [["cpu:0", "wgpu:0"], ["wgpu:0", "wgpu:1"]])
+def test_split_at_every_layer(shared: Path, devices: list[str]) -> None:
+    name = "stories260K-f32"
+    case = json.loads((shared / f"models/refs/{name}.json").read_text())["cases"][0]
+    n_tokens = 24
+    for n in range(6):
+        options = ({"n_gpu_layers": n} if devices[0] == "cpu:0" else
+                   {"tensor_split": [5 - n, n]})
+        with Model(shared / f"models/{name}.gguf", devices=devices, kv_type="f32",
+                   **options) as model:
+            assert len(model.architecture.build().states()) == 5
+            used = {line.split()[2] for line in model.placement().splitlines()}
+            result = model.generate(case["prompt"], temperature=0.0, max_tokens=n_tokens)
+        assert used == ({devices[0]} if n == 0 else {devices[1]} if n == 5 else set(devices))
+        assert result.tokens == case["tokens"][:n_tokens]
+
+
+def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> None:
+    """Several sequences in a step, blocks that two of them share and one copies."""
+    path = make_model("llama", n_embd=128, n_heads=4, n_kv_heads=2)
+    prompt = list(range(3, 60))
+    found = {}
+    for device in ("reference", "wgpu:0"):
+        with Model(path, devices=[device], kv_type="q8_0") as model:
+            first = model.logits(prompt)
+            requests = [model._request(prompt + more, 4, (), None, None, {"temperature": 0.0})
+                        for more in ([], [7], [8, 9])]
+            for request in requests:
+                model.engine.finish(request)
+            assert requests[-1].n_reused
+            found[device] = first, [r.tokens for r in requests]
+    assert _error(found["wgpu:0"][0], found["reference"][0]) < F16_CACHE
+    assert found["wgpu:0"][1] == found["reference"][1]

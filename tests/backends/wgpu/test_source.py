@@ -1,0 +1,48 @@
+"""How a kernel's text is put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from unladen.backends.wgpu import source
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "quants").mkdir()
+    monkeypatch.setattr(source, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def test_parts_come_once_and_before_their_user(folder: Path) -> None:
+    (folder / "parts/a.wgsl").write_text("#use b\nfn a() {}\n")
+    (folder / "parts/b.wgsl").write_text("fn b() {}\n")
+    (folder / "k.wgsl").write_text("#use a b\nfn main() {}\n")
+    assert source.assemble("k", "", {}).text.split("\n") == ["fn b() {}", "fn a() {}",
+                                                             "fn main() {}", ""]
+
+
+def test_lines_are_kept_by_constants(folder: Path) -> None:
+    (folder / "k.wgsl").write_text("#if A\na\n#if B\nab\n#else\na only\n#end\n#else\n#if B\n"
+                                   "b only\n#end\n#end\n")
+    def lines(**constants: int | bool) -> list[str]:
+        text = source.assemble("k", "", constants).text
+        return [line for line in text.split("\n") if line and not line.startswith("const")]
+
+    assert lines(A=True, B=True) == ["a", "ab"]
+    assert lines(A=1) == ["a", "a only"]
+    assert lines(A=False, B=True) == ["b only"]
+    assert lines() == []
+
+
+def test_numbers_become_constants_and_the_format_its_file(folder: Path) -> None:
+    (folder / "quants/q9_k.wgsl").write_text("#grid some\nfn codes() {}\n")
+    (folder / "k.wgsl").write_text("#use quant\n@group(1) @binding(2) var<storage, read> w: X;\n"
+                                   "@group(1) @binding(0) var<uniform> m: M;\n")
+    made = source.assemble("k", "Q9_K", {"WG": 64, "FLAG": True})
+    assert made.text.startswith("const WG = 64u;\nfn codes() {}\n")
+    assert made.grid == "some"
+    assert made.bindings == ((0, "uniform", "m"), (2, "read-only-storage", "w"))
