@@ -26,9 +26,9 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
     def watch(backend: Any) -> None:
         alloc = backend.alloc
 
-        def counted(device: Device, nbytes: int, use: str) -> Buffer:
+        def counted(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
             sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
-            buffer: Buffer = alloc(device, nbytes, use)
+            buffer: Buffer = alloc(device, nbytes, use, row_bytes)
             assert buffer.nbytes == nbytes
             return buffer
         monkeypatch.setattr(backend, "alloc", counted)

@@ -38,7 +38,8 @@ def test_converted_weights(q8: Tiny, no_q8: None, caplog: pytest.LogCaptureFixtu
 
 
 def test_strict_about_weights(q8: Tiny, no_q8: None) -> None:
-    with pytest.raises(UnsupportedOp, match="no kernel for Q8_0: .* as F32 for embed, linear") as caught:
+    message = "no kernel for Q8_0: .* as F32 for embed, linear"
+    with pytest.raises(UnsupportedOp, match=message) as caught:
         draft(q8.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
     assert caught.value.device == "cpu:0" and "override_tensor" in caught.value.hint
     assert caught.value.node in {n.name for n in q8.graph.nodes}
