@@ -12,7 +12,8 @@ from unladen.graph.graph import Graph
 from unladen.models import Architecture
 from unladen.quants import get
 from unladen.schedule import fit
-from unladen.schedule.plan import Plan, PlanOptions, draft
+from unladen.schedule.draft import Draft, PlanOptions, draft
+from unladen.schedule.plan import Plan
 from unladen.types import Limits
 
 log = logging.getLogger("unladen")
@@ -31,6 +32,20 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, 
               context_size: int | None, batch_size: int, max_seqs: int,
               kv_type: str | tuple[str, str]) -> tuple[Plan, int]:
     """The plan of ``architecture`` and the context size that it serves."""
+    drafted, context = make_draft(architecture, options, context_size=context_size,
+                                  batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+    drafted.memory.check(fit.free_bytes(drafted.devices))
+    for line in drafted.offloaded():
+        log.info(line)
+    plan = Plan(drafted, lambda name: file.tensors[name].data)
+    log.debug("memory:\n%s", plan.memory())
+    return plan, context
+
+
+def make_draft(architecture: Architecture, options: PlanOptions, *, context_size: int | None,
+               batch_size: int, max_seqs: int, kv_type: str | tuple[str, str]
+               ) -> tuple[Draft, int]:
+    """The plan before anything is allocated, whether it fits or not, and its context size."""
     for name, value in (("context_size", context_size), ("batch_size", batch_size),
                         ("max_seqs", max_seqs)):
         if value is not None and value < 1:
@@ -43,12 +58,8 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, 
     batch_size = min(batch_size, context)
     n_seqs = min(max_seqs, batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
-    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks)
-    drafted = draft(graph, limits, layout, options)
-    drafted.memory.check({m.device.name: free_host_bytes() for m in drafted.memory.devices
-                          if m.device.is_host})
-    log.debug("memory:\n%s", drafted.memory)
-    return Plan(drafted, lambda name: file.tensors[name].data), context
+    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks, BLOCK_TOKENS)
+    return draft(graph, limits, layout, options), context
 
 
 def _kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:

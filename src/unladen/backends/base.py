@@ -36,7 +36,9 @@ class Support(enum.Enum):
 class Device:
     """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
     measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
-    so that files can be mapped and results read without a copy."""
+    so that files can be mapped and results read without a copy. Other devices are reached over a
+    link of ``link_bandwidth`` bytes/s, each copy after ``link_latency_s`` seconds, and start work
+    ``launch_s`` seconds after they are told to; 0 where unknown."""
 
     name: str
     description: str
@@ -44,6 +46,9 @@ class Device:
     bandwidth: float = 0.0
     flops: float = 0.0
     is_host: bool = False
+    link_bandwidth: float = 0.0
+    link_latency_s: float = 0.0
+    launch_s: float = 0.0
 
 
 def device_number(device: str) -> int:

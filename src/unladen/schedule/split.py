@@ -35,12 +35,12 @@ class RunStep:
 Step = CopyStep | RunStep
 
 
-def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool
-           ) -> dict[Node, tuple[Device, str]]:
+def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool,
+           quiet: bool = False) -> dict[Node, tuple[Device, str]]:
     """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
     has the op. Nodes that share a cache stay together.
 
-    A fallback is reported once for each op and device; with ``strict`` it raises
+    A fallback is reported once for each op and device, unless ``quiet``; with ``strict`` it raises
     :class:`UnsupportedOp`, as does an op that no device has.
     """
     result: dict[Node, tuple[Device, str]] = {}
@@ -54,7 +54,7 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
         if device != wanted:
             lacking = next(n for n in together if not _runs(wanted, n))
             why = f"{wanted.name} has no {lacking.op}"
-            _report(lacking, wanted, device, reported, strict=strict)
+            _report(lacking, wanted, device, reported, strict=strict, quiet=quiet)
         result[node] = (device, why)
     return result
 
@@ -112,12 +112,12 @@ def _runs(device: Device, node: Node) -> bool:
 
 
 def _report(node: Node, wanted: Device, device: Device, reported: set[tuple[str, str]], *,
-            strict: bool) -> None:
+            strict: bool, quiet: bool) -> None:
     message = f"{wanted.name} can't run {node.op} ({node.name})"
     hint = f"place it on {device.name}, or give {wanted.name} a kernel for it"
     if strict:
         raise UnsupportedOp(message, node=node.name, device=wanted.name, hint=hint)
-    if (node.op, wanted.name) not in reported:
+    if not quiet and (node.op, wanted.name) not in reported:
         reported.add((node.op, wanted.name))
         log.warning("%s: it runs on %s instead, which is slower (hint: %s)", message, device.name,
                     hint)

@@ -14,7 +14,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, Placed
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
-from unladen.quants import dequantize, quantize
+from unladen.quants import dequantize, get, quantize
 
 log = logging.getLogger("unladen")
 
@@ -37,9 +37,9 @@ class Need:
         return (self.weight.nbytes_in(self.quant) + 63) // 64 * 64
 
 
-def needs(device_of: Mapping[Node, Device], *, use_mmap: bool) -> list[Need]:
+def needs(device_of: Mapping[Node, Device], *, use_mmap: bool, quiet: bool = False) -> list[Need]:
     """Every weight on every device that reads it; raises :class:`UnsupportedOp` where a device
-    takes a weight in no format."""
+    takes a weight in no format. Conversions are reported unless ``quiet``."""
     found: dict[tuple[str, str], Need] = {}
     for node, device in device_of.items():
         for weight in node.weights.values():
@@ -48,9 +48,11 @@ def needs(device_of: Mapping[Node, Device], *, use_mmap: bool) -> list[Need]:
                 raise UnsupportedOp(f"{device.name} takes no {weight.quant} weights",
                                     node=node.name, device=device.name,
                                     hint="place the node elsewhere (override_tensor)")
-            mapped = use_mmap and device.is_host and quant == weight.quant
+            mapped = (use_mmap and device.is_host and quant == weight.quant
+                      and not weight.n_cols_of_tensor)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
-    _report_converted(found.values())
+    if not quiet:
+        _report_converted(found.values())
     return list(found.values())
 
 
@@ -72,8 +74,14 @@ def load(wanted: Iterable[Need], data: TensorData) -> dict[tuple[str, str], Plac
 
 def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     weight = need.weight
-    start = weight.first_row * weight.row_bytes
-    raw = tensor[start:start + weight.nbytes_in(weight.quant)]
+    if weight.n_cols_of_tensor:
+        block = get(weight.quant)
+        start = weight.first_col // block.block_size * block.block_bytes
+        rows = tensor.reshape(-1, block.row_bytes(weight.n_cols_of_tensor))
+        raw = rows[:, start:start + weight.row_bytes].reshape(-1)
+    else:
+        start = weight.first_row * weight.row_bytes
+        raw = tensor[start:start + weight.nbytes_in(weight.quant)]
     if need.quant == weight.quant:
         return raw
     values = dequantize(weight.quant, raw, weight.shape)

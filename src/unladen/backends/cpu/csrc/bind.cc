@@ -1,6 +1,7 @@
 // unladen._native.cpu: programs over addresses that the Python backend hands in and keeps alive.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -185,6 +186,12 @@ void bind_program(nb::module_ &m) {
                        const std::string &rows, int n) {
             p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
                                    activation_of(act), at<float>(y), rows_of(rows), n));
+        })
+        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
+                          const std::string &rows) {
+            std::vector<std::pair<const float *, int>> sources;
+            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
+            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
         })
         .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
             p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
