@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.tiny_model import N_VOCAB, write_tiny
+from tiny_model import N_VOCAB, write_tiny
 
 from unladen.backends.base import KVLayout
 from unladen.gguf import GGUFFile, open_gguf

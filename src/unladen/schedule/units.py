@@ -74,8 +74,8 @@ class Groups:
         self.head = [n for n in graph.nodes if n.layer == -2]
         self.outputs = list(graph.outputs.values())
         made = {v: n.layer for n in graph.nodes for v in n.outputs}
-        last = {v: n.layer if n.layer >= 0 else graph.n_layers for n in graph.nodes
-                for v in n.inputs}
+        last = {v: graph.n_layers if n.layer == -2 else n.layer for n in graph.nodes
+                for v in n.inputs if n.layer != -1}
         early = [v for v, layer in made.items() if layer == -1 and v in last]
         self.everywhere = [v for v in early if last[v] > 0]
         self.entering = [v for v in early if last[v] == 0]
