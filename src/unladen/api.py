@@ -8,23 +8,25 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, open_gguf
 from unladen.hub import resolve_model
 from unladen.models import load_architecture
 from unladen.sample import Sampler, SamplerChain, SamplingParams
+from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
 from unladen.schedule.place import PlaceOptions
-from unladen.schedule.plan import Plan, PlanOptions
-from unladen.setup import make_plan
+from unladen.schedule.plan import Plan
+from unladen.schedule.pretend import pretended
+from unladen.schedule.report import PlanReport
+from unladen.setup import StepSizes, make_draft, make_plan
 from unladen.tokenizer import StreamDecoder, Tokenizer
 from unladen.types import Completion
 
@@ -41,9 +43,9 @@ class Model:
     ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
     where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
     ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
-    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). The placement
-    parameters are those of :class:`~unladen.schedule.place.PlaceOptions`; ``cpu_moe`` keeps all
-    experts, ``n_cpu_moe`` those of the first layers, on the host. ``n_threads`` serve steps of few
+    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). What goes where
+    (``n_gpu_layers`` to ``head_device``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
+    :func:`plan` shows it beforehand. ``n_threads`` serve steps of few
     tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
     loads the tokenizer alone.
@@ -56,12 +58,13 @@ class Model:
                  n_gpu_layers: int | Literal["auto", "all"] = "auto",
                  context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
                  split_mode: str = "layer", tensor_split: Sequence[float] | None = None,
-                 main_gpu: int = 0, devices: Sequence[str] | None = None,
+                 main_gpu: int = 0, devices: Sequence[str | Device] | None = None,
                  offload_order: str = "first", override_tensor: Mapping[str, str] | None = None,
-                 cpu_moe: bool = False, n_cpu_moe: int = 0, n_threads: int | None = None,
-                 n_threads_batch: int | None = None, kv_type: str | tuple[str, str] = "f16",
-                 use_mmap: bool = True, precise: bool = False, strict: bool = False,
-                 vocab_only: bool = False) -> None:
+                 cpu_moe: bool = False, n_cpu_moe: int | None = None, kv_offload: bool = True,
+                 embed_device: str | None = None, head_device: str | None = None,
+                 n_threads: int | None = None, n_threads_batch: int | None = None,
+                 kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
+                 precise: bool = False, strict: bool = False, vocab_only: bool = False) -> None:
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         self._file: GGUFFile = open_gguf(self.path)
         self.tokenizer = Tokenizer.from_gguf(self._file.metadata, path=str(self.path))
@@ -69,19 +72,18 @@ class Model:
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
         if vocab_only:
             return
-        overrides = dict(override_tensor or {})
-        names = device_names(devices)
-        if cpu_moe or n_cpu_moe:
-            layers = r"\d+" if cpu_moe else "(?:" + "|".join(map(str, range(n_cpu_moe))) + ")"
-            overrides[rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."] = _host(names)
         options = PlanOptions(
-            names, PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
-                                overrides),
+            device_names(devices),
+            PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
+                         dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload, embed_device,
+                         head_device),
             Options(n_threads, n_threads_batch, precise), use_mmap, strict)
         self.architecture = load_architecture(self._file)
-        self._plan, self.context_size = make_plan(
-            self._file, self.architecture, options, context_size=context_size,
-            batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+        self._load(options, StepSizes(context_size=context_size, batch_size=batch_size,
+                                      max_seqs=max_seqs, kv_type=kv_type))
+
+    def _load(self, options: PlanOptions, sizes: StepSizes) -> None:
+        self._plan, self.context_size = make_plan(self._file, self.architecture, options, **sizes)
         self._engine = Engine(self._plan, self.context_size, self.architecture.n_vocab)
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
@@ -169,8 +171,13 @@ class Model:
         return self._used_plan().explain()
 
     def memory(self) -> MemoryPlan:
-        """Bytes by device."""
-        return self._used_plan().draft.memory
+        """Bytes by device, as planned and as allocated in fact."""
+        return self._used_plan().memory()
+
+    @property
+    def gpu_layers(self) -> int:
+        """How many layers stand on devices other than the host's CPU."""
+        return sum(not d.is_host for d in self._used_plan().draft.layers)
 
     def close(self) -> None:
         """Free the memory; the model can't be used any more."""
@@ -263,26 +270,46 @@ class Stream(Iterator[str]):
         self.close()
 
 
-def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
+class _OnPaper(Model):
+    """A model of which there is a plan and no more."""
+
+    report: PlanReport
+
+    def _load(self, options: PlanOptions, sizes: StepSizes) -> None:
+        drafted, context = make_draft(self.architecture, options, **sizes)
+        self.report = PlanReport.of(drafted, Path(self.path).name, context)
+
+
+def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **parameters: Any
+         ) -> PlanReport:
+    """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
+
+    ``pretend``: devices that aren't there, beside the CPU, as
+    :func:`~unladen.schedule.pretend.pretended` takes them. Raises what :class:`Model` does, but for
+    :class:`OutOfMemory`: the report says by how much a device is too small.
+    """
+    if pretend is not None:
+        if parameters.get("devices") is not None:
+            raise InvalidArgument("both devices and pretended ones are given", hint="use one")
+        parameters["devices"] = [*pretended(pretend), "cpu"]
+    model = _OnPaper(path, **parameters)
+    model.close()
+    return model.report
+
+
+def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
     """``devices`` by their full names; None: the environment's, else the CPU."""
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')
-    names = [d.strip() if ":" in d else f"{d.strip()}:0" for d in devices]
-    if len(set(names)) != len(names):
+    names = [d if isinstance(d, Device) else d.strip() if ":" in d else f"{d.strip()}:0"
+             for d in devices]
+    if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
-
-
-def _host(names: Sequence[str]) -> str:
-    for name in names:
-        if backend_of(name).open(name, Options()).is_host:
-            return name
-    raise InvalidArgument("experts are to stay on the CPU, which is not among the devices",
-                          hint="add cpu to the devices")
 
 
 def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],

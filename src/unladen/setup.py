@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TypedDict, Unpack
 
 from unladen.backends._host import free_host_bytes
 from unladen.backends.base import KVLayout
@@ -28,12 +29,19 @@ MAX_LOGITS_BYTES = 64 << 20
 KV_TYPES = ("f16", "f32", "q8_0")
 
 
-def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, *,
-              context_size: int | None, batch_size: int, max_seqs: int,
-              kv_type: str | tuple[str, str]) -> tuple[Plan, int]:
+class StepSizes(TypedDict):
+    """Wishes for a step's largest size and the cache: :class:`unladen.Model`'s parameters."""
+
+    context_size: int | None
+    batch_size: int
+    max_seqs: int
+    kv_type: str | tuple[str, str]
+
+
+def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
+              **sizes: Unpack[StepSizes]) -> tuple[Plan, int]:
     """The plan of ``architecture`` and the context size that it serves."""
-    drafted, context = make_draft(architecture, options, context_size=context_size,
-                                  batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+    drafted, context = make_draft(architecture, options, **sizes)
     drafted.memory.check(fit.free_bytes(drafted.devices))
     for line in drafted.offloaded():
         log.info(line)
@@ -42,10 +50,11 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, 
     return plan, context
 
 
-def make_draft(architecture: Architecture, options: PlanOptions, *, context_size: int | None,
-               batch_size: int, max_seqs: int, kv_type: str | tuple[str, str]
+def make_draft(architecture: Architecture, options: PlanOptions, **sizes: Unpack[StepSizes]
                ) -> tuple[Draft, int]:
     """The plan before anything is allocated, whether it fits or not, and its context size."""
+    context_size, batch_size = sizes["context_size"], sizes["batch_size"]
+    max_seqs, kv_type = sizes["max_seqs"], sizes["kv_type"]
     for name, value in (("context_size", context_size), ("batch_size", batch_size),
                         ("max_seqs", max_seqs)):
         if value is not None and value < 1:

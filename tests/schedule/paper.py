@@ -1,4 +1,4 @@
-"""Models on paper: a tensor table and metadata without a file, and devices that are only pretended."""
+"""Models on paper, a tensor table without a file, and devices that are only pretended."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from factory import Shape, metadata, tensors
 
+from factory import Shape, metadata, tensors
 from unladen.backends.base import Device, KVLayout
 from unladen.gguf import TensorInfo
 from unladen.gguf.tensors import Part

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from schedule.conftest import LAYOUT, LIMITS, Tiny
 
+from schedule.conftest import LAYOUT, LIMITS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout
 from unladen.errors import OutOfMemory

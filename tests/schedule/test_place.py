@@ -6,12 +6,12 @@ import math
 from typing import Any
 
 import pytest
-from factory import Shape
 from hypothesis import example, given
 from hypothesis import strategies as st
+
+from factory import Shape
 from schedule.conftest import N_LAYERS, Tiny
 from schedule.paper import graph_of, paper_file
-
 from unladen.backends import backend_of
 from unladen.backends.base import Device, Options
 from unladen.errors import InvalidArgument
@@ -64,8 +64,8 @@ def test_shares(tiny: Tiny, shares: Any, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize("shares", [
-    [1], [1, 1, 1], [], [0.6, 0.3], [0.5, 0.52], [1, 0.5], [1, -1], [0, 0], [math.nan, 1], [1, math.nan], [math.inf, 1],
-    [1e308, 1e308]])
+    [1], [1, 1, 1], [], [0.6, 0.3], [0.5, 0.52], [1, 0.5], [1, -1], [0, 0], [math.nan, 1],
+    [1, math.nan], [math.inf, 1], [1e308, 1e308]])
 def test_bad_shares(tiny: Tiny, shares: list[float]) -> None:
     with pytest.raises(InvalidArgument, match="tensor_split"):
         layers(tiny.graph, CPU, NULL0, NULL1, tensor_split=shares)

@@ -1,8 +1,8 @@
 """Finds the placement whose decode step is predicted to be fastest, and that fits.
 
-Layers stay in order and each device holds one range of them, so the best ranges follow from the best
-ones of all shorter beginnings (dynamic programming, exact). Around that, everything is tried: which
-end the host's layers are at, where the embeddings and the head go, how many layers keep their
+Layers stay in order and each device holds one range of them, so the best ranges follow from the
+best ones of all shorter beginnings (dynamic programming, exact). Around that, everything is tried:
+which end the host's layers are at, where the embeddings and the head go, how many layers keep their
 experts on the host.
 """
 
@@ -23,7 +23,7 @@ from unladen.schedule.units import Both, Groups, Sizes, Units
 
 Floats = npt.NDArray[np.float64]
 Excess = Callable[[Choice], Mapping[str, int]]
-"""By device, the bytes by which a choice is too large for it; exact, and slower than an estimate."""
+"""By device, the bytes by which a choice is too large for it; exact, slower than an estimate."""
 
 N_CORRECTIONS = 8
 GROW = 1.25
@@ -36,12 +36,9 @@ def best(graph: Graph, devices: Sequence[Device], options: PlaceOptions, costs: 
     both), that leaves each device within its ``room``. Where none does, one that is too large by
     about the same factor everywhere: counting its memory then says what is missing."""
     search = _Search(graph, devices, options, Both(*costs), sizes)
-    left = {name: float(n) for name, n in room.items()}
+    left: Mapping[str, float] = {name: float(n) for name, n in room.items()}
     for _ in range(N_CORRECTIONS):
-        found = search.run(left)
-        while found is None:
-            left = {name: max(n, 1.0) * GROW for name, n in left.items()}
-            found = search.run(left)
+        found, left = search.run_somehow(left)
         over = {name: n for name, n in excess(found).items() if n > 0}
         if not over or any(left[name] > room[name] for name in left):
             return found
@@ -95,6 +92,12 @@ class _Search:
                 and self.host not in self.others
                 and any(EXPERTS.search(name) for name in graph.weights()))
 
+    def run_somehow(self, room: Mapping[str, float]) -> tuple[Choice, Mapping[str, float]]:
+        """The best choice, and the room that it needed: more than there is where nothing fits."""
+        while (found := self.run(room)) is None:
+            room = {name: max(n, 1.0) * GROW for name, n in room.items()}
+        return found, room
+
     def run(self, room: Mapping[str, float]) -> Choice | None:
         """The best choice of all cases, or None where nothing fits."""
         found: tuple[float, Choice | None] = (math.inf, None)
@@ -103,11 +106,13 @@ class _Search:
         return found[1]
 
     def _cases(self) -> Iterator[_Case]:
-        host = [self.host] if self.host is not None and self.host not in self.others else []
+        host: list[Device] = []
+        if self.host is not None and self.host not in self.others:
+            host = [self.host]
         orders = {"first": [[*self.others, *host]], "last": [[*host, *self.others]]}
         orders["cost"] = orders["first"] + orders["last"] * bool(host)
         embeds = self._named(self.options.embed_device) or [*self.others, *host]
-        heads = self._named(self.options.head_device) or [None, *host]
+        heads: list[Device | None] = [*self._named(self.options.head_device)] or [None, *host]
         n_open = self.n_layers if self.on_host is not self.plain else 0
         for order in orders[self.options.offload_order]:
             for embed in embeds:

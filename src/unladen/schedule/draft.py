@@ -114,7 +114,7 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
     """What the options say, and where they leave it open, what is predicted to be fastest."""
     wished = choose(graph.n_layers, devices, options.place)
     host, others = host_and_others(devices, options.place)
-    is_open = "auto" == options.place.n_gpu_layers or options.place.offload_order == "cost"
+    is_open = options.place.n_gpu_layers == "auto" or options.place.offload_order == "cost"
     if not is_open or host in others or options.place.split_mode in shard.MODES:
         return wished
     costs = _costs(limits, layout)
@@ -141,7 +141,7 @@ def _shard(graph: Graph, devices: Sequence[Device], options: PlaceOptions, choic
            ) -> tuple[Graph, Mapping[Node, Device]]:
     if options.split_mode not in shard.MODES:
         return graph, {}
-    host, others = host_and_others(devices, options)
+    _, others = host_and_others(devices, options)
     layers = {i for i, d in enumerate(choice.layers) if d in others}
     return shard.apply(graph, options, layers, others)
 

@@ -78,9 +78,9 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
           choice: Choice | None = None, shards: Mapping[Node, Device] | None = None) -> Placement:
     """Give each node of ``graph`` one of ``devices``; raises :class:`InvalidArgument`.
 
-    ``choice`` None: as :func:`choose` has it. ``shards``: parts of divided nodes. Nodes before the layers stand with the first layer,
-    those after them with the last, if nothing else is said: a step crosses as few borders as the
-    layers do.
+    ``choice`` None: as :func:`choose` has it. ``shards``: parts of divided nodes. Nodes before the
+    layers stand with the first layer, those after them with the last, if nothing else is said: a
+    step crosses as few borders as the layers do.
     """
     choice = choice or choose(graph.n_layers, devices, options)
     part_of = {n: (d, f"its part by {options.split_mode}") for n, d in (shards or {}).items()}

@@ -193,8 +193,8 @@ class _Sharder:
         if node.op in ("attention", "kv_write", "rope"):
             return True
         if node.op == "rms_norm":
-            return all(width % node.weights["w"].shape[0] == 0
-                       for _, v in self.parts[node.inputs[0]] if isinstance(width := v.shape[1], int))
+            return all(int(v.shape[1]) % node.weights["w"].shape[0] == 0
+                       for _, v in self.parts[node.inputs[0]])
         return node.op in COLUMNWISE and all(v in self.parts for v in node.inputs)
 
     def _fits(self, node: Node, parts: Sequence[Part]) -> bool:

@@ -1,17 +1,19 @@
-"""How fast devices are: what they say, what is measured on the host, what is assumed of the rest."""
+"""How fast devices are: what they say, what is measured on the host, what is taken for granted."""
 
 from __future__ import annotations
 
 import functools
-import os
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 
-from unladen.backends.base import Device
+from unladen.backends import backend_of
+from unladen.backends.base import Device, Options, Placed, Segment
+from unladen.graph.batch import Batch
+from unladen.graph.graph import Node, Value, Weight
+from unladen.types import Limits
 
 UNKNOWN_BANDWIDTH, UNKNOWN_FLOPS = 200e9, 5e12
 """Of a device that doesn't say: a small graphics card, so that using it is worth a try."""
@@ -21,17 +23,21 @@ UNKNOWN_LAUNCH_S = 10e-6
 HOST_LAUNCH_S = 3e-6
 """One native call."""
 
-_READ_BYTES = 64 << 20
-"""Beyond what most caches hold, and read in about ten milliseconds."""
-_MATRIX = 512
+_ROWS, _COLS, _QUANT = 16384, 4096, "Q8_0"
+"""A matrix of 68 MiB: beyond what most caches hold, read in about ten milliseconds."""
+_MANY = 16
+"""Tokens enough for arithmetic to take longer than reading the matrix."""
+_RUNS = 4
 
 
 def known(device: Device) -> Device:
     """``device`` with a number wherever it doesn't say one."""
     if device.is_host:
-        return replace(device, bandwidth=device.bandwidth or host_bandwidth(),
-                       flops=device.flops or host_flops(),
-                       launch_s=device.launch_s or HOST_LAUNCH_S)
+        bandwidth, flops = device.bandwidth, device.flops
+        if not (bandwidth and flops):
+            bandwidth, flops = measure(device.name)
+        return replace(device, bandwidth=device.bandwidth or bandwidth,
+                       flops=device.flops or flops, launch_s=device.launch_s or HOST_LAUNCH_S)
     return replace(device, bandwidth=device.bandwidth or UNKNOWN_BANDWIDTH,
                    flops=device.flops or UNKNOWN_FLOPS,
                    link_bandwidth=device.link_bandwidth or UNKNOWN_LINK,
@@ -40,28 +46,36 @@ def known(device: Device) -> Device:
 
 
 @functools.cache
-def host_bandwidth() -> float:
-    """Bytes that all cores together read from memory in a second, measured once."""
-    n_threads = min(os.cpu_count() or 1, 16)
-    parts = np.ones(_READ_BYTES // 8, np.uint64)
-    parts = parts[:parts.size // n_threads * n_threads].reshape(n_threads, -1)
-    with ThreadPoolExecutor(n_threads) as pool:
-        def read() -> None:
-            list(pool.map(np.max, parts))
-        return parts.nbytes / _seconds(read)
+def measure(name: str) -> tuple[float, float]:
+    """Bytes and operations per second of the device ``name``, in one product of its own backend;
+    a fifth of a second, once a process."""
+    backend, options = backend_of(name), Options()
+    device = backend.open(name, options)
+    weight = Weight("w", (_ROWS, _COLS), _QUANT)
+    x, y = Value("x", ("T", _COLS)), Value("y", ("T", _ROWS))
+    node = Node("product", "linear", (x,), (y,), {"w0": weight})
+    quant = backend.weight_format(node, weight) or _QUANT
+    matrix = backend.alloc(device, weight.nbytes_in(quant), "weights")
+    # Pages that were never written to are all the same one, which no memory has to deliver.
+    backend.write(matrix, np.ones(matrix.nbytes, np.uint8))
+    limits = Limits(_MANY, 1, 1, 1, 1)
+    sizes = [4 * limits.count(v.shape) for v in (x, y)]
+    scratch = sum(sizes), backend.scratch_bytes(node, limits, options)
+    batch = Batch.empty(limits)
+    program = backend.compile(Segment(
+        device, (node,), backend.alloc(device, sum(scratch) + 64, "arena"), {x: 0, y: sizes[0]}, {},
+        scratch, {"w": Placed(weight, matrix, 0, quant)}, {}, limits, batch, options))
 
-
-@functools.cache
-def host_flops() -> float:
-    """Operations in a second of a float32 matrix product, measured once."""
-    a = np.ones((_MATRIX, _MATRIX), np.float32)
-    return 2 * _MATRIX ** 3 / _seconds(lambda: a @ a)
+    def seconds(n_tokens: int) -> float:
+        batch.n_tokens, batch.n_outputs, batch.n_seqs = n_tokens, 1, 1
+        return _seconds(lambda: backend.run(program))
+    return matrix.nbytes / seconds(1), 2 * _MANY * weight.n_elements / seconds(_MANY)
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Of the quickest of four runs: the others were disturbed."""
+    """Of the quickest of a few runs: the others were disturbed."""
     times = []
-    for _ in range(4):
+    for _ in range(_RUNS):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)

@@ -60,20 +60,26 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
 
 
 def split(graph: Graph, device_of: dict[Node, tuple[Device, str]]) -> list[Step]:
-    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies."""
+    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
+
+    A run ends early where it needs what another device may still be at, so that both work at once.
+    """
     steps: list[Step] = []
     run: list[Node] = []
     where: dict[Value, set[str]] = {}
     home: dict[Value, Device] = {}
     current: Device | None = None
+    busy: set[str] = set()
     for node in graph.nodes:
         device = device_of[node][0]
         copies = [v for v in dict.fromkeys(node.inputs)
                   if v in home and device.name not in where[v]]
-        if current is not None and device != current:
+        if current is not None and (device != current or busy & {home[v].name for v in copies}):
             _close(steps, run, current)
+            busy |= set() if current.is_host else {current.name}
         # What comes from elsewhere was made before this run began, so it is copied before it.
         steps += [CopyStep(v, home[v], device) for v in copies]
+        busy -= {home[v].name for v in copies}
         for value in copies:
             where[value].add(device.name)
         current = device
