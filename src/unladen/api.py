@@ -25,7 +25,7 @@ from unladen.schedule.fit import MemoryPlan
 from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.schedule.pretend import pretended
-from unladen.schedule.report import PlanReport
+from unladen.schedule.report import PlanReport as PlanReport
 from unladen.setup import StepSizes, make_draft, make_plan
 from unladen.tokenizer import StreamDecoder, Tokenizer
 from unladen.types import Completion

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,11 +32,14 @@ class PaperFile:
         return np.broadcast_to(np.uint8(0), self.tensors[name].nbytes)
 
 
-def paper_file(shape: Shape, quant: str) -> PaperFile:
-    """A model of ``shape`` whose matrices are in ``quant``, vectors and routers in F32."""
+def paper_file(shape: Shape, quant: str | Callable[[str], str]) -> PaperFile:
+    """A model of ``shape`` whose matrices are in ``quant`` (or what that says of a tensor's name),
+    vectors and routers in F32."""
     infos = {}
     for name, size in tensors(shape).items():
-        kind = "F32" if len(size) == 1 or "ffn_gate_inp" in name else quant
+        kind = quant if isinstance(quant, str) else quant(name)
+        if len(size) == 1 or "ffn_gate_inp" in name:
+            kind = "F32"
         n = int(np.prod(size, dtype=object)) // size[-1] * get(kind).row_bytes(size[-1])
         infos[name] = TensorInfo(name, size, kind, n, 0, 0, Part("on-paper.gguf", "little", None))
     return PaperFile({"general.architecture": shape.arch} | metadata(shape), infos)

@@ -13,7 +13,7 @@ import typer
 from unladen.cli import _options as o
 
 if TYPE_CHECKING:
-    from unladen.schedule.report import PlanReport
+    from unladen.api import PlanReport
 
 _MIB = 2**20
 _NARROWEST = 100

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unladen.schedule.report import PlanReport
 
-COLORS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#edc948", "#76b7b2", "#ff9da7", "#9c755f")
-PARTS = (("mapped_bytes", "mapped", "#c9d1da"), ("weight_bytes", "weights", "#4e79a7"),
-         ("kv_bytes", "KV", "#f28e2b"), ("arena_bytes", "arena", "#59a14f"),
-         ("staging_bytes", "staging", "#b07aa1"))
+COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
+PARTS = (("mapped_bytes", "mapped", "#c3cad4"), ("weight_bytes", "weights", "#6b778a"),
+         ("kv_bytes", "KV", "#2a9d8f"), ("arena_bytes", "arena", "#e0b94a"),
+         ("staging_bytes", "staging", "#c77dd6"))
 WIDTH, LEFT, LANE, TOP = 900, 130, 64, 64
 """Pixels: the picture, the names' column, a device's lane, what is above the lanes."""
 
@@ -44,7 +44,7 @@ def _columns(report: PlanReport) -> list[str]:
                    f'fill="{COLORS[lane % len(COLORS)]}"><title>{escape(long)} on {escape(name)}'
                    '</title></rect>')
         if step > 16 or short in "EH":
-            out.append(f'<text x="{x + (step - 2) / 2:.1f}" y="{y + 18}" font-size="11" '
+            out.append(f'<text x="{x + (step - 2) / 2:.1f}" y="{y + 17}" font-size="10" '
                        f'fill="#fff" text-anchor="middle">{short}</text>')
     return out
 

@@ -132,9 +132,40 @@ MoeArgs moe_args(const std::vector<PyMatrix> &matrices, int n_experts, int n_use
             at<uint8_t>(scratch)};
 }
 
+using P = BoundProgram;
+
+// Operations that need more than rows: caches, several inputs, packed activations.
+void bind_wide_operations(nb::class_<P> &program) {
+    program
+        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
+                          const std::string &rows) {
+            std::vector<std::pair<const float *, int>> sources;
+            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
+            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
+        })
+        .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
+            p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
+                                        at<const float>(value)));
+        })
+        .def("attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
+                             float scale) {
+            p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
+                                         n_heads, scale, p.max_rows));
+        })
+        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
+             "residual"_a, "rows"_a)
+        .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, int n_experts, int n_used,
+                       bool sigmoid, bool normalize, float scale, const std::string &act,
+                       uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
+            auto args = moe_args(matrices, n_experts, n_used, sigmoid, normalize, p.precise, scale,
+                                 act, x, y, rows, p.max_rows, scratch);
+            for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
+        });
+}
+
 void bind_program(nb::module_ &m) {
-    using P = BoundProgram;
-    nb::class_<P>(m, "Program")
+    nb::class_<P> program(m, "Program");
+    program
         .def(nb::init<const std::string &, int, int, int, bool>(), "level"_a, "n_threads"_a,
              "n_threads_batch"_a, "max_rows"_a, "precise"_a)
         .def("bind_batch", &P::bind_batch)
@@ -186,31 +217,8 @@ void bind_program(nb::module_ &m) {
                        const std::string &rows, int n) {
             p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
                                    activation_of(act), at<float>(y), rows_of(rows), n));
-        })
-        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
-                          const std::string &rows) {
-            std::vector<std::pair<const float *, int>> sources;
-            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
-            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
-        })
-        .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
-            p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
-                                        at<const float>(value)));
-        })
-        .def("attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
-                             float scale) {
-            p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
-                                         n_heads, scale, p.max_rows));
-        })
-        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
-             "residual"_a, "rows"_a)
-        .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, int n_experts, int n_used,
-                       bool sigmoid, bool normalize, float scale, const std::string &act,
-                       uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
-            auto args = moe_args(matrices, n_experts, n_used, sigmoid, normalize, p.precise, scale,
-                                 act, x, y, rows, p.max_rows, scratch);
-            for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
         });
+    bind_wide_operations(program);
 }
 
 size_t packed_bytes(const std::string &level, const std::vector<std::string> &types, int n_cols,
