@@ -85,6 +85,7 @@ class _Search:
         self.on_host = self.plain
         if self._open_experts(graph):
             self.on_host = Units(graph, devices, options, graph.n_layers, both, sizes)
+        self.least = self._least()
 
     def _open_experts(self, graph: Graph) -> bool:
         options = self.options
@@ -102,8 +103,20 @@ class _Search:
         """The best choice of all cases, or None where nothing fits."""
         found: tuple[float, Choice | None] = (math.inf, None)
         for case in self._cases():
-            found = min(found, self._best_ranges(case, room), key=lambda pair: pair[0])
+            if self.least[case.n_cpu_moe if len(self.least) > 1 else 0] < found[0]:
+                found = min(found, self._best_ranges(case, room), key=lambda pair: pair[0])
         return found[1]
+
+    def _least(self) -> Floats:
+        """Seconds that no ranges can beat, by the number of layers whose experts stay on the host.
+        """
+        host, plain = (np.min([u.seconds[d.name] for d in {*self.others, self.host} if d], axis=0)
+                       for u in (self.on_host, self.plain))
+        if self.on_host is self.plain:
+            return np.array([plain.sum()])
+        m = np.arange(self.n_layers + 1)
+        sums = [np.concatenate([[0.0], np.cumsum(a)]) for a in (host, plain)]
+        return np.asarray(sums[0][m] + sums[1][-1] - sums[1][m])
 
     def _cases(self) -> Iterator[_Case]:
         host: list[Device] = []

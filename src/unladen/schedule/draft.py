@@ -73,9 +73,20 @@ class Draft:
         names = [d.name for d in self.layers if not d.is_host]
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
                  for name in dict.fromkeys(names)]
-        ends = [next((d.name for n, (d, _) in self.device_of.items() if n.layer == layer
-                      and n.weights), "none") for layer in (-1, -2)]
-        return lines and [*lines, f"embeddings on {ends[0]}, output head on {ends[-1]}"]
+        if not lines:
+            return []
+        away = sum(d.is_host and not self.layers[n.layer].is_host
+                   for n, (d, _) in self.device_of.items() if n.op == "moe")
+        if away:
+            lines.append(f"experts of {away} of these layers on the CPU")
+        ends = self.ends()
+        return [*lines, f"embeddings on {ends[0]}, output head on {ends[1]}"]
+
+    def ends(self) -> tuple[str, str]:
+        """The devices of the embeddings and of the output head, "" where there are none."""
+        first, last = (next((d.name for n, (d, _) in self.device_of.items()
+                             if n.layer == layer and n.weights), "") for layer in (-1, -2))
+        return first, last
 
 
 def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:

@@ -30,7 +30,7 @@ def svg(report: PlanReport) -> str:
 
 def _columns(report: PlanReport) -> list[str]:
     """Cells for embeddings, each layer and the head, in the lanes of their devices."""
-    embed, head = report.ends()
+    embed, head = report.draft.ends()
     cells = [(embed, "E", "embeddings"),
              *((d.name, str(i), f"layer {i}") for i, d in enumerate(report.draft.layers)),
              (head, "H", "output head")]

@@ -173,8 +173,8 @@ def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -
     total = 0.0
     for device, share in zip(devices, exact, strict=True):
         total += share
-        result += [device] * (round(n * min(total, 1.0)) - len(result))
-    return result + [result[-1] if result else devices[-1]] * (n - len(result))
+        result += [device] * (math.floor(n * total + 0.5) - len(result))
+    return result[:n]
 
 
 def fractions(n_devices: int, shares: Sequence[float] | None) -> list[float]:

@@ -43,19 +43,13 @@ class PlanReport:
         """How many layers stand on ``device``."""
         return sum(d.name == device for d in self.draft.layers)
 
-    def ends(self) -> tuple[str, str]:
-        """The devices of the embeddings and of the output head."""
-        first, last = (next((d.name for n, (d, _) in self.draft.device_of.items()
-                             if n.layer == layer and n.weights), "") for layer in (-1, -2))
-        return first, last
-
     def fits(self) -> bool:
         """Whether every device is large enough."""
         return all(n >= 0 for n in self.left.values())
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        left, (embed, head) = self.left, self.ends()
+        left, (embed, head) = self.left, self.draft.ends()
         return {
             "model": self.title, "context_size": self.context_size, "fits": self.fits(),
             "devices": [{
