@@ -7,14 +7,15 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends.base import Options
+from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, open_gguf
@@ -23,9 +24,12 @@ from unladen.ladder import Wishes
 from unladen.models import load_architecture
 from unladen.planner import PlaceChanges, Planner
 from unladen.sample import Sampler, SamplerChain, SamplingParams
+from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
 from unladen.schedule.place import PlaceOptions
-from unladen.schedule.plan import Plan, PlanOptions
+from unladen.schedule.plan import Plan
+from unladen.schedule.pretend import pretended
+from unladen.schedule.report import PlanReport as PlanReport
 from unladen.tokenizer import StreamDecoder, Tokenizer
 from unladen.types import Completion
 
@@ -43,9 +47,9 @@ class Model:
     ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
     where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
     ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
-    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). The placement
-    parameters are those of :class:`~unladen.schedule.place.PlaceOptions`; ``cpu_moe`` keeps all
-    experts, ``n_cpu_moe`` those of the first layers, on the host. ``n_threads`` serve steps of few
+    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). What goes where
+    (``n_gpu_layers`` to ``head_device``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
+    :func:`plan` shows it beforehand. ``n_threads`` serve steps of few
     tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
     loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
@@ -60,12 +64,14 @@ class Model:
                  n_gpu_layers: int | Literal["auto", "all"] = "auto",
                  context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
                  split_mode: str = "layer", tensor_split: Sequence[float] | None = None,
-                 main_gpu: int = 0, devices: Sequence[str] | None = None,
+                 main_gpu: int = 0, devices: Sequence[str | Device] | None = None,
                  offload_order: str = "first", override_tensor: Mapping[str, str] | None = None,
-                 cpu_moe: bool = False, n_cpu_moe: int = 0, n_threads: int | None = None,
-                 n_threads_batch: int | None = None, kv_type: str | tuple[str, str] = "f16",
-                 use_mmap: bool = True, precise: bool = False, strict: bool = False,
-                 vocab_only: bool = False, on_oom: Sequence[str] = ()) -> None:
+                 cpu_moe: bool = False, n_cpu_moe: int | None = None, kv_offload: bool = True,
+                 embed_device: str | None = None, head_device: str | None = None,
+                 n_threads: int | None = None, n_threads_batch: int | None = None,
+                 kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
+                 precise: bool = False, strict: bool = False, vocab_only: bool = False,
+                 on_oom: Sequence[str] = ()) -> None:
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         self._file: GGUFFile = open_gguf(self.path)
         self.tokenizer = Tokenizer.from_gguf(self._file.metadata, path=str(self.path))
@@ -76,11 +82,13 @@ class Model:
         options = PlanOptions(
             device_names(devices),
             PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
-                         dict(override_tensor or {})),
+                         dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload, embed_device,
+                         head_device),
             Options(n_threads, n_threads_batch, precise), use_mmap, strict,
             probe=os.environ.get(PROBE_VARIABLE) != "0")
-        wishes = Wishes(options, context_size, batch_size, max_seqs, kv_type,
-                        _experts(n_cpu_moe, everywhere=cpu_moe))
+        self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
+
+    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         try:
             self.architecture = load_architecture(self._file)
             self._planner = Planner(self._file, self.architecture, wishes, on_oom)
@@ -201,8 +209,8 @@ class Model:
         return self._used_plan().explain()
 
     def memory(self) -> MemoryPlan:
-        """Bytes by device."""
-        return self._used_plan().draft.memory
+        """Bytes by device, as planned and as allocated in fact."""
+        return self._used_plan().memory()
 
     def close(self) -> None:
         """Free the memory; the model can't be used any more."""
@@ -293,26 +301,48 @@ class Stream(Iterator[str]):
         self.close()
 
 
-def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
+class _OnPaper(Model):
+    """A model of which there is a plan and no more."""
+
+    report: PlanReport
+
+    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        self.architecture = load_architecture(self._file)
+        on_paper = replace(wishes, options=replace(wishes.options, probe=False))
+        drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
+        self.report = PlanReport.of(drafted, Path(self.path).name, context)
+
+
+def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **parameters: Any
+         ) -> PlanReport:
+    """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
+
+    ``pretend``: devices that aren't there, beside the CPU, as
+    :func:`~unladen.schedule.pretend.pretended` takes them. Raises what :class:`Model` does, but for
+    :class:`OutOfMemory`: the report says by how much a device is too small.
+    """
+    if pretend is not None:
+        if parameters.get("devices") is not None:
+            raise InvalidArgument("both devices and pretended ones are given", hint="use one")
+        parameters["devices"] = [*pretended(pretend), "cpu"]
+    model = _OnPaper(path, **parameters)
+    model.close()
+    return model.report
+
+
+def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
     """``devices`` by their full names; None: the environment's, else the CPU."""
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')
-    names = [d.strip() if ":" in d else f"{d.strip()}:0" for d in devices]
-    if len(set(names)) != len(names):
+    names = [d if isinstance(d, Device) else d.strip() if ":" in d else f"{d.strip()}:0"
+             for d in devices]
+    if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
-
-
-def _experts(n_layers: int, *, everywhere: bool) -> str:
-    """The names of the experts of the first ``n_layers``, as a regular expression."""
-    if not everywhere and not n_layers:
-        return ""
-    layers = r"\d+" if everywhere else "(?:" + "|".join(map(str, range(n_layers))) + ")"
-    return rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."
 
 
 def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from unladen.backends import backend_of
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph
 from unladen.quants import get
-from unladen.schedule.plan import PlanOptions
+from unladen.schedule.draft import PlanOptions
 from unladen.setup import BLOCK_TOKENS, kv_types
 
 MIN_BATCH = 32
@@ -23,15 +22,13 @@ RUNGS = ("ubatch", "kv:TYPE", "layers", "context")
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What decides a model's plan, as :class:`unladen.Model` takes it. Weights whose names match
-    the regular expression ``on_host`` stay on the host, "" for none."""
+    """What decides a model's plan, as :class:`unladen.Model` takes it."""
 
     options: PlanOptions
     context_size: int | None = None
     batch_size: int = 512
     max_seqs: int = 32
     kv_type: str | tuple[str, str] = "f16"
-    on_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ def _smaller_steps(wishes: Wishes, context: int) -> _Steps:
 
 def _fewer_layers(wishes: Wishes, n: int) -> _Steps:
     options = wishes.options
-    on_host = [backend_of(d).open(d, options.backend).is_host for d in options.devices]
+    on_host = [d.is_host for d in options.open_devices()]
     while n and any(on_host) and not all(on_host):
         place = replace(options.place, n_gpu_layers=n // 2)
         yield (replace(wishes, options=replace(options, place=place)),

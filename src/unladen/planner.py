@@ -6,17 +6,17 @@ import logging
 import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Literal, TypedDict
 
-from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import Device
 from unladen.engine import Engine
 from unladen.errors import InvalidArgument, OutOfMemory
 from unladen.gguf import GGUFFile
 from unladen.ladder import Ladder, Wishes
 from unladen.models import Architecture
 from unladen.schedule.carry import Kept
-from unladen.schedule.plan import Draft, Plan
+from unladen.schedule.draft import Draft
+from unladen.schedule.plan import Plan
 from unladen.setup import allocate, make_draft
 
 log = logging.getLogger("unladen")
@@ -25,13 +25,18 @@ log = logging.getLogger("unladen")
 class PlaceChanges(TypedDict, total=False):
     """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
 
-    n_gpu_layers: int | str
-    devices: Sequence[str]
+    n_gpu_layers: int | Literal["auto", "all"]
+    devices: Sequence[str | Device]
     tensor_split: Sequence[float] | None
     override_tensor: Mapping[str, str]
     split_mode: str
     main_gpu: int
     offload_order: str
+    cpu_moe: bool
+    n_cpu_moe: int | None
+    kv_offload: bool
+    embed_device: str | None
+    head_device: str | None
     context_size: int | None
     kv_type: str | tuple[str, str]
     batch_size: int
@@ -129,12 +134,12 @@ class Planner:
                 return shortage
             kept.kv.clear()
 
+    def draft(self) -> tuple[Draft, int]:
+        """The first plan, counted and not allocated, whether it fits or not; its context size."""
+        return self._draft(self._wishes)
+
     def _draft(self, wishes: Wishes) -> tuple[Draft, int]:
-        options = wishes.options
-        if wishes.on_host:
-            overrides = {**options.place.override_tensor, wishes.on_host: _host(options.devices)}
-            options = replace(options, place=replace(options.place, override_tensor=overrides))
-        return make_draft(self._architecture, options, context_size=wishes.context_size,
+        return make_draft(self._architecture, wishes.options, context_size=wishes.context_size,
                           batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
                           kv_type=wishes.kv_type)
 
@@ -153,16 +158,6 @@ def _changed(wishes: Wishes, changes: PlaceChanges) -> Wishes:
     return replace(wishes, options=options, **sizes)  # type: ignore[arg-type]
 
 
-def _host(names: Sequence[str]) -> str:
-    for name in names:
-        if backend_of(name).open(name, Options()).is_host:
-            return name
-    raise InvalidArgument("experts are to stay on the CPU, which is not among the devices",
-                          hint="add cpu to the devices")
-
-
 def _report_layers(drafted: Draft) -> None:
-    for device in drafted.devices:
-        n = sum(d == device for d in drafted.layers)
-        if n and not device.is_host:
-            log.info("offloaded %d/%d layers to %s", n, len(drafted.layers), device.name)
+    for line in drafted.offloaded():
+        log.info(line)

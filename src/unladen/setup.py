@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TypedDict, Unpack
 
 from unladen.backends._host import free_host_bytes
 from unladen.backends.base import KVLayout
@@ -13,7 +14,8 @@ from unladen.models import Architecture
 from unladen.quants import get
 from unladen.schedule import fit
 from unladen.schedule.carry import Kept
-from unladen.schedule.plan import Draft, Plan, PlanOptions, draft
+from unladen.schedule.draft import Draft, PlanOptions, draft
+from unladen.schedule.plan import Plan
 from unladen.types import Limits
 
 log = logging.getLogger("unladen")
@@ -28,29 +30,38 @@ MAX_LOGITS_BYTES = 64 << 20
 KV_TYPES = ("f16", "f32", "q8_0")
 
 
-def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, *,
-              context_size: int | None, batch_size: int, max_seqs: int,
-              kv_type: str | tuple[str, str]) -> tuple[Plan, int]:
+class StepSizes(TypedDict):
+    """Wishes for a step's largest size and the cache: :class:`unladen.Model`'s parameters."""
+
+    context_size: int | None
+    batch_size: int
+    max_seqs: int
+    kv_type: str | tuple[str, str]
+
+
+def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
+              **sizes: Unpack[StepSizes]) -> tuple[Plan, int]:
     """The plan of ``architecture`` and the context size that it serves."""
-    drafted, context = make_draft(architecture, options, context_size=context_size,
-                                  batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+    drafted, context = make_draft(architecture, options, **sizes)
     return allocate(file, drafted), context
 
 
 def allocate(file: GGUFFile, drafted: Draft, kept: Kept | None = None) -> Plan:
     """The plan of ``drafted`` with the weights of ``file``, except what is ``kept`` of another;
-    raises :class:`OutOfMemory`, before it allocates anything where the host lacks room."""
+    raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
     shared = (kept or Kept()).shared_bytes(drafted.needs, drafted.caches(), drafted.layout)
-    drafted.memory.check({m.device.name: free_host_bytes() + shared.get(m.device.name, 0)
-                          for m in drafted.memory.devices if m.device.is_host})
-    log.debug("memory:\n%s", drafted.memory)
-    return Plan(drafted, lambda name: file.tensors[name].data, kept)
+    drafted.memory.check({name: n + shared.get(name, 0)
+                          for name, n in fit.free_bytes(drafted.devices).items()})
+    plan = Plan(drafted, lambda name: file.tensors[name].data, kept)
+    log.debug("memory:\n%s", plan.memory())
+    return plan
 
 
-def make_draft(architecture: Architecture, options: PlanOptions, *, context_size: int | None,
-               batch_size: int, max_seqs: int, kv_type: str | tuple[str, str]
+def make_draft(architecture: Architecture, options: PlanOptions, **sizes: Unpack[StepSizes]
                ) -> tuple[Draft, int]:
-    """What :func:`make_plan` would make, counted and not allocated, and its context size."""
+    """The plan before anything is allocated, whether it fits or not, and its context size."""
+    context_size, batch_size = sizes["context_size"], sizes["batch_size"]
+    max_seqs, kv_type = sizes["max_seqs"], sizes["kv_type"]
     for name, value in (("context_size", context_size), ("batch_size", batch_size),
                         ("max_seqs", max_seqs)):
         if value is not None and value < 1:
@@ -63,7 +74,7 @@ def make_draft(architecture: Architecture, options: PlanOptions, *, context_size
     batch_size = min(batch_size, context)
     n_seqs = min(max_seqs, batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
-    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks)
+    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks, BLOCK_TOKENS)
     return draft(graph, limits, layout, options), context
 
 

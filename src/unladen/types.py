@@ -20,7 +20,8 @@ class Limits:
     """The largest step that a plan is compiled for.
 
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
-    ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all.
+    ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
+    ``block_tokens`` tokens each.
     """
 
     n_tokens: int
@@ -28,6 +29,12 @@ class Limits:
     n_seqs: int
     n_blocks_per_seq: int
     n_blocks: int
+    block_tokens: int = 32
+
+    @property
+    def n_keys(self) -> int:
+        """Tokens of the longest sequence."""
+        return self.n_blocks_per_seq * self.block_tokens
 
     def bind(self, size: Size) -> int:
         """The largest value of ``size``."""

@@ -73,7 +73,8 @@ def test_pretend_memory_is_given_back(tiny: Tiny) -> None:
 def test_too_little_memory(tiny: Tiny, allocated: Allocated, monkeypatch: pytest.MonkeyPatch
                            ) -> None:
     monkeypatch.setenv("UNLADEN_NULL_MEMORY", "100000000,4096")
-    drafted = draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "null:0", "null:1")))
+    drafted = draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(
+        ("cpu:0", "null:0", "null:1"), PlaceOptions(n_gpu_layers="all")))
     with pytest.raises(OutOfMemory) as caught:
         drafted.memory.check({})
     error, needed = caught.value, {m.device.name: m for m in drafted.memory.devices}

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from factory import Shape
 from schedule.conftest import N_LAYERS, Tiny
+from schedule.paper import graph_of, paper_file
 from unladen.backends import backend_of
 from unladen.backends.base import Device, Options
 from unladen.errors import InvalidArgument
@@ -35,7 +37,7 @@ def layers(graph: Graph, *names: str, **options: Any) -> list[str]:
 
 @pytest.mark.parametrize(("n", "expected"), [
     ("auto", N_LAYERS), ("all", N_LAYERS), (-1, N_LAYERS), (0, 0), (1, 1), (3, 3),
-    (N_LAYERS, N_LAYERS), (10**9, N_LAYERS)])
+    (N_LAYERS, N_LAYERS), (N_LAYERS + 1, N_LAYERS), (99, N_LAYERS)])
 def test_number_of_offloaded_layers(tiny: Tiny, n: Any, expected: int) -> None:
     first = layers(tiny.graph, CPU, NULL0, n_gpu_layers=n)
     assert first == [NULL0] * expected + [CPU] * (N_LAYERS - expected)
@@ -62,8 +64,8 @@ def test_shares(tiny: Tiny, shares: Any, expected: list[int]) -> None:
 
 
 @pytest.mark.parametrize("shares", [
-    [1], [1, 1, 1], [], [1, -1], [0, 0], [math.nan, 1], [1, math.nan], [math.inf, 1],
-    [1e308, 1e308]])
+    [1], [1, 1, 1], [], [0.6, 0.3], [0.5, 0.52], [1, 0.5], [1, -1], [0, 0], [math.nan, 1],
+    [1, math.nan], [math.inf, 1], [1e308, 1e308]])
 def test_bad_shares(tiny: Tiny, shares: list[float]) -> None:
     with pytest.raises(InvalidArgument, match="tensor_split"):
         layers(tiny.graph, CPU, NULL0, NULL1, tensor_split=shares)
@@ -79,7 +81,7 @@ def test_one_device_of_several(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [
-    ("n_gpu_layers", -2), ("n_gpu_layers", "some"), ("n_gpu_layers", 1.5),
+    ("n_gpu_layers", -2), ("n_cpu_moe", -1), ("n_gpu_layers", "some"), ("n_gpu_layers", 1.5),
     ("split_mode", "diagonal"), ("offload_order", "middle")])
 @pytest.mark.parametrize("names", [(CPU,), (CPU, NULL0)])
 def test_bad_values_name_the_option(tiny: Tiny, option: str, value: Any, names: tuple[str, ...]
@@ -91,6 +93,45 @@ def test_bad_values_name_the_option(tiny: Tiny, option: str, value: Any, names: 
 def test_layers_for_a_cpu_that_is_not_there(tiny: Tiny) -> None:
     with pytest.raises(InvalidArgument, match=r"n_gpu_layers=1 .*add cpu"):
         layers(tiny.graph, NULL0, n_gpu_layers=1)
+
+
+@pytest.mark.parametrize("n", [N_LAYERS + 2, 98, 100, 10**9])
+def test_more_layers_than_there_are(tiny: Tiny, n: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"n_gpu_layers={n}, but the model has {N_LAYERS} "):
+        layers(tiny.graph, CPU, NULL0, n_gpu_layers=n)
+
+
+def test_ends(tiny: Tiny) -> None:
+    """Embeddings and head go where they are wanted; what is not there is named."""
+    placed = place(tiny.graph, devices(CPU, NULL0), PlaceOptions(
+        n_gpu_layers="all", embed_device="cpu", head_device="cpu:0"))
+    where = {n.name: (placed.device_of[n].name, placed.why[n]) for n in tiny.graph.nodes}
+    assert where["token_embd"] == (CPU, "embed_device")
+    assert where["logits"] == (CPU, "head_device")
+    assert where["blk.0.attn_norm"][0] == where["blk.3.ffn_out"][0] == NULL0
+    for option in ("embed_device", "head_device"):
+        with pytest.raises(InvalidArgument, match=f"{option}: 'null:4' is not among"):
+            layers(tiny.graph, CPU, NULL0, **{option: "null:4"})
+
+
+def test_caches_on_the_host(tiny: Tiny) -> None:
+    placed = place(tiny.graph, devices(CPU, NULL0), PlaceOptions(kv_offload=False))
+    for node in tiny.graph.nodes:
+        assert placed.device_of[node].name == (CPU if node.state is not None else NULL0)
+    with pytest.raises(InvalidArgument, match="kv_offload=False needs the CPU"):
+        layers(tiny.graph, NULL0, kv_offload=False)
+
+
+@pytest.mark.parametrize(("options", "n_on_host"), [
+    ({"cpu_moe": True}, 3), ({"n_cpu_moe": 2}, 2), ({"n_cpu_moe": 0}, 0), ({"n_cpu_moe": 9}, 3)])
+def test_experts_on_the_host(options: dict[str, Any], n_on_host: int) -> None:
+    graph = graph_of(paper_file(Shape("qwen3moe", n_layers=3, n_experts=4), "F32"))
+    placed = place(graph, devices(CPU, NULL0), PlaceOptions(**options))
+    names = [placed.device_of[n].name for n in graph.nodes if n.op == "moe"]
+    assert names == [CPU] * n_on_host + [NULL0] * (3 - n_on_host)
+    if n_on_host:
+        with pytest.raises(InvalidArgument, match="cpu_moe needs the CPU"):
+            layers(graph, NULL0, **options)
 
 
 def test_overrides(tiny: Tiny) -> None:
@@ -115,13 +156,15 @@ def test_bad_overrides(tiny: Tiny, overrides: dict[str, str], message: str) -> N
     assert message in str(caught.value)
 
 
-@given(n_layers=st.integers(1, 200), n_offloaded=st.integers(0, 250), order=st.sampled_from(
-    ["first", "last"]), shares=st.lists(st.floats(0, 1e6), min_size=1, max_size=5).filter(sum))
-@example(n_layers=7, n_offloaded=7, order="first", shares=[0.1] * 5)
-@example(n_layers=9, n_offloaded=9, order="last", shares=[5e-324, 5e-324])
+@given(n_layers=st.integers(1, 200), n_offloaded=st.integers(0, 200), order=st.sampled_from(
+    ["first", "last"]), shares=st.lists(st.floats(0, 1e6), min_size=1, max_size=5).filter(
+        lambda shares: max(shares) > 1))
+@example(n_layers=7, n_offloaded=7, order="first", shares=[0.2] * 5)
+@example(n_layers=9, n_offloaded=9, order="last", shares=[1e9, 5e-324])
 def test_any_shares_partition_the_layers(n_layers: int, n_offloaded: int, order: str,
                                          shares: list[float]) -> None:
     names = [CPU, *(f"null:{i}" for i in range(len(shares)))]
+    n_offloaded = min(n_offloaded, n_layers)
     got = layers(Graph((), {}, {}, n_layers), *names, n_gpu_layers=n_offloaded,
                  tensor_split=shares, offload_order=order)
     n = min(n_offloaded, n_layers)

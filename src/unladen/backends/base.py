@@ -37,7 +37,9 @@ class Device:
     """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
     measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
     so that files can be mapped and results read without a copy. ``is_pretend``: it computes
-    nothing."""
+    nothing. Other devices are reached over a link of ``link_bandwidth`` bytes/s, each copy after
+    ``link_latency_s`` seconds, and start work ``launch_s`` seconds after they are told to; 0 where
+    unknown."""
 
     name: str
     description: str
@@ -46,6 +48,9 @@ class Device:
     flops: float = 0.0
     is_host: bool = False
     is_pretend: bool = False
+    link_bandwidth: float = 0.0
+    link_latency_s: float = 0.0
+    launch_s: float = 0.0
 
 
 def device_number(device: str) -> int:

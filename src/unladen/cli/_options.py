@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,6 +29,21 @@ GpuLayers = Annotated[str, typer.Option(
     "--n-gpu-layers", "-ngl", help="Layers on devices other than the CPU: auto, all, or a number.")]
 TensorSplit = Annotated[str | None, typer.Option(
     "--tensor-split", help="Shares of the devices by comma, for example 0.6,0.4.")]
+SplitMode = Annotated[str, typer.Option(
+    "--split-mode", "-sm", help="How devices share a model: none, layer, row or tensor.")]
+MainGpu = Annotated[int, typer.Option(
+    "--main-gpu", "-mg", help="The device of --split-mode none, and of what rows don't divide.")]
+OffloadOrder = Annotated[str, typer.Option(
+    "--offload-order", help="Which layers are offloaded: first, last, or as cost says.")]
+CpuMoe = Annotated[bool, typer.Option("--cpu-moe", help="Keep all experts on the CPU.")]
+NCpuMoe = Annotated[int | None, typer.Option(
+    "--n-cpu-moe", show_default="as is fastest", help="Keep the experts of so many layers there.")]
+NoKVOffload = Annotated[bool, typer.Option(
+    "--no-kv-offload", help="Keep the KV cache and its attention on the CPU.")]
+EmbedDevice = Annotated[str | None, typer.Option(
+    "--embed-device", show_default="as is fastest", help="Where the token embeddings go.")]
+HeadDevice = Annotated[str | None, typer.Option(
+    "--head-device", show_default="as is fastest", help="Where the output head goes.")]
 OverrideTensor = Annotated[list[str] | None, typer.Option(
     "--override-tensor", "-ot", help="REGEX=DEVICE for weights by name; may be repeated.")]
 OnOom = Annotated[str | None, typer.Option(
@@ -38,21 +53,33 @@ Strict = Annotated[bool, typer.Option("--strict", help="Make every fallback an e
 NoMmap = Annotated[bool, typer.Option("--no-mmap", help="Copy the weights instead of mapping.")]
 
 
-def load_model(path: str, *, context_size: int | None = None, batch_size: int = 512,
-               threads: int | None = None, threads_batch: int | None = None,
-               kv_type: str = "f16", device: str | None = None, gpu_layers: str = "auto",
-               tensor_split: str | None = None, override_tensor: list[str] | None = None,
-               strict: bool = False, no_mmap: bool = False, precise: bool = False,
-               on_oom: str | None = None) -> Model:
-    """The model that the options describe; raises :class:`InvalidArgument` for bad values."""
+def load_model(path: str, *, threads: int | None = None, threads_batch: int | None = None,
+               precise: bool = False, **options: Any) -> Model:
+    """The model that the options describe, by the names of :func:`model_parameters`; raises
+    :class:`InvalidArgument` for bad values."""
     from unladen.api import Model
-    return Model(
-        path, context_size=context_size, batch_size=batch_size, n_threads=threads,
-        n_threads_batch=threads_batch, kv_type=_kv_types(kv_type),
-        devices=None if device is None else [d for d in device.split(",") if d],
-        n_gpu_layers=_gpu_layers(gpu_layers), tensor_split=_shares(tensor_split),
-        override_tensor=_overrides(override_tensor or []), strict=strict, use_mmap=not no_mmap,
-        precise=precise, on_oom=[rung for rung in (on_oom or "").split(",") if rung])
+    return Model(path, n_threads=threads, n_threads_batch=threads_batch, precise=precise,
+                 **model_parameters(**options))
+
+
+def model_parameters(
+        *, context_size: int | None = None, batch_size: int = 512, kv_type: str = "f16",
+        device: str | None = None, gpu_layers: str = "auto", split_mode: str = "layer",
+        tensor_split: str | None = None, main_gpu: int = 0, offload_order: str = "first",
+        override_tensor: list[str] | None = None, cpu_moe: bool = False,
+        n_cpu_moe: int | None = None, no_kv_offload: bool = False, embed_device: str | None = None,
+        head_device: str | None = None, strict: bool = False, no_mmap: bool = False,
+        on_oom: str | None = None) -> dict[str, Any]:
+    """The options as parameters of a model."""
+    return {
+        "context_size": context_size, "batch_size": batch_size, "kv_type": _kv_types(kv_type),
+        "devices": None if device is None else [d for d in device.split(",") if d],
+        "n_gpu_layers": _gpu_layers(gpu_layers), "split_mode": split_mode,
+        "tensor_split": _shares(tensor_split), "main_gpu": main_gpu,
+        "offload_order": offload_order, "override_tensor": _overrides(override_tensor or []),
+        "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
+        "embed_device": embed_device, "head_device": head_device, "strict": strict,
+        "use_mmap": not no_mmap, "on_oom": [rung for rung in (on_oom or "").split(",") if rung]}
 
 
 def numbers(text: str, option: str, *, least: int) -> list[int]:

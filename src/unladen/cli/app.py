@@ -76,4 +76,6 @@ def _set_up_output(debug: bool) -> None:
             stream.reconfigure(errors="replace")
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr,
                         format="%(levelname)s: %(message)s" if debug else "%(message)s")
+    # What was offloaded where is worth a line, before anything else is said.
+    logging.getLogger("unladen").setLevel(logging.DEBUG if debug else logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)

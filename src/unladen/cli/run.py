@@ -40,8 +40,12 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", device: o.DeviceOption = None,
-    gpu_layers: o.GpuLayers = "auto", tensor_split: o.TensorSplit = None,
-    override_tensor: o.OverrideTensor = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
+    gpu_layers: o.GpuLayers = "auto", split_mode: o.SplitMode = "layer",
+    tensor_split: o.TensorSplit = None, main_gpu: o.MainGpu = 0,
+    offload_order: o.OffloadOrder = "first", override_tensor: o.OverrideTensor = None,
+    cpu_moe: o.CpuMoe = False, n_cpu_moe: o.NCpuMoe = None,
+    no_kv_offload: o.NoKVOffload = False, embed_device: o.EmbedDevice = None,
+    head_device: o.HeadDevice = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
     on_oom: o.OnOom = None,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
@@ -52,8 +56,10 @@ def command(
     loaded = o.load_model(
         model, context_size=context_size, batch_size=batch_size, threads=threads,
         threads_batch=threads_batch, kv_type=kv_type, device=device, gpu_layers=gpu_layers,
-        tensor_split=tensor_split, override_tensor=override_tensor, strict=strict, no_mmap=no_mmap,
-        on_oom=on_oom)
+        split_mode=split_mode, tensor_split=tensor_split, main_gpu=main_gpu,
+        offload_order=offload_order, override_tensor=override_tensor, cpu_moe=cpu_moe,
+        n_cpu_moe=n_cpu_moe, no_kv_offload=no_kv_offload, embed_device=embed_device,
+        head_device=head_device, strict=strict, no_mmap=no_mmap, on_oom=on_oom)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                sampler=sampler) as stream:
         if as_json:

@@ -34,7 +34,8 @@ class Weight:
     """A tensor of the file, or some whole rows of one: shape slowest dimension first.
 
     ``tensor`` is GGUF's own name, ``quant`` the block format, ``first_row`` where the rows begin
-    (they are contiguous in the file, so a slice costs nothing).
+    (they are contiguous in the file, so a slice costs nothing). ``n_cols_of_tensor`` > 0: some
+    columns, from ``first_col`` on (they are not contiguous, so they are copied when loaded).
     """
 
     tensor: str
@@ -42,10 +43,15 @@ class Weight:
     quant: str
     first_row: int = 0
     n_rows_of_tensor: int = 0
+    first_col: int = 0
+    n_cols_of_tensor: int = 0
 
     @property
     def name(self) -> str:
-        """Unique in a graph: the tensor's name, with the rows if they aren't all of it."""
+        """Unique in a graph: the tensor's name, with the rows or columns if they aren't all of it.
+        """
+        if self.n_cols_of_tensor:
+            return f"{self.tensor}[:, {self.first_col}:{self.first_col + self.shape[-1]}]"
         if self.shape[0] == self.n_rows_of_tensor or self.n_rows_of_tensor == 0:
             return self.tensor
         return f"{self.tensor}[{self.first_row}:{self.first_row + self.shape[0]}]"
@@ -70,6 +76,7 @@ class Weight:
         """Rows ``first .. first+count`` of this weight; raises :class:`UnsupportedQuant` for a
         vector in blocks, which can't be cut between any two numbers."""
         assert first >= 0 and first + count <= self.shape[0], (self, first, count)
+        assert not self.n_cols_of_tensor, self
         if len(self.shape) == 1 and get(self.quant).block_size > 1:
             raise UnsupportedQuant(f"{self.tensor} is a vector in {self.quant} blocks",
                                    hint="vectors are F32 or F16 in sound files: convert it again")
@@ -77,10 +84,20 @@ class Weight:
         return Weight(self.tensor, (count, *self.shape[1:]), self.quant, self.first_row + first,
                       total)
 
+    def cols(self, first: int, count: int) -> Weight:
+        """Columns ``first .. first+count`` of this whole matrix, on the borders of blocks."""
+        assert not self.n_rows_of_tensor and len(self.shape) == 2, self
+        assert first % get(self.quant).block_size == count % get(self.quant).block_size == 0
+        return Weight(self.tensor, (self.shape[0], count), self.quant, 0, 0, first, self.shape[1])
+
 
 @dataclass(frozen=True, slots=True)
 class KVSpec:
-    """The key/value cache of one layer: rows of ``n_kv_heads`` times ``k_dim`` and ``v_dim``."""
+    """The key/value cache of one layer: rows of ``n_kv_heads`` times ``k_dim`` and ``v_dim``.
+
+    ``layer`` is the cache's number: its layer's or, where a layer's heads are divided, a further
+    one beyond the last layer.
+    """
 
     layer: int
     n_kv_heads: int

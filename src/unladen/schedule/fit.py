@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from unladen.backends import backend_of
+from unladen.backends._host import HostMemory, free_host_bytes
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.quants import get
 
+MARGIN = 32
+"""Of a device's memory one part in so many is left alone by "auto": drivers and other programs
+need some too."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
-    allocation, and the system may drop and reread their pages."""
+    allocation, and the system may drop and reread their pages. ``staging_bytes`` hold what is on
+    its way between devices for a moment. ``taken_bytes``: what was allocated in fact, None before
+    that."""
 
     device: Device
     mapped_bytes: int = 0
     weight_bytes: int = 0
     kv_bytes: int = 0
     arena_bytes: int = 0
+    staging_bytes: int = 0
+    taken_bytes: int | None = None
 
     @property
     def allocated_bytes(self) -> int:
-        """What must be allocated."""
+        """What must be allocated for as long as the plan lives."""
         return self.weight_bytes + self.kv_bytes + self.arena_bytes
+
+    @property
+    def needed_bytes(self) -> int:
+        """What must be free."""
+        return self.allocated_bytes + self.staging_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +50,49 @@ class MemoryPlan:
     devices: Sequence[DeviceMemory]
 
     def check(self, free: Mapping[str, int]) -> None:
-        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed. What
-        computes on the host's memory shares it."""
+        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed."""
+        for memory, left in zip(self.devices, self.left(free).values(), strict=True):
+            if left < 0:
+                raise OutOfMemory(
+                    device=memory.device.name, requested=memory.needed_bytes,
+                    free=memory.needed_bytes + left,
+                    hint="use a smaller context_size or batch_size, or a smaller kv_type; "
+                         "or fewer layers there (n_gpu_layers)")
+
+    def left(self, free: Mapping[str, int]) -> dict[str, int]:
+        """By device, what is left of ``free`` (of all its memory, where that doesn't say); below 0
+        where it isn't enough. What computes on the host's memory shares it."""
+        result: dict[str, int] = {}
         on_host = 0
         for memory in self.devices:
             have = free.get(memory.device.name, memory.device.memory_bytes)
             if memory.device.is_host:
                 have = max(0, have - on_host)
-                on_host += memory.allocated_bytes
-            if memory.allocated_bytes > have:
-                raise OutOfMemory(
-                    device=memory.device.name, requested=memory.allocated_bytes, free=have,
-                    hint="use a smaller context_size or batch_size, or a smaller kv_type")
+                on_host += memory.needed_bytes
+            result[memory.device.name] = have - memory.needed_bytes
+        return result
 
     def __str__(self) -> str:
-        head = f"{'device':12} {'mapped':>10} {'weights':>10} {'KV':>10} {'arena':>10} {'sum':>10}"
-        return "\n".join([head, *(
-            f"{m.device.name:12} {_mib(m.mapped_bytes)} {_mib(m.weight_bytes)} {_mib(m.kv_bytes)} "
-            f"{_mib(m.arena_bytes)} {_mib(m.mapped_bytes + m.allocated_bytes)}"
-            for m in self.devices)])
+        """A table in MiB."""
+        head = (f"{'device':12} {'mapped':>10} {'weights':>10} {'KV':>10} {'arena':>10} "
+                f"{'staging':>10} {'sum':>10}")
+        known = [m for m in self.devices if m.taken_bytes is not None]
+        return "\n".join([head + f" {'allocated':>10}" * bool(known), *map(_row, self.devices)])
+
+
+def _row(m: DeviceMemory) -> str:
+    sizes = [m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.staging_bytes,
+             m.mapped_bytes + m.needed_bytes]
+    if m.taken_bytes is not None:
+        sizes.append(m.taken_bytes)
+    return " ".join([f"{m.device.name:12}", *map(_mib, sizes)])
+
+
+def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
+    """What is free on each device before a plan: on the host what the system says, elsewhere all
+    that the device has."""
+    return {d.name: min(d.memory_bytes, free_host_bytes())
+            if isinstance(backend_of(d.name), HostMemory) else d.memory_bytes for d in devices}
 
 
 def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
@@ -64,18 +103,20 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 
 def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
-          weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int]) -> MemoryPlan:
+          weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
+          staging: int = 0) -> MemoryPlan:
     """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas by device."""
+    arenas by device; ``staging`` on the host."""
     result = []
     for device in devices:
         name = device.name
         mapped, allocated = weights.get(name, (0, 0))
         memory = DeviceMemory(device, mapped, allocated,
                               sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ())),
-                              arenas.get(name, 0))
+                              arenas.get(name, 0), staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)
+            staging *= not device.is_host
     return MemoryPlan(result)
 
 

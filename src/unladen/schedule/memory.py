@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,14 +77,15 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits) -> 
 
 def _first_fit(lives: Sequence[_Life]) -> tuple[dict[Value, int], int]:
     """Largest first, each at the lowest offset that is free for all of its life."""
-    placed: list[tuple[int, _Life]] = []
+    placed: list[tuple[int, _Life]] = []  # by offset
     for life in sorted(lives, key=lambda x: (-x.nbytes, x.first)):
         offset = 0
-        for start, other in sorted(placed, key=lambda p: p[0]):
-            apart = life.last < other.first or other.last < life.first
-            if not apart and start < offset + life.nbytes:
+        for start, other in placed:
+            if start >= offset + life.nbytes:
+                break
+            if life.last >= other.first and other.last >= life.first:
                 offset = max(offset, start + other.nbytes)
-        placed.append((offset, life))
+        bisect.insort(placed, (offset, life), key=operator.itemgetter(0))
     offsets = {life.value: start for start, life in placed}
     return offsets, max((start + life.nbytes for start, life in placed), default=0)
 

@@ -12,8 +12,11 @@ from unladen.backends.base import Device
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node
 
-SPLIT_MODES = ("layer", "none")
-OFFLOAD_ORDERS = ("first", "last")
+SPLIT_MODES = ("layer", "none", "row", "tensor")
+OFFLOAD_ORDERS = ("first", "last", "cost")
+EVERYTHING = 99
+"""What people write for all layers, however many there are."""
+EXPERTS = re.compile(r"\.ffn_(gate|up|down)_exps\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +24,21 @@ class PlaceOptions:
     """What a user may say about placement; the names of :class:`unladen.Model`'s parameters.
 
     ``n_gpu_layers``: how many layers go to devices other than the host's CPU, counted from the
-    first or (``offload_order``) from the last; "auto", "all", -1 and everything beyond the last
-    layer mean all. ``tensor_split``: shares of the devices, in any unit. ``override_tensor``:
-    regular expression over weight names to device; the first that is found in the name holds.
+    first or (``offload_order``) from the last, or from the end that is predicted to be faster
+    ("cost"). "all", -1, 99 and one more than there are (the output head) mean all; "auto" is what
+    is predicted to be fastest.
+
+    ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
+    alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
+    feed-forward columns, over all devices ("auto" then offloads all layers). ``tensor_split``:
+    shares of the devices, in any unit; fractions must sum to 1.
+
+    ``override_tensor``: regular expression over weight names to device; the first that is found in
+    the name holds. ``cpu_moe`` keeps all experts on the host, ``n_cpu_moe`` those of the first
+    layers (None: none, or with "auto" as many as is predicted to be fastest). ``kv_offload`` False
+    keeps all caches, and the attention over them, on the host. ``embed_device`` and
+    ``head_device`` are where the token embeddings and the output head go (None: with the first and
+    the last layer, or with "auto" where it is predicted to be fastest).
     """
 
     n_gpu_layers: int | Literal["auto", "all"] = "auto"
@@ -32,6 +47,22 @@ class PlaceOptions:
     tensor_split: Sequence[float] | None = None
     main_gpu: int = 0
     override_tensor: Mapping[str, str] = field(default_factory=dict)
+    cpu_moe: bool = False
+    n_cpu_moe: int | None = None
+    kv_offload: bool = True
+    embed_device: str | None = None
+    head_device: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a placement comes down to: each layer's device, those before and after the layers, and
+    how many of the first layers keep their experts on the host."""
+
+    layers: tuple[Device, ...]
+    embed: Device
+    head: Device
+    n_cpu_moe: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,80 +74,154 @@ class Placement:
     layers: tuple[Device, ...]
 
 
-def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions) -> Placement:
+def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
+          choice: Choice | None = None, shards: Mapping[Node, Device] | None = None) -> Placement:
     """Give each node of ``graph`` one of ``devices``; raises :class:`InvalidArgument`.
 
-    Nodes before the layers stand with the first layer, those after them with the last: a step
-    crosses as few borders as the layers do.
+    ``choice`` None: as :func:`choose` has it. ``shards``: parts of divided nodes. Nodes before the
+    layers stand with the first layer, those after them with the last, if nothing else is said: a
+    step crosses as few borders as the layers do.
     """
-    layers = _place_layers(graph.n_layers, devices, options)
-    by_name = {d.name: d for d in devices}
-    overrides = [(_pattern(p), _device(by_name, d)) for p, d in options.override_tensor.items()]
+    choice = choice or choose(graph.n_layers, devices, options)
+    part_of = {n: (d, f"its part by {options.split_mode}") for n, d in (shards or {}).items()}
+    pinned = part_of | pins(graph, devices, options, choice.n_cpu_moe)
     device_of: dict[Node, Device] = {}
     why: dict[Node, str] = {}
     for node in graph.nodes:
-        device_of[node], why[node] = _place_node(node, layers, overrides)
-    return Placement(device_of, why, tuple(layers))
+        device_of[node], why[node] = pinned.get(node) or _by_layer(node, choice)
+    return Placement(device_of, why, choice.layers)
 
 
-def _place_node(node: Node, layers: Sequence[Device],
-                overrides: Sequence[tuple[re.Pattern[str], Device]]) -> tuple[Device, str]:
-    for pattern, device in overrides:
-        for weight in node.weights.values():
-            if pattern.search(weight.name):
-                return device, f"override {pattern.pattern}"
+def _by_layer(node: Node, choice: Choice) -> tuple[Device, str]:
     if node.layer >= 0:
-        return layers[node.layer], f"layer {node.layer}"
-    return (layers[0], "with the first layer") if node.layer == -1 else (
-        layers[-1], "with the last layer")
+        return choice.layers[node.layer], f"layer {node.layer}"
+    device, near, end = ((choice.embed, choice.layers[0], "first") if node.layer == -1 else
+                         (choice.head, choice.layers[-1], "last"))
+    return device, f"with the {end} layer" if device == near else "faster than with the layers"
 
 
-def _place_layers(n_layers: int, devices: Sequence[Device], options: PlaceOptions
-                  ) -> list[Device]:
-    for name, value, known in (("split_mode", options.split_mode, SPLIT_MODES),
-                               ("offload_order", options.offload_order, OFFLOAD_ORDERS)):
-        if value not in known:
-            raise InvalidArgument(f"{name}={value!r} isn't known", hint="use " + ", ".join(known))
-    host = next((d for d in devices if d.is_host), None)
-    others = [d for d in devices if not d.is_host]
-    n_offloaded = _n_offloaded(n_layers, options.n_gpu_layers)
-    if not others:
-        others, n_offloaded = list(devices), n_layers
+def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
+           n_offloaded: int | None = None) -> Choice:
+    """The choice that ``options`` spell out, or that with ``n_offloaded`` layers on devices other
+    than the host; "auto" offloads all, "cost" from the first on. Raises :class:`InvalidArgument`.
+    """
+    check(options)
+    host, others = host_and_others(devices, options)
+    if n_offloaded is None:
+        n_offloaded = count_offloaded(n_layers, options.n_gpu_layers)
+    if host in others:
+        n_offloaded = n_layers
     if host is None and n_offloaded < n_layers:
         raise InvalidArgument(f"n_gpu_layers={options.n_gpu_layers} leaves layers to the CPU, "
                               "which is not among the devices", hint="add cpu to the devices")
-    if options.split_mode == "none":
-        if not 0 <= options.main_gpu < len(others):
-            raise InvalidArgument(f"main_gpu={options.main_gpu} names none of {len(others)} "
-                                  "devices", hint=f"use 0 to {len(others) - 1}")
-        others = [others[options.main_gpu]]
     spread = _spread(n_offloaded, others, options.tensor_split)
+    if options.split_mode in ("row", "tensor"):
+        spread = [_main(others, options.main_gpu)] * n_offloaded
     rest = [host] * (n_layers - n_offloaded) if host is not None else []
-    return spread + rest if options.offload_order == "first" else rest + spread
+    layers = tuple(rest + spread if options.offload_order == "last" else spread + rest)
+    return Choice(layers, layers[0] if layers else devices[0], layers[-1] if layers else devices[0],
+                  options.n_cpu_moe or 0)
 
 
-def _n_offloaded(n_layers: int, wanted: int | str) -> int:
-    if wanted in ("auto", "all", -1):
+def check(options: PlaceOptions) -> None:
+    """Raise :class:`InvalidArgument` for values that no devices would make sensible."""
+    for name, value, allowed in (("split_mode", options.split_mode, SPLIT_MODES),
+                                 ("offload_order", options.offload_order, OFFLOAD_ORDERS)):
+        if value not in allowed:
+            raise InvalidArgument(f"{name}={value!r} isn't known", hint="use " + ", ".join(allowed))
+    if options.n_cpu_moe is not None and options.n_cpu_moe < 0:
+        raise InvalidArgument(f"n_cpu_moe={options.n_cpu_moe} makes no sense",
+                              hint="use a number of layers from 0 on")
+
+
+def host_and_others(devices: Sequence[Device], options: PlaceOptions
+                    ) -> tuple[Device | None, list[Device]]:
+    """The host's device, if any, and those that layers are offloaded to: the others, or all where
+    there are none."""
+    host = next((d for d in devices if d.is_host), None)
+    others = [d for d in devices if not d.is_host] or list(devices)
+    if options.split_mode == "none":
+        others = [_main(others, options.main_gpu)]
+    return host, others
+
+
+def _main(devices: Sequence[Device], number: int) -> Device:
+    if not 0 <= number < len(devices):
+        raise InvalidArgument(f"main_gpu={number} names none of {len(devices)} devices",
+                              hint=f"use 0 to {len(devices) - 1}")
+    return devices[number]
+
+
+def count_offloaded(n_layers: int, wanted: int | str) -> int:
+    """How many layers ``n_gpu_layers`` means; raises :class:`InvalidArgument`."""
+    if wanted in ("auto", "all", -1, EVERYTHING):
         return n_layers
     if not isinstance(wanted, int) or wanted < 0:
         raise InvalidArgument(f"n_gpu_layers={wanted!r} makes no sense",
                               hint='use "auto", "all" (or -1), 0, or a number of layers')
+    if wanted > n_layers + 1:
+        raise InvalidArgument(f"n_gpu_layers={wanted}, but the model has {n_layers} layers",
+                              hint=f'use "all" (or -1), or a number up to {n_layers}')
     return min(wanted, n_layers)
 
 
 def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -> list[Device]:
     """``n`` layers over ``devices`` in order, by ``shares`` (equal ones if None), rounded so that
     each boundary is the nearest to its exact place."""
-    shares = [1.0] * len(devices) if shares is None else list(shares)
-    if len(shares) != len(devices) or min(shares) < 0 or not 0 < sum(shares) < math.inf:
-        raise InvalidArgument(f"tensor_split={shares} doesn't fit {len(devices)} devices",
-                              hint="give one share for each device, none negative, not all zero")
+    exact = fractions(len(devices), shares)
     result: list[Device] = []
     total = 0.0
-    for device, share in zip(devices, shares, strict=True):
+    for device, share in zip(devices, exact, strict=True):
         total += share
-        result += [device] * (round(n * (total / sum(shares))) - len(result))
-    return result
+        result += [device] * (math.floor(n * total + 0.5) - len(result))
+    return result[:n]
+
+
+def fractions(n_devices: int, shares: Sequence[float] | None) -> list[float]:
+    """``tensor_split`` as parts of 1, equal ones if None; raises :class:`InvalidArgument`."""
+    if shares is None:
+        return [1 / n_devices] * n_devices
+    values = list(shares)
+    if len(values) != n_devices or min(values) < 0 or not 0 < sum(values) < math.inf:
+        raise InvalidArgument(f"tensor_split={values} doesn't fit {n_devices} devices",
+                              hint="give one share for each device, none negative, not all zero")
+    whole = all(float(v).is_integer() for v in values)
+    if max(values) <= 1 and not whole and abs(sum(values) - 1) > 0.01:
+        raise InvalidArgument(f"tensor_split={values} sums to {sum(values):g}, not to 1",
+                              hint="give fractions of 1, or shares in any unit above 1, like 3,2")
+    return [v / sum(values) for v in values]
+
+
+def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_moe: int
+         ) -> dict[Node, tuple[Device, str]]:
+    """Nodes whose device doesn't follow from their layer, and why; raises
+    :class:`InvalidArgument`."""
+    by_name = {d.name: d for d in devices}
+    overrides = [(_pattern(p), _device(by_name, d, "override_tensor"))
+                 for p, d in options.override_tensor.items()]
+    ends = {-1: options.embed_device, -2: options.head_device}
+    n_cpu_moe = graph.n_layers if options.cpu_moe else n_cpu_moe
+    host = next((d for d in devices if d.is_host), None)
+    if host is None and (n_cpu_moe or not options.kv_offload):
+        what = "cpu_moe" if n_cpu_moe else "kv_offload=False"
+        raise InvalidArgument(f"{what} needs the CPU, which is not among the devices",
+                              hint="add cpu to the devices")
+    found: dict[Node, tuple[Device, str]] = {}
+    for node in graph.nodes:
+        names = [w.name for w in node.weights.values()]
+        pattern, device = next(((p, d) for p, d in overrides for n in names if p.search(n)),
+                               (None, None))
+        end = ends.get(node.layer)
+        if pattern is not None and device is not None:
+            found[node] = device, f"override {pattern.pattern}"
+        elif host and node.state is not None and not options.kv_offload:
+            found[node] = host, "kv_offload is off"
+        elif host and 0 <= node.layer < n_cpu_moe and any(map(EXPERTS.search, names)):
+            found[node] = host, "experts stay on the CPU"
+        elif end is not None:
+            option = "embed_device" if node.layer == -1 else "head_device"
+            found[node] = _device(by_name, end, option), option
+    return found
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -127,9 +232,9 @@ def _pattern(text: str) -> re.Pattern[str]:
                               hint="for example 'ffn_.*=cpu'") from None
 
 
-def _device(by_name: Mapping[str, Device], name: str) -> Device:
+def _device(by_name: Mapping[str, Device], name: str, option: str) -> Device:
     full = name if ":" in name else f"{name}:0"
     if full not in by_name:
-        raise InvalidArgument(f"override_tensor: {name!r} is not among the devices in use",
+        raise InvalidArgument(f"{option}: {name!r} is not among the devices in use",
                               hint="in use: " + ", ".join(by_name))
     return by_name[full]

@@ -3,123 +3,24 @@
 from __future__ import annotations
 
 import functools
-import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends.base import (
-    Buffer,
-    Device,
-    KVLayout,
-    Options,
-    Placed,
-    Program,
-    Segment,
-)
+from unladen.backends.base import Buffer, Device, Placed, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
-from unladen.graph import passes
 from unladen.graph.batch import Batch
-from unladen.graph.graph import Graph, KVSpec, Node, Value
+from unladen.graph.graph import Value
 from unladen.schedule import fit, weights
 from unladen.schedule.carry import Kept, take_over
-from unladen.schedule.kernels import Kernels
-from unladen.schedule.memory import ArenaPlan, plan_arena
-from unladen.schedule.place import PlaceOptions, place
-from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
-from unladen.types import Limits
+from unladen.schedule.draft import Draft, PlanOptions, draft
+from unladen.schedule.split import CopyStep, RunStep, Step
 
-log = logging.getLogger("unladen")
-
-
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """Everything that decides a plan beside the graph. ``devices``: full names. ``probe``: try each
-    kernel on its device first."""
-
-    devices: Sequence[str] = ("cpu:0",)
-    place: PlaceOptions = field(default_factory=PlaceOptions)
-    backend: Options = field(default_factory=Options)
-    use_mmap: bool = True
-    strict: bool = False
-    probe: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A plan before anything is allocated: what runs where, and how many bytes that takes."""
-
-    graph: Graph
-    limits: Limits
-    layout: KVLayout
-    options: PlanOptions
-    devices: Sequence[Device]
-    layers: Sequence[Device]
-    device_of: Mapping[Node, tuple[Device, str]]
-    steps: Sequence[Step]
-    arenas: Mapping[str, ArenaPlan]
-    needs: Sequence[weights.Need]
-    memory: fit.MemoryPlan
-
-    def caches(self) -> dict[int, tuple[KVSpec, Device]]:
-        """The cache of every layer that has one, and where it is."""
-        return {node.state.layer: (node.state, device)
-                for node, (device, _) in self.device_of.items() if node.state is not None}
-
-    def n_offloaded(self) -> int:
-        """Layers on devices other than the host."""
-        return sum(not d.is_host for d in self.layers)
-
-
-def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:
-    """Place and split ``graph`` and count bytes; allocates nothing, but for a ``probe``'s while."""
-    devices = [backend_of(name).open(name, options.backend) for name in options.devices]
-    fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
-    graph = passes.apply(graph, fusions)
-    placement = place(graph, devices, options.place)
-    reference = backend_of("reference").open("reference", options.backend)
-    kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
-                      options.strict, options.probe)
-    device_of = assign(graph, placement, [*devices, reference], strict=options.strict,
-                       runs=kernels.runs)
-    used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
-    steps = split(graph, device_of)
-    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
-                          strict=options.strict, format_of=kernels.format_of)
-    arenas = {d.name: plan_arena(graph, steps, d.name, limits,
-                                 _scratch(steps, d, limits, kernels)) for d in used}
-    memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
-                       {name: a.nbytes for name, a in arenas.items()})
-    return Draft(graph, limits, layout, options, used, placement.layers, device_of, steps, arenas,
-                 needs, memory)
-
-
-def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Kernels) -> int:
-    nodes = [kernels.as_placed(device, n) for s in steps
-             if isinstance(s, RunStep) and s.device == device for n in s.nodes]
-    backend = backend_of(device.name)
-    return max((backend.scratch_bytes(n, limits, kernels.options) for n in nodes), default=0)
-
-
-def _states(device_of: Mapping[Node, tuple[Device, str]]) -> dict[str, list[KVSpec]]:
-    states: dict[str, dict[int, KVSpec]] = {}
-    for node, (device, _) in device_of.items():
-        if node.state is not None:
-            states.setdefault(device.name, {})[node.state.layer] = node.state
-    return {name: list(by_layer.values()) for name, by_layer in states.items()}
-
-
-def _weight_bytes(needs: Sequence[weights.Need]) -> dict[str, tuple[int, int]]:
-    sizes: dict[str, tuple[int, int]] = {}
-    for need in needs:
-        mapped, allocated = sizes.get(need.device.name, (0, 0))
-        sizes[need.device.name] = (mapped + need.nbytes * need.mapped,
-                                   allocated + need.nbytes * (not need.mapped))
-    return sizes
+__all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
 
 class Plan:
@@ -136,6 +37,8 @@ class Plan:
         self.draft = drafted
         self.batch = Batch.empty(drafted.limits)
         self._placed = weights.load(drafted.needs, data, kept.weights)
+        self._owned = [self._placed[n.device.name, n.weight.name].buffer for n in drafted.needs
+                       if not n.mapped]
         self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
                         for d in drafted.devices if drafted.arenas[d.name].nbytes}
         self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
@@ -181,11 +84,17 @@ class Plan:
 
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
-        lines = []
-        for node in self.draft.graph.nodes:
-            device, why = self.draft.device_of[node]
-            lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
-        return "\n".join(lines)
+        return self.draft.explain()
+
+    def memory(self) -> fit.MemoryPlan:
+        """Bytes by device, as planned and as taken."""
+        taken: dict[str, int] = {}
+        kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
+        for buffer in (*self._owned, *self._arenas.values(), *kv):
+            name = buffer.device.name
+            taken[name] = taken.get(name, 0) + buffer.nbytes
+        return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
+                               for m in self.draft.memory.devices])
 
     def keep(self) -> Kept:
         """What a plan after this one may take over, while this one goes on."""
@@ -196,7 +105,8 @@ class Plan:
         on raises ``error``, and :meth:`output` makes no sense."""
         kept = self.keep()
         self._actions = [functools.partial(_fail, error.again())]
-        for held in (self._programs, self._arenas, self._placed, self._kv, self._outputs):
+        for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
+                     self._outputs):
             held.clear()
         return kept
 

@@ -39,11 +39,11 @@ Runs = Callable[[Device, Node], bool]
 
 
 def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool,
-           runs: Runs | None = None) -> dict[Node, tuple[Device, str]]:
+           quiet: bool = False, runs: Runs | None = None) -> dict[Node, tuple[Device, str]]:
     """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
     has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
 
-    A fallback is reported once for each op and device; with ``strict`` it raises
+    A fallback is reported once for each op and device, unless ``quiet``; with ``strict`` it raises
     :class:`UnsupportedOp`, as does an op that no device has.
     """
     result: dict[Node, tuple[Device, str]] = {}
@@ -58,26 +58,32 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
         if device != wanted:
             lacking = next(n for n in together if not runs(wanted, n))
             why = f"{wanted.name} has no {lacking.op}"
-            _report(lacking, wanted, device, reported, strict=strict)
+            _report(lacking, wanted, device, reported, strict=strict, quiet=quiet)
         result[node] = (device, why)
     return result
 
 
 def split(graph: Graph, device_of: dict[Node, tuple[Device, str]]) -> list[Step]:
-    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies."""
+    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
+
+    A run ends early where it needs what another device may still be at, so that both work at once.
+    """
     steps: list[Step] = []
     run: list[Node] = []
     where: dict[Value, set[str]] = {}
     home: dict[Value, Device] = {}
     current: Device | None = None
+    busy: set[str] = set()
     for node in graph.nodes:
         device = device_of[node][0]
         copies = [v for v in dict.fromkeys(node.inputs)
                   if v in home and device.name not in where[v]]
-        if current is not None and device != current:
+        if current is not None and (device != current or busy & {home[v].name for v in copies}):
             _close(steps, run, current)
+            busy |= set() if current.is_host else {current.name}
         # What comes from elsewhere was made before this run began, so it is copied before it.
         steps += [CopyStep(v, home[v], device) for v in copies]
+        busy -= {home[v].name for v in copies}
         for value in copies:
             where[value].add(device.name)
         current = device
@@ -116,12 +122,12 @@ def _runs(device: Device, node: Node) -> bool:
 
 
 def _report(node: Node, wanted: Device, device: Device, reported: set[tuple[str, str]], *,
-            strict: bool) -> None:
+            strict: bool, quiet: bool) -> None:
     message = f"{wanted.name} can't run {node.op} ({node.name})"
     hint = f"place it on {device.name}, or give {wanted.name} a kernel for it"
     if strict:
         raise UnsupportedOp(message, node=node.name, device=wanted.name, hint=hint)
-    if (node.op, wanted.name) not in reported:
+    if not quiet and (node.op, wanted.name) not in reported:
         reported.add((node.op, wanted.name))
         log.warning("%s: it runs on %s instead, which is slower (hint: %s)", message, device.name,
                     hint)

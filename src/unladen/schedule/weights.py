@@ -14,7 +14,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, Placed
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
-from unladen.quants import dequantize, quantize
+from unladen.quants import dequantize, get, quantize
 
 log = logging.getLogger("unladen")
 
@@ -47,10 +47,11 @@ class Need:
 
 
 def needs(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = False,
-          format_of: FormatOf | None = None) -> list[Need]:
+          quiet: bool = False, format_of: FormatOf | None = None) -> list[Need]:
     """Every weight on every device that reads it, in the format that ``format_of`` tells (None: the
     backends). Raises :class:`UnsupportedOp` where a device takes a weight in no format and, if
-    ``strict``, where it takes it in another than the file's."""
+    ``strict``, where it takes it in another than the file's. Conversions are reported unless
+    ``quiet``."""
     format_of = format_of or _format_of
     found: dict[tuple[str, str], Need] = {}
     converted: dict[tuple[str, str, str], dict[str, Node]] = {}
@@ -64,12 +65,14 @@ def needs(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = Fa
             there = found.get((device.name, weight.name))
             if there is not None and quant == weight.quant:
                 continue  # another node may have got it converted
-            mapped = use_mmap and device.is_host and quant == weight.quant
+            mapped = (use_mmap and device.is_host and quant == weight.quant
+                      and not weight.n_cols_of_tensor)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
             if quant != weight.quant and len(weight.shape) > 1:
                 nodes = converted.setdefault((device.name, weight.quant, quant), {})
                 nodes[weight.name] = node
-    _report(converted, strict=strict)
+    if not quiet:
+        _report(converted, strict=strict)
     return list(found.values())
 
 
@@ -101,8 +104,14 @@ def load(wanted: Iterable[Need], data: TensorData,
 
 def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     weight = need.weight
-    start = weight.first_row * weight.row_bytes
-    raw = tensor[start:start + weight.nbytes_in(weight.quant)]
+    if weight.n_cols_of_tensor:
+        block = get(weight.quant)
+        start = weight.first_col // block.block_size * block.block_bytes
+        rows = tensor.reshape(-1, block.row_bytes(weight.n_cols_of_tensor))
+        raw = rows[:, start:start + weight.row_bytes].reshape(-1)
+    else:
+        start = weight.first_row * weight.row_bytes
+        raw = tensor[start:start + weight.nbytes_in(weight.quant)]
     if need.quant == weight.quant:
         return raw
     values = dequantize(weight.quant, raw, weight.shape)

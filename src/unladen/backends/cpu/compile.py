@@ -131,6 +131,11 @@ def _glu(p: native.Program, node: Node, at: Addresses) -> None:
     p.glu(at(gate), at(up), str(node.attrs["act"]), at(y), _rows(y), _cols(y))
 
 
+def _concat(p: native.Program, node: Node, at: Addresses) -> None:
+    (y,) = node.outputs
+    p.concat([(at(x), _cols(x)) for x in node.inputs], at(y), _rows(y))
+
+
 def _kv_write(p: native.Program, node: Node, at: Addresses) -> None:
     k, v = node.inputs
     p.kv_write(at.kv(node), at(k), at(v))
@@ -166,8 +171,8 @@ def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> 
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "embed": _embed, "select_rows": _select_rows, "rms_norm": _rms_norm,
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
-    "scale": _scale, "activation": _activation, "glu": _glu, "kv_write": _kv_write,
-    "attention": _attention, "linear": _linear, "moe": _moe,
+    "scale": _scale, "activation": _activation, "glu": _glu, "concat": _concat,
+    "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
 })
 """By op."""
 

@@ -62,7 +62,7 @@ class NullBackend:
     def open(self, device: str, options: Options) -> Device:
         number = device_number(device)
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
-                      is_pretend=True)
+                      is_pretend=True, link_bandwidth=25e9, link_latency_s=10e-6, launch_s=5e-6)
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
         used = self._used.get(device.name, 0)
@@ -81,8 +81,8 @@ class NullBackend:
         """Bytes allocated on ``device`` and not yet freed."""
         return self._used.get(device, 0)
 
-    def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> None:
-        return None
+    def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> NullBuffer | None:
+        return NullBuffer(device, data.nbytes) if device.is_host else None
 
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
         assert offset + src.nbytes <= dst.nbytes

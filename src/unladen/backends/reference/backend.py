@@ -18,6 +18,9 @@ from unladen.graph.ops.base import Array, RefContext
 from unladen.quants import dequantize
 from unladen.types import Limits
 
+BANDWIDTH, FLOPS = 1e8, 1e8
+"""What NumPy reaches in float64 with everything decoded anew: roughly, so that a plan avoids it."""
+
 
 @dataclass(slots=True)
 class ReferenceProgram:
@@ -42,7 +45,7 @@ class ReferenceBackend(HostMemory):
 
     def open(self, device: str, options: Options) -> Device:
         return Device(f"reference:{device_number(device)}", "NumPy, float64", total_host_bytes(),
-                      is_host=True)
+                      bandwidth=BANDWIDTH, flops=FLOPS, is_host=True)
 
     def supports(self, node: Node) -> Support:
         return Support.YES if node.op in registry() else Support.NO

@@ -49,6 +49,9 @@ class KVWrite(Op):
                         inputs[1].reshape(n, spec.n_kv_heads, spec.v_dim))
         return []
 
+    def cache_tokens(self, node: Node, limits: Limits) -> int:
+        return limits.count(node.inputs[0].shape[:-1])
+
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return []
 
@@ -93,9 +96,11 @@ class Attention(Op):
 
     def flops(self, node: Node, limits: Limits) -> int:
         spec = _spec(node)
-        keys = limits.n_blocks_per_seq
-        return (2 * limits.count(node.inputs[0].shape[:-1]) * keys * node.int_attr("n_heads")
-                * (spec.k_dim + spec.v_dim))
+        rows = limits.count(node.inputs[0].shape[:-1])
+        return 2 * rows * limits.n_keys * node.int_attr("n_heads") * (spec.k_dim + spec.v_dim)
+
+    def cache_tokens(self, node: Node, limits: Limits) -> int:
+        return limits.n_seqs * limits.n_keys
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [self._over_sequences(node, inputs[0], ctx, _attend_error)]

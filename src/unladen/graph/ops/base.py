@@ -88,6 +88,11 @@ class Op:
         return (4 * sum(limits.count(v.shape) for v in values)
                 + sum(weight_bytes(w.name) for w in node.weights.values()))
 
+    def cache_tokens(self, node: Node, limits: Limits) -> int:
+        """Tokens whose keys and values are read or written; ``bytes_moved`` leaves them out, since
+        the format of a cache is no matter of the graph."""
+        return 0
+
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """For each output a bound, per element, of a float32 implementation's error.
 

@@ -1,6 +1,7 @@
 // unladen._native.cpu: programs over addresses that the Python backend hands in and keeps alive.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -197,8 +198,14 @@ void bind_rows(nb::class_<P> &program) {
         });
 }
 
-void bind_attention_and_moe(nb::class_<P> &program) {
+void bind_wide_operations(nb::class_<P> &program) {
     program
+        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
+                          const std::string &rows) {
+            std::vector<std::pair<const float *, int>> sources;
+            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
+            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
+        })
         .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
             p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
                                         at<const float>(value)));
@@ -238,7 +245,7 @@ void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
-    cpu::bind_attention_and_moe(program);
+    cpu::bind_wide_operations(program);
     m.def("has_kernel", [](const std::string &level, const std::string &type) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });

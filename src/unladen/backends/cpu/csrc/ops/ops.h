@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/csrc/program.h"
@@ -39,6 +40,9 @@ OperationPtr make_activation(const Kernels &k, const float *x, Activation act, f
                              int n_cols);
 OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
                       float *y, Rows rows, int n_cols);
+
+// y = the rows of `parts` (address, columns) side by side.
+OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
 OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,

@@ -128,6 +128,19 @@ OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Acti
     });
 }
 
+OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows) {
+    size_t n = 0;
+    for (auto [_, n_cols] : parts) n += n_cols;
+    return by_rows(rows, n * 0.2, [=, parts = std::move(parts)](const Step &, int row) {
+        float *out = y + row * n;
+        for (auto [x, n_cols] : parts) {
+            size_t width = n_cols;
+            std::memcpy(out, x + row * width, width * sizeof(float));
+            out += width;
+        }
+    });
+}
+
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value) {
     size_t k_row = static_cast<size_t>(kv.n_kv_heads) * kv.k_dim;
     size_t v_row = static_cast<size_t>(kv.n_kv_heads) * kv.v_dim;

@@ -1,0 +1,82 @@
+"""``unladen plan``, and what the options of placement do to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.conftest import Run, Start
+
+
+def facts(unladen: Run, *arguments: object) -> dict[str, Any]:
+    ran = unladen("plan", *arguments, "--json")
+    assert ran.code == 0, ran
+    result: dict[str, Any] = json.loads(ran.out)
+    return result
+
+
+def test_table(unladen: Run, model: str) -> None:
+    ran = unladen("plan", model, "--pretend", "2x24GB", "-ngl", "2")
+    assert (ran.code, ran.err) == (0, "")
+    for text in ("null:0", "null:1", "cpu:0", "offloaded 1/3 layers to null:1", "staging", "left",
+                 "embeddings on null:0, output head on cpu:0", "layers: ABC", "tokens/s predicted"):
+        assert text in ran.out, text
+
+
+@pytest.mark.parametrize(("options", "layers"), [
+    ([], None), (["-ngl", "0"], "hhh"), (["-ngl", "1"], "0hh"), (["-ngl", "99"], "001"),
+    (["-ngl", "all", "--tensor-split", "0.7,0.3"], "001"),
+    (["-ngl", "2", "--offload-order", "last"], "h01"),
+    (["-ngl", "all", "-sm", "none", "-mg", "1"], "111"), (["-ngl", "all", "-sm", "row"], "000")])
+def test_placement(unladen: Run, model: str, options: list[str], layers: str | None) -> None:
+    found = facts(unladen, model, "--pretend", "24GB,24GB", *options)
+    names = {"h": "cpu:0", "0": "null:0", "1": "null:1"}
+    if layers is not None:
+        assert found["layers"] == [names[c] for c in layers]
+    assert found["fits"] and found["decode"]["tokens_per_second"] > 0
+
+
+def test_override_and_explain(unladen: Run, model: str) -> None:
+    ran = unladen("plan", model, "--pretend", "24GB", "-ngl", "all", "-ot", "ffn_.*=cpu",
+                  "--explain")
+    lines = {line.split()[0]: line for line in ran.out.splitlines() if line.startswith("blk.")}
+    assert "cpu:0" in lines["blk.1.ffn_out"] and "override ffn_.*" in lines["blk.1.ffn_out"]
+    assert "null:0" in lines["blk.1.attn_qkv"]
+
+
+def test_picture(unladen: Run, model: str, tmp_path: Path) -> None:
+    path = tmp_path / "plan.svg"
+    assert unladen("plan", model, "--pretend", "24GB", "--svg", path).code == 0
+    assert path.read_text(encoding="utf-8").startswith("<svg ")
+
+
+def test_too_large_is_said(unladen: Run, model: str) -> None:
+    ran = unladen("plan", model, "--pretend", "1MB", "-ngl", "all")
+    assert ran.code == 0 and "does not fit" in ran.err
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    (["-ngl", "7"], ["n_gpu_layers=7", "3 layers"]),
+    (["--tensor-split", "0.5,0.3"], ["sums to 0.8"]),
+    (["--tensor-split", "1,1,1"], ["tensor_split", "2 devices"]), (["-sm", "up"], ["split_mode"]),
+    (["-ot", "ffn=gpu"], ["gpu"]), (["--head-device", "null:5"], ["head_device", "null:5"]),
+    (["--n-cpu-moe", "-3"], ["n_cpu_moe=-3"]), (["-mg", "2", "-sm", "none"], ["main_gpu=2"])])
+def test_bad_values(unladen: Run, model: str, options: list[str], words: list[str]) -> None:
+    ran = unladen("plan", model, "--pretend", "2x8GB", *options)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("error: ") and "\nhint: " in ran.err
+    assert all(word in ran.err for word in words), ran.err
+
+
+def test_bad_pretence(unladen: Run, model: str) -> None:
+    assert "pretend" in unladen("plan", model, "--pretend", "lots").err
+
+
+def test_run_says_what_was_offloaded(start: Start, model: str) -> None:
+    process = start("run", model, "a", "-n", "1", "--temp", "0", "--device", "cpu,null:0",
+                    "--n-gpu-layers", "3")
+    _, err = process.communicate()
+    assert process.returncode == 0 and b"offloaded 3/3 layers to null:0" in err

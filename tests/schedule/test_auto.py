@@ -1,0 +1,129 @@
+"""Placement by predicted time, on devices that are only pretended."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from schedule.paper import graph_of, paper_file, random_devices, random_shape, sizes
+from unladen.backends import backend_of
+from unladen.backends.base import Device
+from unladen.errors import OutOfMemory
+from unladen.graph.graph import Graph
+from unladen.schedule.draft import Draft, PlanOptions, draft, drafted
+from unladen.schedule.fit import MARGIN, free_bytes
+from unladen.schedule.place import Choice, PlaceOptions
+from unladen.schedule.plan import Plan
+
+N_COMBINATIONS, N_RIVALS = 500, 50
+SLACK = 1 + 1e-6
+"""A decode step may be this much slower than a rival: prefill decides between equals."""
+
+TIGHT = 0.01
+"""Before it is settled which layers a device has, its arena is only known to be at most so large as
+with all of them: a rival that fits by less than this share may be missed."""
+
+
+def random_place(rng: np.random.Generator, n_layers: int, devices: list[Device]) -> PlaceOptions:
+    has_host = any(d.is_host for d in devices)
+    others = [d for d in devices if not d.is_host]
+    n = rng.choice(["auto", "all", "number"], p=[0.6, 0.2, 0.2])
+    least = 0 if has_host else n_layers
+    mode = str(rng.choice(["layer", "none", "row", "tensor"], p=[0.7, 0.1, 0.1, 0.1]))
+    shares = None
+    if mode != "none" and rng.random() < 0.2:
+        shares = rng.uniform(0.1, 10, len(others)) + 1
+    return PlaceOptions(
+        n_gpu_layers=int(rng.integers(least, n_layers + 1)) if n == "number" else str(n),
+        offload_order=str(rng.choice(["first", "last", "cost"])), split_mode=mode,
+        tensor_split=None if shares is None else shares.tolist(),
+        main_gpu=int(rng.integers(len(others))),
+        cpu_moe=bool(has_host and rng.random() < 0.1),
+        n_cpu_moe=int(rng.integers(n_layers + 1)) if has_host and rng.random() < 0.1 else None,
+        kv_offload=not has_host or rng.random() < 0.9,
+        embed_device=devices[-1].name if rng.random() < 0.1 else None,
+        head_device=devices[-1].name if rng.random() < 0.1 else None)
+
+
+def random_choice(rng: np.random.Generator, graph: Graph, devices: list[Device],
+                  options: PlaceOptions) -> Choice:
+    """Layers anywhere in the devices' order, the host's at the end that the options say."""
+    host = [d for d in devices if d.is_host]
+    others = [d for d in devices if not d.is_host]
+    if options.split_mode == "none":
+        others = [others[options.main_gpu]]
+    host_last = options.offload_order == "first" or (options.offload_order == "cost"
+                                                     and rng.random() < 0.5)
+    order = others + host if host_last else host + others
+    kept = [d for d in order if rng.random() < 0.7] or [order[int(rng.integers(len(order)))]]
+    borders = np.sort(rng.integers(0, graph.n_layers + 1, len(kept) - 1)).tolist()
+    layers = [d for d, a, b in zip(kept, [0, *borders], [*borders, graph.n_layers], strict=True)
+              for _ in range(b - a)]
+    named = {d.name: d for d in devices}
+    embed = [layers[0], *host] if options.embed_device is None else [named[options.embed_device]]
+    head = [layers[-1], *host] if options.head_device is None else [named[options.head_device]]
+    n_cpu_moe = options.n_cpu_moe
+    if n_cpu_moe is None:
+        n_cpu_moe = int(rng.integers(graph.n_layers + 1)) if host and rng.random() < 0.7 else 0
+    return Choice(tuple(layers), embed[int(rng.integers(len(embed)))],
+                  head[int(rng.integers(len(head)))], n_cpu_moe)
+
+
+def check_rivals(rng: np.random.Generator, auto: Draft, devices: list[Device]) -> None:
+    seconds = auto.predict()[0].seconds
+    for _ in range(N_RIVALS):
+        choice = random_choice(rng, auto.graph, devices, auto.options.place)
+        rival = drafted(auto.graph, auto.limits, auto.layout, auto.options, devices, choice,
+                        quiet=True)
+        if rival.predict()[0].seconds * SLACK < seconds:
+            assert not legal(rival, spare=TIGHT), "\n".join(
+                f"{[d.name for d in x.layers]} {x.choice.embed.name} {x.choice.head.name} "
+                f"{x.choice.n_cpu_moe} {x.predict()[0]}\n{x.memory}" for x in (auto, rival)
+            ) + f"\n{devices}\n{auto.options.place}\n{auto.limits}"
+
+
+def legal(plan: Draft, spare: float = 0.0) -> bool:
+    """Within each device, and for others than the host with the margin that "auto" keeps."""
+    room = {d.name: n if d.is_host else n - n // MARGIN - int(spare * n) for d, n in
+            zip(plan.devices, free_bytes(plan.devices).values(), strict=True)}
+    return all(n >= 0 for n in plan.memory.left(room).values())
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_combinations(rng: np.random.Generator, part: int) -> None:
+    """No device is ever exceeded, what is planned is what is taken, and "auto" is the best."""
+    seen = {"ran": 0, "full": 0, "compared": 0}
+    for _ in range(N_COMBINATIONS // 10):
+        shape = random_shape(rng)
+        file = paper_file(shape, str(rng.choice(["F16", "Q8_0", "Q4_K", "Q6_K"])))
+        graph = graph_of(file)
+        limits, layout = sizes(rng, shape)
+        devices = random_devices(rng, sum(t.nbytes for t in file.tensors.values()))
+        options = PlanOptions(devices, random_place(rng, graph.n_layers, devices),
+                              use_mmap=bool(rng.integers(2)))
+        made = draft(graph, limits, layout, options)
+        free = free_bytes(made.devices)
+        if min(made.memory.left(free).values()) < 0:
+            seen["full"] += 1
+            with pytest.raises(OutOfMemory):
+                made.memory.check(free)
+        else:
+            seen["ran"] += 1
+            check_taken(made, file.data)
+        if options.place.n_gpu_layers == "auto" and options.place.tensor_split is None and (
+                options.place.split_mode in ("layer", "none")) and legal(made):
+            seen["compared"] += 1
+            check_rivals(rng, made, devices)
+    assert min(seen.values()) > 0, seen
+
+
+def check_taken(made: Draft, data: object) -> None:
+    plan = Plan(made, data)  # type: ignore[arg-type]
+    for memory in plan.memory().devices:
+        device = memory.device
+        taken = backend_of(device.name).used_bytes(device.name)  # type: ignore[attr-defined]
+        assert taken == memory.taken_bytes <= device.memory_bytes
+        assert abs(taken - memory.allocated_bytes) <= 0.01 * memory.allocated_bytes
+    plan.batch.n_tokens = plan.batch.n_outputs = plan.batch.n_seqs = 1
+    plan.run()
+    assert plan.output("logits").shape[0] == 1

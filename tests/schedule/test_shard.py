@@ -1,0 +1,113 @@
+"""A model divided by rows or by heads computes what it does in one piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from factory import Shape, write_model
+from schedule.conftest import Feed, Tiny, open_tiny
+from schedule.paper import graph_of, paper_file
+from unladen.backends import backend_of
+from unladen.backends.base import Options
+from unladen.errors import InvalidArgument
+from unladen.graph.graph import Graph, Node, Weight
+from unladen.schedule.place import PlaceOptions
+from unladen.schedule.shard import apply, cuts
+
+SHAPES = [Shape("llama", n_embd=64, n_layers=3), Shape("llama", n_heads=12, n_kv_heads=3, k_dim=8),
+          Shape("llama", n_embd=64, n_heads=8, n_kv_heads=4, n_ff=192, biases=True, tied=True),
+          Shape("gpt2", n_embd=64, n_kv_heads=4), Shape("qwen2", n_embd=64),
+          Shape("qwen3", n_embd=64, k_dim=16), Shape("qwen3moe", n_embd=64, n_experts=4)]
+DEVICES = ("cpu:0", "cpu:1", "cpu:2")
+ROUNDINGS = 300
+"""How many float32 roundings of 2**-24 sums of another order may add up to, relative to the largest
+logit: some dozen for each of the products that a logit has gone through."""
+
+
+def plan_options(mode: str, rng: np.random.Generator, n: int) -> PlaceOptions:
+    shares = None if rng.random() < 0.3 else [*rng.uniform(0, 5, n - 1).tolist(), 2.0]
+    return PlaceOptions(split_mode=mode, tensor_split=shares, main_gpu=int(rng.integers(n)))
+
+
+@pytest.mark.parametrize("quant", ["F32", "Q8_0"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: f"{s.arch}-{s.n_heads}-{s.n_kv_heads}")
+@pytest.mark.parametrize("mode", ["row", "tensor"])
+def test_same_logits(tmp_path: Path, rng: np.random.Generator, tokens: list[int], feed: Feed,
+                     mode: str, shape: Shape, quant: str) -> None:
+    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
+    precise = Options(precise=True)
+    tokens = [t % shape.n_vocab for t in tokens]
+    whole = feed(tiny.plan("cpu:0", backend=precise), tokens)
+    for n in (2, 3):
+        options = plan_options(mode, rng, n)
+        plan = tiny.plan(*DEVICES[:n], backend=precise, place=options)
+        off = np.abs(feed(plan, tokens) - whole).max() / np.abs(whole).max()
+        assert off <= ROUNDINGS * 2.0 ** -24, (options, off)
+        if mode == "row":
+            used = {plan.draft.device_of[node][0].name for node in plan.draft.graph.nodes}
+            assert len(used) > 1
+
+
+def test_each_device_computes_its_share(tiny: Tiny) -> None:
+    plan = tiny.plan("cpu:0", "null:0", "null:1", place=PlaceOptions(
+        split_mode="tensor", tensor_split=[1, 1], n_gpu_layers=3))
+    memory = {m.device.name: m for m in plan.draft.memory.devices}
+    assert memory["null:0"].kv_bytes == memory["null:1"].kv_bytes > 0
+    assert memory["cpu:0"].kv_bytes * 3 == memory["null:0"].kv_bytes * 2
+    names = [n.name for n in plan.draft.graph.nodes]
+    assert "blk.0.attn@null:1" in names and "blk.3.attn" in names
+    assert [n.op for n in plan.draft.graph.nodes if n.layer == 0].count("add") == 4
+    with pytest.raises(InvalidArgument, match="main_gpu=2"):
+        tiny.plan("cpu:0", "null:0", "null:1", place=PlaceOptions(split_mode="row", main_gpu=2))
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q8_0", "F16"])
+def test_every_row_and_column_once(rng: np.random.Generator, quant: str) -> None:
+    """Parts of a weight make up the whole, on the borders of blocks, in either mode."""
+    graph = graph_of(paper_file(Shape(
+        "llama", n_embd=512, n_heads=8, n_kv_heads=4, k_dim=64, n_ff=1536, n_layers=2), quant))
+    devices = [backend_of("null").open(f"null:{i}", Options()) for i in range(4)]
+    for mode in ("row", "tensor"):
+        divided, where = apply(graph, plan_options(mode, rng, 4), {0, 1}, devices)
+        elements = sum(w.n_elements for w in graph.weights().values() if len(w.shape) == 2)
+        assert elements == sum(w.n_elements for w in divided.weights().values()
+                               if len(w.shape) == 2)
+        assert set(where.values()) <= set(devices) and set(where) <= set(divided.nodes)
+        check_order(divided)
+
+
+def check_order(graph: Graph) -> None:
+    known = set(graph.inputs.values())
+    for node in graph.nodes:
+        assert set(node.inputs) <= known, node
+        known |= set(node.outputs)
+    assert set(graph.outputs.values()) <= known
+
+
+def test_columns_of_a_weight(rng: np.random.Generator) -> None:
+    from unladen.quants import dequantize, quantize
+    from unladen.schedule.weights import load, needs
+    values = rng.standard_normal((5, 128)).astype(np.float32)
+    raw = quantize("Q8_0", values).reshape(-1)
+    part = Weight("w", (5, 128), "Q8_0").cols(32, 64)
+    cpu = backend_of("cpu").open("cpu", Options())
+    node = Node("n", "linear", (), (), {"w0": part})
+    (placed,) = load(needs({node: cpu}, use_mmap=True), lambda name: raw).values()
+    got = dequantize("Q8_0", backend_of("cpu").read(placed.buffer, part.nbytes_in("Q8_0")),
+                     part.shape)
+    assert np.array_equal(got, dequantize("Q8_0", raw, (5, 128))[:, 32:96])
+
+
+def test_cuts(rng: np.random.Generator) -> None:
+    for _ in range(100):
+        unit = int(rng.integers(1, 40))
+        n = unit * int(rng.integers(1, 50))
+        shares = rng.dirichlet(np.ones(int(rng.integers(1, 6)))).tolist()
+        ranges = cuts(n, shares, unit)
+        assert [a for a, _ in ranges] == [0, *(b for _, b in ranges[:-1])] and ranges[-1][1] == n
+        for (a, b), share in zip(ranges, shares, strict=True):
+            assert a % unit == b % unit == 0 and a <= b
+            assert abs((b - a) - share * n) <= unit + 1e-6
