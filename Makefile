@@ -51,5 +51,5 @@ clean:
 	@touch $@
 
 .venv/tested-with: .venv/made pyproject.toml
-	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle >&2
+	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle --group gpu >&2
 	@touch $@

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tiny_model import BOS, N_VOCAB, write_tiny
+from tiny_model import BOS, N_VOCAB, write_tiny
 from unladen import Model, SamplerChain, SamplingParams
 from unladen.api import device_names
 from unladen.backends import backend_of
@@ -92,7 +92,7 @@ def test_bad_parameters_are_named(model: Model, wrong: dict[str, Any], named: st
 
 
 def test_unknown_parameters_are_told_the_known_ones(model: Model) -> None:
-    with pytest.raises(InvalidArgument, match="known: .*min_p.*temperature"):
+    with pytest.raises(InvalidArgument, match=r"known: .*min_p.*temperature"):
         model.generate(TEXT, foo=1.0, bar=2.0)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.tiny_model import N_VOCAB, write_tiny
+from tiny_model import N_VOCAB, write_tiny
 from unladen import setup
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.models import load_architecture

@@ -11,23 +11,31 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unladen import backends as backends
+    from unladen import gpu as gpu
     from unladen.api import Model as Model
+    from unladen.backends import all_devices as devices
     from unladen.sample import SamplerChain as SamplerChain
     from unladen.sample import SamplingParams as SamplingParams
     from unladen.types import Completion as Completion
 
 __version__ = "0.1.0"
-__all__ = ["Completion", "Model", "SamplerChain", "SamplingParams", "__version__"]
+__all__ = ["Completion", "Model", "SamplerChain", "SamplingParams", "__version__", "backends",
+           "devices", "gpu"]
 
 # Loaded on first use: importing unladen costs next to nothing.
-_HOMES = {"Model": "unladen.api", "SamplerChain": "unladen.sample",
-          "SamplingParams": "unladen.sample", "Completion": "unladen.types"}
+_HOMES = {"Model": "unladen.api:Model", "SamplerChain": "unladen.sample:SamplerChain",
+          "SamplingParams": "unladen.sample:SamplingParams",
+          "Completion": "unladen.types:Completion", "devices": "unladen.backends:all_devices",
+          "backends": "unladen.backends", "gpu": "unladen.gpu"}
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'unladen' has no attribute {name!r}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'unladen' has no attribute {name!r}")
+    module, _, inner = _HOMES[name].partition(":")
+    home = importlib.import_module(module)
+    return getattr(home, inner) if inner else home
 
 
 def __dir__() -> list[str]:

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, open_gguf
 from unladen.hub import resolve_model
+from unladen.ladder import Wishes
 from unladen.models import load_architecture
+from unladen.planner import PlaceChanges, Planner
 from unladen.sample import Sampler, SamplerChain, SamplingParams
 from unladen.schedule.fit import MemoryPlan
 from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan, PlanOptions
-from unladen.setup import make_plan
 from unladen.tokenizer import StreamDecoder, Tokenizer
 from unladen.types import Completion
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
+PROBE_VARIABLE = "UNLADEN_PROBE"
 TINY = Path(__file__).parent / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
@@ -46,7 +48,9 @@ class Model:
     experts, ``n_cpu_moe`` those of the first layers, on the host. ``n_threads`` serve steps of few
     tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
-    loads the tokenizer alone.
+    loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
+    example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
+    without it, that is an error.
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`.
@@ -61,7 +65,7 @@ class Model:
                  cpu_moe: bool = False, n_cpu_moe: int = 0, n_threads: int | None = None,
                  n_threads_batch: int | None = None, kv_type: str | tuple[str, str] = "f16",
                  use_mmap: bool = True, precise: bool = False, strict: bool = False,
-                 vocab_only: bool = False) -> None:
+                 vocab_only: bool = False, on_oom: Sequence[str] = ()) -> None:
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         self._file: GGUFFile = open_gguf(self.path)
         self.tokenizer = Tokenizer.from_gguf(self._file.metadata, path=str(self.path))
@@ -69,20 +73,21 @@ class Model:
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
         if vocab_only:
             return
-        overrides = dict(override_tensor or {})
-        names = device_names(devices)
-        if cpu_moe or n_cpu_moe:
-            layers = r"\d+" if cpu_moe else "(?:" + "|".join(map(str, range(n_cpu_moe))) + ")"
-            overrides[rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."] = _host(names)
         options = PlanOptions(
-            names, PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
-                                overrides),
-            Options(n_threads, n_threads_batch, precise), use_mmap, strict)
-        self.architecture = load_architecture(self._file)
-        self._plan, self.context_size = make_plan(
-            self._file, self.architecture, options, context_size=context_size,
-            batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
-        self._engine = Engine(self._plan, self.context_size, self.architecture.n_vocab)
+            device_names(devices),
+            PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
+                         dict(override_tensor or {})),
+            Options(n_threads, n_threads_batch, precise), use_mmap, strict,
+            probe=os.environ.get(PROBE_VARIABLE) != "0")
+        wishes = Wishes(options, context_size, batch_size, max_seqs, kv_type,
+                        _experts(n_cpu_moe, everywhere=cpu_moe))
+        try:
+            self.architecture = load_architecture(self._file)
+            self._planner = Planner(self._file, self.architecture, wishes, on_oom)
+            self._engine = self._planner.load()
+        except BaseException:
+            self.close()
+            raise
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,
@@ -164,6 +169,33 @@ class Model:
         """The file's tensors by name."""
         return self._file.tensors
 
+    @property
+    def context_size(self) -> int:
+        """Tokens at most in one sequence."""
+        return self.engine.context_size
+
+    @property
+    def gpu_layers(self) -> int:
+        """Layers on devices other than the host."""
+        return self._used_plan().draft.n_offloaded()
+
+    @property
+    def degradations(self) -> Sequence[str]:
+        """What was given up for want of memory, oldest first; see ``on_oom``."""
+        return tuple(self._planner.degradations) if self._engine is not None else ()
+
+    def place(self, **changes: Unpack[PlaceChanges]) -> None:
+        """Compute elsewhere, with another context or cache type, from the next step on.
+
+        Parameters as of :class:`Model`; what isn't given stays. Requests under way go on with the
+        tokens that they have: their cache is copied where type and size allow, else computed again.
+        Raises :class:`OutOfMemory`, :class:`InvalidArgument` and :class:`BackendNotInitialised`;
+        the model then stays as it was.
+        """
+        if "devices" in changes:
+            changes["devices"] = device_names(changes["devices"])
+        self._planner.place(self.engine, changes)
+
     def placement(self) -> str:
         """Each node of the graph, its device, and why."""
         return self._used_plan().explain()
@@ -175,8 +207,6 @@ class Model:
     def close(self) -> None:
         """Free the memory; the model can't be used any more."""
         self._engine = None
-        if hasattr(self, "_plan"):
-            del self._plan
         self._stepper.shutdown(wait=False)
         self._file.close()
 
@@ -202,7 +232,7 @@ class Model:
             ids, sampler=_sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
             decoder=StreamDecoder(self.tokenizer), n_logprobs=logprobs,
             stop=(stop,) if isinstance(stop, str) else stop,
-            max_tokens=self.context_size if max_tokens is None else max_tokens)
+            max_tokens=sys.maxsize if max_tokens is None else max_tokens)
         if max_tokens == 0:
             request.finish("length")
         else:
@@ -277,12 +307,12 @@ def device_names(devices: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _host(names: Sequence[str]) -> str:
-    for name in names:
-        if backend_of(name).open(name, Options()).is_host:
-            return name
-    raise InvalidArgument("experts are to stay on the CPU, which is not among the devices",
-                          hint="add cpu to the devices")
+def _experts(n_layers: int, *, everywhere: bool) -> str:
+    """The names of the experts of the first ``n_layers``, as a regular expression."""
+    if not everywhere and not n_layers:
+        return ""
+    layers = r"\d+" if everywhere else "(?:" + "|".join(map(str, range(n_layers))) + ")"
+    return rf"^blk\.{layers}\.ffn_(gate|up|down)_exps\."
 
 
 def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],

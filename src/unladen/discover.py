@@ -20,6 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
+from unladen.errors import InvalidArgument
+
 PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
 
 _T = TypeVar("_T")
@@ -38,7 +40,7 @@ def modules(package: str, kind: str) -> Iterator[ModuleType]:
             yield importlib.import_module(f"{package}.{info.name}")
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
         if root:
-            yield from _plugin_folder(Path(root) / kind, kind)
+            yield from _plugin_folder(Path(root), kind)
     for entry in entry_points(group=f"unladen.{kind}"):
         loaded = entry.load()
         if isinstance(loaded, ModuleType):
@@ -55,8 +57,11 @@ def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
                 yield value
 
 
-def _plugin_folder(folder: Path, kind: str) -> Iterator[ModuleType]:
-    for path in sorted(folder.glob("*.py")):
+def _plugin_folder(root: Path, kind: str) -> Iterator[ModuleType]:
+    if not root.is_dir():
+        raise InvalidArgument(f"{PLUGIN_PATH} names {root}, which is no folder",
+                              hint="correct the path or unset the variable")
+    for path in sorted((root / kind).glob("*.py")):
         if path.stem.startswith("_"):
             continue
         name = f"unladen_plugin_{kind}_{path.stem}"

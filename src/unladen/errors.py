@@ -66,6 +66,11 @@ class OutOfMemory(UnladenError, MemoryError):
         self.requested = requested
         self.free = free
 
+    def again(self) -> OutOfMemory:
+        """The same, never raised: it holds no frames, and so none of the memory in them."""
+        return OutOfMemory(device=self.device, requested=self.requested, free=self.free,
+                           hint=self.hint)
+
 
 class DeviceLost(UnladenError):
     """A device stopped answering."""

@@ -84,7 +84,8 @@ class Evaluation:
     def divergence(self, base: Path) -> Divergence:
         """Of this model from the one whose log-probabilities are in ``base``."""
         saved = _load(base)
-        if saved["chunk"] != self._chunk or not np.array_equal(saved["tokens"], self._tokens):
+        if not (np.array_equal(saved["chunk"], self._chunk)
+                and np.array_equal(saved["tokens"], self._tokens)):
             raise InvalidArgument(f"{base} was made of another text or with another chunk size",
                                   hint="make it again with this text and --chunk")
         total = same = row = 0.0
@@ -108,8 +109,11 @@ def log_softmax(logits: npt.NDArray[np.float32]) -> Logprobs:
 
 def _load(path: Path) -> dict[str, npt.NDArray[np.float32]]:
     try:
-        with np.load(path, allow_pickle=False) as data:
-            return {name: data[name] for name in ("logprobs", "tokens", "chunk")}
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
+            arrays = {name: data[name] for name in ("logprobs", "tokens", "chunk")}
+        if arrays["logprobs"].ndim != 2:
+            raise ValueError("they are no table")
+        return arrays
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidArgument(f"{path} holds no saved log-probabilities: {error}",
                               hint="make it with --save-logits") from None

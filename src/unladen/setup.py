@@ -12,7 +12,8 @@ from unladen.graph.graph import Graph
 from unladen.models import Architecture
 from unladen.quants import get
 from unladen.schedule import fit
-from unladen.schedule.plan import Plan, PlanOptions, draft
+from unladen.schedule.carry import Kept
+from unladen.schedule.plan import Draft, Plan, PlanOptions, draft
 from unladen.types import Limits
 
 log = logging.getLogger("unladen")
@@ -31,12 +32,31 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, 
               context_size: int | None, batch_size: int, max_seqs: int,
               kv_type: str | tuple[str, str]) -> tuple[Plan, int]:
     """The plan of ``architecture`` and the context size that it serves."""
+    drafted, context = make_draft(architecture, options, context_size=context_size,
+                                  batch_size=batch_size, max_seqs=max_seqs, kv_type=kv_type)
+    return allocate(file, drafted), context
+
+
+def allocate(file: GGUFFile, drafted: Draft, kept: Kept | None = None) -> Plan:
+    """The plan of ``drafted`` with the weights of ``file``, except what is ``kept`` of another;
+    raises :class:`OutOfMemory`, before it allocates anything where the host lacks room."""
+    shared = (kept or Kept()).shared_bytes(drafted.needs, drafted.caches(), drafted.layout)
+    drafted.memory.check({m.device.name: free_host_bytes() + shared.get(m.device.name, 0)
+                          for m in drafted.memory.devices if m.device.is_host})
+    log.debug("memory:\n%s", drafted.memory)
+    return Plan(drafted, lambda name: file.tensors[name].data, kept)
+
+
+def make_draft(architecture: Architecture, options: PlanOptions, *, context_size: int | None,
+               batch_size: int, max_seqs: int, kv_type: str | tuple[str, str]
+               ) -> tuple[Draft, int]:
+    """What :func:`make_plan` would make, counted and not allocated, and its context size."""
     for name, value in (("context_size", context_size), ("batch_size", batch_size),
                         ("max_seqs", max_seqs)):
         if value is not None and value < 1:
             raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
     graph = architecture.build()
-    k_type, v_type = _kv_types(kv_type, graph)
+    k_type, v_type = kv_types(kv_type, graph)
     context = _context(graph, architecture.context_length, context_size, k_type, v_type)
     n_blocks = -(-context // BLOCK_TOKENS)
     layout = KVLayout(BLOCK_TOKENS, n_blocks, k_type, v_type)
@@ -44,14 +64,12 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions, 
     n_seqs = min(max_seqs, batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
     limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks)
-    drafted = draft(graph, limits, layout, options)
-    drafted.memory.check({m.device.name: free_host_bytes() for m in drafted.memory.devices
-                          if m.device.is_host})
-    log.debug("memory:\n%s", drafted.memory)
-    return Plan(drafted, lambda name: file.tensors[name].data), context
+    return draft(graph, limits, layout, options), context
 
 
-def _kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
+def kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
+    """Formats of keys and values; raises :class:`InvalidArgument` where one is unknown or doesn't
+    fit the heads of ``graph``."""
     pair = (kv_type, kv_type) if isinstance(kv_type, str) else kv_type
     if len(pair) != 2 or any(t.lower() not in KV_TYPES for t in pair):
         raise InvalidArgument(f"kv_type={kv_type!r} isn't known",

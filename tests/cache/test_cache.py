@@ -39,6 +39,7 @@ class Cache(RuleBasedStateMachine):
         self.pool = BlockPool(9, SIZE)
         self.memory = Memory(9)
         self.live: list[Tracked] = []
+        self.seen: list[list[int]] = [[]]
 
     def pick(self, data: st.DataObject) -> Tracked:
         return data.draw(st.sampled_from(self.live))
@@ -61,11 +62,15 @@ class Cache(RuleBasedStateMachine):
             self.memory.rows[block][i % SIZE] = wanted[i]
         seq.tokens = wanted
         cached.commit(wanted, len(wanted))
+        self.seen = [*self.seen[-7:], wanted]
         return True
 
     @precondition(lambda self: len(self.live) < 5)
-    @rule(tokens=TOKENS)
-    def begin(self, tokens: list[int]) -> None:
+    @rule(data=st.data(), tokens=TOKENS)
+    def begin(self, data: st.DataObject, tokens: list[int]) -> None:
+        """Often with a past that some sequence once had."""
+        tokens = data.draw(st.sampled_from(self.seen)) + tokens
+        tokens = tokens[:MAX_BLOCKS * SIZE]
         cached = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS)
         n = cached.attach(tokens)
         assert n == cached.length and n % SIZE == 0 and (n < len(tokens) or n == 0)
@@ -131,8 +136,8 @@ class Cache(RuleBasedStateMachine):
     @invariant()
     def known_prefixes_hold_their_tokens(self) -> None:
         """What a new sequence would adopt is what it asked for."""
-        for seq in self.live:
-            wanted = [*seq.tokens, 0]
+        for tokens in self.seen:
+            wanted = [*tokens, 0]
             probe = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS + 1)
             n = probe.attach(wanted)
             assert [self.memory.rows[int(probe.table[i // SIZE])][i % SIZE]
@@ -226,3 +231,14 @@ def test_copy_on_write_when_nothing_is_left() -> None:
     assert not second.reserve(3) and not first.reserve(3)
     first.release()
     assert second.n_missing(3) == 0 and second.reserve(3) and not copies
+
+
+def test_what_is_written_after_a_rollback_is_known_too() -> None:
+    pool = BlockPool(8, SIZE)
+    cached = computed(pool, [1] * 9)
+    cached.truncate(2)
+    changed = [1, 1, 2, 2, 3, 3, 3, 3, 4]
+    assert cached.reserve(9)
+    cached.commit(changed, 9)
+    assert sequence(pool).attach(changed) == 8
+    assert sequence(pool).attach([1] * 9) == 0

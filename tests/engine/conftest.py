@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from tests.tiny_model import N_VOCAB, write_tiny
 
+from tiny_model import N_VOCAB, write_tiny
 from unladen import Model, SamplerChain
 from unladen.sample import Sampler
 from unladen.sample.base import Candidates, State, Step

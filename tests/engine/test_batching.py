@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.conftest import CONTEXT, EXACT, Load, check_idle
-from tests.tiny_model import N_VOCAB
 
+from engine.conftest import CONTEXT, EXACT, Load, check_idle
+from tiny_model import N_VOCAB, write_tiny
 from unladen import Model
 from unladen.sample import BadLogits
 from unladen.types import Completion
@@ -164,13 +165,13 @@ def test_logits_after_other_sequences_do_not_see_them(load: Load, rng: np.random
 
 @pytest.mark.parametrize("bulk", [False, True])
 def test_bad_logits_hurt_only_their_own_request(load: Load, rng: np.random.Generator,
-                                                tmp_path: Any, bulk: bool) -> None:
+                                                tmp_path: Path, bulk: bool) -> None:
     """A NaN in one token's embedding: whoever has that token in its prompt fails."""
-    from tests.tiny_model import write_tiny
     bad = 77
-    table = rng.standard_normal((N_VOCAB, 64)).astype(np.float32)
-    table[bad] = np.nan
-    path = write_tiny(tmp_path / "nan.gguf", rng, changed={"token_embd.weight": table})
+    table, head = rng.standard_normal((2, N_VOCAB, 64)).astype(np.float32)
+    table[bad], head[bad] = np.nan, 0  # and nobody chooses it
+    path = write_tiny(tmp_path / "nan.gguf", rng,
+                      changed={"token_embd.weight": table, "output.weight": head})
     prompts = [[10, 11, 12], [10, bad, 12], [20, 21]] + ([[30]] * 3 if bulk else [])
     with Model(path, **EXACT) as fresh:
         expected = [fresh.generate(p, temperature=0.0, max_tokens=10) for p in prompts

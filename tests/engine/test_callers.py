@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from tests.engine.conftest import EXACT, Load, check_idle
-from tests.tiny_model import N_VOCAB
 
+from engine.conftest import EXACT, Load, check_idle
+from tiny_model import N_VOCAB
 from unladen import Model
 
 GREEDY = {"temperature": 0.0, "max_tokens": 24}

@@ -10,9 +10,9 @@ from types import FrameType
 
 import numpy as np
 import pytest
-from tests.engine.conftest import EXACT, Load, check_idle
-from tests.tiny_model import N_VOCAB
 
+from engine.conftest import EXACT, Load, check_idle
+from tiny_model import N_VOCAB
 from unladen.engine import engine as module
 
 GREEDY = {"temperature": 0.0}

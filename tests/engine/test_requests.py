@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from tests.engine.conftest import CONTEXT, EXACT, Load, check_idle, scripted
-from tests.tiny_model import EOS, FIRST_BYTE, N_VOCAB
 
+from engine.conftest import CONTEXT, EXACT, Load, check_idle, scripted
+from tiny_model import EOS, FIRST_BYTE, N_VOCAB
 from unladen import Model, SamplerChain
 from unladen.errors import ContextOverflow, InvalidArgument
 from unladen.sample.base import Candidates, State, Step

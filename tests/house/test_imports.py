@@ -31,17 +31,21 @@ ORDER = {
     "schedule": "quants graph backends",
     "engine": "tokenizer sample graph cache schedule",
     "setup": "quants gguf graph models backends schedule",
-    "api": "hub tokenizer sample gguf models backends schedule engine setup",
+    "ladder": "quants graph backends schedule setup",
+    "planner": "gguf models backends schedule engine setup ladder",
+    "gpu": "",
+    "api": "hub tokenizer sample gguf models backends schedule engine ladder planner",
     "evaluation": "api",
     "benchmark": "cache schedule api",
-    "__init__": "sample api",
-    "cli": "hub sample gguf backends api evaluation benchmark __init__",
+    "__init__": "sample backends gpu api",
+    "cli": "hub sample gguf backends gpu api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
-EXCEPTIONS = {("unladen.cli.bench", "unladen.backends.cpu.features")}
-"""A benchmark says which processor it ran on."""
+EXCEPTIONS = {("unladen.cli.bench", "unladen.backends.cpu.features"),
+              ("unladen.cli.doctor", "unladen.backends.cpu.features")}
+"""These say which processor this is."""
 THIRD_PARTY = {"numpy"}
 """What a module may import when it is imported itself; all else waits for its first use."""
 

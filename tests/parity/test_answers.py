@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.conftest import SHARED
+
 from unladen import Model
 
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-
 from tests.conftest import SHARED
+
 from unladen import Model
 from unladen.engine import Request
 from unladen.graph.ops import activation
@@ -40,7 +40,7 @@ def _error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> 
 
 @pytest.fixture(scope="module", params=_recipes())
 def recipe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-           ) -> Iterator[tuple[str, Path, list[int], npt.NDArray[np.float32]]]:
+           ) -> tuple[str, Path, list[int], npt.NDArray[np.float32]]:
     name = str(request.param)
     path = tmp_path_factory.mktemp("archs") / f"{name}.gguf"
     spec = importlib.util.spec_from_file_location("fixture", SHARED / "archs/fixture.py")
@@ -53,7 +53,7 @@ def recipe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     if name in HALF_PRECISION_GELU:
         with Model(path, devices=["reference"], kv_type="f32") as model:
             logits = model.logits(tokens)  # itself checked in test_half_precision_gelu
-    yield name, path, tokens, logits
+    return name, path, tokens, logits
 
 
 Recipe = tuple[str, Path, list[int], npt.NDArray[np.float32]]

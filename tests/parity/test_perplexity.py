@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.conftest import SHARED
+
 from unladen import Model
 from unladen.evaluation import Evaluation
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.tiny_model import N_VOCAB, write_tiny
 
+from tiny_model import N_VOCAB, write_tiny
 from unladen.backends.base import KVLayout
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.graph.graph import Graph

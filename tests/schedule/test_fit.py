@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.schedule.conftest import LAYOUT, LIMITS, Tiny
 
+from schedule.conftest import LAYOUT, LIMITS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout
 from unladen.errors import OutOfMemory
@@ -26,9 +26,9 @@ def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
     def watch(backend: Any) -> None:
         alloc = backend.alloc
 
-        def counted(device: Device, nbytes: int, use: str) -> Buffer:
+        def counted(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
             sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
-            buffer: Buffer = alloc(device, nbytes, use)
+            buffer: Buffer = alloc(device, nbytes, use, row_bytes)
             assert buffer.nbytes == nbytes
             return buffer
         monkeypatch.setattr(backend, "alloc", counted)

@@ -6,8 +6,8 @@ import itertools
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.schedule.conftest import Tiny
 
+from schedule.conftest import Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.graph.graph import Graph, Node, Value

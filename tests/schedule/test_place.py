@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.schedule.conftest import N_LAYERS, Tiny
 
+from schedule.conftest import N_LAYERS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Device, Options
 from unladen.errors import InvalidArgument

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.schedule.conftest import LAYOUT, LIMITS, N_LAYERS, Feed, Tiny, fill, open_tiny
-from tests.tiny_model import N_VOCAB, write_tiny
 
+from schedule.conftest import LAYOUT, LIMITS, N_LAYERS, Feed, Tiny, fill, open_tiny
+from tiny_model import N_VOCAB, write_tiny
 from unladen.errors import Cancelled
 from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan, PlanOptions, draft

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 import pytest
-from tests.schedule.conftest import N_LAYERS, Tiny
 
+from schedule.conftest import N_LAYERS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Device, Options, Support
 from unladen.errors import UnsupportedOp

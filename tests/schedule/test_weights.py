@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.schedule.conftest import Tiny, open_tiny
-from tests.tiny_model import write_tiny
 
+from schedule.conftest import Tiny, open_tiny
+from tiny_model import write_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.errors import UnsupportedOp

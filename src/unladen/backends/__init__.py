@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import cast
 
+import numpy as np
+
 from unladen.backends.base import Backend, Device, Options
 from unladen.discover import modules
 from unladen.errors import BackendNotInitialised
 
-__all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "registry"]
+__all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "registry",
+           "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc"]
 
 
 @functools.cache
@@ -38,3 +41,24 @@ def backend_of(device: str) -> Backend:
 def all_devices() -> list[Device]:
     """The devices of every backend that are real (pretend and reference ones are not listed)."""
     return [d for b in registry().values() for d in b.devices()]
+
+
+def supports_gpu_offload() -> bool:
+    """Whether there is a device beside the host's processor that layers can be put on."""
+    return any(not d.is_host for d in all_devices())
+
+
+def supports_mmap() -> bool:
+    """Whether weights can be used where they lie in the mapped file: on this host's devices."""
+    probe = np.zeros(1, np.uint8)
+    return any(d.is_host and backend_of(d.name).wrap(d, probe) is not None for d in all_devices())
+
+
+def supports_mlock() -> bool:
+    """Whether weights can be locked in memory: no, the system may always drop mapped pages."""
+    return False
+
+
+def supports_rpc() -> bool:
+    """Whether layers can be put on another host: no backend here does that."""
+    return False

@@ -36,7 +36,8 @@ class Support(enum.Enum):
 class Device:
     """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
     measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
-    so that files can be mapped and results read without a copy."""
+    so that files can be mapped and results read without a copy. ``is_pretend``: it computes
+    nothing."""
 
     name: str
     description: str
@@ -44,6 +45,7 @@ class Device:
     bandwidth: float = 0.0
     flops: float = 0.0
     is_host: bool = False
+    is_pretend: bool = False
 
 
 def device_number(device: str) -> int:

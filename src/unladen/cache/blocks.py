@@ -56,6 +56,12 @@ class BlockPool:
         self._n_users[block] = 1
         return block
 
+    def grow(self, n_blocks: int) -> None:
+        """Have ``n_blocks`` in all from now on, the old ones among them."""
+        self._free[:0] = range(n_blocks - 1, self.n_blocks - 1, -1)
+        self._n_users += [0] * (n_blocks - self.n_blocks)
+        self.n_blocks = n_blocks
+
     def share(self, block: int) -> None:
         """One more user of ``block``."""
         if self._n_users[block] == 0:

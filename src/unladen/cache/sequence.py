@@ -101,6 +101,10 @@ class CachedSequence:
         self.length = length
         self._n_published = min(self._n_published, length // size)
 
+    def widen(self, max_blocks: int) -> None:
+        """Make room in the table for a longer context."""
+        self.table = np.pad(self.table, (0, max_blocks - len(self.table)))
+
     def release(self) -> None:
         """Give every block back."""
         self.truncate(0)

@@ -31,6 +31,9 @@ TensorSplit = Annotated[str | None, typer.Option(
     "--tensor-split", help="Shares of the devices by comma, for example 0.6,0.4.")]
 OverrideTensor = Annotated[list[str] | None, typer.Option(
     "--override-tensor", "-ot", help="REGEX=DEVICE for weights by name; may be repeated.")]
+OnOom = Annotated[str | None, typer.Option(
+    "--on-oom", show_default="an error", help="What to give up where memory runs out, by comma: "
+                                              "ubatch, kv:TYPE, layers, context.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Make every fallback an error.")]
 NoMmap = Annotated[bool, typer.Option("--no-mmap", help="Copy the weights instead of mapping.")]
 
@@ -39,7 +42,8 @@ def load_model(path: str, *, context_size: int | None = None, batch_size: int = 
                threads: int | None = None, threads_batch: int | None = None,
                kv_type: str = "f16", device: str | None = None, gpu_layers: str = "auto",
                tensor_split: str | None = None, override_tensor: list[str] | None = None,
-               strict: bool = False, no_mmap: bool = False, precise: bool = False) -> Model:
+               strict: bool = False, no_mmap: bool = False, precise: bool = False,
+               on_oom: str | None = None) -> Model:
     """The model that the options describe; raises :class:`InvalidArgument` for bad values."""
     from unladen.api import Model
     return Model(
@@ -48,7 +52,7 @@ def load_model(path: str, *, context_size: int | None = None, batch_size: int = 
         devices=None if device is None else [d for d in device.split(",") if d],
         n_gpu_layers=_gpu_layers(gpu_layers), tensor_split=_shares(tensor_split),
         override_tensor=_overrides(override_tensor or []), strict=strict, use_mmap=not no_mmap,
-        precise=precise)
+        precise=precise, on_oom=[rung for rung in (on_oom or "").split(",") if rung])
 
 
 def numbers(text: str, option: str, *, least: int) -> list[int]:

@@ -42,6 +42,7 @@ def command(
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", device: o.DeviceOption = None,
     gpu_layers: o.GpuLayers = "auto", tensor_split: o.TensorSplit = None,
     override_tensor: o.OverrideTensor = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
+    on_oom: o.OnOom = None,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
     from unladen.sample import SamplingParams
@@ -51,7 +52,8 @@ def command(
     loaded = o.load_model(
         model, context_size=context_size, batch_size=batch_size, threads=threads,
         threads_batch=threads_batch, kv_type=kv_type, device=device, gpu_layers=gpu_layers,
-        tensor_split=tensor_split, override_tensor=override_tensor, strict=strict, no_mmap=no_mmap)
+        tensor_split=tensor_split, override_tensor=override_tensor, strict=strict, no_mmap=no_mmap,
+        on_oom=on_oom)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                sampler=sampler) as stream:
         if as_json:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, pick
-from unladen.engine.request import Request
-from unladen.errors import Cancelled, ContextOverflow, InvalidArgument
+from unladen.engine.request import Logits, Request
+from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
 from unladen.sample import BadLogits, sample_rows
 from unladen.schedule.plan import Plan
 
@@ -27,13 +29,23 @@ PATIENCE = 0.05
 """Seconds after which a sleeping caller looks by itself whether somebody runs steps."""
 
 
+_T = TypeVar("_T")
+
+Relieve = Callable[["Engine", OutOfMemory], None]
+"""What to do where a step runs out of memory: make the engine :meth:`Engine.adopt` a smaller plan,
+or raise."""
+
+
 class Engine:
     """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
-    blocks of the cache."""
+    blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`."""
 
-    def __init__(self, plan: Plan, context_size: int, n_vocab: int) -> None:
+    def __init__(self, plan: Plan, context_size: int, n_vocab: int, relieve: Relieve | None = None
+                 ) -> None:
         self.plan = plan
         self.context_size = context_size
+        self._relieve = relieve
+        self._copier = _Copier(plan)
         self._n_vocab = n_vocab
         self._limits = plan.draft.limits
         self.pool = self._empty_pool()
@@ -41,6 +53,7 @@ class Engine:
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
         self._in_step: list[Work] = []
+        self._visitors: list[None] = []
 
     def submit(self, request: Request) -> None:
         """Queue ``request``; raises :class:`ContextOverflow` and :class:`InvalidArgument`."""
@@ -74,20 +87,69 @@ class Engine:
     def _work(self, request: Request, enough: Callable[[], bool]) -> None:
         # Locks are taken by "with" alone: an interrupt after acquire() would leave them locked.
         while not enough():
-            if self._lock.locked():
+            if self._lock.locked() or self._visitors:
                 request.sleep(PATIENCE)
                 continue
             try:
                 with self._lock:
-                    while not enough():
+                    while not enough() and not self._visitors:
                         self.step()
             finally:
-                for other in [*self._running, *self._waiting]:
-                    other.wake()
+                self._wake_all()
+
+    def between_steps(self, action: Callable[[], _T]) -> _T:
+        """What ``action`` returns, which runs while no step does; whoever steps makes way."""
+        self._visitors.append(None)
+        try:
+            with self._lock:
+                return action()
+        finally:
+            self._visitors.pop()
+            self._wake_all()
+
+    def adopt(self, plan: Plan, context_size: int) -> None:
+        """Go on with ``plan``. Call it :meth:`between_steps` only.
+
+        Requests keep their tokens. What is in the cache stays where ``plan`` continues it, else it
+        is computed again. A request that outgrew ``context_size`` ends as if it had reached it.
+        """
+        try:
+            grows = plan.continues_cache and context_size >= self.context_size
+            self.plan = self._copier.plan = plan
+            self._limits, self.context_size = plan.draft.limits, context_size
+            if not grows:
+                self._restart()
+                self._end_what_outgrew()
+                return
+            self.pool.grow(self._limits.n_blocks)
+            for request in self._running:
+                if request.cached is not None:
+                    request.cached.widen(self._limits.n_blocks_per_seq)
+        except BaseException:
+            self._restart()
+            raise
+
+    @property
+    def n_needed(self) -> int:
+        """Context that lets every request under way write one token more."""
+        return 1 + max((len(r.tokens) for r in [*self._running, *self._waiting]), default=0)
+
+    def _end_what_outgrew(self) -> None:
+        for request in self._waiting:
+            if len(request.tokens) > request.n_prompt and len(request.tokens) >= self.context_size:
+                request.finish("context")
+            elif len(request.tokens) + (not request.wants_all_logits) > self.context_size:
+                request.fail(ContextOverflow(
+                    f"the prompt has {request.n_prompt} tokens, and the context was reduced to "
+                    f"{self.context_size}", hint="a larger context_size needs more memory"))
+
+    def _wake_all(self) -> None:
+        for request in [*self._running, *self._waiting]:
+            request.wake()
 
     def sequence(self) -> CachedSequence:
         """A new, empty sequence in the cache; its owner releases it."""
-        return CachedSequence(self.pool, self.plan.copy_block, self._limits.n_blocks_per_seq)
+        return CachedSequence(self.pool, self._copier, self._limits.n_blocks_per_seq)
 
     def cancel(self, request: Request) -> None:
         """Stop ``request`` from any thread: now if it is alone in the running step, else after it.
@@ -102,6 +164,19 @@ class Engine:
 
     def step(self) -> None:
         """One step: admit, pick, run, sample, retire. The caller holds the lock."""
+        try:
+            self._step()
+        except OutOfMemory as error:
+            if self._relieve is None:
+                raise
+            # What the failed step's frames still hold would be missing now.
+            traceback.clear_frames(error.__traceback__)
+            shortage = error.again()
+        else:
+            return
+        self._relieve(self, shortage)
+
+    def _step(self) -> None:
         is_computing = False
         try:
             self._retire()
@@ -190,23 +265,21 @@ class Engine:
             row += item.n_outputs
         native = [pair for pair in sampled if pair[0].samples_natively]
         if len(native) > 1:
-            self._sample_many(native)
+            self._sample_many(native, logits)
         for request, row in sampled:
             if len(native) <= 1 or not request.samples_natively:
-                self._sample_one(request, row)
+                self._sample_one(request, logits[row])
 
-    def _sample_one(self, request: Request, row: int) -> None:
-        logits = self.plan.output("logits")[row]
+    def _sample_one(self, request: Request, logits: Logits) -> None:
         assert request.sampler is not None
         try:
             token = request.sampler.sample(logits)
-        except Exception as error:  # noqa: BLE001  # a step of the caller's chain may raise anything
+        except Exception as error:  # noqa: BLE001  # a step of the caller may raise anything
             request.fail(error)
             return
         request.take_token(token, logits, self.context_size)
 
-    def _sample_many(self, sampled: list[tuple[Request, int]]) -> None:
-        logits = self.plan.output("logits")
+    def _sample_many(self, sampled: list[tuple[Request, int]], logits: Logits) -> None:
         rows = [row for _, row in sampled]
         wanted = logits if rows == list(range(len(logits))) else logits[rows]
         samplers = [r.sampler for r, _ in sampled if r.sampler is not None]
@@ -232,3 +305,13 @@ class Engine:
                     self._running.remove(request)
                 else:
                     self._waiting.remove(request)
+
+
+class _Copier:
+    """Copies blocks of the cache of whichever plan is the engine's."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def __call__(self, target: int, source: int) -> None:
+        self.plan.copy_block(target, source)

@@ -18,15 +18,16 @@ from unladen.backends.base import (
     KVLayout,
     Options,
     Placed,
-    PlacedKV,
     Program,
     Segment,
 )
-from unladen.errors import Cancelled
+from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph import passes
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Graph, KVSpec, Node, Value
 from unladen.schedule import fit, weights
+from unladen.schedule.carry import Kept, take_over
+from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import PlaceOptions, place
 from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
@@ -37,13 +38,15 @@ log = logging.getLogger("unladen")
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Everything that decides a plan beside the graph. ``devices``: full names."""
+    """Everything that decides a plan beside the graph. ``devices``: full names. ``probe``: try each
+    kernel on its device first."""
 
     devices: Sequence[str] = ("cpu:0",)
     place: PlaceOptions = field(default_factory=PlaceOptions)
     backend: Options = field(default_factory=Options)
     use_mmap: bool = True
     strict: bool = False
+    probe: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +65,44 @@ class Draft:
     needs: Sequence[weights.Need]
     memory: fit.MemoryPlan
 
+    def caches(self) -> dict[int, tuple[KVSpec, Device]]:
+        """The cache of every layer that has one, and where it is."""
+        return {node.state.layer: (node.state, device)
+                for node, (device, _) in self.device_of.items() if node.state is not None}
+
+    def n_offloaded(self) -> int:
+        """Layers on devices other than the host."""
+        return sum(not d.is_host for d in self.layers)
+
 
 def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:
-    """Place and split ``graph`` and count bytes; allocates nothing."""
+    """Place and split ``graph`` and count bytes; allocates nothing, but for a ``probe``'s while."""
     devices = [backend_of(name).open(name, options.backend) for name in options.devices]
     fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
     graph = passes.apply(graph, fusions)
     placement = place(graph, devices, options.place)
     reference = backend_of("reference").open("reference", options.backend)
-    device_of = assign(graph, placement, [*devices, reference], strict=options.strict)
+    kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
+                      options.strict, options.probe)
+    device_of = assign(graph, placement, [*devices, reference], strict=options.strict,
+                       runs=kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
     steps = split(graph, device_of)
-    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap)
+    needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
+                          strict=options.strict, format_of=kernels.format_of)
     arenas = {d.name: plan_arena(graph, steps, d.name, limits,
-                                 _scratch(steps, d.name, limits, options)) for d in used}
+                                 _scratch(steps, d, limits, kernels)) for d in used}
     memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
                        {name: a.nbytes for name, a in arenas.items()})
     return Draft(graph, limits, layout, options, used, placement.layers, device_of, steps, arenas,
                  needs, memory)
 
 
-def _scratch(steps: Sequence[Step], device: str, limits: Limits, options: PlanOptions) -> int:
-    nodes = [n for s in steps if isinstance(s, RunStep) and s.device.name == device
-             for n in s.nodes]
-    backend = backend_of(device)
-    return max((backend.scratch_bytes(n, limits, options.backend) for n in nodes), default=0)
+def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Kernels) -> int:
+    nodes = [kernels.as_placed(device, n) for s in steps
+             if isinstance(s, RunStep) and s.device == device for n in s.nodes]
+    backend = backend_of(device.name)
+    return max((backend.scratch_bytes(n, limits, kernels.options) for n in nodes), default=0)
 
 
 def _states(device_of: Mapping[Node, tuple[Device, str]]) -> dict[str, list[KVSpec]]:
@@ -110,15 +126,19 @@ class Plan:
     """Compiled segments and the memory they work on.
 
     A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
+    ``kept`` is what a plan before it left: weights and caches where they fit.
+    :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
+    Raises :class:`OutOfMemory`.
     """
 
-    def __init__(self, drafted: Draft, data: weights.TensorData) -> None:
+    def __init__(self, drafted: Draft, data: weights.TensorData, kept: Kept | None = None) -> None:
+        kept = Kept() if kept is None else kept
         self.draft = drafted
         self.batch = Batch.empty(drafted.limits)
-        self._placed = weights.load(drafted.needs, data)
+        self._placed = weights.load(drafted.needs, data, kept.weights)
         self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
                         for d in drafted.devices if drafted.arenas[d.name].nbytes}
-        self._kv = self._alloc_kv()
+        self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
         self._programs: list[tuple[str, Program]] = []
         self._actions = [self._action(step) for step in drafted.steps]
         self._cancelled = False
@@ -167,16 +187,18 @@ class Plan:
             lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
         return "\n".join(lines)
 
-    def _alloc_kv(self) -> dict[int, PlacedKV]:
-        placed: dict[int, PlacedKV] = {}
-        layout = self.draft.layout
-        for node, (device, _) in self.draft.device_of.items():
-            spec = node.state
-            if spec is not None and spec.layer not in placed:
-                backend = backend_of(device.name)
-                k, v = (backend.alloc(device, n, "kv") for n in fit.kv_bytes(spec, layout))
-                placed[spec.layer] = PlacedKV(spec, layout, k, v)
-        return placed
+    def keep(self) -> Kept:
+        """What a plan after this one may take over, while this one goes on."""
+        return Kept(dict(self._placed), dict(self._kv))
+
+    def surrender(self, error: OutOfMemory) -> Kept:
+        """Free everything but what a plan after this one may take over. Every :meth:`run` from now
+        on raises ``error``, and :meth:`output` makes no sense."""
+        kept = self.keep()
+        self._actions = [functools.partial(_fail, error.again())]
+        for held in (self._programs, self._arenas, self._placed, self._kv, self._outputs):
+            held.clear()
+        return kept
 
     def _action(self, step: Step) -> Callable[[], None]:
         if isinstance(step, CopyStep):
@@ -209,6 +231,10 @@ class Plan:
 # These are no methods: a plan that its own actions refer to would keep its memory after the last
 # user has gone.
 _Where = tuple[Buffer, int]
+
+
+def _fail(error: OutOfMemory) -> None:
+    raise error.again()
 
 
 def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from unladen.backends import backend_of
@@ -34,11 +34,14 @@ class RunStep:
 
 Step = CopyStep | RunStep
 
+Runs = Callable[[Device, Node], bool]
+"""Whether a device can compute a node."""
 
-def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool
-           ) -> dict[Node, tuple[Device, str]]:
+
+def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool,
+           runs: Runs | None = None) -> dict[Node, tuple[Device, str]]:
     """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
-    has the op. Nodes that share a cache stay together.
+    has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
 
     A fallback is reported once for each op and device; with ``strict`` it raises
     :class:`UnsupportedOp`, as does an op that no device has.
@@ -46,13 +49,14 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     result: dict[Node, tuple[Device, str]] = {}
     reported: set[tuple[str, str]] = set()
     states = _state_groups(graph)
+    runs = runs or _runs
     for node in graph.nodes:
         together = states.get(node.state.layer, [node]) if node.state else [node]
         wanted = placement.device_of[node]
-        device = _first_that_runs(together, [wanted, *fallbacks])
+        device = _first_that_runs(together, [wanted, *fallbacks], runs)
         why = placement.why[node]
         if device != wanted:
-            lacking = next(n for n in together if not _runs(wanted, n))
+            lacking = next(n for n in together if not runs(wanted, n))
             why = f"{wanted.name} has no {lacking.op}"
             _report(lacking, wanted, device, reported, strict=strict)
         result[node] = (device, why)
@@ -99,9 +103,9 @@ def _state_groups(graph: Graph) -> dict[int, list[Node]]:
     return groups
 
 
-def _first_that_runs(nodes: Sequence[Node], candidates: Sequence[Device]) -> Device:
+def _first_that_runs(nodes: Sequence[Node], candidates: Sequence[Device], runs: Runs) -> Device:
     for device in candidates:
-        if all(_runs(device, n) for n in nodes):
+        if all(runs(device, n) for n in nodes):
             return device
     raise UnsupportedOp(f"no device runs {nodes[0].op}", node=nodes[0].name,
                         device=candidates[0].name, hint="add the device reference")

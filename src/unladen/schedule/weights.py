@@ -22,6 +22,10 @@ TensorData = Callable[[str], npt.NDArray[np.uint8]]
 """The bytes of a tensor by name: a view of the mapped file."""
 
 
+FormatOf = Callable[[Device, Node, Weight], str | None]
+"""The format in which a device takes a weight for a node."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """One weight on one device, in the format that the device takes."""
@@ -42,27 +46,46 @@ class Need:
         return self.weight.nbytes_in(self.quant) // self.weight.shape[0]
 
 
-def needs(device_of: Mapping[Node, Device], *, use_mmap: bool) -> list[Need]:
-    """Every weight on every device that reads it; raises :class:`UnsupportedOp` where a device
-    takes a weight in no format."""
+def needs(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = False,
+          format_of: FormatOf | None = None) -> list[Need]:
+    """Every weight on every device that reads it, in the format that ``format_of`` tells (None: the
+    backends). Raises :class:`UnsupportedOp` where a device takes a weight in no format and, if
+    ``strict``, where it takes it in another than the file's."""
+    format_of = format_of or _format_of
     found: dict[tuple[str, str], Need] = {}
+    converted: dict[tuple[str, str, str], dict[str, Node]] = {}
     for node, device in device_of.items():
         for weight in node.weights.values():
-            quant = backend_of(device.name).weight_format(node, weight)
+            quant = format_of(device, node, weight)
             if quant is None:
                 raise UnsupportedOp(f"{device.name} takes no {weight.quant} weights",
                                     node=node.name, device=device.name,
                                     hint="place the node elsewhere (override_tensor)")
+            there = found.get((device.name, weight.name))
+            if there is not None and quant == weight.quant:
+                continue  # another node may have got it converted
             mapped = use_mmap and device.is_host and quant == weight.quant
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
-    _report_converted(found.values())
+            if quant != weight.quant and len(weight.shape) > 1:
+                nodes = converted.setdefault((device.name, weight.quant, quant), {})
+                nodes[weight.name] = node
+    _report(converted, strict=strict)
     return list(found.values())
 
 
-def load(wanted: Iterable[Need], data: TensorData) -> dict[tuple[str, str], Placed]:
-    """Allocate and fill; by (device name, weight name)."""
+def _format_of(device: Device, node: Node, weight: Weight) -> str | None:
+    return backend_of(device.name).weight_format(node, weight)
+
+
+def load(wanted: Iterable[Need], data: TensorData,
+         present: Mapping[tuple[str, str], Placed] | None = None) -> dict[tuple[str, str], Placed]:
+    """Allocate and fill; by (device name, weight name). What is ``present`` is used as it is."""
     placed: dict[tuple[str, str], Placed] = {}
     for need in wanted:
+        there = (present or {}).get((need.device.name, need.weight.name))
+        if there is not None and there.quant == need.quant:
+            placed[need.device.name, need.weight.name] = there
+            continue
         backend = backend_of(need.device.name)
         raw = data(need.weight.tensor)
         buffer = backend.wrap(need.device, raw) if need.mapped else None
@@ -86,12 +109,13 @@ def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return quantize(need.quant, values).reshape(-1)
 
 
-def _report_converted(wanted: Iterable[Need]) -> None:
-    converted: dict[tuple[str, str, str], int] = {}
-    for need in wanted:
-        if need.quant != need.weight.quant and len(need.weight.shape) > 1:
-            key = (need.device.name, need.weight.quant, need.quant)
-            converted[key] = converted.get(key, 0) + 1
-    for (device, source, target), n in converted.items():
-        log.warning("%s has no kernel for %s: %d tensors are kept as %s, which takes more memory",
-                    device, source, n, target)
+def _report(converted: Mapping[tuple[str, str, str], Mapping[str, Node]], *, strict: bool) -> None:
+    for (device, source, target), nodes in converted.items():
+        ops = ", ".join(sorted({node.op for node in nodes.values()}))
+        message = (f"{device} has no kernel for {source}: {len(nodes)} tensors are kept as "
+                   f"{target} for {ops}")
+        hint = "place them elsewhere (override_tensor), or use a file of another type"
+        if strict:
+            raise UnsupportedOp(message, node=next(iter(nodes.values())).name, device=device,
+                                hint=hint)
+        log.warning("%s, which takes more memory (hint: %s)", message, hint)

@@ -56,7 +56,7 @@ def test_a_lost_device_is_named_and_a_new_one_works(make_model: Callable[..., Pa
 def test_a_long_prompt_can_be_cancelled(make_model: Callable[..., Path]) -> None:
     path = make_model("llama", n_layers=30)
     with Model(path, devices=["wgpu:0"], batch_size=64, context_size=128) as model:
-        plan = model._plan
+        plan = model.engine.plan
         ((_, program),) = plan._programs
         submitted = []
         wait = program.gpu.wait_for

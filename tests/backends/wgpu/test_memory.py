@@ -76,8 +76,7 @@ def test_weights_cut_by_rows_change_nothing(make_model: Callable[..., Path], sma
     small.max_binding = largest // 4 // 256 * 256
     small.max_buffer = largest // 2 // 256 * 256
     with Model(path, devices=[SMALL], **options) as model:
-        assert model._plan is not None
-        parts = [len(p.buffer.parts) for p in model._plan._placed.values()]
+        parts = [len(p.buffer.parts) for p in model.engine.plan._placed.values()]
         assert max(parts) > 1
         np.testing.assert_array_equal(model.logits(ids), whole)
 

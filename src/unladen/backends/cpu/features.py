@@ -11,6 +11,11 @@ from unladen.errors import InvalidArgument
 
 ISA_VARIABLE = "UNLADEN_CPU_ISA"
 
+INSTRUCTION_SETS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl",
+                    "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
+                    "neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2")
+"""As Linux calls them."""
+
 
 def isa_level() -> str:
     """The instruction-set level to use: the best present, or what ``UNLADEN_CPU_ISA`` names."""
@@ -44,3 +49,17 @@ def processor_name() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def isa_levels() -> list[str]:
+    """The levels that this processor and this build have, the best last."""
+    return list(native.levels())
+
+
+def instruction_sets() -> list[str]:
+    """What the processor has of the instruction sets that kernels here use or could use."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    flags = next((line.partition(":")[2].split() for line in lines
+                  if line.partition(":")[0].strip() in ("flags", "Features")), [])
+    return [name for name in INSTRUCTION_SETS if name in flags]

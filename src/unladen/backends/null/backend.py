@@ -61,7 +61,8 @@ class NullBackend:
 
     def open(self, device: str, options: Options) -> Device:
         number = device_number(device)
-        return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14)
+        return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
+                      is_pretend=True)
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
         used = self._used.get(device.name, 0)

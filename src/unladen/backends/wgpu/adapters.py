@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from unladen.errors import BackendNotInitialised
@@ -39,9 +42,24 @@ def adapters() -> Sequence[Any]:
     module, _ = load()
     if module is None:
         return ()
-    found = [a for a in module.gpu.enumerate_adapters_sync()
-             if a.info["backend_type"] in BACKENDS]
+    with _quiet_drivers():
+        found = [a for a in module.gpu.enumerate_adapters_sync()
+                 if a.info["backend_type"] in BACKENDS]
     return tuple(sorted(found, key=_rank))
+
+
+@contextlib.contextmanager
+def _quiet_drivers() -> Iterator[None]:
+    """Vulkan drivers look for a Wayland display, whose library complains on stderr for each where a
+    machine without a screen has no XDG_RUNTIME_DIR."""
+    if "XDG_RUNTIME_DIR" in os.environ:
+        yield
+        return
+    os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
+    try:
+        yield
+    finally:
+        del os.environ["XDG_RUNTIME_DIR"]
 
 
 def _rank(adapter: Any) -> int:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from unladen.graph.graph import KVSpec, Node
-from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext, narrowed
 from unladen.types import Limits
 
 
 def _spec(node: Node) -> KVSpec:
     assert node.state is not None
     return node.state
+
+
+def _two_heads(spec: KVSpec) -> KVSpec:
+    return replace(spec, n_kv_heads=min(2, spec.n_kv_heads))
 
 
 class KVWrite(Op):
@@ -23,6 +28,12 @@ class KVWrite(Op):
     """
 
     name = "kv_write"
+
+    def shrunk(self, node: Node) -> Node:
+        spec = _two_heads(_spec(node))
+        k, v = node.inputs
+        return replace(node, state=spec, inputs=(narrowed(k, spec.n_kv_heads * spec.k_dim),
+                                                 narrowed(v, spec.n_kv_heads * spec.v_dim)))
 
     def infer(self, node: Node) -> Inferred:
         k, v = node.inputs
@@ -50,6 +61,12 @@ class Attention(Op):
     """
 
     name = "attention"
+
+    def shrunk(self, node: Node) -> Node:
+        spec = _two_heads(_spec(node))
+        n_heads = node.int_attr("n_heads") // _spec(node).n_kv_heads * spec.n_kv_heads
+        return replace(node, state=spec, attrs={**node.attrs, "n_heads": n_heads},
+                       inputs=(narrowed(node.inputs[0], n_heads * spec.k_dim),))
 
     def infer(self, node: Node) -> Inferred:
         (q,) = node.inputs

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import numpy.typing as npt
 
 from unladen.graph.batch import Batch
-from unladen.graph.graph import KVSpec, Node
+from unladen.graph.graph import KVSpec, Node, Value, Weight
 from unladen.types import DType, Limits, Shape
 
 Array = npt.NDArray[Any]
@@ -17,6 +17,20 @@ Inferred = Sequence[tuple[Shape, DType]]
 
 EPS32 = 2.0 ** -24
 """Unit roundoff of float32: half the distance from 1 to the next number."""
+
+
+SMALL = 512
+"""Columns to which :meth:`Op.shrunk` cuts a matrix: two of the largest blocks."""
+
+
+def cut(weight: Weight, *most: int) -> Weight:
+    """``weight`` with at most so many entries in each dimension."""
+    return Weight(weight.tensor, tuple(map(min, weight.shape, most)), weight.quant)
+
+
+def narrowed(value: Value, n: int) -> Value:
+    """``value`` with ``n`` columns."""
+    return Value(value.name, (*value.shape[:-1], n), value.dtype)
 
 
 class KVState(Protocol):
@@ -58,6 +72,11 @@ class Op:
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """The outputs, computed plainly in float64 (float32 at the edges)."""
         raise NotImplementedError
+
+    def shrunk(self, node: Node) -> Node:
+        """A node on which the same kernels can be tried in little time: inputs and weights cut
+        where size decides nothing but the time; outputs are not looked at."""
+        return node
 
     def flops(self, node: Node, limits: Limits) -> int:
         """Floating-point operations of a step of the size ``limits``."""

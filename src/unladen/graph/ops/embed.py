@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from unladen.graph.graph import Node
-from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+from unladen.graph.graph import Node, Weight
+from unladen.graph.ops.base import SMALL, Array, Inferred, Op, RefContext, cut
 from unladen.types import Limits
 
 
@@ -23,6 +24,12 @@ class Embed(Op):
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [ctx.weights["w"][inputs[0]]]
+
+    def shrunk(self, node: Node) -> Node:
+        weight = node.weights["w"]
+        # Always as many rows as a trial may ask for: positions are indices, too.
+        rows = Weight(weight.tensor, (64, weight.shape[1]), weight.quant)
+        return replace(node, weights={"w": cut(rows, 64, SMALL)})
 
     def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
         weight = node.weights["w"]

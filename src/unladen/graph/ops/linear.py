@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from unladen.graph.graph import Node
 from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
-from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.base import (
+    EPS32,
+    SMALL,
+    Array,
+    Inferred,
+    Op,
+    RefContext,
+    cut,
+    narrowed,
+)
 from unladen.types import Limits
 
 
@@ -48,6 +58,14 @@ class Linear(Op):
         if "act" in node.attrs:
             outs = [ACTIVATIONS[str(node.attrs["act"])](outs[0]) * outs[1]]
         return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
+
+    def shrunk(self, node: Node) -> Node:
+        # Kernels take rows by 4 to 32 at a time: some of these, and a rest.
+        weights = {role: cut(w, 37, SMALL) for role, w in node.weights.items()}
+        n_out, n_in = weights["w0"].shape
+        x, *residual = node.inputs
+        return replace(node, weights=weights,
+                       inputs=(narrowed(x, n_in), *(narrowed(r, n_out) for r in residual)))
 
     def flops(self, node: Node, limits: Limits) -> int:
         rows = limits.count(node.inputs[0].shape[:-1])

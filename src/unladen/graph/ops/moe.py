@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from unladen.graph.graph import Node
 from unladen.graph.ops.activation import ACTIVATIONS
-from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+from unladen.graph.ops.base import SMALL, Array, Inferred, Op, RefContext, cut, narrowed
 from unladen.graph.ops.linear import gated_error, product_error
 from unladen.types import Limits
 
@@ -61,6 +62,13 @@ class Moe(Op):
             hidden = act(x[rows] @ ctx.weights["gate"][e].T) * (x[rows] @ ctx.weights["up"][e].T)
             y[rows] += weight[rows, slot, None] * (hidden @ ctx.weights["down"][e].T)
         return [y]
+
+    def shrunk(self, node: Node) -> Node:
+        n_used = min(2, node.int_attr("n_used"))
+        n = SMALL // 2
+        weights = {role: cut(w, n_used + 1, n, n) for role, w in node.weights.items()}
+        return replace(node, weights=weights, attrs={**node.attrs, "n_used": n_used},
+                       inputs=(narrowed(node.inputs[0], weights["router"].shape[1]),))
 
     def flops(self, node: Node, limits: Limits) -> int:
         n_ff, n = node.weights["gate"].shape[1:]

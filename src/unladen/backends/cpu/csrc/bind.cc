@@ -131,9 +131,11 @@ MoeArgs moe_args(const std::vector<PyMatrix> &matrices, int n_experts, int n_use
             at<uint8_t>(scratch)};
 }
 
-void bind_program(nb::module_ &m) {
-    using P = BoundProgram;
-    nb::class_<P>(m, "Program")
+using P = BoundProgram;
+
+nb::class_<P> bind_program(nb::module_ &m) {
+    nb::class_<P> program(m, "Program");
+    program
         .def(nb::init<const std::string &, int, int, int, bool>(), "level"_a, "n_threads"_a,
              "n_threads_batch"_a, "max_rows"_a, "precise"_a)
         .def("bind_batch", &P::bind_batch)
@@ -148,6 +150,13 @@ void bind_program(nb::module_ &m) {
             p.program.add(
                 make_select_rows(at<const float>(x), n, at<const int32_t>(which), at<float>(y)));
         })
+        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
+             "residual"_a, "rows"_a);
+    return program;
+}
+
+void bind_rows(nb::class_<P> &program) {
+    program
         .def("rms_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t y, const std::string &rows,
                             int n, int group, float eps) {
             p.program.add(make_rms_norm(p.kernels(), at<const float>(x), at<const float>(w),
@@ -185,7 +194,11 @@ void bind_program(nb::module_ &m) {
                        const std::string &rows, int n) {
             p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
                                    activation_of(act), at<float>(y), rows_of(rows), n));
-        })
+        });
+}
+
+void bind_attention_and_moe(nb::class_<P> &program) {
+    program
         .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
             p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
                                         at<const float>(value)));
@@ -195,8 +208,6 @@ void bind_program(nb::module_ &m) {
             p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
                                          n_heads, scale, p.max_rows));
         })
-        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
-             "residual"_a, "rows"_a)
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, int n_experts, int n_used,
                        bool sigmoid, bool normalize, float scale, const std::string &act,
                        uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
@@ -225,7 +236,9 @@ size_t packed_bytes(const std::string &level, const std::vector<std::string> &ty
 
 void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
-    cpu::bind_program(m);
+    auto program = cpu::bind_program(m);
+    cpu::bind_rows(program);
+    cpu::bind_attention_and_moe(program);
     m.def("has_kernel", [](const std::string &level, const std::string &type) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });

@@ -32,11 +32,17 @@ void run_rows(const Job &job) {
             const int n_columns = job.t_last - t < few_rows ? job.t_last - t : few_rows;
             Row x[few_rows];
             for (int c = 0; c < n_columns; ++c) x[c] = first.at(t + c);
+            if (n_columns == 1) {
+                float *y = job.y + t * job.y_stride;
+                for (int n = n0; n < n1; ++n) {
+                    Kernel::template dot<1>(y + n, job.w + n * job.row_bytes, job.n_cols, x);
+                }
+                continue;
+            }
             for (int n = n0; n < n1; ++n) {
                 const uint8_t *row = job.w + n * job.row_bytes;
                 float out[few_rows];
                 switch (n_columns) {
-                    case 1: Kernel::template dot<1>(out, row, job.n_cols, x); break;
                     case 2: Kernel::template dot<2>(out, row, job.n_cols, x); break;
                     case 3: Kernel::template dot<3>(out, row, job.n_cols, x); break;
                     default: Kernel::template dot<4>(out, row, job.n_cols, x); break;

@@ -11,6 +11,10 @@ template <class T>
 constexpr bool is_f16 = false;
 template <>
 constexpr bool is_f16<F16> = true;
+template <class T>
+constexpr bool is_f32 = false;
+template <>
+constexpr bool is_f32<F32> = true;
 
 // Weights k .. k + n - 1 of a row as float32, then zeros up to a multiple of 16.
 template <class T>
@@ -43,7 +47,7 @@ struct Float {
 
     // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+    static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         alignas(64) float w[tile_k];
         Vec total[C][n_sums];
@@ -53,8 +57,16 @@ struct Float {
         }
         for (int k = 0; k < n_cols; k += tile_k) {
             const int n = n_cols - k < tile_k ? n_cols - k : tile_k;
-            expand<T>(w, row, k, n);
-            add_products<C, n_sums>(total, w, x, k, n);
+            int done = 0;
+            if constexpr (is_f32<T>) {
+                // Whole vectors are multiplied where they lie.
+                done = n / Vec::width * Vec::width;
+                const auto *values = reinterpret_cast<const float *>(row) + k;
+                add_products<C, n_sums>(total, values, x, k, done);
+                if (done == n) continue;
+            }
+            expand<T>(w, row, k + done, n - done);
+            add_products<C, n_sums>(total, w, x, k + done, n - done);
         }
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {

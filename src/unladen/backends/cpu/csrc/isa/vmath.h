@@ -216,9 +216,13 @@ static inline vec load_f16(const uint16_t *p) {
 }
 
 static inline vec load_first_f16(const uint16_t *p, int n) {
+#if defined(__AVX512F__)
+    return (vec)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
+#else
     uint16_t a[lanes] = {};
     __builtin_memcpy(a, p, (size_t)n * sizeof *p);
     return load_f16(a);
+#endif
 }
 
 // `lanes` int8 at p.

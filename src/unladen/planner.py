@@ -1,0 +1,168 @@
+"""Makes a model's plan, makes a smaller one where memory runs out, and changes it while it runs."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TypedDict
+
+from unladen.backends import backend_of
+from unladen.backends.base import Options
+from unladen.engine import Engine
+from unladen.errors import InvalidArgument, OutOfMemory
+from unladen.gguf import GGUFFile
+from unladen.ladder import Ladder, Wishes
+from unladen.models import Architecture
+from unladen.schedule.carry import Kept
+from unladen.schedule.plan import Draft, Plan
+from unladen.setup import allocate, make_draft
+
+log = logging.getLogger("unladen")
+
+
+class PlaceChanges(TypedDict, total=False):
+    """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
+
+    n_gpu_layers: int | str
+    devices: Sequence[str]
+    tensor_split: Sequence[float] | None
+    override_tensor: Mapping[str, str]
+    split_mode: str
+    main_gpu: int
+    offload_order: str
+    context_size: int | None
+    kv_type: str | tuple[str, str]
+    batch_size: int
+
+
+class Planner:
+    """Plans of one file. ``on_oom``: rungs of :class:`~unladen.ladder.Ladder`.
+
+    :attr:`degradations` says what was given up so far. Raises :class:`InvalidArgument`.
+    """
+
+    def __init__(self, file: GGUFFile, architecture: Architecture, wishes: Wishes,
+                 on_oom: Sequence[str] = ()) -> None:
+        self._file = file
+        self._architecture = architecture
+        self._wishes = wishes
+        self._ladder = Ladder(on_oom, architecture.build())
+        self.degradations: list[str] = []
+
+    def load(self) -> Engine:
+        """An engine over the first plan that fits; raises :class:`OutOfMemory`."""
+        made = self._make(self._wishes, Kept())
+        if isinstance(made, OutOfMemory):
+            # As much as could be wanted: a first step down from more than there is does no harm.
+            made = self._descend(made, self._architecture.build().n_layers,
+                                 self._wishes.context_size or self._architecture.context_length,
+                                 Kept(), n_needed=1)
+            if isinstance(made, OutOfMemory):
+                raise made.again()
+        plan, context = made
+        # The default depends on what memory is free, and this plan's own will not be.
+        self._wishes = replace(self._wishes, context_size=context)
+        _report_layers(plan.draft)
+        return Engine(plan, context, self._architecture.n_vocab,
+                      self.relieve if self._ladder.rungs else None)
+
+    def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
+        """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
+        plan is made again, as far as it can be, and :class:`OutOfMemory` raised."""
+        kept = engine.plan.surrender(shortage)
+        made = self._descend(shortage, engine.plan.draft.n_offloaded(), engine.context_size, kept,
+                             engine.n_needed)
+        if not isinstance(made, OutOfMemory):
+            engine.adopt(*made)
+            return
+        restored = self._make(self._wishes, kept)
+        if not isinstance(restored, OutOfMemory):
+            engine.adopt(*restored)
+        del kept, restored  # the error's traceback would keep them
+        raise made.again()
+
+    def place(self, engine: Engine, changes: PlaceChanges) -> None:
+        """Make ``engine`` go on with another plan. Where that raises, all stays as it was."""
+        def move() -> None:
+            wishes = _changed(self._wishes, changes)
+            drafted, context = self._draft(wishes)
+            try:
+                plan = allocate(self._file, drafted, engine.plan.keep())
+            except OutOfMemory as error:
+                # Whoever keeps the error must not keep the memory.
+                traceback.clear_frames(error.__traceback__)
+                raise
+            engine.adopt(plan, context)
+            self._wishes = wishes
+            _report_layers(drafted)
+        engine.between_steps(move)
+
+    def _descend(self, shortage: OutOfMemory, n_offloaded: int, context: int, kept: Kept,
+                 n_needed: int) -> tuple[Plan, int] | OutOfMemory:
+        changes = []
+        for wishes, change in self._ladder.down(self._wishes, n_offloaded, context, n_needed):
+            changes.append(change)
+            made = self._make(wishes, kept)
+            if not isinstance(made, OutOfMemory):
+                log.warning("%s; it goes on with %s", shortage.message, ", ".join(changes))
+                self.degradations += changes
+                self._wishes = wishes
+                return made
+            shortage = made
+        return shortage
+
+    def _make(self, wishes: Wishes, kept: Kept) -> tuple[Plan, int] | OutOfMemory:
+        """The plan and its context, or why there is none. It is tried with the caches that are
+        ``kept``, and then without."""
+        while True:
+            had_caches = bool(kept.kv)
+            try:
+                drafted, context = self._draft(wishes)
+                kept.restrict(drafted.needs, drafted.layout)
+                return allocate(self._file, drafted, kept), context
+            except OutOfMemory as error:
+                traceback.clear_frames(error.__traceback__)
+                shortage = error.again()
+            if not had_caches:
+                return shortage
+            kept.kv.clear()
+
+    def _draft(self, wishes: Wishes) -> tuple[Draft, int]:
+        options = wishes.options
+        if wishes.on_host:
+            overrides = {**options.place.override_tensor, wishes.on_host: _host(options.devices)}
+            options = replace(options, place=replace(options.place, override_tensor=overrides))
+        return make_draft(self._architecture, options, context_size=wishes.context_size,
+                          batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
+                          kv_type=wishes.kv_type)
+
+
+def _changed(wishes: Wishes, changes: PlaceChanges) -> Wishes:
+    unknown = set(changes) - PlaceChanges.__optional_keys__
+    if unknown:
+        raise InvalidArgument(f"place has no parameter {', '.join(sorted(unknown))}",
+                              hint="known: " + ", ".join(sorted(PlaceChanges.__optional_keys__)))
+    fields = {name: value for name, value in changes.items() if name != "devices"}
+    sizes = {name: fields.pop(name) for name in ("context_size", "kv_type", "batch_size")
+             if name in fields}
+    options = wishes.options
+    place = replace(options.place, **fields)  # type: ignore[arg-type]  # PlaceChanges has checked
+    options = replace(options, place=place, devices=changes.get("devices", options.devices))
+    return replace(wishes, options=options, **sizes)  # type: ignore[arg-type]
+
+
+def _host(names: Sequence[str]) -> str:
+    for name in names:
+        if backend_of(name).open(name, Options()).is_host:
+            return name
+    raise InvalidArgument("experts are to stay on the CPU, which is not among the devices",
+                          hint="add cpu to the devices")
+
+
+def _report_layers(drafted: Draft) -> None:
+    for device in drafted.devices:
+        n = sum(d == device for d in drafted.layers)
+        if n and not device.is_host:
+            log.info("offloaded %d/%d layers to %s", n, len(drafted.layers), device.name)

@@ -1,0 +1,93 @@
+"""Extensions are found by looking: in the package, in plug-in folders, at entry points."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from unladen import discover
+from unladen.errors import InvalidArgument
+from unladen.quants.base import Quant
+
+PLUGIN = "class Mine(__import__('unladen.quants.base').quants.base.Quant):\n    name = {name!r}\n"
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith("unladen_plugin_"):
+            del sys.modules[name]
+
+
+def plugin(root: Path, stem: str, text: str) -> None:
+    (root / "quants").mkdir(parents=True, exist_ok=True)
+    (root / "quants" / f"{stem}.py").write_text(text)
+
+
+def names() -> list[str]:
+    return [c.name for c in discover.classes("unladen.quants", "quants", Quant)]
+
+
+def test_the_package_itself() -> None:
+    found = names()
+    assert len(found) == len(set(found)) > 30
+    assert {"F32", "Q4_K", "IQ2_XXS"} <= set(found)
+    assert not any(m.__name__.endswith(".base") or "._" in m.__name__
+                   for m in discover.modules("unladen.quants", "quants"))
+
+
+def test_plugin_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    plugin(a, "one", PLUGIN.format(name="ONE"))
+    plugin(a, "_part", "raise RuntimeError('a part is not imported')")
+    plugin(b, "two", PLUGIN.format(name="TWO"))
+    (b / "quants" / "notes.txt").write_text("no module")
+    before = names()
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", os.pathsep.join([str(a), "", str(b)]))
+    assert names() == [*before, "ONE", "TWO"]
+    assert names() == [*before, "ONE", "TWO"], "looking twice finds the same"
+
+
+def test_a_missing_plugin_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                             ) -> None:
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path / "nowhere"))
+    with pytest.raises(InvalidArgument, match="nowhere"):
+        names()
+
+
+def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin(tmp_path, "three", "from unladen.quants.q8_0 import Q8_0\n"
+           "from unladen.quants.base import Quant\n"
+           "class _Base(Quant): name = 'HIDDEN'\nclass Three(_Base): name = 'THREE'\nx = 1\n")
+    before = names()
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    assert names() == [*before, "THREE"]
+
+
+def test_a_broken_plugin_is_broken_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                              ) -> None:
+    plugin(tmp_path, "broken", PLUGIN.format(name="HALF") + "1 / 0\n")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            names()
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("somebodys_quants")
+    exec(PLUGIN.format(name="FAR"), vars(module))
+    monkeypatch.setitem(sys.modules, "somebodys_quants", module)
+
+    def entry_points(*, group: str) -> list[EntryPoint]:
+        return [EntryPoint("far", "somebodys_quants", group)] if group == "unladen.quants" else []
+    before = names()
+    monkeypatch.setattr(discover, "entry_points", entry_points)
+    assert names() == [*before, "FAR"]
