@@ -47,7 +47,7 @@ def test_rows_are_exact_but_for_one_rounding(quant: str, rng: Rng) -> None:
 
 
 @every_quant
-@pytest.mark.parametrize("n_tokens", [1, 3, 12, 70])
+@pytest.mark.parametrize("n_tokens", [1, 3, 70])
 def test_products(quant: str, n_tokens: int, rng: Rng) -> None:
     m = Maker(rng, n_tokens)
     n = width(quant, rng)

@@ -81,11 +81,10 @@ def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
     if name.startswith("gpt2"):
         with Model(path, devices=["reference"], kv_type="f32") as model:
             expected = model.logits(tokens)
-    for batch_size in (512, 7, 1):
-        with Model(path, devices=DEVICE, kv_type="f32", batch_size=batch_size) as model:
-            assert _error(model.logits(tokens), expected) < EXACT_CACHE
-        with Model(path, devices=DEVICE, batch_size=batch_size) as model:
-            assert _error(model.logits(tokens), expected) < F16_CACHE
+    for batch_size, kv_type, bound in ((512, "f32", EXACT_CACHE), (512, "f16", F16_CACHE),
+                                       (7, "f32", EXACT_CACHE), (1, "f16", F16_CACHE)):
+        with Model(path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
+            assert _error(model.logits(tokens), expected) < bound
 
 
 @pytest.mark.parametrize("devices", [["cpu:0", "wgpu:0"], ["wgpu:0", "wgpu:1"]])

@@ -8,6 +8,7 @@ from unladen.backends.wgpu.lower import Lowering, fold, row_bytes, whole
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.program import (
     ENOUGH_WORKGROUPS,
+    KEYS_PER_SPLIT,
     MAX_SPLITS,
     TILE_TOKENS,
     Grid,
@@ -57,13 +58,14 @@ def attention(low: Lowering, node: Node) -> None:
     group = n_heads // spec.n_kv_heads
     rows = max(1, min(TILE_ROWS, TILE_ROWS * 128 // spec.k_dim))
     heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
-    for split in (False, True) if n_splits(node, limits) > 1 else (False,):
+    can_split = limits.n_blocks_per_seq * layout.block_tokens > KEYS_PER_SPLIT
+    for split in (False, True) if can_split else (False,):
         if split:
-            ranges["y"] = low.scratch(0, _split_bytes(node, limits))
+            ranges["y"] = low.scratch(0, attention_scratch(node, limits))
         low.emit("attention", _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
                  ranges, {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads),
                           "SPLIT": split, **formats})
-    if n_splits(node, limits) > 1:
+    if can_split:
         low.emit("attention_join", _join_grid(n_heads), {
             "params": low.params(n_heads), "x": ranges["y"], "y": y}, {"VD": spec.v_dim})
     if limits.n_tokens > 1:
@@ -99,18 +101,8 @@ def _join_grid(n_heads: int) -> Grid:
     return grid
 
 
-def n_splits(node: Node, limits: Limits) -> int:
-    """The most workgroups that share a query's keys."""
-    assert node.state is not None
-    return MAX_SPLITS if node.state.n_kv_heads < ENOUGH_WORKGROUPS else 1
-
-
-def _split_bytes(node: Node, limits: Limits) -> int:
+def attention_scratch(node: Node, limits: Limits) -> int:
+    """Bytes of what the workgroups find that share keys."""
     assert node.state is not None
     most = min(limits.n_seqs, ENOUGH_WORKGROUPS)
     return 4 * most * node.int_attr("n_heads") * MAX_SPLITS * (node.state.v_dim + 2)
-
-
-def attention_scratch(node: Node, limits: Limits) -> int:
-    """Bytes of what the workgroups find that share keys."""
-    return _split_bytes(node, limits) if n_splits(node, limits) > 1 else 0

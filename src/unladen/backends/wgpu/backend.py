@@ -22,7 +22,7 @@ from unladen.backends.wgpu.gpu import Gpu, device_of
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
 from unladen.backends.wgpu.memory import Bytes, of_gpu
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
-from unladen.backends.wgpu.program import MAX_SPLITS, WgpuProgram
+from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
@@ -98,7 +98,6 @@ class WgpuBackend:
     def compile(self, segment: Segment) -> Program:
         gpu = self.gpu(segment.device.name)
         program = WgpuProgram(gpu, segment.batch, segment.limits)
-        program.max_splits = MAX_SPLITS
         heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
         program.n_kv_heads = min(heads, default=1)
         lowering = Lowering(gpu, segment, program)

@@ -98,7 +98,8 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
     params = low.params(shape.n_used, int(node.attrs["gating"] == "sigmoid"),
                         int(bool(node.attrs["normalize"])), node.float_attr("scale"))
     low.emit("moe_route", grid, {"params": params, "x": at["logits"], "chosen": at["chosen"],
-                                 "weights": at["weights"]}, {"EXPERTS": shape.n_experts})
+                                 "weights": at["weights"]},
+             {"EXPERTS": shape.n_experts, "WG": 64})
 
 
 def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:

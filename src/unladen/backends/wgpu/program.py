@@ -81,7 +81,6 @@ class WgpuProgram:
     limits: Limits
     dispatches: Sequence[Dispatch] = ()
     tables: list[RopeTable] = field(default_factory=list)
-    max_splits: int = 1
     n_kv_heads: int = 1
     cancelled: bool = False
     encoded: dict[Size, list[list[Encoded]]] = field(default_factory=dict)
@@ -173,4 +172,4 @@ class WgpuProgram:
         if b.n_seqs * self.n_kv_heads >= ENOUGH_WORKGROUPS:
             return 1
         longest = int(b.kv_len[:b.n_seqs].max(initial=1))
-        return min(self.max_splits, -(-longest // KEYS_PER_SPLIT))
+        return min(MAX_SPLITS, -(-longest // KEYS_PER_SPLIT))

@@ -1,6 +1,6 @@
-#use step exp
+#use step exp sum
 // The experts of each token, best first, and their weights, from the logits of all EXPERTS. The
-// lower index wins a tie. A workgroup of 64 threads for each token.
+// lower index wins a tie. A workgroup of WG threads for each token.
 struct Params {
   n_used: u32,
   gating: u32,
@@ -16,57 +16,51 @@ struct Params {
 const SIGMOID = 1u;
 const LOWEST = -3.4e38;
 var<workgroup> logit: array<f32, EXPERTS>;
-var<workgroup> best_value: array<f32, 64>;
-var<workgroup> best_index: array<u32, 64>;
+var<workgroup> best: array<u32, WG>;
 
-@compute @workgroup_size(64)
+// The better of two experts; EXPERTS stands for none.
+fn better(a: u32, b: u32) -> u32 {
+  if (a == EXPERTS || b == EXPERTS) { return min(a, b); }
+  return select(select(a, b, logit[b] > logit[a]), min(a, b), logit[a] == logit[b]);
+}
+
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+  var top = LOWEST;
+  for (var e = lane; e < EXPERTS; e += WG) {
+    logit[e] = x[id.x * EXPERTS + e];
+    top = max(top, logit[e]);
+  }
+  top = max_all(lane, top);
+  var sum = 0.0;
+  for (var e = lane; e < EXPERTS; e += WG) { sum += exp_f32(logit[e] - top); }
+  sum = sum_all(lane, sum);
+
   let out = id.x * params.n_used;
-  for (var e = lane; e < EXPERTS; e += 64u) { logit[e] = x[id.x * EXPERTS + e]; }
-  workgroupBarrier();
+  var total = 0.0;
   for (var i = 0u; i < params.n_used; i++) {
-    var value = LOWEST;
-    var index = EXPERTS;
-    for (var e = lane; e < EXPERTS; e += 64u) {
-      var taken = false;
-      for (var j = 0u; j < i; j++) { taken = taken || chosen[out + j] == e; }
-      if (!taken && (logit[e] > value || index == EXPERTS)) {
-        value = logit[e];
-        index = e;
-      }
+    var mine = EXPERTS;
+    for (var e = lane; e < EXPERTS; e += WG) {
+      if (logit[e] > LOWEST) { mine = better(mine, e); }
     }
-    best_value[lane] = value;
-    best_index[lane] = index;
+    best[lane] = mine;
     workgroupBarrier();
-    for (var h = 32u; h > 0u; h /= 2u) {
-      if (lane < h) {
-        let other = best_value[lane + h];
-        let other_index = best_index[lane + h];
-        if (best_index[lane] == EXPERTS || (other_index != EXPERTS && (other > best_value[lane]
-            || (other == best_value[lane] && other_index < best_index[lane])))) {
-          best_value[lane] = other;
-          best_index[lane] = other_index;
-        }
-      }
+    for (var h = WG / 2u; h > 0u; h /= 2u) {
+      if (lane < h) { best[lane] = better(best[lane], best[lane + h]); }
       workgroupBarrier();
     }
-    if (lane == 0u) { chosen[out + i] = best_index[0]; }
-    storageBarrier();
+    if (lane == 0u) {
+      // None is left only where logits are no numbers.
+      let e = min(best[0], EXPERTS - 1u);
+      let p = select(exp_f32(logit[e] - top) / sum, sigmoid(logit[e]), params.gating == SIGMOID);
+      chosen[out + i] = e;
+      weights[out + i] = p;
+      total += p;
+      logit[e] = LOWEST;
+    }
     workgroupBarrier();
   }
   if (lane == 0u) {
-    let top = logit[chosen[out]];
-    var sum = 0.0;
-    if (params.gating != SIGMOID) {
-      for (var e = 0u; e < EXPERTS; e++) { sum += exp_f32(logit[e] - top); }
-    }
-    var total = 0.0;
-    for (var i = 0u; i < params.n_used; i++) {
-      let z = logit[chosen[out + i]];
-      let p = select(exp_f32(z - top) / sum, sigmoid(z), params.gating == SIGMOID);
-      weights[out + i] = p;
-      total += p;
-    }
     let factor = select(params.scale, params.scale / total, params.normalize != 0u);
     for (var i = 0u; i < params.n_used; i++) { weights[out + i] *= factor; }
   }
