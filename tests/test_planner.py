@@ -270,7 +270,7 @@ def test_experts_stay_on_the_host(tmp_path: Path, make_model: Any) -> None:
         model.place(devices=["cpu", "null:0"], n_gpu_layers="all")
         on = {n.op: d.name for n, (d, _) in model.engine.plan.draft.device_of.items()}
         assert on["moe"] == "cpu:0" and on["attention"] == "null:0"
-        with pytest.raises(InvalidArgument, match="experts"):
+        with pytest.raises(InvalidArgument, match="cpu_moe"):
             model.place(devices=["null:0"])
         model.place(override_tensor={"attn_q": "null"})
 
@@ -280,7 +280,8 @@ def test_layers_are_reported(path: Path, caplog: pytest.LogCaptureFixture) -> No
                                                    n_gpu_layers=2) as model:
         assert model.gpu_layers == 2
         assert [r.message for r in caplog.records] == [
-            "offloaded 1/3 layers to null:0", "offloaded 1/3 layers to null:1"]
+            "offloaded 1/3 layers to null:0", "offloaded 1/3 layers to null:1",
+            "embeddings on null:0, output head on cpu:0"]
         caplog.clear()
         model.place(n_gpu_layers=0)
         assert not caplog.records and model.gpu_layers == 0

@@ -192,6 +192,16 @@ def add(low: Lowering, node: Node) -> None:
                             "y": low.value(y)})
 
 
+def concat(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.concat.Concat`: one dispatch for each part."""
+    (y,) = node.outputs
+    at = 0
+    for x in node.inputs:
+        low.elements("concat", x, {"params": low.params(n_cols(x), n_cols(y), at),
+                                   "x": low.value(x), "y": low.value(y)})
+        at += n_cols(x)
+
+
 def scale(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.scale.Scale`."""
     (x,), (y,) = node.inputs, node.outputs
@@ -225,8 +235,8 @@ def whole(buffer: WgpuBuffer) -> Range:
 
 SIMPLE: Mapping[str, Lower] = MappingProxyType({
     "select_rows": select_rows, "rms_norm": rms_norm, "layer_norm": layer_norm,
-    "rope_table": rope_table, "rope": rope, "add": add, "scale": scale, "activation": activation,
-    "glu": glu})
+    "rope_table": rope_table, "rope": rope, "add": add, "concat": concat, "scale": scale,
+    "activation": activation, "glu": glu})
 """By op."""
 
 

@@ -1,0 +1,19 @@
+#use step element
+// One part of y = x_0, x_1, ... side by side: columns at .. at + n_cols of rows of n_out.
+struct Params {
+  n_cols: u32,
+  n_out: u32,
+  at: u32,
+}
+
+@group(1) @binding(0) var<uniform> params: Params;
+@group(1) @binding(1) var<storage, read_write> x: array<f32>;
+@group(1) @binding(2) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let i = element(id, groups, lane);
+  if (i >= n_rows(ROWS) * params.n_cols) { return; }
+  y[i / params.n_cols * params.n_out + params.at + i % params.n_cols] = x[i];
+}
