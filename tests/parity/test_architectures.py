@@ -126,7 +126,7 @@ def test_interleaved_with_another_sequence(shared: Path, recipe: Recipe, device:
     assert _error(mine, expected) < (EXACT if device == "reference" else CPU_F32)
 
 
-@pytest.mark.parametrize("shares", [[1, 1], [3, 1], [0, 1], [0.2, 0.3, 0.5]])
+@pytest.mark.parametrize("shares", [[1, 1], [0, 1], [0.5, 0, 0.5]])
 def test_experts_divided(shared: Path, recipe: Recipe, shares: list[float]) -> None:
     name, path, tokens, expected = recipe
     if not name.endswith("-moe"):

@@ -72,7 +72,7 @@ struct Moe {
     float *logits, *hidden, *results;
     size_t scratch_bytes;
     std::vector<int32_t> first_slot;   // [n_held + 1]
-    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's, best expert first; or no_slot
+    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's, best first; or no_slot
     std::vector<int32_t> token_of;     // [slots]
     std::vector<float> weight_of;      // [n_rows * n_used]
     std::vector<int32_t> active;       // held experts with slots, [n_active]
