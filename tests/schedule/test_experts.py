@@ -68,6 +68,11 @@ def test_same_text(tmp_path: Path, rng: np.random.Generator, shape: Shape) -> No
         used = {line.split()[2] for line in model.placement().splitlines() if " moe " in line}
         assert used == {"cpu:0", "cpu:1"}
         assert model.generate("on the one", temperature=0.0, max_tokens=8).text == text
+        stream = model.stream("on the one", temperature=0.0, max_tokens=8)
+        for shares, _ in zip(([3, 1], [0, 1], None), stream, strict=False):
+            model.place(expert_split=shares)
+        list(stream)
+        assert stream.result.text == text
 
 
 def test_parts_add_up(rng: np.random.Generator) -> None:
@@ -121,6 +126,13 @@ def test_what_is_pinned_stays_whole(options: dict[str, Any]) -> None:
     assert result.nodes == graph.nodes
     device = "null:0" if "override_tensor" in options else "cpu:0"
     assert {where[n] for n in result.nodes if n.op == "moe"} == {device}
+
+
+def test_other_layers_are_divided() -> None:
+    result, where = divided(graph_of(paper_file(SHAPES[0], "F32")), 3, expert_split=[1, 1, 1],
+                            n_cpu_moe=1)
+    found = [(n.layer, where[n]) for n in result.nodes if n.op == "moe"]
+    assert found == [(0, "cpu:0"), (1, "null:0"), (1, "null:1"), (1, "cpu:0")]
 
 
 def test_one_device_takes_all() -> None:
