@@ -102,7 +102,8 @@ def test_unknown_parameters_are_told_the_known_ones(model: Model) -> None:
     ({"kv_type": ("f16", "f32", "f16")}, "kv_type"), ({"devices": []}, "devices"),
     ({"devices": "cpu"}, "devices"), ({"devices": ["cpu", "cpu:0"]}, "twice"),
     ({"split_mode": "x"}, "split_mode"), ({"n_gpu_layers": -3}, "n_gpu_layers"),
-    ({"tensor_split": [1, 2]}, "tensor_split"), ({"override_tensor": {"(": "cpu"}}, "override"),
+    ({"tensor_split": [1, 2]}, "tensor_split"),
+    ({"expert_split": [1, 2]}, "expert_split"), ({"override_tensor": {"(": "cpu"}}, "override"),
     ({"n_threads": 0}, "n_threads=0"), ({"n_threads_batch": 1000}, "n_threads_batch"),
     ({"cpu_moe": True, "devices": ["null:0"]}, "add cpu")])
 def test_bad_model_parameters(path: Path, wrong: dict[str, Any], named: str) -> None:

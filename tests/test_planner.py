@@ -220,6 +220,7 @@ def test_from_another_thread_in_the_middle_of_generate(model: Model, prompt: lis
     ({"context_size": 0}, InvalidArgument, "context_size=0"),
     ({"context_size": 2**50}, OutOfMemory, "out of memory"),
     ({"tensor_split": [1, 2, 3]}, InvalidArgument, "tensor_split"),
+    ({"expert_split": [-1, 2, 3]}, InvalidArgument, "expert_split"),
     ({"override_tensor": {"ffn": "null:3"}}, InvalidArgument, "null:3"),
     ({"n_threads": 3}, InvalidArgument, "n_threads"),
     ({"n_gpu_layers": -7}, InvalidArgument, "-7")])

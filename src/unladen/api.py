@@ -48,7 +48,7 @@ class Model:
     where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
     ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
     names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). What goes where
-    (``n_gpu_layers`` to ``head_device``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
+    (``n_gpu_layers`` to ``expert_split``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
     :func:`plan` shows it beforehand. ``n_threads`` serve steps of few
     tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
@@ -68,6 +68,7 @@ class Model:
                  offload_order: str = "first", override_tensor: Mapping[str, str] | None = None,
                  cpu_moe: bool = False, n_cpu_moe: int | None = None, kv_offload: bool = True,
                  embed_device: str | None = None, head_device: str | None = None,
+                 expert_split: Sequence[float] | None = None,
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
@@ -83,7 +84,7 @@ class Model:
             device_names(devices),
             PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                          dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload, embed_device,
-                         head_device),
+                         head_device, expert_split),
             Options(n_threads, n_threads_batch, precise), use_mmap, strict,
             probe=os.environ.get(PROBE_VARIABLE) != "0")
         self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)

@@ -37,6 +37,7 @@ class PlaceChanges(TypedDict, total=False):
     kv_offload: bool
     embed_device: str | None
     head_device: str | None
+    expert_split: Sequence[float] | None
     context_size: int | None
     kv_type: str | tuple[str, str]
     batch_size: int

@@ -49,6 +49,7 @@ GOOD: list[tuple[Any, ...]] = [
     (("T", 5), "linear", (X,), TWO, {"act": "silu"}),
     (("T", 5), "linear", (X, f32("T", 5)), {"w0": (5, 8)}, {"residual": True}),
     (("T", 8), "moe", (X,), MOE, MOE_ATTRS),
+    (("T", 8), "moe", (X,), {**MOE, "router": (7, 8)}, {**MOE_ATTRS, "first_expert": 4}),
 ]
 
 BAD: list[tuple[Any, ...]] = [
@@ -80,6 +81,9 @@ BAD: list[tuple[Any, ...]] = [
     ("moe", (X,), {**MOE, "up": (3, 8, 5)}, MOE_ATTRS),
     ("moe", (X,), {**MOE, "down": (3, 5, 8)}, MOE_ATTRS),
     ("moe", (X,), MOE, {**MOE_ATTRS, "n_used": 4}),
+    ("moe", (X,), MOE, {**MOE_ATTRS, "first_expert": 1}),
+    ("moe", (X,), {**MOE, "router": (7, 8)}, {**MOE_ATTRS, "first_expert": 5}),
+    ("moe", (X,), {**MOE, "router": (7, 8)}, {**MOE_ATTRS, "first_expert": -1}),
     ("moe", (X,), MOE, {**MOE_ATTRS, "n_used": 0}),
     ("moe", (X,), MOE, {**MOE_ATTRS, "gating": "dice"}),
 ]

@@ -152,8 +152,11 @@ def one_token(case: Case, x: Array) -> Array:
     best = sorted(range(len(p)), key=lambda e: (-p[e], e))[:case.node.int_attr("n_used")]
     whole = sum(p[e] for e in best) if attrs["normalize"] else 1.0
     act, total = ACTIVATIONS[str(attrs["act"])], np.zeros(len(x))
+    first = case.node.int_attr("first_expert") if "first_expert" in attrs else 0
     for e in best:
-        total += p[e] / whole * (down[e] @ (act(gate[e] @ x) * (up[e] @ x)))
+        if first <= e < first + len(gate):
+            i = e - first
+            total += p[e] / whole * (down[i] @ (act(gate[i] @ x) * (up[i] @ x)))
     return total * case.node.float_attr("scale")
 
 

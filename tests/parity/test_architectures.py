@@ -126,6 +126,20 @@ def test_interleaved_with_another_sequence(shared: Path, recipe: Recipe, device:
     assert _error(mine, expected) < (EXACT if device == "reference" else CPU_F32)
 
 
+@pytest.mark.parametrize("shares", [[1, 1], [0, 1], [0.5, 0, 0.5]])
+def test_experts_divided(shared: Path, recipe: Recipe, shares: list[float]) -> None:
+    name, path, tokens, expected = recipe
+    if not name.endswith("-moe"):
+        pytest.skip("there are no experts")
+    devices = [f"cpu:{i}" for i in range(len(shares))]
+    for batch_size in (512, 7, 1):
+        with Model(path, kv_type="f32", devices=devices, expert_split=shares,
+                   batch_size=batch_size) as model:
+            assert _error(model.logits(tokens), expected) < CPU_F32
+            used = {line.split()[2] for line in model.placement().splitlines() if " moe " in line}
+        assert used == {d for d, share in zip(devices, shares, strict=True) if share}
+
+
 def test_split_over_two_devices_at_every_boundary(shared: Path, recipe: Recipe) -> None:
     _, path, tokens, expected = recipe
     with Model(path, kv_type="f32") as model:

@@ -14,8 +14,8 @@ from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node, Weight
-from unladen.schedule.place import PlaceOptions
-from unladen.schedule.shard import apply, cuts
+from unladen.schedule.place import PlaceOptions, cuts
+from unladen.schedule.shard import apply
 
 SHAPES = [Shape("llama", n_embd=64, n_layers=3), Shape("llama", n_heads=12, n_kv_heads=3, k_dim=8),
           Shape("llama", n_embd=64, n_heads=8, n_kv_heads=4, n_ff=192, biases=True, tied=True),

@@ -44,6 +44,8 @@ EmbedDevice = Annotated[str | None, typer.Option(
     "--embed-device", show_default="as is fastest", help="Where the token embeddings go.")]
 HeadDevice = Annotated[str | None, typer.Option(
     "--head-device", show_default="as is fastest", help="Where the output head goes.")]
+ExpertSplit = Annotated[str | None, typer.Option(
+    "--expert-split", help="Shares of all devices in each layer's experts, for example 0.5,0.5.")]
 OverrideTensor = Annotated[list[str] | None, typer.Option(
     "--override-tensor", "-ot", help="REGEX=DEVICE for weights by name; may be repeated.")]
 OnOom = Annotated[str | None, typer.Option(
@@ -68,17 +70,18 @@ def model_parameters(
         tensor_split: str | None = None, main_gpu: int = 0, offload_order: str = "first",
         override_tensor: list[str] | None = None, cpu_moe: bool = False,
         n_cpu_moe: int | None = None, no_kv_offload: bool = False, embed_device: str | None = None,
-        head_device: str | None = None, strict: bool = False, no_mmap: bool = False,
-        on_oom: str | None = None) -> dict[str, Any]:
+        head_device: str | None = None, expert_split: str | None = None, strict: bool = False,
+        no_mmap: bool = False, on_oom: str | None = None) -> dict[str, Any]:
     """The options as parameters of a model."""
     return {
         "context_size": context_size, "batch_size": batch_size, "kv_type": _kv_types(kv_type),
         "devices": None if device is None else [d for d in device.split(",") if d],
         "n_gpu_layers": _gpu_layers(gpu_layers), "split_mode": split_mode,
-        "tensor_split": _shares(tensor_split), "main_gpu": main_gpu,
+        "tensor_split": _shares(tensor_split, "--tensor-split"), "main_gpu": main_gpu,
         "offload_order": offload_order, "override_tensor": _overrides(override_tensor or []),
         "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
-        "embed_device": embed_device, "head_device": head_device, "strict": strict,
+        "embed_device": embed_device, "head_device": head_device,
+        "expert_split": _shares(expert_split, "--expert-split"), "strict": strict,
         "use_mmap": not no_mmap, "on_oom": [rung for rung in (on_oom or "").split(",") if rung]}
 
 
@@ -111,14 +114,14 @@ def _gpu_layers(text: str) -> int | Literal["auto", "all"]:
                               hint="use auto, all, or a number") from None
 
 
-def _shares(text: str | None) -> list[float] | None:
+def _shares(text: str | None, option: str) -> list[float] | None:
     if text is None:
         return None
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidArgument(f"--tensor-split {text!r} is no list of numbers",
-                              hint="for example --tensor-split 0.6,0.4") from None
+        raise InvalidArgument(f"{option} {text!r} is no list of numbers",
+                              hint=f"for example {option} 0.6,0.4") from None
 
 
 def _overrides(texts: list[str]) -> Mapping[str, str]:

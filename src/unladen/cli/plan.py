@@ -36,7 +36,7 @@ def command(
     override_tensor: o.OverrideTensor = None, cpu_moe: o.CpuMoe = False,
     n_cpu_moe: o.NCpuMoe = None, no_kv_offload: o.NoKVOffload = False,
     embed_device: o.EmbedDevice = None, head_device: o.HeadDevice = None,
-    strict: o.Strict = False, no_mmap: o.NoMmap = False,
+    expert_split: o.ExpertSplit = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
@@ -45,7 +45,7 @@ def command(
         gpu_layers=gpu_layers, split_mode=split_mode, tensor_split=tensor_split, main_gpu=main_gpu,
         offload_order=offload_order, override_tensor=override_tensor, cpu_moe=cpu_moe,
         n_cpu_moe=n_cpu_moe, no_kv_offload=no_kv_offload, embed_device=embed_device,
-        head_device=head_device, strict=strict, no_mmap=no_mmap))
+        head_device=head_device, expert_split=expert_split, strict=strict, no_mmap=no_mmap))
     if svg is not None:
         svg.write_text(report.svg(), encoding="utf-8")
     if as_json:

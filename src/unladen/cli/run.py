@@ -45,8 +45,8 @@ def command(
     offload_order: o.OffloadOrder = "first", override_tensor: o.OverrideTensor = None,
     cpu_moe: o.CpuMoe = False, n_cpu_moe: o.NCpuMoe = None,
     no_kv_offload: o.NoKVOffload = False, embed_device: o.EmbedDevice = None,
-    head_device: o.HeadDevice = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
-    on_oom: o.OnOom = None,
+    head_device: o.HeadDevice = None, expert_split: o.ExpertSplit = None,
+    strict: o.Strict = False, no_mmap: o.NoMmap = False, on_oom: o.OnOom = None,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
     from unladen.sample import SamplingParams
@@ -59,7 +59,8 @@ def command(
         split_mode=split_mode, tensor_split=tensor_split, main_gpu=main_gpu,
         offload_order=offload_order, override_tensor=override_tensor, cpu_moe=cpu_moe,
         n_cpu_moe=n_cpu_moe, no_kv_offload=no_kv_offload, embed_device=embed_device,
-        head_device=head_device, strict=strict, no_mmap=no_mmap, on_oom=on_oom)
+        head_device=head_device, expert_split=expert_split, strict=strict, no_mmap=no_mmap,
+        on_oom=on_oom)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                sampler=sampler) as stream:
         if as_json:

@@ -89,7 +89,8 @@ class _Search:
 
     def _open_experts(self, graph: Graph) -> bool:
         options = self.options
-        return (options.n_cpu_moe is None and not options.cpu_moe and self.host is not None
+        return (options.n_cpu_moe is None and not options.cpu_moe
+                and options.expert_split is None and self.host is not None
                 and self.host not in self.others
                 and any(EXPERTS.search(name) for name in graph.weights()))
 

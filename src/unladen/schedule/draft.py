@@ -10,7 +10,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.graph import passes
 from unladen.graph.graph import Graph, KVSpec, Node
-from unladen.schedule import auto, fit, shard, weights
+from unladen.schedule import auto, experts, fit, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
@@ -92,9 +92,13 @@ class Draft:
         if not lines:
             return []
         away = sum(d.is_host and not self.layers[n.layer].is_host
-                   for n, (d, _) in self.device_of.items() if n.op == "moe")
+                   for n, (d, _) in self.device_of.items()
+                   if n.op == "moe" and "first_expert" not in n.attrs)
         if away:
             lines.append(f"experts of {away} of these layers on the CPU")
+        parts = {n.layer for n in self.graph.nodes if "first_expert" in n.attrs}
+        if parts:
+            lines.append(f"experts of {len(parts)} layers divided over the devices")
         ends = self.ends()
         return [*lines, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
@@ -110,7 +114,7 @@ def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) 
     Raises :class:`InvalidArgument`, :class:`UnsupportedOp`."""
     devices = options.open_devices()
     fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
-    graph = passes.apply(graph, fusions)
+    graph = experts.divide(passes.apply(graph, fusions), devices, options.place)
     choice = _choose(graph, limits, layout, options, devices)
     return drafted(graph, limits, layout, options, devices, choice)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import Literal
 from unladen.backends.base import Device
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node
+from unladen.graph.ops.moe import first_expert
 
 SPLIT_MODES = ("layer", "none", "row", "tensor")
 OFFLOAD_ORDERS = ("first", "last", "cost")
@@ -38,7 +40,9 @@ class PlaceOptions:
     layers (None: none, or with "auto" as many as is predicted to be fastest). ``kv_offload`` False
     keeps all caches, and the attention over them, on the host. ``embed_device`` and
     ``head_device`` are where the token embeddings and the output head go (None: with the first and
-    the last layer, or with "auto" where it is predicted to be fastest).
+    the last layer, or with "auto" where it is predicted to be fastest). ``expert_split``: shares,
+    as in ``tensor_split`` but of all devices, the host's too, by which the experts of every layer
+    are divided, wherever the layer stands; what the options above pin stays whole.
     """
 
     n_gpu_layers: int | Literal["auto", "all"] = "auto"
@@ -52,6 +56,7 @@ class PlaceOptions:
     kv_offload: bool = True
     embed_device: str | None = None
     head_device: str | None = None
+    expert_split: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +182,35 @@ def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -
     return result[:n]
 
 
-def fractions(n_devices: int, shares: Sequence[float] | None) -> list[float]:
-    """``tensor_split`` as parts of 1, equal ones if None; raises :class:`InvalidArgument`."""
+def cuts(n: int, shares: Sequence[float], unit: int) -> list[tuple[int, int]]:
+    """Ranges of ``n`` by ``shares``, with borders at multiples of ``unit``, which divides n."""
+    bounds = [round(n // unit * min(s, 1.0)) * unit for s in itertools.accumulate(shares)]
+    bounds[-1] = n
+    return list(itertools.pairwise([0, *bounds]))
+
+
+def held(node: Node, devices: Sequence[Device], options: PlaceOptions
+         ) -> list[tuple[Device, int, int]]:
+    """The devices that ``expert_split`` gives experts of the ``moe`` node's layer, the first, and
+    their number; raises :class:`InvalidArgument`."""
+    shares = fractions(len(devices), options.expert_split, "expert_split")
+    ranges = cuts(node.weights["router"].shape[0], shares, 1)
+    return [(d, a, b - a) for d, (a, b) in zip(devices, ranges, strict=True) if a < b]
+
+
+def fractions(n_devices: int, shares: Sequence[float] | None, option: str = "tensor_split"
+              ) -> list[float]:
+    """The ``option``'s shares as parts of 1, equal ones if None; raises :class:`InvalidArgument`.
+    """
     if shares is None:
         return [1 / n_devices] * n_devices
     values = list(shares)
     if len(values) != n_devices or min(values) < 0 or not 0 < sum(values) < math.inf:
-        raise InvalidArgument(f"tensor_split={values} doesn't fit {n_devices} devices",
+        raise InvalidArgument(f"{option}={values} doesn't fit {n_devices} devices",
                               hint="give one share for each device, none negative, not all zero")
     whole = all(float(v).is_integer() for v in values)
     if max(values) <= 1 and not whole and abs(sum(values) - 1) > 0.01:
-        raise InvalidArgument(f"tensor_split={values} sums to {sum(values):g}, not to 1",
+        raise InvalidArgument(f"{option}={values} sums to {sum(values):g}, not to 1",
                               hint="give fractions of 1, or shares in any unit above 1, like 3,2")
     return [v / sum(values) for v in values]
 
@@ -218,10 +241,19 @@ def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_m
             found[node] = host, "kv_offload is off"
         elif host and 0 <= node.layer < n_cpu_moe and any(map(EXPERTS.search, names)):
             found[node] = host, "experts stay on the CPU"
+        elif options.expert_split is not None and (part := _part(node, devices, options)):
+            found[node] = part, "its part by expert_split"
         elif end is not None:
             option = "embed_device" if node.layer == -1 else "head_device"
             found[node] = _device(by_name, end, option), option
     return found
+
+
+def _part(node: Node, devices: Sequence[Device], options: PlaceOptions) -> Device | None:
+    if node.op != "moe":
+        return None
+    mine = first_expert(node), node.weights["gate"].shape[0]
+    return next((d for d, *part in held(node, devices, options) if tuple(part) == mine), None)
 
 
 def _pattern(text: str) -> re.Pattern[str]:

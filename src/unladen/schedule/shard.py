@@ -11,7 +11,6 @@ block) stays whole or is divided by rows. Backends need nothing for this but ``c
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.linear import n_weights
 from unladen.quants import get
-from unladen.schedule.place import PlaceOptions, fractions
+from unladen.schedule.place import PlaceOptions, cuts, fractions
 
 MODES = ("row", "tensor")
 COLUMNWISE = ("activation", "glu", "scale", "add")
@@ -51,13 +50,6 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
             sharder.by_rows(node)
     sharder.flush()
     return graph.replace_nodes(sharder.nodes), sharder.where
-
-
-def cuts(n: int, shares: Sequence[float], unit: int) -> list[tuple[int, int]]:
-    """Ranges of ``n`` by ``shares``, with borders at multiples of ``unit``, which divides n."""
-    bounds = [round(n // unit * min(s, 1.0)) * unit for s in itertools.accumulate(shares)]
-    bounds[-1] = n
-    return list(itertools.pairwise([0, *bounds]))
 
 
 @dataclass

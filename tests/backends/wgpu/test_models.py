@@ -104,6 +104,37 @@ def test_split_at_every_layer(shared: Path, devices: list[str]) -> None:
         assert result.tokens == case["tokens"][:n_tokens]
 
 
+@pytest.mark.parametrize(("arch", "shares"), [("qwen3moe", [1, 1]), ("llama", [1, 3])])
+def test_experts_shared_with_the_cpu(make_model: Callable[..., Path], arch: str,
+                                     shares: list[float]) -> None:
+    path = make_model(arch, n_embd=64, n_experts=7, n_used=3)
+    prompt = list(range(3, 40))
+    with Model(path, kv_type="f32") as model:
+        whole = model.logits(prompt)
+        text = model.generate(prompt, temperature=0.0, max_tokens=8).text
+    for n in (0, "all"):
+        with Model(path, kv_type="f32", devices=["cpu", "wgpu:0"], expert_split=shares,
+                   n_gpu_layers=n) as model:
+            used = {line.split()[2] for line in model.placement().splitlines() if " moe " in line}
+            assert used == {"cpu:0", "wgpu:0"}
+            assert _error(model.logits(prompt), whole) < EXACT_CACHE
+            assert model.generate(prompt, temperature=0.0, max_tokens=8).text == text
+
+
+@pytest.mark.parametrize("n_gpu_layers", [0, "all"])
+def test_perplexity_of_shared_experts(shared: Path, n_gpu_layers: int | str) -> None:
+    """Against another engine's."""
+    name = "tinystories656K-moe-q8_0"
+    (line,) = [s for s in (shared / "models/refs/PERPLEXITY.txt").read_text().splitlines()
+               if s.startswith(f"{name} ")]
+    expected = float(line.partition("PPL = ")[2].split()[0])
+    ids = json.loads((shared / "models/texts/ppl_story.tinystories656K.ids").read_text())
+    with Model(shared / f"models/{name}.gguf", devices=["cpu", "wgpu:0"], context_size=128,
+               n_gpu_layers=n_gpu_layers, expert_split=[0.5, 0.5]) as model:
+        value = Evaluation(model, ids, 128).perplexity().value
+    assert value == pytest.approx(expected, rel=2e-2)
+
+
 def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> None:
     """Several sequences in a step, blocks that two of them share and one copies."""
     path = make_model("llama", n_embd=128, n_heads=4, n_kv_heads=2)

@@ -13,6 +13,7 @@ from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.linear import n_weights
+from unladen.graph.ops.moe import first_expert
 from unladen.types import Limits
 
 Matrix = tuple[int, str, int, int, int]
@@ -157,10 +158,14 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
 
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    p.moe(_expert_matrices(node, at.matrix), node.weights["router"].shape[0],
-          node.int_attr("n_used"), node.attrs["gating"] == "sigmoid",
+    p.moe(_expert_matrices(node, at.matrix), _experts(node), node.attrs["gating"] == "sigmoid",
           bool(node.attrs["normalize"]), node.float_attr("scale"), str(node.attrs["act"]), at(x),
           at(y), _rows(x), at.scratch)
+
+
+def _experts(node: Node) -> tuple[int, int, int, int]:
+    return (node.weights["router"].shape[0], first_expert(node), node.weights["gate"].shape[0],
+            node.int_attr("n_used"))
 
 
 def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
@@ -199,7 +204,6 @@ def scratch_bytes(node: Node, limits: Limits, level: str, quants: Mapping[str, s
             w = node.weights[role]
             return 0, str(quants[role]), w.n_elements // w.shape[-1], w.shape[-1], 0
 
-        return native.moe_scratch_bytes(level, _expert_matrices(node, matrix),
-                                        node.weights["router"].shape[0], node.int_attr("n_used"),
+        return native.moe_scratch_bytes(level, _expert_matrices(node, matrix), _experts(node),
                                         max_rows, precise)
     return 0

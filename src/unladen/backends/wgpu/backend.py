@@ -81,7 +81,7 @@ class WgpuBackend:
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
-                                 or node.weights["gate"].shape[0] > MAX_EXPERTS):
+                                 or node.weights["router"].shape[0] > MAX_EXPERTS):
             return Support.NO
         return Support.YES
 

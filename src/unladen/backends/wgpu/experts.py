@@ -32,6 +32,7 @@ from unladen.backends.wgpu.products import (
 from unladen.backends.wgpu.program import Grid, Groups, Size
 from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops.moe import first_expert
 from unladen.types import Limits
 
 
@@ -42,6 +43,8 @@ class Shape:
     rows: str
     n_tokens: int
     n_experts: int
+    first_expert: int
+    n_held: int
     n_used: int
     n: int
     n_ff: int
@@ -49,15 +52,15 @@ class Shape:
     @classmethod
     def of(cls, node: Node, limits: Limits) -> Shape:
         """Read off the node."""
-        n_experts, n_ff, n = node.weights["gate"].shape
+        n_held, n_ff, n = node.weights["gate"].shape
         x: Value = node.inputs[0]
-        return cls(symbol(x), limits.count(x.shape[:-1]), n_experts, node.int_attr("n_used"), n,
-                   n_ff)
+        return cls(symbol(x), limits.count(x.shape[:-1]), node.weights["router"].shape[0],
+                   first_expert(node), n_held, node.int_attr("n_used"), n, n_ff)
 
     def n_tiles(self, n_tokens: int) -> int:
         """The most tiles of pairs in a step of ``n_tokens``: each expert may leave one unfilled."""
         n_pairs = n_tokens * self.n_used
-        return n_pairs // ROWS_PER_TILE + min(self.n_experts, n_pairs)
+        return n_pairs // ROWS_PER_TILE + min(self.n_held, n_pairs)
 
     def scratch(self) -> tuple[dict[str, tuple[int, int]], int]:
         """Offset and bytes of what a node keeps while it runs, by name; and the bytes of it all."""
@@ -96,7 +99,8 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
         return (size.rows(shape.rows), 1, 1) if size.rows(shape.rows) else None
 
     params = low.params(shape.n_used, int(node.attrs["gating"] == "sigmoid"),
-                        int(bool(node.attrs["normalize"])), node.float_attr("scale"))
+                        int(bool(node.attrs["normalize"])), node.float_attr("scale"),
+                        shape.first_expert)
     low.emit("moe_route", grid, {"params": params, "x": at["logits"], "chosen": at["chosen"],
                                  "weights": at["weights"]},
              {"EXPERTS": shape.n_experts, "WG": 64})
@@ -135,7 +139,7 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
     rows: Constants = {"ROWS": ROWS_WORD[shape.rows]}
     low.emit("moe_group", many(lambda size: (1, 1, 1)),
              {"params": low.params(shape.n_used), "chosen": at["chosen"], **pairs},
-             {"EXPERTS": shape.n_experts, **rows})
+             {"EXPERTS": shape.n_held, **rows})
     for a, ranges in _gate_up(low, node):
         low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, "x": at["x"],
                                                  "y": at["hidden"]},
@@ -146,18 +150,18 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
                                               "y": at["parts"]}, m.constants, quant=m.quant)
     cols = n_cols(node.outputs[0])
     low.emit("moe_join", many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // 256)), 1)),
-             {"params": low.params(cols, shape.n_used), "x": at["parts"],
-              "weights": at["weights"], "y": at["y"]}, rows)
+             {"params": low.params(cols, shape.n_used, shape.n_held), "x": at["parts"],
+              "weights": at["weights"], "y": at["y"], "chosen": at["chosen"]}, rows)
 
 
 def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
     """The weight in ``role`` in pieces of whole experts; ``first_row`` and ``n_rows`` count
     experts."""
     placed = low.placed(node, role)
-    n_experts, n_out, n_in = placed.weight.shape
+    n_held, n_out, n_in = placed.weight.shape
     expert_bytes = n_out * row_bytes(placed.quant, n_in)
     return [Matrix(placed.quant, at, first, n, n_out, n_in) for at, first, n in
-            of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_experts)]
+            of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_held)]
 
 
 def _gate_up(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:

@@ -123,13 +123,17 @@ struct BoundProgram {
     }
 };
 
-MoeArgs moe_args(const std::vector<PyMatrix> &matrices, int n_experts, int n_used, bool sigmoid,
+// How many experts there are, the first of those held and their number, how many a token takes.
+using PyExperts = std::tuple<int, int, int, int>;
+
+MoeArgs moe_args(const std::vector<PyMatrix> &matrices, const PyExperts &experts, bool sigmoid,
                  bool normalize, bool precise, float scale, const std::string &act, uintptr_t x,
                  uintptr_t y, const std::string &rows, int max_rows, uintptr_t scratch) {
+    auto [n_experts, first_expert, n_held, n_used] = experts;
     return {matrix_of(matrices.at(0)), matrix_of(matrices.at(1)), matrix_of(matrices.at(2)),
-            matrix_of(matrices.at(3)), n_experts, n_used, sigmoid, normalize, precise, scale,
-            activation_of(act), at<const float>(x), at<float>(y), rows_of(rows), max_rows,
-            at<uint8_t>(scratch)};
+            matrix_of(matrices.at(3)), n_experts, first_expert, n_held, n_used, sigmoid, normalize,
+            precise, scale, activation_of(act), at<const float>(x), at<float>(y), rows_of(rows),
+            max_rows, at<uint8_t>(scratch)};
 }
 
 using P = BoundProgram;
@@ -215,11 +219,11 @@ void bind_wide_operations(nb::class_<P> &program) {
             p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
                                          n_heads, scale, p.max_rows));
         })
-        .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, int n_experts, int n_used,
+        .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
                        bool sigmoid, bool normalize, float scale, const std::string &act,
                        uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
-            auto args = moe_args(matrices, n_experts, n_used, sigmoid, normalize, p.precise, scale,
-                                 act, x, y, rows, p.max_rows, scratch);
+            auto args = moe_args(matrices, experts, sigmoid, normalize, p.precise, scale, act, x, y,
+                                 rows, p.max_rows, scratch);
             for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
         });
 }
@@ -251,10 +255,10 @@ void bind_cpu(nb::module_ &m) {
     });
     m.def("packed_bytes", &cpu::packed_bytes);
     m.def("moe_scratch_bytes", [](const std::string &level,
-                                  const std::vector<cpu::PyMatrix> &matrices, int n_experts,
-                                  int n_used, int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, n_experts, n_used, false, false, precise, 1.0f, "silu",
-                                  0, 0, "T", max_rows, 0);
+                                  const std::vector<cpu::PyMatrix> &matrices,
+                                  const cpu::PyExperts &experts, int max_rows, bool precise) {
+        auto args = cpu::moe_args(matrices, experts, false, false, precise, 1.0f, "silu", 0, 0, "T",
+                                  max_rows, 0);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });
 }

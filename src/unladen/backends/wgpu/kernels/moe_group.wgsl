@@ -1,7 +1,8 @@
 #use step
 // Sorts the pairs of a token and an expert chosen for it by expert, and cuts each expert's into
 // tiles of at most 64: tiles[0] of them, each an expert, its first place in `order`, and a number of
-// pairs. One workgroup; pairs of one expert stay in the order of the tokens.
+// pairs. One workgroup; pairs of one expert stay in the order of the tokens, and those of experts
+// beyond EXPERTS are left out.
 struct Params {
   n_used: u32,
 }

@@ -1,14 +1,16 @@
 #use step element
-// y[t] = the sum of weight * x over the pairs of token t.
+// y[t] = the sum of weight * x over the pairs of token t, of the n_held experts alone.
 struct Params {
   n_cols: u32,
   n_used: u32,
+  n_held: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> weights: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
+@group(1) @binding(4) var<storage, read_write> chosen: array<u32>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -18,7 +20,9 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let pair = i / params.n_cols * params.n_used;
   var total = 0.0;
   for (var s = pair; s < pair + params.n_used; s++) {
-    total += weights[s] * x[s * params.n_cols + i % params.n_cols];
+    if (chosen[s] < params.n_held) {
+      total += weights[s] * x[s * params.n_cols + i % params.n_cols];
+    }
   }
   y[i] = total;
 }

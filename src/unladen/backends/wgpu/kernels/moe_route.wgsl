@@ -1,11 +1,14 @@
 #use step exp sum
 // The experts of each token, best first, and their weights, from the logits of all EXPERTS. The
-// lower index wins a tie. A workgroup of WG threads for each token.
+// lower index wins a tie. Experts are written counted from first_expert, round the end of u32: where
+// a node doesn't hold all, the others come out beyond those held. A workgroup of WG threads for each
+// token.
 struct Params {
   n_used: u32,
   gating: u32,
   normalize: u32,
   scale: f32,
+  first_expert: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -53,7 +56,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
       // None is left only where logits are no numbers.
       let e = min(best[0], EXPERTS - 1u);
       let p = select(exp_f32(logit[e] - top) / sum, sigmoid(logit[e]), params.gating == SIGMOID);
-      chosen[out + i] = e;
+      chosen[out + i] = e - params.first_expert;
       weights[out + i] = p;
       total += p;
       logit[e] = LOWEST;

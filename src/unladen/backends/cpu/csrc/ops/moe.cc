@@ -1,5 +1,6 @@
 // A mixture of experts in phases: route, gather and pack per expert, gate and up, down, combine.
-// A token's copy for one of its experts is called a slot; slots stand expert by expert.
+// A token's copy for one of its experts is called a slot; slots stand expert by expert. Experts are
+// chosen among all, but only those held get slots, and are counted from the first of them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,7 +12,7 @@
 namespace unladen::cpu {
 namespace {
 
-constexpr int tile_rows_wanted = 64;
+constexpr int tile_rows_wanted = 64, no_slot = -1;
 
 size_t align64(size_t n) { return (n + 63) / 64 * 64; }
 
@@ -25,12 +26,12 @@ struct Moe {
           down(linear_kernel(k, a.down.type, a.precise)),
           n(a.gate.n_cols),
           n_ff(a.down.n_cols),
-          max_slots(a.max_rows * a.n_used),
-          first_slot(a.n_experts + 1),
-          slot_of(max_slots),
+          max_slots(a.max_rows * std::min(a.n_used, a.n_held)),
+          first_slot(a.n_held + 1),
+          slot_of(a.max_rows * a.n_used),
           token_of(max_slots),
-          weight_of(max_slots),
-          active(a.n_experts) {
+          weight_of(slot_of.size()),
+          active(a.n_held) {
         uint8_t *at = a.scratch;
         auto take = [&at](size_t bytes) { return std::exchange(at, at + align64(bytes)); };
         packed_router = take(k.packer(router.act)->bytes(a.max_rows, n));
@@ -45,7 +46,7 @@ struct Moe {
 
     // Room for every expert's slots packed by themselves: each may waste a granule.
     size_t packed_bytes(ActFormat format, int n_cols) const {
-        return a.n_experts * expert_stride_slack(format, n_cols) +
+        return a.n_held * expert_stride_slack(format, n_cols) +
                k.packer(format)->bytes(max_slots, n_cols);
     }
     size_t expert_stride_slack(ActFormat format, int n_cols) const {
@@ -53,6 +54,7 @@ struct Moe {
         return align64(packer.bytes(packer.granule, n_cols)) + 64;
     }
     int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
+    int n_slots() const { return first_slot.back(); }
 
     // Where each active expert's packed activations begin.
     void place(std::vector<size_t> &offsets, ActFormat format, int n_cols) const {
@@ -69,11 +71,11 @@ struct Moe {
     uint8_t *packed_router, *packed_gate, *packed_up, *packed_down;
     float *logits, *hidden, *results;
     size_t scratch_bytes;
-    std::vector<int32_t> first_slot;   // [n_experts + 1]
-    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's slots, best expert first
+    std::vector<int32_t> first_slot;   // [n_held + 1]
+    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's, best first; or no_slot
     std::vector<int32_t> token_of;     // [slots]
     std::vector<float> weight_of;      // [n_rows * n_used]
-    std::vector<int32_t> active;       // experts with slots, [n_active]
+    std::vector<int32_t> active;       // held experts with slots, [n_active]
     std::vector<size_t> gate_at, up_at, down_at;
 };
 
@@ -81,7 +83,7 @@ using MoePtr = std::shared_ptr<Moe>;
 
 class Route final : public Operation {
 public:
-    explicit Route(MoePtr m) : m_(std::move(m)), chosen_(m_->max_slots), p_(m_->a.n_experts) {}
+    explicit Route(MoePtr m) : m_(std::move(m)), chosen_(m_->slot_of.size()), p_(m_->a.n_experts) {}
 
     Tiling prepare(const Step &step) override {
         m_->n_rows = count(step, m_->a.rows);
@@ -91,17 +93,18 @@ public:
         const MoeArgs &a = m_->a;
         for (int t = 0; t < m_->n_rows; t++) choose(t);
         std::fill(m_->first_slot.begin(), m_->first_slot.end(), 0);
-        int n_slots = m_->n_rows * a.n_used;
-        for (int i = 0; i < n_slots; i++) m_->first_slot[chosen_[i] + 1]++;
+        int n_chosen = m_->n_rows * a.n_used;
+        for (int i = 0; i < n_chosen; i++)
+            if (chosen_[i] != no_slot) m_->first_slot[chosen_[i] + 1]++;
         std::partial_sum(m_->first_slot.begin(), m_->first_slot.end(), m_->first_slot.begin());
         next_ = m_->first_slot;
-        for (int i = 0; i < n_slots; i++) {
-            int slot = next_[chosen_[i]]++;
+        for (int i = 0; i < n_chosen; i++) {
+            int slot = chosen_[i] == no_slot ? no_slot : next_[chosen_[i]]++;
             m_->slot_of[i] = slot;
-            m_->token_of[slot] = i / a.n_used;
+            if (slot != no_slot) m_->token_of[slot] = i / a.n_used;
         }
         m_->n_active = 0;
-        for (int e = 0; e < a.n_experts; e++)
+        for (int e = 0; e < a.n_held; e++)
             if (m_->slots(e)) m_->active[m_->n_active++] = e;
         m_->place(m_->gate_at, m_->gate.act, m_->n);
         m_->place(m_->up_at, m_->up.act, m_->n);
@@ -120,7 +123,8 @@ private:
         double sum = 0;
         for (int i = 0; i < a.n_used; i++) {
             int best = static_cast<int>(std::max_element(p_.begin(), p_.end()) - p_.begin());
-            chosen[i] = best;
+            int held = best - a.first_expert;
+            chosen[i] = held >= 0 && held < a.n_held ? held : no_slot;
             weight[i] = static_cast<float>(p_[best]);
             sum += p_[best];
             p_[best] = -1;
@@ -144,7 +148,8 @@ private:
     }
 
     MoePtr m_;
-    std::vector<int32_t> chosen_, next_;
+    std::vector<int32_t> chosen_;  // [n_rows * n_used], counted from the first held; or no_slot
+    std::vector<int32_t> next_;
     std::vector<double> p_;
 };
 
@@ -157,8 +162,7 @@ public:
           by_token_(by_token), offsets_(offsets), packed_(packed) {}
 
     Tiling prepare(const Step &) override {
-        int slots = m_->n_rows * m_->a.n_used;
-        return {m_->n_active, slots * n_cols_ * 0.2};
+        return {m_->n_active, m_->n_slots() * n_cols_ * 0.2};
     }
     void tile(const Step &, int index, void *) override {
         int e = m_->active[index], n = m_->slots(e), first = m_->first_slot[e];
@@ -186,7 +190,7 @@ public:
           tiles_per_expert_(ceil_div(n_rows, tile_rows_)) {}
 
     Tiling prepare(const Step &) override {
-        return {m_->n_active * tiles_per_expert_, m_->n_rows * m_->a.n_used * ns_per_slot_};
+        return {m_->n_active * tiles_per_expert_, m_->n_slots() * ns_per_slot_};
     }
     void tile(const Step &, int index, void *scratch) override {
         int first = index % tiles_per_expert_ * tile_rows_;
@@ -250,14 +254,15 @@ class Combine final : public Operation {
 public:
     explicit Combine(MoePtr m) : m_(std::move(m)) {}
     Tiling prepare(const Step &) override {
-        return {m_->n_rows, m_->n_rows * m_->a.n_used * m_->n * 0.15};
+        return {m_->n_rows, m_->n_slots() * m_->n * 0.15};
     }
     void tile(const Step &, int t, void *) override {
         float *y = m_->a.y + static_cast<size_t>(t) * m_->n;
         std::memset(y, 0, sizeof(float) * m_->n);
         for (int i = t * m_->a.n_used; i < (t + 1) * m_->a.n_used; i++)
-            m_->k.scale_add(y, m_->results + static_cast<size_t>(m_->slot_of[i]) * m_->n, m_->n,
-                            m_->weight_of[i]);
+            if (m_->slot_of[i] != no_slot)
+                m_->k.scale_add(y, m_->results + static_cast<size_t>(m_->slot_of[i]) * m_->n, m_->n,
+                                m_->weight_of[i]);
     }
 
 private:

@@ -65,8 +65,8 @@ OperationPtr make_linear(const Kernels &k, LinearArgs args);
 
 struct MoeArgs {
     Matrix router;                 // [n_experts][n_cols]
-    Matrix gate, up, down;         // all experts' rows one after another
-    int n_experts, n_used;
+    Matrix gate, up, down;         // the rows of the experts held, one after another
+    int n_experts, first_expert, n_held, n_used;
     bool sigmoid, normalize, precise;
     float scale;
     Activation act;
