@@ -140,3 +140,17 @@ def test_malformed_merges_are_named(bpe_metadata: dict, merge: str) -> None:
     bpe_metadata["tokenizer.ggml.merges"].append(merge)
     with pytest.raises(GGUFError, match=r"tokenizer\.ggml\.merges \[7\]"):
         Tokenizer.from_gguf(bpe_metadata)
+
+
+def test_default_ids_in_a_file_without_types(alphabet: list[str]) -> None:
+    """Token 11, the default begin and end of BPE, is often a comma, and then neither."""
+    metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+                "tokenizer.ggml.merges": []}
+    others = [token for token in alphabet if token != ","]
+    tokens = [*others[:11], ",", *others[11:]]
+    plain = Tokenizer.from_gguf({**metadata, "tokenizer.ggml.tokens": tokens})
+    assert plain.encode(",") == [11]
+    assert plain.bos_id is None and plain.eos_id is None and not plain.eog_ids
+    named = Tokenizer.from_gguf({**metadata, "tokenizer.ggml.tokens":
+                                 [*tokens[:11], "<|endoftext|>", *tokens[11:]]})
+    assert named.bos_id == named.eos_id == 11 and named.encode(",") == [12]

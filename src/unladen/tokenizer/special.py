@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,21 +32,26 @@ _CONTROL_ENDS: Final = ("</s>",)
 """Texts that mean it only as control tokens: elsewhere they are HTML."""
 _END_IDS: Final = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 
+_SPECIAL_LOOKS: Final = re.compile(rb"<.+>|\[.+\]|>>.+<<", re.DOTALL)
+"""<s>, [CLS], Falcon's >>TITLE<<."""
+
 _STRIP_LEFT, _STRIP_RIGHT = 1, 2
 
 
-def token_ids(fields: Fields, n_vocab: int, types: npt.NDArray[np.uint8] | None,
+def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
               defaults: Mapping[str, int]) -> dict[str, int]:
     """Special ids by short name.
 
-    A default holds only where the token is a special one: id 11 ends Falcon's text, and is a comma
-    in GPT-2's vocabulary.
+    A default holds only where the token is a special one, by its type or, in a file without types,
+    by its looks: id 11 ends Falcon's text, and is a comma in GPT-2's vocabulary.
     """
     ids = {}
+    n_vocab = len(vocab)
     for name, key in TOKEN_ID_KEYS.items():
         token_id = fields.token_id(key, n_vocab)
         if token_id is None and (fallback := defaults.get(name, n_vocab)) < n_vocab and (
-                types is None or types[fallback] in (TokenType.CONTROL, TokenType.UNKNOWN)):
+                _SPECIAL_LOOKS.fullmatch(vocab.text(fallback)) if types is None
+                else types[fallback] in (TokenType.CONTROL, TokenType.UNKNOWN)):
             token_id = fallback
         if token_id is not None:
             ids[name] = token_id

@@ -41,7 +41,7 @@ class Tokenizer:
         n_vocab = len(self._vocab)
         defaults = kind.defaults(fields)
         types = fields.types(n_vocab)
-        ids = special.token_ids(fields, n_vocab, types, defaults.token_ids)
+        ids = special.token_ids(fields, self._vocab, types, defaults.token_ids)
         if types is None:
             types = special.untold_types(n_vocab, ids)
 
