@@ -1,11 +1,12 @@
 """Attention of several sequences, each with a history, over every cache type."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from cases.base import Case, Maker
-from unladen.graph.graph import KVSpec
+from unladen.graph.graph import Attr, KVSpec
+from unladen.graph.ops.attention import WINDOW_KINDS
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -22,3 +23,28 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             n_heads = group * n_kv_heads
             yield m.case("attention", m.input("T", n_heads * k_dim), state=spec,
                          attrs={"n_heads": n_heads, "scale": k_dim ** -0.5}, kv=m.cache(spec))
+    for n_tokens, sinks in [(1, False), (5, True), (40, False), (70, True)]:
+        for attrs in scorings(rng):
+            # Where later keys are seen they must be in the step; then there is no history.
+            history = 0 if attrs.get("causal") is False else int(rng.choice([0, 10, 150]))
+            m = Maker(rng, n_tokens, n_seqs=3, kv_types=("F32", "F32"), max_history=history)
+            spec = KVSpec(0, 2, 32, 32)
+            n_heads = 2 * int(rng.integers(1, 5))
+            weights = {"sinks": m.weight("sinks", n_heads)} if sinks else {}
+            yield m.case("attention", m.input("T", n_heads * 32), weights=weights, state=spec,
+                         attrs={"n_heads": n_heads, "scale": 32 ** -0.5, **attrs},
+                         kv=m.cache(spec))
+
+
+def scorings(rng: np.random.Generator) -> Iterator[Mapping[str, Attr]]:
+    """Every attribute of :class:`~unladen.graph.ops.attention.Scoring`, alone and together."""
+    window = int(rng.choice([1, 3, 16, 64]))
+    yield {}
+    for kind in WINDOW_KINDS:
+        yield {"window": window, "window_kind": kind}
+        yield {"window": window, "window_kind": kind, "causal": False}
+    yield {"causal": False}
+    yield {"softcap": float(rng.uniform(1, 50))}
+    yield {"alibi": 8.0}
+    yield {"softcap": 20.0, "alibi": 4.0, "window": window, "causal": False,
+           "window_kind": "symmetric"}

@@ -150,7 +150,9 @@ class _Sharder:
             # A norm over all heads together needs them in one place.
             headwise = all(n.op != "rms_norm" or n.weights["w"].shape[0] == spec.k_dim
                            for v in node.outputs for n in self.readers.get(v, []))
-            if sizes == expected and headwise and unit is not None:
+            # Slopes and sinks belong to heads by number.
+            alike = not attention.weights and not attention.attrs.get("alibi")
+            if sizes == expected and headwise and alike and unit is not None:
                 groups = cuts(spec.n_kv_heads, self.shares, unit)
                 return [[(a * n // spec.n_kv_heads, b * n // spec.n_kv_heads) for a, b in groups]
                         for n in sizes]

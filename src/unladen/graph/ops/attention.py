@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from unladen.graph.graph import KVSpec, Node
-from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext, narrowed
+from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext, cut, narrowed
 from unladen.types import Limits
 
 
@@ -56,11 +57,69 @@ class KVWrite(Op):
         return []
 
 
-class Attention(Op):
-    """``softmax(scale * q k^T) v`` per head; token t sees its sequence's keys up to its position.
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Which keys a token sees and what becomes of ``scale * q k^T`` before the softmax.
 
-    q f32 [T, n_heads * k_dim] -> f32 [T, n_heads * v_dim]. Attributes ``n_heads``, ``scale``.
-    Query head h reads key/value head h // (n_heads / n_kv_heads) (grouped queries, Ainslie 2023).
+    ``causal``: keys up to the token's own position, otherwise all of its sequence (which must then
+    be in the step as a whole). ``window`` w > 0 hides keys by ``window_kind``: ``"sliding"`` those
+    at p - w and before, ``"chunked"`` those before the multiple of w at or below p, ``"symmetric"``
+    those further than w // 2 on either side. ``softcap`` c > 0: c * tanh(score / c) (Gemma 2,
+    2024). ``alibi`` b > 0: a slope per head times the distance to the key (Press et al. 2021),
+    b the steepest's exponent. Weight ``sinks`` f32 [n_heads]: one more score per head that only
+    takes its share of the softmax (gpt-oss, 2025).
+    """
+
+    scale: float
+    causal: bool = True
+    window: int = 0
+    window_kind: str = "sliding"
+    softcap: float = 0.0
+    alibi: float = 0.0
+
+    @classmethod
+    def of(cls, node: Node) -> Scoring:
+        """As the attributes of an ``attention`` node have it."""
+        given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
+        scoring = cls(**given)  # type: ignore[arg-type]
+        assert scoring.window_kind in WINDOW_KINDS, node.name
+        return scoring
+
+    @property
+    def is_plain(self) -> bool:
+        """Causal softmax and nothing else."""
+        return self == Scoring(self.scale)
+
+    def sees(self, positions: Array, n_keys: int) -> Array:
+        """bool [T, n_keys]."""
+        keys, own = np.arange(n_keys)[None, :], positions[:, None]
+        seen = keys <= own if self.causal else np.ones((len(own), n_keys), bool)
+        if self.window:
+            seen = seen & WINDOW_KINDS[self.window_kind](keys, own, self.window)
+        return np.asarray(seen)
+
+    def slopes(self, n_heads: int) -> Array:
+        """float64 [n_heads]: powers of 2 ** (-alibi / n) for the n heads up to a power of two, then
+        every other power of its root."""
+        n = 1 << (n_heads.bit_length() - 1)
+        first = 2.0 ** (-self.alibi * np.arange(1, n + 1) / n)
+        rest = 2.0 ** (-self.alibi / 2 * np.arange(1, 2 * (n_heads - n), 2) / n)
+        return np.concatenate([first, rest])
+
+
+WINDOW_KINDS: Mapping[str, Callable[[Array, Array, int], Array]] = MappingProxyType({
+    "sliding": lambda key, own, w: key > own - w,
+    "chunked": lambda key, own, w: key >= own // w * w,
+    "symmetric": lambda key, own, w: np.abs(key - own) <= w // 2})
+"""By name: whether a token at ``own`` sees ``key`` through a window of so many."""
+
+
+class Attention(Op):
+    """``softmax(scale * q k^T) v`` per head, over the keys that :class:`Scoring` shows a token.
+
+    q f32 [T, n_heads * k_dim] -> f32 [T, n_heads * v_dim]. Attributes ``n_heads`` and those of
+    :class:`Scoring`. Query head h reads key/value head h // (n_heads / n_kv_heads) (grouped
+    queries, Ainslie 2023).
     """
 
     name = "attention"
@@ -69,29 +128,36 @@ class Attention(Op):
         spec = _two_heads(_spec(node))
         n_heads = node.int_attr("n_heads") // _spec(node).n_kv_heads * spec.n_kv_heads
         return replace(node, state=spec, attrs={**node.attrs, "n_heads": n_heads},
+                       weights={role: cut(w, n_heads) for role, w in node.weights.items()},
                        inputs=(narrowed(node.inputs[0], n_heads * spec.k_dim),))
 
     def infer(self, node: Node) -> Inferred:
         (q,) = node.inputs
         spec, n_heads = _spec(node), node.int_attr("n_heads")
         assert q.shape[-1] == n_heads * spec.k_dim and n_heads % spec.n_kv_heads == 0
+        assert all(role == "sinks" and w.shape == (n_heads,) for role, w in node.weights.items())
         return [((*q.shape[:-1], n_heads * spec.v_dim), "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [self._over_sequences(node, inputs[0], ctx, _attend)]
 
     def _over_sequences(self, node: Node, x: Array, ctx: RefContext,
-                        attend: Callable[[Array, Array, Array, Array, float], Array]) -> Array:
+                        attend: Callable[[Array, Array, Array, _Masked], Array]) -> Array:
         assert ctx.state is not None
         spec, n_heads, batch = _spec(node), node.int_attr("n_heads"), ctx.batch
+        scoring, group = Scoring.of(node), n_heads // spec.n_kv_heads
         q = x.reshape(len(x), n_heads, spec.k_dim)
         out = np.zeros((len(x), n_heads, spec.v_dim))
         for seq in range(batch.n_seqs):
             rows = slice(batch.q_start[seq], batch.q_start[seq + 1])
-            k, v = ctx.state.load(batch, seq)
-            group = n_heads // spec.n_kv_heads
-            k, v = (np.repeat(a, group, axis=1) for a in (k, v))
-            out[rows] = attend(q[rows], k, v, batch.positions[rows], node.float_attr("scale"))
+            k, v = (np.repeat(a, group, axis=1) for a in ctx.state.load(batch, seq))
+            positions = batch.positions[rows]
+            bias = np.where(scoring.sees(positions, len(k)), 0.0, -np.inf)[None]
+            if scoring.alibi:
+                distance = np.abs(np.arange(len(k))[None] - positions[:, None])
+                bias = bias - scoring.slopes(n_heads)[:, None, None] * distance
+            masked = _Masked(scoring.scale, scoring.softcap, bias, ctx.weights.get("sinks"))
+            out[rows] = attend(q[rows], k, v, masked)
         return out.reshape(len(x), -1)
 
     def flops(self, node: Node, limits: Limits) -> int:
@@ -106,26 +172,42 @@ class Attention(Op):
         return [self._over_sequences(node, inputs[0], ctx, _attend_error)]
 
 
-def _scores(q: Array, k: Array, positions: Array, scale: float) -> Array:
-    scores: Array = np.einsum("thd,khd->htk", q, k) * scale
-    scores[:, np.arange(len(k))[None, :] > positions[:, None]] = -np.inf
-    return scores
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """What is added to the scores of one sequence: ``bias`` [1 or n_heads, T, n_keys]."""
+
+    scale: float
+    softcap: float
+    bias: Array
+    sinks: Array | None
+
+    def scores(self, q: Array, k: Array) -> Array:
+        scores: Array = np.einsum("thd,khd->htk", q, k) * self.scale
+        if self.softcap:
+            scores = self.softcap * np.tanh(scores / self.softcap)
+        return np.asarray(scores + self.bias)
 
 
-def _attend(q: Array, k: Array, v: Array, positions: Array, scale: float) -> Array:
-    scores = _scores(q, k, positions, scale)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    return np.asarray(np.einsum("htk,khd->thd", weights, v))
+def _attend(q: Array, k: Array, v: Array, masked: _Masked) -> Array:
+    scores = masked.scores(q, k)
+    top = scores.max(axis=-1, keepdims=True)
+    sinks = None if masked.sinks is None else masked.sinks[:, None, None]
+    if sinks is not None:
+        top = np.maximum(top, sinks)
+    weights = np.exp(scores - top)
+    total = weights.sum(axis=-1, keepdims=True) + (0 if sinks is None else np.exp(sinks - top))
+    return np.asarray(np.einsum("htk,khd->thd", weights / total, v))
 
 
-def _attend_error(q: Array, k: Array, v: Array, positions: Array, scale: float) -> Array:
+def _attend_error(q: Array, k: Array, v: Array, masked: _Masked) -> Array:
     """Scores are off by (d + 3) u sum |q||k|, so each weight by twice the largest of these (it and
-    the sum that it is divided by); then sums over n keys, an exp of 4 ulp and its argument."""
-    magnitude = np.einsum("thd,khd->htk", np.abs(q), np.abs(k)) * abs(scale)
-    top = np.abs(_scores(q, k, positions, scale))
-    spread = np.where(np.isfinite(top), top, 0).max(axis=-1)
-    score_error = (q.shape[-1] + 3) * EPS32 * magnitude.max(axis=-1) + 2 * EPS32 * spread
+    the sum that it is divided by); then sums over n keys, an exp of 4 ulp and its argument. A cap
+    only shrinks errors and adds 8 ulp of what it gives; a slope adds 2 ulp of what it takes."""
+    magnitude = np.einsum("thd,khd->htk", np.abs(q), np.abs(k)) * abs(masked.scale)
+    parts = np.abs(masked.scores(q, k)), np.broadcast_to(np.abs(masked.bias), magnitude.shape)
+    spread = sum(np.where(np.isfinite(a), a, 0).max(axis=-1) for a in parts)
+    ulps = 10 if masked.softcap else 2
+    score_error = (q.shape[-1] + 3) * EPS32 * magnitude.max(axis=-1) + ulps * EPS32 * spread
     relative = 2 * score_error + (2 * len(k) + 16) * EPS32
-    out = np.einsum("thd->htd", _attend(q, k, np.abs(v), positions, scale))
+    out = np.einsum("thd->htd", _attend(q, k, np.abs(v), masked))
     return np.asarray(np.einsum("htd->thd", out * relative[..., None]))
