@@ -65,7 +65,8 @@ def attention(low: Lowering, node: Node) -> None:
     if "sinks" in node.weights:
         ranges["sinks"] = low.vector(node, "sinks")
     formats = {**_flags(scoring), "SINKS": "sinks" in ranges,
-               f"K_{layout.k_type}": True, f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim, "WG": THREADS}
+               f"K_{layout.k_type}": True, f"V_{layout.v_type}": True,
+               "KD": spec.k_dim, "VD": spec.v_dim, "WG": THREADS}
     group = n_heads // spec.n_kv_heads
     rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
     heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
