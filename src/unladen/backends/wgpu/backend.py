@@ -26,7 +26,6 @@ from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops._gated import GatedUnit
-from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 
@@ -89,8 +88,6 @@ class WgpuBackend:
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO
         if node.op == "moe" and not is_plain(node):
-            return Support.NO
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
             return Support.NO
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):
