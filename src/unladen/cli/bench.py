@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._placement import Parameters, placeable
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 COLUMNS = ("model", "size", "params", "backend", "threads", "n_batch", "type_kv", "test", "t/s")
 
 
+@placeable
 def command(
     model: o.ModelArg,
     n_prompt: Annotated[str, typer.Option("-p", "--n-prompt", help="Prompt tokens.")] = "512",
@@ -34,10 +36,10 @@ def command(
         "-b", "--batch-size", help="Tokens in a step.")] = "512",
     as_json: Annotated[bool, typer.Option("--json", help="Write llama-bench's JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The same by comma.")] = False,
-    kv_type: o.KVType = "f16", device: o.DeviceOption = None, gpu_layers: o.GpuLayers = "auto",
-    tensor_split: o.TensorSplit = None, no_mmap: o.NoMmap = False,
+    kv_type: o.KVType = "f16", *, placement: Parameters,
 ) -> None:
     """Time prompts (pp) and generation (tg). Options that name a number take several, by comma."""
+    from unladen.api import Model
     from unladen.benchmark import measure, tests
     wanted = list(tests(o.numbers(n_prompt, "-p", least=0), o.numbers(n_gen, "-n", least=0),
                         o.numbers(n_depth, "-d", least=0), o.numbers(n_seqs, "-s", least=1)))
@@ -46,10 +48,9 @@ def command(
     records = []
     for n_threads in [None] if threads is None else o.numbers(threads, "-t", least=1):
         for n_batch in o.numbers(batch_size, "-b", least=1):
-            loaded = o.load_model(
+            loaded = Model(
                 model, context_size=max(t.context for t in wanted),
-                batch_size=n_batch, threads=n_threads, kv_type=kv_type, device=device,
-                gpu_layers=gpu_layers, tensor_split=tensor_split, no_mmap=no_mmap)
+                batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
             with loaded:
                 for test in wanted:
                     result = measure(loaded, test, repetitions)
