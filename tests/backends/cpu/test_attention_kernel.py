@@ -294,8 +294,8 @@ def test_bad_arguments(level: str) -> None:
                              sinks, level)
 
     attend(sinks=np.ones(4, np.float32))
-    for wrong in ({"first": 3}, {"first": 0}, {"sinks": q[0, 0]}, {"table": table[:2]}, {"table": table - 1},
-                  {"kv_type": "q3"}, {"v": k[:2]}, {"q": q[:, :3]}, {"q": q[:, :, :7]},
-                  {"table": table + 1000}):
+    for wrong in ({"first": 3}, {"first": 0}, {"sinks": q[0, 0]}, {"table": table[:2]},
+                  {"table": table - 1}, {"table": table + 1000}, {"kv_type": "q3"}, {"v": k[:2]},
+                  {"q": q[:, :3]}, {"q": q[:, :, :7]}):
         with pytest.raises(ValueError, match=r"\w"):
             attend(**wrong)
