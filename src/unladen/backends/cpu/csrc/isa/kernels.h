@@ -60,7 +60,11 @@ struct AttentionTask {
     float *out;              // [n_heads][v_dim] of the token
     const int32_t *blocks;   // the sequence's block table
     int32_t position;
-    int32_t first, last;     // the token sees keys [first, last), at least one
+    int32_t first, last;     // the token sees keys [first, last): at least one, if not for a part
+    // nullptr: `out` is the result. Otherwise it is left out, and here, [n_heads][v_dim + 2], stands
+    // what these keys add to it: sums of values, weighted by e^(score - top), that top, and the sum
+    // of the weights. The sinks count as a key.
+    float *part;
 };
 
 // What becomes of q k^T before the softmax, in this order.
@@ -98,6 +102,8 @@ struct Kernels {
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                        int block_tokens);
     void (*attention)(const AttentionArgs &args);
+    // One token's result [n_heads][v_dim] from its n_parts parts, which stand one after another.
+    void (*attention_merge)(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
     const Packer *(*packer)(ActFormat format);
     // nullptr: no native kernel for this type. precise: activations stay float32.
     const Linear *(*linear)(const char *type, bool precise);
