@@ -21,7 +21,7 @@ class Limits:
 
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
     ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
-    ``block_tokens`` tokens each.
+    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state.
     """
 
     n_tokens: int
@@ -30,6 +30,7 @@ class Limits:
     n_blocks_per_seq: int
     n_blocks: int
     block_tokens: int = 32
+    n_slots: int = 0
 
     @property
     def n_keys(self) -> int:

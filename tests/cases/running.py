@@ -62,9 +62,11 @@ class Bench:
         scratch = n_bytes, backend.scratch_bytes(case.node, case.limits, options)
         self._arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
         self._kv = {} if case.kv is None else self._place_kv(case.kv)
+        self._slots = {} if case.slots is None else {
+            case.node.name: backend.alloc(self.device, case.slots.nbytes, "kv")}
         self.placed = self._place_weights()
         segment = Segment(self.device, case.graph.nodes, self._arena, self._offsets,
-                          case.batch_inputs(), scratch, self.placed, self._kv, case.limits,
+                          case.batch_inputs(), scratch, self.placed, self._kv, self._slots, case.limits,
                           case.batch, options)
         self.program = backend.compile(segment)
 
@@ -78,6 +80,8 @@ class Bench:
             placed = self._kv[case.node.state.layer]
             for buffer, data in zip((placed.k, placed.v), case.kv, strict=True):
                 backend.write(buffer, data)
+        if case.slots is not None:
+            backend.write(self._slots[case.node.name], as_bytes(case.slots))
         backend.run(self.program)
         backend.sync(self.device)
         return [self._read(value) for value in case.node.outputs]
@@ -87,6 +91,12 @@ class Bench:
         (placed,) = self._kv.values()
         k, v = (self.backend.read(b, b.nbytes).copy() for b in (placed.k, placed.v))
         return k, v
+
+    def slots(self) -> Array:
+        """The recurrent state now, float32 [n_slots, state_size]."""
+        assert self.case.slots is not None
+        raw = self.backend.read(self._slots[self.case.node.name], self.case.slots.nbytes)
+        return raw.view(np.float32).reshape(self.case.slots.shape).copy()
 
     def _read(self, value: Value) -> Array:
         shape = [self.case.batch.size(s) if isinstance(s, str) else s for s in value.shape]
@@ -134,7 +144,8 @@ def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequ
     inputs = [getattr(case.batch, names[value])[:case.batch.size(str(value.shape[0]))]
               if value in names else case.inputs[value].astype(np.float64)
               for value in case.node.inputs]
-    ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block)
+    slots = None if case.slots is None else case.slots.astype(np.float64)
+    ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block, slots)
     op = get_op(case.node.op)
     outputs = op.reference(case.node, inputs, ctx)
     return outputs, op.error_bound(case.node, inputs, ctx), (k, v)

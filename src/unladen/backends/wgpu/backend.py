@@ -25,6 +25,7 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
+from unladen.graph.ops import get_op
 from unladen.graph.ops.attention import Scoring
 from unladen.types import Limits
 
@@ -86,10 +87,13 @@ class WgpuBackend:
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):
             return Support.NO
+        if node.op in ("rms_norm", "layer_norm") and len(node.weights["w"].shape) > 1:
+            return Support.NO
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
+        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants
+        return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":

@@ -58,12 +58,16 @@ class RefContext:
     act_block: Mapping[str, int] = field(default_factory=dict)
     """For error bounds, by role: activations meet that weight as int8 with one scale per so many;
     where nothing is said they stay float32."""
+    slots: Array | None = None
+    """Recurrent state of the node, float [n_slots, state_size]; a reference writes to it."""
 
 
 class Op:
     """One kind of node. Subclasses live one to a file in this folder and are found by scanning."""
 
     name: ClassVar[str]
+    takes_quants: ClassVar[bool] = False
+    """Its matrices may come in any block format; weights of other ops are made F32."""
 
     def infer(self, node: Node) -> Inferred:
         """Shapes and types of the outputs; asserts what the op demands of its inputs."""
@@ -72,6 +76,10 @@ class Op:
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """The outputs, computed plainly in float64 (float32 at the edges)."""
         raise NotImplementedError
+
+    def state_size(self, node: Node) -> int:
+        """Float32 numbers that each sequence keeps for ``node`` from step to step."""
+        return 0
 
     def shrunk(self, node: Node) -> Node:
         """A node on which the same kernels can be tried in little time: inputs and weights cut

@@ -33,6 +33,7 @@ class Moe(Op):
     """
 
     name = "moe"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs
