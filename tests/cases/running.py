@@ -19,7 +19,8 @@ from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
 from unladen.graph.graph import Value
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import RefContext
+from unladen.graph.ops._recurrent import Recurrent
+from unladen.graph.ops.base import EPS32, RefContext
 
 
 def computing() -> list[str]:
@@ -133,6 +134,13 @@ def as_bytes(array: Array) -> Bytes:
 def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequence[Array],
                                                            tuple[Bytes, Bytes]]:
     """Outputs in float64, their bounds, and K and V after the step (empty without a cache)."""
+    inputs, ctx, kv = _setting(case, precise=precise)
+    op = get_op(case.node.op)
+    outputs = op.reference(case.node, inputs, ctx)
+    return outputs, op.error_bound(case.node, inputs, ctx), kv
+
+
+def _setting(case: Case, *, precise: bool) -> tuple[list[Array], RefContext, tuple[Bytes, Bytes]]:
     weights = {role: quants.dequantize(w.quant, case.weights[w.name], w.shape).astype(np.float64)
                for role, w in case.node.weights.items()}
     state, k, v = None, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
@@ -146,9 +154,21 @@ def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequ
               for value in case.node.inputs]
     slots = None if case.slots is None else case.slots.astype(np.float64)
     ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block, slots)
+    return inputs, ctx, (k, v)
+
+
+def check_slots(case: Case, mine: Array, what: str) -> None:
+    """The states that the step left must be within their bounds, other slots untouched."""
+    inputs, ctx, _ = _setting(case, precise=True)
     op = get_op(case.node.op)
-    outputs = op.reference(case.node, inputs, ctx)
-    return outputs, op.error_bound(case.node, inputs, ctx), (k, v)
+    assert isinstance(op, Recurrent) and ctx.slots is not None
+    op.reference(case.node, inputs, ctx)
+    bounds = op.state_bound(case.node, inputs, ctx)
+    written = case.batch.state_out[:case.batch.n_seqs]
+    excess = np.abs(mine[written] - ctx.slots[written]) - bounds - EPS32 * np.abs(mine[written])
+    assert np.all(excess <= 0), f"{what}, {case.name}: states are off by {excess.max()} too much"
+    others = np.setdiff1d(np.arange(len(mine)), written)
+    np.testing.assert_array_equal(mine[others], ctx.slots[others], err_msg=case.name)
 
 
 def check(case: Case, outputs: Sequence[Array], *, precise: bool, what: str) -> None:

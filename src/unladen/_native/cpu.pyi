@@ -7,11 +7,8 @@ import numpy.typing as npt
 
 _Matrix = tuple[int, str, int, int, int]
 _KV = tuple[int, int, str, str, int, int, int, int]
-<<<<<<< HEAD
 _Slots = tuple[int, int]
-=======
 _Visibility = tuple[bool, int, str]
->>>>>>> main
 _F32 = npt.NDArray[np.float32]
 
 MAX_CONV_TAPS: int

@@ -12,13 +12,9 @@ from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_byt
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
-<<<<<<< HEAD
 from unladen.graph.ops import get_op
-from unladen.graph.ops.attention import Scoring
-=======
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
->>>>>>> main
 from unladen.types import Limits
 
 
@@ -58,8 +54,6 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
-            return Support.NO
         if node.op == "glu" and not (GatedUnit.of(node).is_plain
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO

@@ -12,11 +12,8 @@ from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
-<<<<<<< HEAD
 from unladen.graph.ops import columns, get_op, linear_attention, ssm_scan
-=======
 from unladen.graph.ops.attention import Scoring
->>>>>>> main
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert
 from unladen.types import Limits

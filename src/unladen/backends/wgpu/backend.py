@@ -25,13 +25,9 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
-<<<<<<< HEAD
 from unladen.graph.ops import get_op
-from unladen.graph.ops.attention import Scoring
-=======
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
->>>>>>> main
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
@@ -86,8 +82,6 @@ class WgpuBackend:
     def supports(self, node: Node) -> Support:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
-            return Support.NO
-        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
             return Support.NO
         if node.op == "glu" and not (GatedUnit.of(node).is_plain
                                      and node.inputs[0].shape == node.inputs[1].shape):

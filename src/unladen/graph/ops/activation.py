@@ -34,13 +34,10 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "relu": lambda x: np.maximum(x, 0),
     "relu_squared": lambda x: np.maximum(x, 0) ** 2,
     "sigmoid": _sigmoid,
-<<<<<<< HEAD
     "tanh": np.tanh,
     "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
     "exp": np.exp,
     "identity": lambda x: x,
-=======
->>>>>>> main
 })
 """By name, on float64."""
 
@@ -50,7 +47,6 @@ whose argument (growing to about 10 before the result saturates) carries a round
 
 
 def activation_error(act: str, x: Array) -> Array:
-<<<<<<< HEAD
     """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2;
     1, 1 and 1 + |x| for sigmoid, tanh and softplus, and itself, times what its argument carries,
     for exp."""
@@ -63,13 +59,6 @@ def activation_error(act: str, x: Array) -> Array:
         size = 1 + size
     elif act == "exp":
         size = np.exp(x) * (1 + size / ACTIVATION_ULPS)
-=======
-    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2,
-    or 1 for the sigmoid."""
-    size = np.maximum(np.abs(x), x * x) if act == "relu_squared" else np.abs(x)
-    if act == "sigmoid":
-        size = np.ones_like(x)
->>>>>>> main
     bound: Array = ACTIVATION_ULPS * EPS32 * size
     return bound
 

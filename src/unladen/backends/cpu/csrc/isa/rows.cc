@@ -65,7 +65,7 @@ struct Function {
         } else if constexpr (act == Activation::sigmoid) {
             return 1.0f / (1.0f + exp(-x));
         } else if constexpr (act == Activation::tanh) {
-            return 1.0f - 2.0f / (1.0f + exp(x + x));
+            return UNLADEN_ISA::tanh(x);
         } else if constexpr (act == Activation::softplus) {
             return max(vec{}, x) + log_1p(exp(-magnitude(x)));
         } else if constexpr (act == Activation::exp) {
