@@ -16,8 +16,3 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         weights = {"w": m.weight("w", n)} | ({"b": m.weight("b", n)} if has_b else {})
         yield m.case("layer_norm", m.input(symbol, n, values=x), weights=weights,
                      attrs={"eps": float(rng.choice([1e-6, 1e-5, 0.1]))})
-    for n_tokens, n, groups, has_b in [(3, 64, 4, True), (33, 300, 3, False)]:
-        m = Maker(rng, n_tokens)
-        shape = groups, n // groups
-        weights = {"w": m.weight("w", *shape)} | ({"b": m.weight("b", *shape)} if has_b else {})
-        yield m.case("layer_norm", m.input("T", n), weights=weights, attrs={"eps": 1e-5})

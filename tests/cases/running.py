@@ -67,8 +67,8 @@ class Bench:
             case.node.name: backend.alloc(self.device, case.slots.nbytes, "kv")}
         self.placed = self._place_weights()
         segment = Segment(self.device, case.graph.nodes, self._arena, self._offsets,
-                          case.batch_inputs(), scratch, self.placed, self._kv, self._slots, case.limits,
-                          case.batch, options)
+                          case.batch_inputs(), scratch, self.placed, self._kv, self._slots,
+                          case.limits, case.batch, options)
         self.program = backend.compile(segment)
 
     def run(self) -> list[Array]:

@@ -12,7 +12,7 @@ from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
-from unladen.graph.ops import columns, get_op, linear_attention, ssm_scan
+from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert
@@ -96,15 +96,14 @@ def _select_rows(p: native.Program, node: Node, at: Addresses) -> None:
 
 def _rms_norm(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    w = node.weights["w"]
-    p.rms_norm(at(x), at.weight(node, "w"), at(y), _rows(x), _cols(x), w.shape[-1], w.n_elements,
+    p.rms_norm(at(x), at.weight(node, "w"), at(y), _rows(x), _cols(x), node.weights["w"].shape[0],
                node.float_attr("eps"))
 
 
 def _layer_norm(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
     p.layer_norm(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x),
-                 node.weights["w"].shape[-1], node.float_attr("eps"))
+                 node.float_attr("eps"))
 
 
 def _rope_table(p: native.Program, node: Node, at: Addresses) -> None:
@@ -184,11 +183,6 @@ def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> 
                                                    ("gate", "up", "down"))]
 
 
-def _columns(p: native.Program, node: Node, at: Addresses) -> None:
-    (x,), (y,) = node.inputs, node.outputs
-    p.columns(at(x), at(y), _rows(x), _cols(x), *columns.sizes(node))
-
-
 def _affine(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
     n = max(w.n_elements for w in node.weights.values())
@@ -205,8 +199,9 @@ def _token_shift(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _conv1d(p: native.Program, node: Node, at: Addresses) -> None:
+    n_channels, n_taps = node.weights["w"].shape
     p.conv1d(at.slots(node), at(node.inputs[0]), at.weight(node, "w"), at.weight(node, "b"),
-             at(node.outputs[0]), *node.weights["w"].shape, str(node.attrs["act"]))
+             at(node.outputs[0]), n_channels, n_taps, str(node.attrs["act"]))
 
 
 def _ssm_scan(p: native.Program, node: Node, at: Addresses) -> None:
@@ -239,7 +234,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
     "scale": _scale, "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
-    "columns": _columns, "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
+    "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
     "rwkv_mix": _rwkv_mix,
 })

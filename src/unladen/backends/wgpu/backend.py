@@ -91,8 +91,6 @@ class WgpuBackend:
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):
             return Support.NO
-        if node.op in ("rms_norm", "layer_norm") and len(node.weights["w"].shape) > 1:
-            return Support.NO
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:

@@ -12,23 +12,20 @@ from unladen.types import Limits
 
 
 class LayerNorm(Op):
-    """``y = (x - mean) / sqrt(var + eps) * w + b``: x f32 [T, n], w and optional b [n]; or [k, n / k]
-    where each of k heads is normalized by itself."""
+    """``y = (x - mean) / sqrt(var + eps) * w + b``: x f32 [T, n], w and optional b [n]."""
 
     name = "layer_norm"
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs
-        shapes = {w.shape for w in node.weights.values()}
-        assert len(shapes) == 1 and node.weights["w"].n_elements == x.shape[-1], node
+        assert all(w.shape == x.shape[-1:] for w in node.weights.values())
         return [(x.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        x = _grouped(inputs[0], ctx)
-        x = x - x.mean(axis=-1, keepdims=True)
+        x = inputs[0] - inputs[0].mean(axis=-1, keepdims=True)
         var = np.mean(x * x, axis=-1, keepdims=True)
         y = x / np.sqrt(var + node.float_attr("eps")) * ctx.weights["w"]
-        return [(y + ctx.weights.get("b", 0.0)).reshape(inputs[0].shape)]
+        return [y + ctx.weights["b"] if "b" in ctx.weights else y]
 
     def flops(self, node: Node, limits: Limits) -> int:
         return 7 * limits.count(node.inputs[0].shape)
@@ -36,16 +33,11 @@ class LayerNorm(Op):
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # The mean carries n*u of the mean magnitude, which every centred element inherits; the
         # variance then has relative error (n + 2*shift)*u, and its root half of it.
-        x = _grouped(inputs[0], ctx)
+        x = inputs[0]
         n = x.shape[-1]
         w = ctx.weights["w"]
         std = np.sqrt(x.var(axis=-1, keepdims=True) + node.float_attr("eps"))
         shift = (n + 2) * EPS32 * np.abs(x).mean(axis=-1, keepdims=True)
         centred = np.abs(x - x.mean(axis=-1, keepdims=True))
         scaled = (shift + centred * ((n + 8) * EPS32 + shift / std)) / std * np.abs(w)
-        scaled = scaled.reshape(inputs[0].shape)
         return [scaled + EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]
-
-
-def _grouped(x: Array, ctx: RefContext) -> Array:
-    return x.reshape(len(x), *ctx.weights["w"].shape)

@@ -174,15 +174,15 @@ nb::class_<P> bind_program(nb::module_ &m) {
 void bind_rows(nb::class_<P> &program) {
     program
         .def("rms_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t y, const std::string &rows,
-                            int n, int group, int n_weights, float eps) {
+                            int n, int group, float eps) {
             p.program.add(make_rms_norm(p.kernels(), at<const float>(x), at<const float>(w),
-                                        at<float>(y), rows_of(rows), n, group, n_weights, eps));
+                                        at<float>(y), rows_of(rows), n, group, eps));
         })
         .def("layer_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
-                              const std::string &rows, int n, int group, float eps) {
+                              const std::string &rows, int n, float eps) {
             p.program.add(make_layer_norm(p.kernels(), at<const float>(x), at<const float>(w),
                                           at<const float>(b), at<float>(y), rows_of(rows), n,
-                                          group, eps));
+                                          eps));
         })
         .def("rope_table", [](P &p, std::vector<double> freqs, double magnitude, uintptr_t y) {
             p.program.add(make_rope_table(std::move(freqs), magnitude, at<float>(y)));
@@ -249,11 +249,6 @@ Slots slots_of(const PySlots &slots) { return {at<float>(slots.first), slots.sec
 
 void bind_rearranging(nb::class_<P> &program) {
     program
-        .def("columns", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n,
-                           int first, int width, int group) {
-            p.program.add(make_columns(at<const float>(x), at<float>(y), rows_of(rows), n, first,
-                                       width, group));
-        })
         .def("affine", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
                           const std::string &rows, int n_cols, int n) {
             p.program.add(make_affine(at<const float>(x), at<const float>(w), at<const float>(b),

@@ -26,9 +26,9 @@ OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);
 
 OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
-                           int n_cols, int group, int n_weights, float eps);
+                           int n_cols, int group, float eps);
 OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
-                             float *y, Rows rows, int n_cols, int group, float eps);
+                             float *y, Rows rows, int n_cols, float eps);
 OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y);
 OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
                        int head_dim, int n_rot, bool neox);
@@ -44,9 +44,6 @@ OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Acti
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
-// The columns first .. first + width of each `group` columns.
-OperationPtr make_columns(const float *x, float *y, Rows rows, int n_cols, int first, int width,
-                          int group);
 // y = x * w + b, each number of w and b for n_cols / n columns; either may be nullptr.
 OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
                          int n_cols, int n);

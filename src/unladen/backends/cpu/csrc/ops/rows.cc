@@ -57,20 +57,19 @@ OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, 
 }
 
 OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
-                           int n_cols, int group, int n_weights, float eps) {
+                           int n_cols, int group, float eps) {
     return by_rows(rows, n_cols * 0.2, [=, &k](const Step &, int row) {
         size_t at = static_cast<size_t>(row) * n_cols;
         for (int i = 0; i < n_cols; i += group)
-            k.rms_norm(y + at + i, x + at + i, w + i % n_weights, group, eps);
+            k.rms_norm(y + at + i, x + at + i, w, group, eps);
     });
 }
 
 OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
-                             float *y, Rows rows, int n_cols, int group, float eps) {
+                             float *y, Rows rows, int n_cols, float eps) {
     return by_rows(rows, n_cols * 0.3, [=, &k](const Step &, int row) {
         size_t at = static_cast<size_t>(row) * n_cols;
-        for (int i = 0; i < n_cols; i += group)
-            k.layer_norm(y + at + i, x + at + i, w + i, b ? b + i : nullptr, group, eps);
+        k.layer_norm(y + at, x + at, w, b, n_cols, eps);
     });
 }
 
@@ -139,17 +138,6 @@ OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float
             std::memcpy(out, x + row * width, width * sizeof(float));
             out += width;
         }
-    });
-}
-
-OperationPtr make_columns(const float *x, float *y, Rows rows, int n_cols, int first, int width,
-                          int group) {
-    size_t n = n_cols, n_groups = n_cols / group;
-    return by_rows(rows, n_groups * width * 0.2, [=](const Step &, int row) {
-        const float *from = x + row * n + first;
-        float *out = y + row * n_groups * width;
-        for (size_t g = 0; g < n_groups; g++)
-            std::memcpy(out + g * width, from + g * group, width * sizeof(float));
     });
 }
 
