@@ -18,6 +18,9 @@ BLOCK_TOKENS = 32
 """Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
 one block fill several cache lines."""
 
+NO_SLOT = -1
+"""In place of a slot of recurrent state: a sequence begins with zeros."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

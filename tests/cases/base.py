@@ -13,11 +13,11 @@ from unladen import quants
 from unladen.backends._host import HostBuffer
 from unladen.backends.base import Device, KVLayout, PlacedKV
 from unladen.backends.reference.kv import PagedKV
-from unladen.graph.batch import NO_SLOT, Batch
+from unladen.graph.batch import Batch
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.types import Limits, Shape
+from unladen.types import NO_SLOT, Limits, Shape
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]

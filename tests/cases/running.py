@@ -19,8 +19,7 @@ from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
 from unladen.graph.graph import Value
 from unladen.graph.ops import get_op
-from unladen.graph.ops._recurrent import Recurrent
-from unladen.graph.ops.base import EPS32, RefContext
+from unladen.graph.ops.base import EPS32, Recurrent, RefContext
 
 
 def computing() -> list[str]:

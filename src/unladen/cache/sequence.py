@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.cache.blocks import NO_BLOCK, BlockPool
-from unladen.graph.batch import NO_SLOT
+from unladen.types import NO_SLOT
 
 CopyBlock = Callable[[int, int], None]
 """``copy(target, source)``: the plan's :meth:`~unladen.schedule.plan.Plan.copy_block`."""

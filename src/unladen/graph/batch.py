@@ -11,9 +11,6 @@ from unladen.types import Limits
 
 I32 = npt.NDArray[np.int32]
 
-NO_SLOT = -1
-"""Where a sequence begins, its recurrent state is zeros."""
-
 
 @dataclass(slots=True)
 class Batch:
@@ -24,8 +21,8 @@ class Batch:
     the cache. ``kv_len[s]`` counts the sequence's tokens with those of this step. Row ``s`` of
     ``block_table`` names its cache blocks. ``out_rows[:n_outputs]`` are the rows whose logits are
     wanted, ascending. Recurrent nodes go on from the state in slot ``state_in[s]``, or from zeros
-    where that is :data:`NO_SLOT`, and leave theirs in ``state_out[s]``, which is another slot: a
-    step never changes what it began with.
+    where that is :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another
+    slot: a step never changes what it began with.
     """
 
     tokens: I32        # [n_tokens]

@@ -24,13 +24,12 @@ from unladen.backends.base import (
     Use,
 )
 from unladen.errors import UnsupportedOp
-from unladen.graph.batch import NO_SLOT, Batch
+from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops._recurrent import Recurrent
-from unladen.graph.ops.base import EPS32, Array, Op, RefContext
+from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
 from unladen.quants import dequantize, get, quantize
-from unladen.types import Limits, Shape
+from unladen.types import NO_SLOT, Limits, Shape
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops._recurrent import Recurrent, Weights
-from unladen.graph.ops.base import EPS32, Array, Inferred
+from unladen.graph.ops.base import EPS32, Array, Inferred, Recurrent, Weights
 from unladen.types import Limits
 
 

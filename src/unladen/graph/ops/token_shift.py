@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops._recurrent import Recurrent, Weights
-from unladen.graph.ops.base import Array, Inferred
+from unladen.graph.ops.base import Array, Inferred, Recurrent, Weights
 
 
 class TokenShift(Recurrent):

@@ -79,7 +79,8 @@ void ssm_scan(const SsmArgs &a, float *scratch) {
     const int n_heads = a.n_heads, n_state = a.n_state, per_group = n_heads / a.n_groups;
     for (int t = 0; t < a.n_tokens; t++) {
         for (int h = a.first; h < a.last; h++) {
-            const size_t at = (size_t)t * n_heads + h, group = (size_t)t * a.n_groups + h / per_group;
+            const size_t at = (size_t)t * n_heads + h;
+            const size_t group = (size_t)t * a.n_groups + h / per_group;
             const float dt = a.dt[at], *b = a.b + group * n_state, *c = a.c + group * n_state;
             if (a.n_decays == 1) {
                 const float kept = exp1(dt * a.a[h]);
@@ -126,8 +127,9 @@ void linear_attention(const LinearAttentionArgs &a, float *scratch) {
                 vec answer[n] = {};
                 for (int i = 0; i < n_k; i++) {
                     const vec p = splat(scratch[i] * k[i]);
+                    const float *row = s + (size_t)i * n_v;
                     for (int j = 0; j < n; j++)
-                        answer[j] = fma(p, load_n(s + (size_t)i * n_v + j * lanes, count), answer[j]);
+                        answer[j] = fma(p, load_n(row + j * lanes, count), answer[j]);
                 }
                 for (int j = 0; j < n; j++) u[j] = (u[j] - answer[j]) * a.beta[own];
             }
@@ -157,9 +159,9 @@ void rwkv_mix(const RwkvArgs &x, float *scratch) {
             vec answer[n] = {}, out[n] = {}, value[n];
             for (int j = 0; j < n; j++) value[j] = load_n(v + c + j * lanes, count);
             for (int i = 0; i < n_rows; i++) {
+                const float *row = x.state + (size_t)i * n_rows + c;
                 for (int j = 0; j < n; j++)
-                    answer[j] = fma(splat(a[i]), load_n(x.state + (size_t)i * n_rows + c + j * lanes,
-                                                        count), answer[j]);
+                    answer[j] = fma(splat(a[i]), load_n(row + j * lanes, count), answer[j]);
             }
             for (int i = 0; i < n_rows; i++) {
                 for (int j = 0; j < n; j++) {

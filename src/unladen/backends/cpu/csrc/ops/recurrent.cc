@@ -86,7 +86,8 @@ OperationPtr make_conv1d(const Kernels &k, Slots slots, ConvArgs args) {
     if (args.n_taps > max_conv_taps) throw std::invalid_argument("the convolution is too long");
     // Whole cache lines, so that no two threads write to one.
     int step = (per_part(args.n_channels, args.n_taps * 0.5) + 15) / 16 * 16;
-    return by_sequence(slots, ceil_div(args.n_channels, step), args.n_channels * args.n_taps * 0.3, 0,
+    double ns = args.n_channels * args.n_taps * 0.3;
+    return by_sequence(slots, ceil_div(args.n_channels, step), ns, 0,
                        [=, &k](const Part &part, float *) {
         ConvArgs a = args;
         size_t at = static_cast<size_t>(part.first_row) * a.n_channels;
