@@ -49,7 +49,8 @@ def _backends() -> list[dict[str, Any]]:
     from unladen.backends import registry
     return [{"name": name, "why_none": backend.why_none(),
              "devices": [{"name": d.name, "description": d.description,
-                          "memory_bytes": d.memory_bytes, "is_host": d.is_host}
+                          "memory_bytes": d.memory_bytes, "is_host": d.is_host,
+                          "features": dict(d.features)}
                          for d in backend.devices()]}
             for name, backend in sorted(registry().items())]
 
@@ -85,11 +86,19 @@ def _print(facts: dict[str, Any]) -> None:
         for device in backend["devices"]:
             size = f", {device['memory_bytes'] // MIB} MiB" if device["memory_bytes"] else ""
             _row(f"  {device['name']}", device["description"] + size)
+            if device["features"]:
+                _row("    features", _used(device["features"]))
     print("\ndrivers")
     _print_drivers(facts["drivers"])
     has = [name.replace("_", " ") for name, there in facts["supports"].items() if there]
     print()
     _row("supports", ", ".join(has) or "nothing beside plain memory")
+
+
+def _used(features: dict[str, bool]) -> str:
+    by_use = {use: ", ".join(name for name, is_used in features.items() if is_used == (use == "used"))
+              for use in ("used", "not used")}
+    return "; ".join(f"{names} {use}" for use, names in by_use.items() if names)
 
 
 def _print_drivers(drivers: dict[str, Any]) -> None:
