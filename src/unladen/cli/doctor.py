@@ -96,9 +96,10 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _used(features: dict[str, bool]) -> str:
-    by_use = {use: ", ".join(name for name, is_used in features.items() if is_used == (use == "used"))
-              for use in ("used", "not used")}
-    return "; ".join(f"{names} {use}" for use, names in by_use.items() if names)
+    found: dict[str, list[str]] = {}
+    for name, is_used in features.items():
+        found.setdefault("used" if is_used else "not used", []).append(name)
+    return "; ".join(f"{', '.join(names)} {use}" for use, names in sorted(found.items()))
 
 
 def _print_drivers(drivers: dict[str, Any]) -> None:
