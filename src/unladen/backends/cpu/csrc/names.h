@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/ops/routing.h"
 
 namespace unladen::cpu {
 
@@ -17,9 +18,15 @@ Enum named(const std::string &name, const char *const (&names)[n], const char *w
 }
 
 inline Activation activation_of(const std::string &name) {
-    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared"};
+    static constexpr const char *names[] = {"silu", "gelu",         "gelu_erf", "gelu_quick",
+                                            "relu", "relu_squared", "sigmoid"};
     return named<Activation>(name, names, "activation");
+}
+
+inline Gating gating_of(const std::string &name) {
+    static constexpr const char *names[] = {"softmax", "sigmoid", "softmax_chosen",
+                                            "sqrt_softplus"};
+    return named<Gating>(name, names, "gating");
 }
 
 inline KVType kv_type_of(const std::string &name) {

@@ -11,7 +11,7 @@
 
 namespace unladen::cpu {
 
-enum class Activation : int32_t { silu, gelu, gelu_erf, gelu_quick, relu, relu_squared };
+enum class Activation : int32_t { silu, gelu, gelu_erf, gelu_quick, relu, relu_squared, sigmoid };
 
 enum class KVType : int32_t { f32, f16, q8_0 };
 

@@ -62,6 +62,8 @@ struct Function {
             return x * choose(x < 0.0f, tail, 1.0f - tail);
         } else if constexpr (act == Activation::gelu_quick) {
             return x / (1.0f + exp(x * -1.702f));
+        } else if constexpr (act == Activation::sigmoid) {
+            return 1.0f / (1.0f + exp(-x));
         } else {
             const vec positive = max(vec{}, x);
             return act == Activation::relu ? positive : positive * positive;
@@ -79,6 +81,7 @@ inline void with_function(Activation act, Body body) {
     case Activation::gelu_quick: return body(Function<Activation::gelu_quick>{});
     case Activation::relu: return body(Function<Activation::relu>{});
     case Activation::relu_squared: return body(Function<Activation::relu_squared>{});
+    case Activation::sigmoid: return body(Function<Activation::sigmoid>{});
     }
 }
 
