@@ -191,10 +191,10 @@ def _routing(node: Node, router_b: int = 0, select_b: int = 0
 def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
     """Router, gate, up and down; no rows: there is none."""
     if "gate_up" in node.weights:
-        gate = matrix(node, "gate_up", "")
-        address, quant, n_rows, n_cols, _ = gate
-        n_ff = node.weights["down"].shape[-1]
-        up = address + n_ff * get(quant).row_bytes(n_cols), quant, n_rows, n_cols, 0
+        gate = matrix(node, "gate_up", "gate_b")
+        address, quant, n_rows, n_cols, bias = matrix(node, "gate_up", "up_b")
+        address += node.weights["down"].shape[-1] * get(quant).row_bytes(n_cols)
+        up = address, quant, n_rows, n_cols, bias
     else:
         gate = matrix(node, "gate", "gate_b") if has_gate(node) else (0, "", 0, 0, 0)
         up = matrix(node, "up", "up_b")
