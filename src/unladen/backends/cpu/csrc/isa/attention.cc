@@ -127,7 +127,8 @@ struct Work {
                 keep[r] = 1.0f;
                 if (keys.empty()) continue;
                 if (args.scoring.softcap > 0.0f || args.scoring.slopes) {
-                    adjust(scores, args.scoring, head_of(r), args.tasks[r / group].position - start);
+                    const int position = args.tasks[r / group].position;
+                    adjust(scores, args.scoring, head_of(r), position - start);
                 }
                 keep[r] = soften(scores, keys, sums[r]);
             }

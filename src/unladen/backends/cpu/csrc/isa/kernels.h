@@ -62,7 +62,7 @@ struct AttentionTask {
     float *out;              // [n_heads][v_dim] of the token
     const int32_t *blocks;   // the sequence's block table
     int32_t position;
-    int32_t first, last;     // the token sees keys [first, last): at least one, if not for a part
+    int32_t first, last;     // the token sees keys [first, last): at least one, but for parts
     // nullptr: `out` is the result. Otherwise it is left out, and here, [n_heads][v_dim + 2], stands
     // what these keys add to it: sums of values, weighted by e^(score - top), that top, and the sum
     // of the weights. The sinks count as a key.

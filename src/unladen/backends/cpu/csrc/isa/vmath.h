@@ -125,7 +125,7 @@ static inline vec scale_by_power(vec p, vec n) {
 }
 
 // e^x for x < 88.7 within 1.5 * 2^-23 of it relatively (plus half a subnormal step): 0 below -104;
-// NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24; the rest is rounding.
+// NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24, the rest rounding.
 static inline vec exp_of_moderate(vec x) {
     x = max(splat(-104.5f), x);
     // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
