@@ -161,7 +161,7 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
         steps = split(graph, {n: (d, "") for n, d in placement.device_of.items()})
         return costs[0].predict(graph, steps).seconds
 
-    room = {name: n - (0 if d.is_host else d.memory_bytes // fit.MARGIN)
+    room = {name: n - (0 if d.is_host or d.is_pretend else d.memory_bytes // fit.MARGIN)
             for d in devices for name, n in fit.free_bytes([d]).items()}
     if options.place.n_gpu_layers == "auto" and options.place.tensor_split is None:
         return auto.best(graph, devices, options.place, costs, room,

@@ -13,8 +13,8 @@ from unladen.graph.graph import KVSpec
 from unladen.quants import get
 
 MARGIN = 32
-"""Of a device's memory one part in so many is left alone by "auto": drivers and other programs
-need some too."""
+"""Of a device's memory one part in so many is left alone by "auto", unless it is only pretended:
+drivers and other programs need some too."""
 
 
 @dataclass(frozen=True, slots=True)
