@@ -9,8 +9,8 @@ import numpy as np
 from cases.base import Array, Case, Maker
 from unladen import quants
 from unladen.graph.graph import Attr, Weight
-from unladen.graph.ops._routing import GATINGS, Routing
 from unladen.graph.ops.activation import ACTIVATIONS
+from unladen.graph.ops.routing import GATINGS, Routing
 
 MARGIN = 1e-4
 TWISTS = ("router_b", "select_b", "gate_b", "up_b", "down_b", "down_scale", "gate_up", "gateless",

@@ -12,8 +12,7 @@ from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_byt
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops._gated import GatedUnit
-from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 
@@ -60,8 +59,6 @@ class CpuBackend(HostMemory):
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO
         if node.op == "moe" and not is_plain(node):
-            return Support.NO
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
             return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 

@@ -25,7 +25,7 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops._gated import GatedUnit
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops._gated import GatedUnit
 from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+from unladen.graph.ops.gated import GatedUnit
 from unladen.types import Limits
 
 
 class Glu(Op):
     """``y = act(gate) * up``: gate f32 [T, n / k], up f32 [T, n]; each gate serves k neighbours.
 
-    Attributes ``act`` and, optional, those of :class:`~unladen.graph.ops._gated.GatedUnit`.
+    Attributes ``act`` and, optional, those of :class:`~unladen.graph.ops.gated.GatedUnit`.
     """
 
     name = "glu"

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops._gated import GatedUnit
 from unladen.graph.ops.base import (
     EPS32,
     SMALL,
@@ -19,6 +18,7 @@ from unladen.graph.ops.base import (
     cut,
     narrowed,
 )
+from unladen.graph.ops.gated import GatedUnit
 from unladen.types import Limits
 
 

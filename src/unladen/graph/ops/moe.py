@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops._gated import GatedUnit
-from unladen.graph.ops._routing import Routing
 from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
 from unladen.graph.ops.base import EPS32, SMALL, Array, Inferred, Op, RefContext, cut, narrowed
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.linear import product_error
+from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
 EXPERT_ROLES = ("gate", "up", "gate_up", "down", "gate_b", "up_b", "down_b", "down_scale")
@@ -52,8 +52,8 @@ class Moe(Op):
     ``router_b`` and ``select_b`` [E], biases ``gate_b`` and ``up_b`` [H, n_ff], ``down_b`` [H, n],
     and ``down_scale`` [H], a factor of ``down_e``.
 
-    Attributes: those of :class:`~unladen.graph.ops._routing.Routing` and of
-    :class:`~unladen.graph.ops._gated.GatedUnit`; ``weigh_input``: p multiplies x, not the result
+    Attributes: those of :class:`~unladen.graph.ops.routing.Routing` and of
+    :class:`~unladen.graph.ops.gated.GatedUnit`; ``weigh_input``: p multiplies x, not the result
     (Llama 4, 2025). Without ``first_expert`` H is E; with it the node holds the experts
     ``first_expert .. first_expert + H`` and leaves the others out of the sum, though not out of
     the choice.

@@ -6,7 +6,7 @@ Saves writing and reading both products: of a step's activations the largest.
 from __future__ import annotations
 
 from unladen.graph.graph import Graph, Node, Value
-from unladen.graph.ops._gated import GatedUnit
+from unladen.graph.ops.gated import GatedUnit
 
 
 def run(graph: Graph) -> Graph:
