@@ -148,7 +148,7 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
     wished = choose(graph.n_layers, devices, options.place)
     host, others = host_and_others(devices, options.place)
     is_open = options.place.n_gpu_layers == "auto" or options.place.offload_order == "cost"
-    if not is_open or host in others or options.place.split_mode in shard.MODES:
+    if not is_open or host in others:
         return wished
     costs = _costs(limits, layout)
 
@@ -157,13 +157,15 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
         return {name: -n for name, n in memory.left(room).items()}
 
     def seconds(choice: Choice) -> float:
-        placement = place(graph, devices, options.place, choice)
-        steps = split(graph, {n: (d, "") for n, d in placement.device_of.items()})
-        return costs[0].predict(graph, steps).seconds
+        divided, shards = _shard(graph, devices, options.place, choice)
+        placement = place(divided, devices, options.place, choice, shards)
+        steps = split(divided, {n: (d, "") for n, d in placement.device_of.items()})
+        return costs[0].predict(divided, steps).seconds
 
     room = {name: n - (0 if d.is_host or d.is_pretend else d.memory_bytes // fit.MARGIN)
             for d in devices for name, n in fit.free_bytes([d]).items()}
-    if options.place.n_gpu_layers == "auto" and options.place.tensor_split is None:
+    whole = options.place.tensor_split is None and options.place.split_mode not in shard.MODES
+    if options.place.n_gpu_layers == "auto" and whole:
         return auto.best(graph, devices, options.place, costs, room,
                          Sizes(limits, layout, options.use_mmap), excess)
     found = auto.candidates(graph.n_layers, devices, options.place)

@@ -32,8 +32,8 @@ class PlaceOptions:
 
     ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
     alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
-    feed-forward columns, over all devices ("auto" then offloads all layers). ``tensor_split``:
-    shares of the devices, in any unit; fractions must sum to 1.
+    feed-forward columns, over all devices. ``tensor_split``: shares of the devices, in any unit;
+    fractions must sum to 1. With these, "auto" finds how many layers are offloaded.
 
     ``override_tensor``: regular expression over weight names to device; the first that is found in
     the name holds. ``cpu_moe`` keeps all experts on the host, ``n_cpu_moe`` those of the first
