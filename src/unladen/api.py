@@ -14,6 +14,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
@@ -46,7 +47,8 @@ class Model:
     ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
     where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
     ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
-    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). What goes where
+    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else graphics hardware, if
+    there is some, and the CPU). What goes where
     (``n_gpu_layers`` to ``expert_split``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
     :func:`plan` shows it beforehand. ``n_threads`` serve steps of few
     tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
@@ -332,9 +334,11 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
 
 
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
-    """``devices`` by their full names; None: the environment's, else the CPU."""
+    """``devices`` by their full names; None: the environment's, else those that
+    :func:`~unladen.backends.default_devices` finds."""
     if devices is None:
-        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
+        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
+            d.name for d in default_devices()]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')

@@ -34,8 +34,8 @@ def placeable(command: Callable[..., None]) -> Callable[..., None]:
 
 def placement(
     *, device: Annotated[str | None, typer.Option(
-        "--device", show_default="cpu", help="Devices by comma, for example cpu or wgpu:0,cpu."
-    )] = None,
+        "--device", show_default="a GPU, if there is one, and cpu",
+        help="Devices by comma, for example cpu or wgpu:0,cpu.")] = None,
     gpu_layers: Annotated[str, typer.Option(
         "--n-gpu-layers", "-ngl",
         help="Layers on devices other than the CPU: auto, all, or a number.")] = "auto",

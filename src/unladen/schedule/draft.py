@@ -150,6 +150,9 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
     is_open = options.place.n_gpu_layers == "auto" or options.place.offload_order == "cost"
     if not is_open or host in others:
         return wished
+    unknown = _unknown(devices, options)
+    if unknown.issuperset(others):
+        return choose(graph.n_layers, devices, options.place, 0)
     costs = _costs(limits, layout)
 
     def excess(choice: Choice) -> dict[str, int]:
@@ -162,14 +165,25 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
         steps = split(divided, {n: (d, "") for n, d in placement.device_of.items()})
         return costs[0].predict(divided, steps).seconds
 
-    room = {name: n - (0 if d.is_host or d.is_pretend else d.memory_bytes // fit.MARGIN)
-            for d in devices for name, n in fit.free_bytes([d]).items()}
+    room = fit.room([d for d in devices if d not in unknown]) | {d.name: 0 for d in unknown}
     whole = options.place.tensor_split is None and options.place.split_mode not in shard.MODES
     if options.place.n_gpu_layers == "auto" and whole:
         return auto.best(graph, devices, options.place, costs, room,
                          Sizes(limits, layout, options.use_mmap), excess)
     found = auto.candidates(graph.n_layers, devices, options.place)
     return auto.fastest(found, seconds, excess)
+
+
+def _unknown(devices: Sequence[Device], options: PlanOptions) -> set[Device]:
+    """The devices that "auto" leaves alone because they don't say how much memory they have; none
+    where there is no host to do their work."""
+    found = {d for d in devices if not d.is_host and not d.memory_bytes}
+    if options.place.n_gpu_layers != "auto" or not any(d.is_host for d in devices):
+        return set()
+    for name in sorted(d.name for d in found):
+        log.warning("%s doesn't say how much memory it has: no layers go there unasked (hint: say "
+                    "how many with n_gpu_layers)", name)
+    return found
 
 
 def _shard(graph: Graph, devices: Sequence[Device], options: PlaceOptions, choice: Choice

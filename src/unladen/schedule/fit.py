@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unladen.backends import backend_of
-from unladen.backends._host import HostMemory, free_host_bytes
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
@@ -89,10 +88,14 @@ def _row(m: DeviceMemory) -> str:
 
 
 def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
-    """What is free on each device before a plan: on the host what the system says, elsewhere all
-    that the device has."""
-    return {d.name: min(d.memory_bytes, free_host_bytes())
-            if isinstance(backend_of(d.name), HostMemory) else d.memory_bytes for d in devices}
+    """What is free on each device before a plan, as far as its backend knows."""
+    return {d.name: backend_of(d.name).free_bytes(d) for d in devices}
+
+
+def room(devices: Iterable[Device]) -> dict[str, int]:
+    """What "auto" may take of each device."""
+    return {d.name: backend_of(d.name).free_bytes(d) - (
+        0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN) for d in devices}
 
 
 def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:

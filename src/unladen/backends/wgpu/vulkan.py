@@ -1,4 +1,4 @@
-"""How much memory graphics cards have, and how much of it is free: WebGPU doesn't tell, Vulkan does.
+"""How much memory graphics cards have, and what of it is free: WebGPU doesn't tell, Vulkan does.
 
 The structures are those of vulkan_core.h (Khronos, 1.1 and VK_EXT_memory_budget).
 """
