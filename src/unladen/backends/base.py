@@ -182,7 +182,7 @@ class Backend(Protocol):
         """A buffer over host memory without a copy, which it keeps alive; None: not possible."""
 
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
-        """Copy bytes from the host."""
+        """Copy bytes from the host; work that was started before still sees the old ones."""
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         """Bytes as the host sees them: a view where the device is the host, else a copy."""

@@ -68,6 +68,9 @@ def placement(
     expert_split: Annotated[str | None, typer.Option(
         "--expert-split",
         help="Shares of all devices in each layer's experts, for example 0.5,0.5.")] = None,
+    stream_weights: Annotated[str, typer.Option(
+        "--stream-weights", help="Send the CPU's weights through a GPU in prompts: auto, on, off."
+    )] = "auto",
     strict: Annotated[bool, typer.Option(
         "--strict", help="Make every fallback an error.")] = False,
     no_mmap: Annotated[bool, typer.Option(
@@ -81,8 +84,16 @@ def placement(
         "offload_order": offload_order, "override_tensor": _overrides(override_tensor or []),
         "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
         "embed_device": embed_device, "head_device": head_device,
-        "expert_split": _shares(expert_split, "--expert-split"), "strict": strict,
-        "use_mmap": not no_mmap}
+        "expert_split": _shares(expert_split, "--expert-split"),
+        "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap}
+
+
+def _streams(text: str) -> bool | Literal["auto"]:
+    meanings: dict[str, bool | Literal["auto"]] = {"auto": "auto", "on": True, "off": False}
+    if text not in meanings:
+        raise InvalidArgument(f"--stream-weights {text!r} makes no sense",
+                              hint="use " + ", ".join(meanings))
+    return meanings[text]
 
 
 def _gpu_layers(text: str) -> int | Literal["auto", "all"]:

@@ -12,7 +12,7 @@ from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit, speed
-from unladen.schedule.split import CopyStep, RunStep, Step
+from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.types import Limits
 
 CONTEXT = 4096
@@ -45,9 +45,9 @@ def decode_step(limits: Limits, layout: KVLayout) -> Limits:
     return _step(1, limits, layout)
 
 
-def prefill_step(limits: Limits, layout: KVLayout) -> Limits:
-    """As many tokens of one prompt as a step takes."""
-    return _step(limits.n_tokens, limits, layout)
+def prefill_step(limits: Limits, layout: KVLayout, n_tokens: int | None = None) -> Limits:
+    """``n_tokens`` of one prompt, or as many as a step takes."""
+    return _step(limits.n_tokens if n_tokens is None else n_tokens, limits, layout)
 
 
 def _step(n_tokens: int, limits: Limits, layout: KVLayout) -> Limits:
@@ -133,9 +133,21 @@ class Costs:
         for step in steps:
             if isinstance(step, CopyStep):
                 clock.copy(step.source, self.copy(step.value, step.source, step.target))
+            elif isinstance(step, FetchStep):
+                self._fetch(step, clock)
             else:
                 self._run(step, clock)
         return clock
+
+    def _fetch(self, step: FetchStep, clock: Clock) -> None:
+        """The host reads and writes each byte while the device goes on with what it was told; over
+        the link they go in their turn, as a device with one queue has it."""
+        device = self.known(step.run.device)
+        host = self.known(step.hosts[0])
+        clock.run(host, 2 * step.nbytes / host.bandwidth)
+        over = device.link_latency_s + step.nbytes / device.link_bandwidth
+        clock.run(device, over)
+        clock.spend(f"{device.name} weights over the link", over)
 
     def _run(self, step: RunStep, clock: Clock) -> None:
         costs = [self.node(n, step.device) for n in step.nodes]

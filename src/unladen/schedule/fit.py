@@ -20,7 +20,8 @@ drivers and other programs need some too."""
 class DeviceMemory:
     """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
     allocation, and the system may drop and reread their pages. ``staging_bytes`` hold what is on
-    its way between devices for a moment. ``taken_bytes``: what was allocated in fact, None before
+    its way between devices for a moment, ``ring_bytes`` weights that are streamed through.
+    ``taken_bytes``: what was allocated in fact, None before
     that."""
 
     device: Device
@@ -28,13 +29,14 @@ class DeviceMemory:
     weight_bytes: int = 0
     kv_bytes: int = 0
     arena_bytes: int = 0
+    ring_bytes: int = 0
     staging_bytes: int = 0
     taken_bytes: int | None = None
 
     @property
     def allocated_bytes(self) -> int:
         """What must be allocated for as long as the plan lives."""
-        return self.weight_bytes + self.kv_bytes + self.arena_bytes
+        return self.weight_bytes + self.kv_bytes + self.arena_bytes + self.ring_bytes
 
     @property
     def needed_bytes(self) -> int:
@@ -74,14 +76,14 @@ class MemoryPlan:
     def __str__(self) -> str:
         """A table in MiB."""
         head = (f"{'device':12} {'mapped':>10} {'weights':>10} {'KV':>10} {'arena':>10} "
-                f"{'staging':>10} {'sum':>10}")
+                f"{'ring':>10} {'staging':>10} {'sum':>10}")
         known = [m for m in self.devices if m.taken_bytes is not None]
         return "\n".join([head + f" {'allocated':>10}" * bool(known), *map(_row, self.devices)])
 
 
 def _row(m: DeviceMemory) -> str:
-    sizes = [m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.staging_bytes,
-             m.mapped_bytes + m.needed_bytes]
+    sizes = [m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
+             m.staging_bytes, m.mapped_bytes + m.needed_bytes]
     if m.taken_bytes is not None:
         sizes.append(m.taken_bytes)
     return " ".join([f"{m.device.name:12}", *map(_mib, sizes)])
@@ -107,16 +109,17 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
           weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
-          staging: int = 0) -> MemoryPlan:
+          staging: int = 0, rings: Mapping[str, int] | None = None) -> MemoryPlan:
     """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas by device; ``staging`` on the host."""
+    arenas and rings by device; ``staging`` on the host."""
     result = []
     for device in devices:
         name = device.name
         mapped, allocated = weights.get(name, (0, 0))
         memory = DeviceMemory(device, mapped, allocated,
                               sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ())),
-                              arenas.get(name, 0), staging if device.is_host else 0)
+                              arenas.get(name, 0), (rings or {}).get(name, 0),
+                              staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)
             staging *= not device.is_host
