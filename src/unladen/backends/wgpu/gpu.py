@@ -26,6 +26,9 @@ LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
 UNKNOWN_MEMORY = 1 << 46
 """Free on a GPU of which nobody says how much it has: assume enough, allocation itself will tell.
 """
+SOFTWARE_SPEED = 1e10
+"""Bytes and operations per second of an adapter that the processor plays: less than its own kernels
+do, so that nothing goes there for speed."""
 WRITE_BYTES = 32 << 20
 """What is uploaded at once: the queue keeps a copy until it is done."""
 
@@ -182,12 +185,13 @@ class Gpu:
 def device_of(adapter: Any, name: str) -> Device:
     """What an adapter is, under the name of a device."""
     info = adapter.info
-    kind = ", software" if info["adapter_type"] == "CPU" else ""
+    is_software = info["adapter_type"] == "CPU"
+    kind, speed = (", software", SOFTWARE_SPEED) if is_software else ("", 0.0)
     if shares_host_memory(adapter):
         memory = total_host_bytes()
     else:
         memory = card.memory_bytes if (card := card_of(adapter)) else 0
-    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory,
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
                   is_default=adapter in hardware())
 
 
