@@ -88,7 +88,7 @@ class Model:
                     device_names(devices),
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
-                                 embed_device, head_device, expert_split),
+                                 embed_device, head_device, expert_split, stream_weights),
                     Options(n_threads, n_threads_batch, precise), use_mmap, strict,
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)

@@ -47,8 +47,9 @@ class Streamed:
                 layers.setdefault(step.run.device.name, set()).update(
                     n.layer for n in step.run.nodes if self.device_of[n][1] == STREAMED)
         sizes = self.ring_bytes()
-        return [f"in steps of {self.n_tokens} tokens or more, products of {len(found)} layers on "
-                f"{name}, with weights streamed through {sizes[name] / 2**20:,.1f} MiB"
+        return [f"in steps of {self.n_tokens} tokens or more, {name} computes products of "
+                f"{len(found)} more layers, their weights streamed through "
+                f"{sizes[name] / 2**20:,.1f} MiB"
                 for name, found in layers.items()]
 
     def ring_bytes(self) -> dict[str, int]:
