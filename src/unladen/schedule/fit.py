@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout
@@ -19,10 +20,10 @@ drivers and other programs need some too."""
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
-    allocation, and the system may drop and reread their pages. ``staging_bytes`` hold what is on
-    its way between devices for a moment, ``ring_bytes`` weights that are streamed through.
-    ``taken_bytes``: what was allocated in fact, None before
-    that."""
+    allocation, and the system may drop and reread their pages. ``kv_bytes`` are all caches, those
+    of recurrent state too. ``staging_bytes`` hold what is on its way between devices for a moment,
+    ``ring_bytes`` weights that are streamed through. ``taken_bytes``: what was allocated in fact,
+    None before that."""
 
     device: Device
     mapped_bytes: int = 0
@@ -109,16 +110,18 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
           weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
-          staging: int = 0, rings: Mapping[str, int] | None = None) -> MemoryPlan:
+          staging: int = 0, rings: Mapping[str, int] = MappingProxyType({}),
+          slots: Mapping[str, int] = MappingProxyType({})) -> MemoryPlan:
     """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas and rings by device; ``staging`` on the host."""
+    arenas, rings and bytes of recurrent state by device; ``staging`` on the host."""
     result = []
     for device in devices:
         name = device.name
         mapped, allocated = weights.get(name, (0, 0))
         memory = DeviceMemory(device, mapped, allocated,
-                              sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ())),
-                              arenas.get(name, 0), (rings or {}).get(name, 0),
+                              sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ()))
+                              + slots.get(name, 0),
+                              arenas.get(name, 0), rings.get(name, 0),
                               staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)

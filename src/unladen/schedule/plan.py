@@ -16,7 +16,7 @@ from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.schedule import fit, weights
-from unladen.schedule.carry import Kept, take_over
+from unladen.schedule.carry import Kept, take_over, take_over_slots
 from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
 from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
@@ -48,6 +48,8 @@ class Plan:
         self._arenas = {d.name: backend_of(d.name).alloc(d, sizes[d.name], "arena")
                         for d in drafted.devices if sizes[d.name]}
         self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
+        self._slots, same = take_over_slots(drafted.slots(), kept)
+        self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[str, Program]] = []
         self._ring: dict[tuple[int, SlotKey], Buffer] = {}
         self._ways = [self._way(drafted.steps, drafted.arenas, drafted.device_of)]
@@ -107,7 +109,8 @@ class Plan:
         """Bytes by device, as planned and as taken."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
-        for buffer in (*self._owned, *self._arenas.values(), *self._ring.values(), *kv):
+        for buffer in (*self._owned, *self._arenas.values(), *self._ring.values(), *kv,
+                       *self._slots.values()):
             name = buffer.device.name
             taken[name] = taken.get(name, 0) + buffer.nbytes
         return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
@@ -115,7 +118,7 @@ class Plan:
 
     def keep(self) -> Kept:
         """What a plan after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), dict(self._kv))
+        return Kept(dict(self._placed), dict(self._kv), dict(self._slots))
 
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
@@ -123,7 +126,8 @@ class Plan:
         kept = self.keep()
         self._last = _Way([functools.partial(_fail, error.again())], {})
         self._ways = [self._last]
-        for held in (self._programs, self._arenas, self._placed, self._owned, self._kv, self._ring):
+        for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
+                     self._slots, self._ring):
             held.clear()
         return kept
 
@@ -168,8 +172,8 @@ class Plan:
         backend = backend_of(name)
         program = backend.compile(Segment(
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
-            (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, drafted.limits,
-            self.batch, drafted.options.backend))
+            (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
+            drafted.limits, self.batch, drafted.options.backend))
         self._programs.append((name, program))
         return functools.partial(backend.run, program)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Node, Weight
+from unladen.graph.ops import get_op
 from unladen.schedule.kernels import Kernels
 from unladen.schedule.split import FetchStep, RunStep, Step, split
 from unladen.schedule.weights import Need
@@ -68,6 +69,7 @@ def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: D
 
     def can_move(node: Node, home: Device, device: Device) -> bool:
         return (home.is_host and node.layer >= 0 and node.state is None
+                and not get_op(node.op).state_size(node)
                 and kernels.runs(device, node)
                 and all(kernels.format_of(device, node, w) == there[home.name, w.name]
                         for w in node.weights.values()))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.ops import get_op
 from unladen.schedule import fit, weights
 from unladen.schedule.cost import Costs
 from unladen.schedule.memory import plan_arena
@@ -67,9 +68,10 @@ class Sizes:
         return sum(n.nbytes for n in found if not n.mapped)
 
     def caches(self, nodes: Sequence[Node]) -> int:
-        """Bytes of the nodes' caches, each once."""
+        """Bytes of the nodes' caches, each once, and of their recurrent state."""
         specs = {n.state.layer: n.state for n in nodes if n.state is not None}
-        return sum(sum(fit.kv_bytes(s, self.layout)) for s in specs.values())
+        slots = 4 * self.limits.n_slots * sum(get_op(n.op).state_size(n) for n in nodes)
+        return sum(sum(fit.kv_bytes(s, self.layout)) for s in specs.values()) + slots
 
 
 class Groups:
