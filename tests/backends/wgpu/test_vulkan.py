@@ -127,6 +127,8 @@ def test_drivers_that_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 class Adapter:
     """What WebGPU says of one."""
 
+    features: frozenset[str] = frozenset()
+
     def __init__(self, kind: str, api: str = "Vulkan", number: int = 1) -> None:
         self.info = {"adapter_type": kind, "backend_type": api, "vendor_id": 7, "device": "card",
                      "device_id": number}
