@@ -21,6 +21,10 @@ class Batch:
     the cache. ``kv_len[s]`` counts the sequence's tokens with those of this step. Row ``s`` of
     ``block_table`` names its cache blocks. ``out_rows[:n_outputs]`` are the rows whose logits are
     wanted, ascending.
+
+    Ops in ``skip`` make nothing that is read after this step, so a backend may leave them out.
+    ``continues``: the tokens are what ``argmax`` chose in the step before, row by row, and
+    :attr:`tokens` says nothing; only for backends that run ahead.
     """
 
     tokens: I32        # [n_tokens]
@@ -33,6 +37,8 @@ class Batch:
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
+    skip: frozenset[str] = frozenset()
+    continues: bool = False
 
     @classmethod
     def empty(cls, limits: Limits) -> Batch:

@@ -196,7 +196,7 @@ class _Trial:
 
     def _output(self, value: Value, shape: tuple[int, ...]) -> Array:
         raw = self.backend.read(self.arena, 4 * math.prod(shape), self.offsets[value])
-        return raw.view(np.float32).reshape(shape).astype(np.float64)
+        return raw.view(value.numpy).reshape(shape).astype(np.float64)
 
     def _stored(self, k: Array, v: Array) -> list[str | None]:
         """Rows in the cache may be rounded otherwise than by the format's own NumPy code, but no
