@@ -25,7 +25,6 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops.attention import Scoring
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
@@ -80,8 +79,6 @@ class WgpuBackend:
     def supports(self, node: Node) -> Support:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
-            return Support.NO
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
             return Support.NO
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):
