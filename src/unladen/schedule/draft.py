@@ -10,7 +10,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.graph import passes
 from unladen.graph.graph import Graph, KVSpec, Node
-from unladen.schedule import auto, experts, fit, shard, weights
+from unladen.schedule import auto, experts, fit, narrow, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
@@ -129,6 +129,7 @@ def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
                       options.strict, options.probe and not quiet)
     device_of = assign(graph, placement, [*devices, reference], strict=options.strict, quiet=quiet,
                        runs=kernels.runs)
+    graph, device_of = narrow.add(graph, device_of, kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
     steps = split(graph, device_of)
     needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,

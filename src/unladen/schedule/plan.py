@@ -6,8 +6,8 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
@@ -15,12 +15,15 @@ from unladen.backends.base import Buffer, Device, Placed, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Value
-from unladen.schedule import fit, weights
+from unladen.schedule import fit, narrow, weights
 from unladen.schedule.carry import Kept, take_over
 from unladen.schedule.draft import Draft, PlanOptions, draft
+from unladen.schedule.narrow import NARROWING
 from unladen.schedule.split import CopyStep, RunStep, Step
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
+
+Array = npt.NDArray[Any]
 
 
 class Plan:
@@ -29,6 +32,8 @@ class Plan:
     A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
     ``kept`` is what a plan before it left: weights and caches where they fit.
     :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
+    :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
+    it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen.
     Raises :class:`OutOfMemory`.
     """
 
@@ -45,7 +50,13 @@ class Plan:
         self._programs: list[tuple[str, Program]] = []
         self._actions = [self._action(step) for step in drafted.steps]
         self._cancelled = False
-        self._outputs = {name: self._reader(v) for name, v in drafted.graph.outputs.items()}
+        self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
+                       if n.op in NARROWING}
+        self.runs_ahead = "argmax" in self.n_best and len(drafted.steps) == 1 and all(
+            backend_of(d).runs_ahead for d, _ in self._programs)
+        places = {name: self._place_of(v) for name, v in drafted.graph.outputs.items()}
+        self._outputs = {name: functools.partial(_read, *p) for name, p in places.items()}
+        self._fetchers = {name: functools.partial(_fetch, *p) for name, p in places.items()}
 
     def run(self) -> None:
         """Compute the step in :attr:`batch`; done when it returns.
@@ -65,12 +76,17 @@ class Plan:
         for device, program in self._programs:
             backend_of(device).cancel(program)
 
-    def output(self, name: str) -> npt.NDArray[np.float32]:
+    def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
 
         On the host a view that the next step overwrites.
         """
         return self._outputs[name]()
+
+    def fetch(self, name: str) -> Callable[[], Array]:
+        """Begin to read an output; what is returned waits for it, and gives a copy, whatever was
+        run since."""
+        return self._fetchers[name]()
 
     def copy_block(self, target: int, source: int) -> None:
         """Copy one cache block, in all layers, onto another."""
@@ -106,7 +122,7 @@ class Plan:
         kept = self.keep()
         self._actions = [functools.partial(_fail, error.again())]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
-                     self._outputs):
+                     self._outputs, self._fetchers):
             held.clear()
         return kept
 
@@ -132,10 +148,10 @@ class Plan:
     def _where(self, device: str, value: Value) -> _Where:
         return self._arenas[device], self.draft.arenas[device].offsets[value]
 
-    def _reader(self, value: Value) -> Callable[[], npt.NDArray[np.float32]]:
+    def _place_of(self, value: Value) -> tuple[Value, Device, Batch, _Where]:
         (node,) = (n for n in self.draft.graph.nodes if value in n.outputs)
         device = self.draft.device_of[node][0]
-        return functools.partial(_read, value, device, self.batch, self._where(device.name, value))
+        return value, device, self.batch, self._where(device.name, value)
 
 
 # These are no methods: a plan that its own actions refer to would keep its memory after the last
@@ -156,11 +172,17 @@ def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) ->
     target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
 
 
-def _read(value: Value, device: Device, batch: Batch, where: _Where) -> npt.NDArray[np.float32]:
+def _read(value: Value, device: Device, batch: Batch, where: _Where) -> Array:
     backend, shape = backend_of(device.name), _shape(value, batch)
     backend.sync(device)
     raw = backend.read(where[0], 4 * math.prod(shape), where[1])
-    return raw.view(np.float32).reshape(shape)
+    return raw.view(value.numpy).reshape(shape)
+
+
+def _fetch(value: Value, device: Device, batch: Batch, where: _Where) -> Callable[[], Array]:
+    shape = _shape(value, batch)
+    wait = backend_of(device.name).fetch(where[0], 4 * math.prod(shape), where[1])
+    return lambda: wait().view(value.numpy).reshape(shape)
 
 
 def _shape(value: Value, batch: Batch) -> tuple[int, ...]:
