@@ -12,6 +12,7 @@ import numpy as np
 from unladen.api import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow
+from unladen.schedule.narrow import NARROWING
 from unladen.schedule.plan import Plan
 
 
@@ -117,5 +118,8 @@ class _Runner:
             batch.block_table[0, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
             batch.out_rows[0] = n - 1
             batch.n_tokens, batch.n_outputs, batch.n_seqs = n, 1, 1
+            batch.skip, batch.continues = frozenset(NARROWING), False
             self._plan.run()
             sequence.length += n
+        if n_tokens:
+            self._plan.output("logits")  # a device may still be at it

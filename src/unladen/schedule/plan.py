@@ -59,7 +59,8 @@ class Plan:
         self._fetchers = {name: functools.partial(_fetch, *p) for name, p in places.items()}
 
     def run(self) -> None:
-        """Compute the step in :attr:`batch`; done when it returns.
+        """Compute the step in :attr:`batch`; devices may still be at it when it returns, and
+        :meth:`output` waits for them.
 
         Raises :class:`Cancelled` after :meth:`cancel`. The caches may then hold some of the step's
         rows, which the next step that computes those positions overwrites.
