@@ -118,7 +118,7 @@ class Engine:
         is computed again. A request that outgrew ``context_size`` ends as if it had reached it.
         """
         try:
-            self._flight = None  # of the old plan: nothing of it is counted yet
+            self._settle()
             grows = plan.continues_cache and context_size >= self.context_size
             self.plan = self._copier.plan = plan
             self._limits, self.context_size = plan.draft.limits, context_size
@@ -225,6 +225,13 @@ class Engine:
             if not cached.reserve(cached.length + item.n_tokens + 1):
                 return None
         return self._start(fill_next(self.plan.batch, flight.work), flight.op)
+
+    def _settle(self) -> None:
+        """Read the step that was started ahead, if there is one."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            self._collect(flight)
+            self._retire()
 
     def _start(self, work: Sequence[Work], op: str) -> Flight:
         self._in_step, self._is_computing = work, True

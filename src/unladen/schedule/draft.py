@@ -62,8 +62,10 @@ class Draft:
         return self.choice.layers
 
     def predict(self) -> tuple[Prediction, Prediction]:
-        """A decode step of one token and a prefill step of as many as it takes, on paper."""
-        return tuple(c.predict(self.graph, self.steps)  # type: ignore[return-value]  # it is a pair
+        """A decode step of one token and a prefill step of as many as it takes, on paper, whose
+        logits are read."""
+        graph, steps = narrow.without(self.graph), narrow.steps_without(self.steps)
+        return tuple(c.predict(graph, steps)  # type: ignore[return-value]  # it is a pair
                      for c in _costs(self.limits, self.layout))
 
     def caches(self) -> dict[int, tuple[KVSpec, Device]]:
@@ -122,7 +124,7 @@ def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) 
 def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
             devices: Sequence[Device], choice: Choice, *, quiet: bool = False) -> Draft:
     """The draft of one ``choice`` for a graph whose fusions are done."""
-    graph, shards = _shard(graph, devices, options.place, choice)
+    graph, shards = _shard(narrow.without(graph), devices, options.place, choice)
     placement = place(graph, devices, options.place, choice, shards)
     reference = backend_of("reference").open("reference", options.backend)
     kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,

@@ -7,13 +7,14 @@ outputs of their own: each step says which of them it reads (:attr:`Batch.skip`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from unladen.backends.base import Device
 from unladen.graph.graph import Attr, Graph, Node, Value
 from unladen.graph.ops import get_op
+from unladen.schedule.split import CopyStep, RunStep, Step
 
 MAX_CANDIDATES = 256
 NARROWING: Mapping[str, tuple[str, ...]] = MappingProxyType({
@@ -39,6 +40,19 @@ def add(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
             where[node] = device, "with the logits"
             outputs |= zip(names, node.outputs, strict=True)
     return replace(graph, nodes=tuple(nodes), outputs=outputs), where
+
+
+def without(graph: Graph) -> Graph:
+    """``graph`` as it was before :func:`add`."""
+    ours = {name for names in NARROWING.values() for name in names}
+    return replace(graph, nodes=tuple(n for n in graph.nodes if n.op not in NARROWING),
+                   outputs={k: v for k, v in graph.outputs.items() if k not in ours})
+
+
+def steps_without(steps: Sequence[Step]) -> list[Step]:
+    """``steps`` without what :func:`add` added: it never runs by itself."""
+    return [s if isinstance(s, CopyStep) else
+            RunStep(s.device, tuple(n for n in s.nodes if n.op not in NARROWING)) for s in steps]
 
 
 def n_candidates(node: Node) -> int:
