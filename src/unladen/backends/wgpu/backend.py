@@ -103,6 +103,12 @@ class WgpuBackend:
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
 
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        self.gpu(device.name).forgone.add((node.op, formats(node)))
+
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":
             return linear_scratch(node, limits)
@@ -119,6 +125,7 @@ class WgpuBackend:
         program.n_kv_heads = min(heads, default=1)
         lowering = Lowering(gpu, segment, program)
         for node in segment.nodes:
+            lowering.begin(node)
             LOWERINGS[node.op](lowering, node)
         program.chosen = None if segment.chosen is None else lowering.value(segment.chosen)
         program.finish(lowering.dispatches())
@@ -134,3 +141,8 @@ class WgpuBackend:
 
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
+
+
+def formats(node: Node) -> frozenset[str]:
+    """Of its weights."""
+    return frozenset(w.quant for w in node.weights.values())
