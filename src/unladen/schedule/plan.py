@@ -16,7 +16,7 @@ from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Value
 from unladen.schedule import fit, narrow, weights
-from unladen.schedule.carry import Kept, take_over
+from unladen.schedule.carry import Kept, take_over, take_over_slots
 from unladen.schedule.draft import Draft, PlanOptions, draft
 from unladen.schedule.narrow import NARROWING
 from unladen.schedule.split import CopyStep, RunStep, Step
@@ -33,7 +33,8 @@ class Plan:
     ``kept`` is what a plan before it left: weights and caches where they fit.
     :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
     :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
-    it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen.
+    it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen; not with
+    recurrent state, of which a sequence has no more than two slots.
     Raises :class:`OutOfMemory`.
     """
 
@@ -47,13 +48,16 @@ class Plan:
         self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
                         for d in drafted.devices if drafted.arenas[d.name].nbytes}
         self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
+        self._slots, same = take_over_slots(drafted.slots(), kept)
+        self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[str, Program]] = []
         self._actions = [self._action(step) for step in drafted.steps]
         self._cancelled = False
         self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
                        if n.op in NARROWING}
-        self.runs_ahead = "argmax" in self.n_best and len(drafted.steps) == 1 and all(
-            backend_of(d).runs_ahead for d, _ in self._programs)
+        self.runs_ahead = (
+            "argmax" in self.n_best and len(drafted.steps) == 1 and not self._slots
+            and all(backend_of(d).runs_ahead for d, _ in self._programs))
         places = {name: self._place_of(v) for name, v in drafted.graph.outputs.items()}
         self._outputs = {name: functools.partial(_read, *p) for name, p in places.items()}
         self._fetchers = {name: functools.partial(_fetch, *p) for name, p in places.items()}
@@ -107,7 +111,7 @@ class Plan:
         """Bytes by device, as planned and as taken."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
-        for buffer in (*self._owned, *self._arenas.values(), *kv):
+        for buffer in (*self._owned, *self._arenas.values(), *kv, *self._slots.values()):
             name = buffer.device.name
             taken[name] = taken.get(name, 0) + buffer.nbytes
         return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
@@ -115,7 +119,7 @@ class Plan:
 
     def keep(self) -> Kept:
         """What a plan after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), dict(self._kv))
+        return Kept(dict(self._placed), dict(self._kv), dict(self._slots))
 
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
@@ -123,7 +127,7 @@ class Plan:
         kept = self.keep()
         self._actions = [functools.partial(_fail, error.again())]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
-                     self._outputs, self._fetchers):
+                     self._slots, self._outputs, self._fetchers):
             held.clear()
         return kept
 
@@ -144,7 +148,7 @@ class Plan:
         batch_inputs = {value: key for key, value in drafted.graph.inputs.items()}
         return Segment(step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
                        (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv,
-                       drafted.limits, self.batch, drafted.options.backend)
+                       self._slots, drafted.limits, self.batch, drafted.options.backend)
 
     def _where(self, device: str, value: Value) -> _Where:
         return self._arenas[device], self.draft.arenas[device].offsets[value]
