@@ -14,7 +14,7 @@ from types import MappingProxyType
 from unladen.backends.base import Device
 from unladen.graph.graph import Attr, Graph, Node, Value
 from unladen.graph.ops import get_op
-from unladen.schedule.split import CopyStep, RunStep, Step
+from unladen.schedule.split import FetchStep, RunStep, Step
 
 MAX_CANDIDATES = 256
 NARROWING: Mapping[str, tuple[str, ...]] = MappingProxyType({
@@ -51,8 +51,10 @@ def without(graph: Graph) -> Graph:
 
 def steps_without(steps: Sequence[Step]) -> list[Step]:
     """``steps`` without what :func:`add` added: it never runs by itself."""
-    return [s if isinstance(s, CopyStep) else
-            RunStep(s.device, tuple(n for n in s.nodes if n.op not in NARROWING)) for s in steps]
+    def run(step: RunStep) -> RunStep:
+        return RunStep(step.device, tuple(n for n in step.nodes if n.op not in NARROWING))
+    return [run(s) if isinstance(s, RunStep) else
+            replace(s, run=run(s.run)) if isinstance(s, FetchStep) else s for s in steps]
 
 
 def n_candidates(node: Node) -> int:
