@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -249,6 +248,7 @@ class Model:
         return request
 
     async def _advance(self, request: Request) -> AsyncIterator[str]:
+        import asyncio
         loop = asyncio.get_running_loop()
         try:
             while not request.done:

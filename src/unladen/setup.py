@@ -16,13 +16,9 @@ from unladen.schedule import fit
 from unladen.schedule.carry import Kept
 from unladen.schedule.draft import Draft, PlanOptions, draft
 from unladen.schedule.plan import Plan
-from unladen.types import Limits
+from unladen.types import BLOCK_TOKENS, Limits
 
 log = logging.getLogger("unladen")
-
-BLOCK_TOKENS = 32
-"""Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
-one block fill several cache lines."""
 
 MAX_LOGITS_BYTES = 64 << 20
 """Logits of one step; longer texts whose every logit is wanted take several steps."""

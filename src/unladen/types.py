@@ -14,6 +14,10 @@ Shape = tuple[Size, ...]
 DType = Literal["f32", "i32"]
 """Element type of what flows between nodes; weights have a quantized type of their own."""
 
+BLOCK_TOKENS = 32
+"""Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
+one block fill several cache lines."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -29,7 +33,7 @@ class Limits:
     n_seqs: int
     n_blocks_per_seq: int
     n_blocks: int
-    block_tokens: int = 32
+    block_tokens: int = BLOCK_TOKENS
 
     @property
     def n_keys(self) -> int:

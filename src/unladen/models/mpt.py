@@ -27,8 +27,8 @@ class Mpt(LearnedPositions):
     def head_norms(self, g: GraphBuilder, q: Value, k: Value) -> tuple[Value, Value]:
         return super().head_norms(g, q, k) if self.has(g, "attn_q_norm") else (q, k)
 
-    def hidden(self, g: GraphBuilder, x: Value, n_ff: int) -> Value:
-        y = super().hidden(g, x, n_ff)
+    def hidden(self, g: GraphBuilder, x: Value, n_ff: int, suffix: str = "") -> Value:
+        y = super().hidden(g, x, n_ff, suffix)
         scales = self.tensors.optional(self.name(g, "ffn.act.scales"), n_ff)
         if scales is None:
             return y

@@ -12,7 +12,8 @@ from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_byt
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 
 
@@ -52,7 +53,12 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
+        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
+            return Support.NO
+        if node.op == "glu" and not (GatedUnit.of(node).is_plain
+                                     and node.inputs[0].shape == node.inputs[1].shape):
+            return Support.NO
+        if node.op == "moe" and not is_plain(node):
             return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 

@@ -12,6 +12,7 @@ from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert
 from unladen.types import Limits
@@ -143,8 +144,11 @@ def _kv_write(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _attention(p: native.Program, node: Node, at: Addresses) -> None:
-    p.attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]), node.int_attr("n_heads"),
-                node.float_attr("scale"))
+    scoring, n_heads = Scoring.of(node), node.int_attr("n_heads")
+    slopes = scoring.slopes(n_heads).tolist() if scoring.alibi else []
+    p.attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]), n_heads,
+                (scoring.causal, scoring.window, scoring.window_kind), scoring.scale,
+                scoring.softcap, slopes, at.weight(node, "sinks"))
 
 
 def _linear(p: native.Program, node: Node, at: Addresses) -> None:

@@ -25,7 +25,8 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
@@ -81,7 +82,12 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
+        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
+            return Support.NO
+        if node.op == "glu" and not (GatedUnit.of(node).is_plain
+                                     and node.inputs[0].shape == node.inputs[1].shape):
+            return Support.NO
+        if node.op == "moe" and not is_plain(node):
             return Support.NO
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from unladen.backends.base import Placed, Segment
 from unladen.backends.wgpu.gpu import ALIGNMENT, Gpu, Range
@@ -80,6 +81,13 @@ class Lowering:
         packed = b"".join(struct.pack("<f" if isinstance(n, float) else "<I", n) for n in numbers)
         self._params += packed + bytes(-len(packed) % ALIGNMENT)
         return at
+
+    def constant(self, array: npt.NDArray[np.float32]) -> Range:
+        """Numbers that a kernel reads and that no step changes."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        buffer = self.gpu.buffer(data.nbytes)
+        self.gpu.write(buffer, 0, data)
+        return Range(buffer, 0, data.nbytes)
 
     def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
              *, quant: str = "") -> None:

@@ -33,6 +33,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "gelu_quick": lambda x: x * _sigmoid(1.702 * x),
     "relu": lambda x: np.maximum(x, 0),
     "relu_squared": lambda x: np.maximum(x, 0) ** 2,
+    "sigmoid": _sigmoid,
 })
 """By name, on float64."""
 
@@ -42,9 +43,11 @@ whose argument (growing to about 10 before the result saturates) carries a round
 
 
 def activation_error(act: str, x: Array) -> Array:
-    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2.
-    """
+    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2,
+    or 1 for the sigmoid."""
     size = np.maximum(np.abs(x), x * x) if act == "relu_squared" else np.abs(x)
+    if act == "sigmoid":
+        size = np.ones_like(x)
     bound: Array = ACTIVATION_ULPS * EPS32 * size
     return bound
 

@@ -49,6 +49,14 @@ KVView kv_of(const PyKV &kv) {
             k_dim,          v_dim,          block_tokens};
 }
 
+// Whether causal, the window (0: none) and its kind.
+using PyVisibility = std::tuple<bool, int, std::string>;
+
+Visibility visibility_of(const PyVisibility &v) {
+    auto &[causal, window, kind] = v;
+    return {causal, window, window_kind_of(kind)};
+}
+
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
@@ -215,9 +223,12 @@ void bind_wide_operations(nb::class_<P> &program) {
                                         at<const float>(value)));
         })
         .def("attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
-                             float scale) {
+                             const PyVisibility &visibility, float scale, float softcap,
+                             std::vector<float> slopes, uintptr_t sinks) {
+            AttentionOptions options{n_heads, visibility_of(visibility), scale, softcap,
+                                     std::move(slopes), at<const float>(sinks)};
             p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
-                                         n_heads, scale, p.max_rows));
+                                         std::move(options), p.max_rows));
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
                        bool sigmoid, bool normalize, float scale, const std::string &act,

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/ops/ops.h"
 
 namespace unladen::cpu {
 
@@ -25,6 +25,11 @@ inline Activation activation_of(const std::string &name) {
 inline KVType kv_type_of(const std::string &name) {
     static constexpr const char *names[] = {"f32", "f16", "q8_0"};
     return named<KVType>(name, names, "cache type");
+}
+
+inline WindowKind window_kind_of(const std::string &name) {
+    static constexpr const char *names[] = {"sliding", "chunked", "symmetric"};
+    return named<WindowKind>(name, names, "kind of window");
 }
 
 }  // namespace unladen::cpu

@@ -54,20 +54,28 @@ struct KVView {
     int32_t n_kv_heads, k_dim, v_dim, block_tokens;
 };
 
-// One query row (one token of one sequence) against keys 0 .. n_keys-1 of its sequence, for the
-// query heads [head_first, head_last).
+// One token of a sequence.
 struct AttentionTask {
     const float *q;          // [n_heads][k_dim] of the token
     float *out;              // [n_heads][v_dim] of the token
     const int32_t *blocks;   // the sequence's block table
-    int32_t n_keys;          // the token sees keys [0, n_keys)
+    int32_t position;
+    int32_t first, last;     // the token sees keys [first, last), at least one
+};
+
+// What becomes of q k^T before the softmax, in this order.
+struct Scoring {
+    float scale;
+    float softcap;           // c: c tanh(s / c); 0: none
+    const float *slopes;     // [n_heads]: s - slope * distance to the key; or nullptr
+    const float *sinks;      // [n_heads]: one more score in the sum of the softmax; or nullptr
 };
 
 struct AttentionArgs {
     KVView kv;
     int32_t n_heads;
-    float scale;
-    // n_tasks consecutive tokens of one sequence with n_keys rising by one (or the same).
+    Scoring scoring;
+    // n_tasks tokens of one sequence; blocks of keys that none of them sees are never looked up.
     const AttentionTask *tasks;
     int32_t n_tasks;
     int32_t kv_head;         // all query heads that share this K/V head are computed

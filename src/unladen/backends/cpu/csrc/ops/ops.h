@@ -45,8 +45,26 @@ OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Acti
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,
-                            float scale, int max_tokens);
+
+// Which keys a token at position p sees: those up to p (causal) or all, and of these the ones in
+// the window. `sliding`: after p - w; `chunked`: from the multiple of w at or below p; `symmetric`:
+// at most w / 2 away.
+enum class WindowKind : int32_t { sliding, chunked, symmetric };
+struct Visibility {
+    bool causal;
+    int window;  // w; 0: none
+    WindowKind kind;
+};
+
+struct AttentionOptions {
+    int n_heads;
+    Visibility visibility;
+    float scale, softcap;        // see Scoring
+    std::vector<float> slopes;   // [n_heads] or empty
+    const float *sinks;          // [n_heads] or nullptr
+};
+OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                            AttentionOptions options, int max_tokens);
 
 // Activations of `rows` rows into the layout that `type`'s kernel reads.
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
