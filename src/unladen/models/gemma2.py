@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from unladen.models.gemma import Gemma
 
 def gemma_scale(n_embd: int, heads: Heads, *, is_27b: bool) -> float:
     """The factor of scores: the models of 27B don't take it from the size of a head."""
-    return (n_embd // heads.n_heads if is_27b else heads.k_dim) ** -0.5
+    return 1 / math.sqrt(n_embd // heads.n_heads if is_27b else heads.k_dim)
 
 
 class Gemma2(Gemma):

@@ -12,4 +12,4 @@ class Qwen2Vl(Decoder):
 
     def read_eps(self) -> float:
         # There are files without it.
-        return self.hparams.float("attention.layer_norm_rms_epsilon", 1e-6)
+        return self.hparams.float("attention.layer_norm_rms_epsilon", 0.0)

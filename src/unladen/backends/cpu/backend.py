@@ -24,6 +24,9 @@ class CpuProgram:
     native: native.Program
     segment: Segment
 
+MATRIX_OPS = frozenset({"embed", "linear", "moe"})
+"""Ops whose weights may be in blocks; the others want numbers."""
+
 
 class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
@@ -63,7 +66,7 @@ class CpuBackend(HostMemory):
         return Support.YES if node.op in LOWERINGS else Support.NO
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        if len(weight.shape) == 1:
+        if node.op not in MATRIX_OPS or len(weight.shape) == 1:
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 

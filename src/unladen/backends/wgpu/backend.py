@@ -33,6 +33,8 @@ LOWERINGS: Mapping[str, Lower] = MappingProxyType({
     **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "kv_write": kv_write,
     "attention": attention})
 """By op."""
+MATRIX_OPS = frozenset({"embed", "linear", "moe"})
+"""Ops whose weights may be in blocks; the others want numbers."""
 MAX_EXPERTS = 1024
 
 
@@ -95,7 +97,8 @@ class WgpuBackend:
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
+        in_blocks = node.op in MATRIX_OPS and len(weight.shape) > 1 and has_kernel(weight.quant)
+        return weight.quant if in_blocks else "F32"
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops.norm_groups import columns_of, group_of, grouped
 from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.norm_groups import columns_of, group_of, grouped
 from unladen.types import Limits
 
 
