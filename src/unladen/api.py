@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -74,28 +74,31 @@ class Model:
                  on_oom: Sequence[str] = ()) -> None:
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         self._file: GGUFFile = open_gguf(self.path)
-        self.tokenizer = Tokenizer.from_gguf(self._file.metadata, path=str(self.path))
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
-        if vocab_only:
-            return
-        options = PlanOptions(
-            device_names(devices),
-            PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
-                         dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload, embed_device,
-                         head_device, expert_split),
-            Options(n_threads, n_threads_batch, precise), use_mmap, strict,
-            probe=os.environ.get(PROBE_VARIABLE) != "0")
-        self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-
-    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        # Native and without the lock for the most part, so the plan is made meanwhile.
+        tokenizer = self._stepper.submit(Tokenizer.from_gguf, self._file.metadata,
+                                         path=str(self.path))
         try:
-            self.architecture = load_architecture(self._file)
-            self._planner = Planner(self._file, self.architecture, wishes, on_oom)
-            self._engine = self._planner.load()
+            if not vocab_only:
+                options = PlanOptions(
+                    device_names(devices),
+                    PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
+                                 dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
+                                 embed_device, head_device, expert_split),
+                    Options(n_threads, n_threads_batch, precise), use_mmap, strict,
+                    probe=os.environ.get(PROBE_VARIABLE) != "0")
+                self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
+            self.tokenizer = tokenizer.result()
         except BaseException:
+            wait([tokenizer])  # it reads the file
             self.close()
             raise
+
+    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        self.architecture = load_architecture(self._file)
+        self._planner = Planner(self._file, self.architecture, wishes, on_oom)
+        self._engine = self._planner.load()
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,

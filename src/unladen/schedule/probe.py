@@ -88,9 +88,10 @@ class Sample:
 
 
 @functools.cache
-def fault(device: Device, options: Options, sample: Sample) -> str | None:
-    """What is wrong with the kernels that ``sample`` needs; None: nothing, or the op has no bound
-    to judge them by. Tried once a process."""
+def fault(device: Device, options: Options, sample: Sample, variant: str) -> str | None:
+    """What is wrong with the kernels that ``sample`` needs, which are those of the backend's
+    ``variant`` now; None: nothing, or the op has no bound to judge them by. Tried once a process.
+    """
     if type(get_op(sample.op)).error_bound is Op.error_bound:
         return None
     try:

@@ -70,6 +70,12 @@ class CpuBackend(HostMemory):
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ""
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        raise AssertionError(f"{self.name} has no variants")
+
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}
         return scratch_bytes(node, limits, self._level, quants, options.precise)

@@ -100,6 +100,12 @@ class WgpuBackend:
         in_blocks = node.op in MATRIX_OPS and len(weight.shape) > 1 and has_kernel(weight.quant)
         return weight.quant if in_blocks else "F32"
 
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        self.gpu(device.name).forgone.add((node.op, formats(node)))
+
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":
             return linear_scratch(node, limits)
@@ -114,6 +120,7 @@ class WgpuBackend:
         program.n_kv_heads = min(heads, default=1)
         lowering = Lowering(gpu, segment, program)
         for node in segment.nodes:
+            lowering.begin(node)
             LOWERINGS[node.op](lowering, node)
         program.finish(lowering.dispatches())
         return program
@@ -128,3 +135,8 @@ class WgpuBackend:
 
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
+
+
+def formats(node: Node) -> frozenset[str]:
+    """Of its weights."""
+    return frozenset(w.quant for w in node.weights.values())
