@@ -25,6 +25,7 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
+from unladen.graph.ops import get_op
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
@@ -33,8 +34,6 @@ LOWERINGS: Mapping[str, Lower] = MappingProxyType({
     **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "kv_write": kv_write,
     "attention": attention})
 """By op."""
-MATRIX_OPS = frozenset({"embed", "linear", "moe"})
-"""Ops whose weights may be in blocks; the others want numbers."""
 MAX_EXPERTS = 1024
 
 
@@ -84,8 +83,6 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
-            return Support.NO
         if node.op == "glu" and not (GatedUnit.of(node).is_plain
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO
@@ -97,8 +94,8 @@ class WgpuBackend:
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        in_blocks = node.op in MATRIX_OPS and len(weight.shape) > 1 and has_kernel(weight.quant)
-        return weight.quant if in_blocks else "F32"
+        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants
+        return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
 
     def variant(self, device: Device, node: Node, options: Options) -> str:
         return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))

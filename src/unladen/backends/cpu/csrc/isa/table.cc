@@ -13,8 +13,9 @@ const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
         level::rope,                 level::activate,   level::glu,
         level::add,                  level::scale_add,  level::softcap,
         level::kv_store,             level::attention_scratch_floats,
-        level::attention,            level::packer,     level::linear,
-        level::dequantize,
+        level::attention,            level::conv1d,     level::ssm_scan,
+        level::linear_attention,     level::rwkv_mix,   level::packer,
+        level::linear,               level::dequantize,
     };
     return &table;
 }
