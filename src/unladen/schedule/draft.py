@@ -171,7 +171,7 @@ def _with_streaming(plain: Draft, kernels: Kernels) -> Draft:
     found: list[tuple[float, Draft]] = []
     for target in [d for d in others if not d.is_host]:
         large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels)
-        if large is None:
+        if large is None or (wish == "auto" and not target.memory_bytes):
             continue
         made = replace(plain, streamed=large, streamed_arenas=_arenas(
             graph, large.steps, plain.devices, plain.limits, kernels))

@@ -197,11 +197,13 @@ def test_memory_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
     def layers(*devices: Device, **place: Any) -> set[str]:
         caplog.clear()
         options = PlanOptions(devices, PlaceOptions(**place))
-        return {d.name for d in draft(graph, limits, layout, options).layers}
+        made = draft(graph, limits, layout, options)
+        assert made.streamed is None or unknown not in devices
+        return {d.name for d in made.layers}
     with caplog.at_level(logging.WARNING, "unladen"):
         assert layers(unknown, host) == {"null:9"}
         assert "null:0 doesn't say how much memory it has" in caplog.text
-        assert layers(unknown, known, host) == {"null:1"}
+        assert layers(unknown, known, host) == layers(known, host) == {"null:1"}
         assert layers(unknown, host, n_gpu_layers="all") == {"null:0"}
         assert not caplog.text
         assert layers(unknown) == {"null:0"}
