@@ -25,6 +25,7 @@ class CpuProgram:
     segment: Segment
 
 
+
 class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
