@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from unladen.graph.builder import GraphBuilder
-from unladen.graph.graph import Value
 from unladen.models._parts.decoder import Decoder
 
 

@@ -11,7 +11,6 @@ from unladen.graph.ops.attention import Scoring
 from unladen.models._parts.decoder import Decoder
 from unladen.models._parts.heads import sliding_layers
 
-
 N_EXPERTS_UNNORMED = 128
 """The model with so many experts (Maverick) doesn't normalize queries and keys."""
 

@@ -32,7 +32,8 @@ def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = 
     attrs = routing_attrs(model.hparams, model.expert_gating, model.expert_normalize, n_choices)
     attrs |= model.unit_attrs(g) | ({"weigh_input": True} if model.weigh_input else {})
     if fold > 1:
-        attrs |= {"fold": fold, "n_used": min(n_choices // fold, int(attrs["n_used"]))}
+        n_used = min(n_choices // fold, model.hparams.int("expert_used_count", minimum=1))
+        attrs |= {"fold": fold, "n_used": n_used}
     seen = x if seen is None else seen
     t, name = model.tensors, model.name(g, "ffn_gate_inp")
     weights = {"router": t.weight(f"{name}.weight", n_choices, n_columns(seen)),
