@@ -30,8 +30,8 @@ from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
-    **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear, "kv_write": kv_write,
-    "attention": attention})
+    **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear,
+    "kv_write": kv_write, "attention": attention})
 """By op."""
 MAX_EXPERTS = 1024
 
