@@ -41,6 +41,11 @@ def names() -> list[str]:
             if json.loads(p.read_text())["arch"] in registry() and p.stem not in WITHOUT_MEANING]
 
 
+def with_experts() -> list[str]:
+    """Those of :func:`names` whose layers have experts."""
+    return [n for n in names() if "ffn_down_exps" in (SHARED / f"archs/{n}.json").read_text()]
+
+
 def make(name: str, folder: Path) -> Recipe:
     """The recipe, its file built in ``folder``."""
     path = folder / f"{name}.gguf"

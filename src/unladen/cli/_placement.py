@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from unladen.cli._extend import Parameters, extended
 from unladen.errors import InvalidArgument
-
-Parameters = dict[str, Any]
-"""Of a model, by name."""
 
 
 def placeable(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` with the options of :func:`placement` on its command line; it takes what becomes
     of them as one parameter ``placement``."""
-    own, shared = (inspect.signature(f, eval_str=True) for f in (command, placement))
-    parameters = {**own.parameters, **shared.parameters}
-    del parameters["placement"]
-
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        chosen = {name: options.pop(name) for name in shared.parameters}
-        command(**options, placement=placement(**chosen))
-
-    run.__dict__["__signature__"] = own.replace(parameters=list(parameters.values()))
-    run.__annotations__ = {name: p.annotation for name, p in parameters.items()}
-    return run
+    return extended(command, placement)
 
 
 def placement(
     *, device: Annotated[str | None, typer.Option(
-        "--device", show_default="cpu", help="Devices by comma, for example cpu or wgpu:0,cpu."
-    )] = None,
+        "--device", show_default="a GPU, if there is one, and cpu",
+        help="Devices by comma, for example cpu or wgpu:0,cpu.")] = None,
     gpu_layers: Annotated[str, typer.Option(
         "--n-gpu-layers", "-ngl",
         help="Layers on devices other than the CPU: auto, all, or a number.")] = "auto",
@@ -68,6 +53,9 @@ def placement(
     expert_split: Annotated[str | None, typer.Option(
         "--expert-split",
         help="Shares of all devices in each layer's experts, for example 0.5,0.5.")] = None,
+    stream_weights: Annotated[str, typer.Option(
+        "--stream-weights", help="Send the CPU's weights through a GPU in prompts: auto, on, off."
+    )] = "auto",
     strict: Annotated[bool, typer.Option(
         "--strict", help="Make every fallback an error.")] = False,
     no_mmap: Annotated[bool, typer.Option(
@@ -81,8 +69,16 @@ def placement(
         "offload_order": offload_order, "override_tensor": _overrides(override_tensor or []),
         "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
         "embed_device": embed_device, "head_device": head_device,
-        "expert_split": _shares(expert_split, "--expert-split"), "strict": strict,
-        "use_mmap": not no_mmap}
+        "expert_split": _shares(expert_split, "--expert-split"),
+        "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap}
+
+
+def _streams(text: str) -> bool | Literal["auto"]:
+    meanings: dict[str, bool | Literal["auto"]] = {"auto": "auto", "on": True, "off": False}
+    if text not in meanings:
+        raise InvalidArgument(f"--stream-weights {text!r} makes no sense",
+                              hint="use " + ", ".join(meanings))
+    return meanings[text]
 
 
 def _gpu_layers(text: str) -> int | Literal["auto", "all"]:

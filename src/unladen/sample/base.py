@@ -100,6 +100,12 @@ class Step:
     opcode: ClassVar[str | None] = None
     chooses: ClassVar[bool] = False
 
+    @property
+    def n_best(self) -> int | None:
+        """How many of the best candidates decide what comes of this step, by falling logit and the
+        lower id first in a tie: it drops the others. 0: it changes nothing; None: all decide."""
+        return None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Change ``candidates`` in place; at least one candidate is there."""
         raise NotImplementedError
@@ -128,6 +134,37 @@ def weights(logits: Logits) -> Weights:
     scale = ((n.astype(np.int32) + 127) << 23).view(np.float32)
     weight: Weights = np.rint((y * scale).astype(np.float64) * 2.0**WEIGHT_BITS).astype(np.uint64)
     return weight
+
+
+def ordered_sum(values: npt.NDArray[np.float64]) -> float:
+    """The sum of float64 [n] in a fixed order: 32 interleaved running sums, then these."""
+    padded = np.zeros(-(-len(values) // 32) * 32)
+    padded[:len(values)] = values
+    total = 0.0
+    for lane in np.add.accumulate(padded.reshape(-1, 32), axis=0)[-1].tolist():
+        total += lane
+    return total
+
+
+def below_max(logits: Logits) -> npt.NDArray[np.float64]:
+    """float64 [n]: how far each of float32 [n] is below the largest."""
+    return float(logits.max()) - logits.astype(np.float64)
+
+
+def log_total(weight: Weights) -> float:
+    """ln of the sum of exp(logit - max), from :func:`weights`."""
+    return math.log(float(weight.sum())) - WEIGHT_BITS * math.log(2)
+
+
+def draw(weight: Weights, state: State) -> int:
+    """An index with a probability proportional to uint64 [n] ``weight``, by one random number.
+
+    The number u becomes the point u * total / 2**64 (D. Lemire, "Fast random integer generation in
+    an interval", 2019), which is off by less than 2**-64 in probability.
+    """
+    cumulative = np.cumsum(weight, dtype=np.uint64)
+    point = state.random() * int(cumulative[-1]) >> 64
+    return int(np.searchsorted(cumulative, np.uint64(point), side="right"))
 
 
 def number(name: str, value: float, low: float, high: float = math.inf) -> None:

@@ -25,7 +25,6 @@ class CpuProgram:
     segment: Segment
 
 
-
 class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
