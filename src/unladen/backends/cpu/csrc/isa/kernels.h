@@ -63,7 +63,7 @@ struct AttentionTask {
     const int32_t *blocks;   // the sequence's block table
     int32_t position;
     int32_t first, last;     // the token sees keys [first, last): at least one, but for parts
-    int32_t first, last;     // the token sees keys [first, last): at least one, but for parts
+    // nullptr: `out` is the result. Otherwise it is left out, and here, [n_heads][v_dim + 2], is
     // what these keys add to it: sums of values, weighted by e^(score - top), that top, and the sum
     // of the weights. The sinks count as a key.
     float *part;
