@@ -95,15 +95,29 @@ Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
     return {spare, bytes};
 }
 
+// What is to be read soon, and how much of it to ask for at each of a number of regular occasions:
+// sixteen rows at a time are too many streams for the hardware to foresee, and asking for all at
+// once holds up everything else.
+struct Ahead {
+    const uint8_t *p;
+    size_t step;  // bytes; 0: nothing
+
+    // Inlined, for GCC drops calls of functions that do nothing else.
+    UNLADEN_INLINE void ask() {
+        for (size_t at = 0; at < step; at += 64) __builtin_prefetch(p + at);
+        p += step;
+    }
+};
+
 // Kernel::multiply<n> for the n columns that a panel has, or a few more: the rest is zero.
 template <class Kernel>
 void multiply_panel(float *c, const typename Kernel::Tile &tile, const typename Kernel::Panel &x,
-                    int k, int n_k, int n_columns) {
+                    int k, int n_k, int n_columns, Ahead ahead) {
     switch ((n_columns + 1) / 2) {
-        case 1: return Kernel::template multiply<2>(c, tile, x, k, n_k);
-        case 2: return Kernel::template multiply<4>(c, tile, x, k, n_k);
-        case 3: return Kernel::template multiply<6>(c, tile, x, k, n_k);
-        default: return Kernel::template multiply<8>(c, tile, x, k, n_k);
+        case 1: return Kernel::template multiply<2>(c, tile, x, k, n_k, ahead);
+        case 2: return Kernel::template multiply<4>(c, tile, x, k, n_k, ahead);
+        case 3: return Kernel::template multiply<6>(c, tile, x, k, n_k, ahead);
+        default: return Kernel::template multiply<8>(c, tile, x, k, n_k, ahead);
     }
 }
 
@@ -124,6 +138,11 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     for (int i = 0; i < n_tiles; ++i) {
         std::memset(c[i], 0, n_panels * panel_columns * rows * sizeof(float));
     }
+    // The next block of rows, from its start to its end while k goes through this one.
+    const bool is_last = n0 + 2 * Kernel::n_tiles * rows > job.n_last;
+    constexpr int part_bytes = Kernel::tile_k / T::block_size * T::block_bytes;
+    Ahead ahead = {job.w + (n0 + Kernel::n_tiles * rows) * job.row_bytes,
+                   size_t(rows * part_bytes / Kernel::occasions)};
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
@@ -134,7 +153,8 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
             const int n_columns = t1 - t0 - p * panel_columns;
             for (int i = 0; i < n_tiles; ++i) {
                 multiply_panel<Kernel>(c[i] + p * panel_columns * rows, tile[i], x, k, n_k,
-                                       n_columns);
+                                       n_columns, p == 0 && !is_last ? ahead : Ahead{nullptr, 0});
+                if (p == 0) ahead.p += Kernel::occasions * ahead.step;
             }
         }
     }
@@ -147,6 +167,9 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
 template <class Kernel>
 void run_tiles(const Job &job) {
     const typename Kernel::Panel first(job.act, job.n_cols);
+    constexpr int rows = Kernel::n_tiles * Kernel::rows;
+    const int n_at_once = job.n_last - job.n_first < rows ? job.n_last - job.n_first : rows;
+    Ahead{job.w + job.n_first * job.row_bytes, n_at_once * job.row_bytes}.ask();
     for (int n = job.n_first; n < job.n_last; n += Kernel::n_tiles * Kernel::rows) {
         for (int t = job.t_first; t < job.t_last; t += Kernel::columns) {
             run_block<Kernel>(job, first, n, t);

@@ -37,7 +37,7 @@ struct Float {
     using Type = T;
     using Row = RowF32;
     using Panel = PanelF32;
-    static constexpr int rows = Vec::width, tile_k = 256;
+    static constexpr int rows = Vec::width, tile_k = 256, occasions = tile_k / 16;
     // Plain numbers are quickly unpacked; of the others a tile must serve many columns.
     static constexpr int n_tiles = T::block_size == 1 ? 2 : 1, columns = n_tiles == 2 ? 128 : 512;
     static_assert(tile_k % T::block_size == 0);
@@ -108,12 +108,14 @@ struct Float {
     }
 
     template <int n_columns>
-    static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n) {
+    static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n,
+                         Ahead ahead) {
         const float *x = panel.x + size_t(k) * panel_columns;
         Vec sum[n_columns];
 #pragma GCC unroll 8
         for (int j = 0; j < n_columns; ++j) sum[j] = Vec::load(c + j * rows);
         for (int i = 0; i < n; ++i, x += panel_columns) {
+            if (i % 16 == 0) ahead.ask();
             const Vec w = Vec::load(tile.w + i * rows);
 #pragma GCC unroll 8
             for (int j = 0; j < n_columns; ++j) sum[j] = w.times_plus(Vec::all(x[j]), sum[j]);

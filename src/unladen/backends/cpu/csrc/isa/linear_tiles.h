@@ -3,6 +3,7 @@
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
 #include "backends/cpu/csrc/isa/linear_across32.h"
+#include "backends/cpu/csrc/isa/linear_drive.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -25,7 +26,7 @@ UNLADEN_INLINE void clear(__m512i (&acc)[n]) {
 
 // c holds sums as [column][row].
 template <int sub, int n>
-void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k) {
+void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k, Ahead ahead) {
     const int8_t *q = x.q + size_t(k) * panel_columns;
     __m512 sum[n];
 #pragma GCC unroll 8
@@ -33,6 +34,7 @@ void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k) {
     for (int s = 0; s < 256 / sub; ++s, q += sub * panel_columns) {
         __m512i acc[n];
         clear(acc);
+        ahead.ask();
         add_lines<sub / 4>(acc, tile.q + s * (sub / 4), q);
         const __m512 scale = _mm512_load_ps(tile.scale[s]);
 #pragma GCC unroll 8
@@ -62,7 +64,8 @@ void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k) {
 }
 
 template <int n>
-void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, int k) {
+void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, int k,
+                Ahead ahead) {
     const int8_t *q = x.q + size_t(k) * panel_columns;
     const float *d = x.d + k / 32 * panel_columns, *x_sum = x.sum + k / 32 * panel_columns;
     __m512 sum[n];
@@ -71,6 +74,7 @@ void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, in
     for (int b = 0; b < n_blocks; ++b, ++tile) {
         __m512i acc[n];
         clear(acc);
+        ahead.ask();
         add_lines<8>(acc, tile->q, q);
         const __m512 scale = _mm512_load_ps(tile->scale), min = _mm512_load_ps(tile->min);
 #pragma GCC unroll 8

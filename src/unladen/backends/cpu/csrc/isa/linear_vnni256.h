@@ -69,6 +69,7 @@ struct Int8Of256 {
 
     using Tile = Tile256;
     static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256;
+    static constexpr int occasions = tile_k / Across<T>::sub;
 
     static void unpack(Tile &tile, Part part, int) {
         const Sixteen w = {part.p, part.stride};
@@ -77,8 +78,9 @@ struct Int8Of256 {
     }
 
     template <int n>
-    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int) {
-        multiply256<Across<T>::sub, n>(c, tile, x, k);
+    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int,
+                         Ahead ahead) {
+        multiply256<Across<T>::sub, n>(c, tile, x, k, ahead);
     }
 };
 

@@ -61,6 +61,7 @@ struct Int8Of32 {
     }
 
     static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256;
+    static constexpr int occasions = tile_k / 32;
     struct Tile {
         Tile32 block[tile_k / 32];
     };
@@ -73,8 +74,9 @@ struct Int8Of32 {
     }
 
     template <int n>
-    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int n_k) {
-        multiply32<n>(c, tile.block, n_k / 32, x, k);
+    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int n_k,
+                         Ahead ahead) {
+        multiply32<n>(c, tile.block, n_k / 32, x, k, ahead);
     }
 };
 
