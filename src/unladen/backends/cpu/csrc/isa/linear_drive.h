@@ -18,6 +18,14 @@ struct Job {
     int t_first, t_last;
 };
 
+// Asks for the n bytes that follow p at some distance: the hardware alone, which stops at the end of
+// every page, leaves a quarter of the memory's speed unused. 8 to 64 KiB do equally well. Where
+// nothing lies there nothing happens.
+UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
+    constexpr int distance = 16384;
+    for (int at = 0; at < n; at += 64) __builtin_prefetch(p + distance + at);
+}
+
 // Kernel::dot(y, row, n_cols, x): the product of one weight row with one activation row.
 template <class Kernel>
 void run_row(const Job &job) {

@@ -58,6 +58,8 @@ struct Float {
         }
         for (int k = 0; k < n_cols; k += tile_k) {
             const int n = n_cols - k < tile_k ? n_cols - k : tile_k;
+            ask_ahead(row + size_t(k / T::block_size) * T::block_bytes,
+                      tile_k / T::block_size * T::block_bytes);
             int done = 0;
             if constexpr (is_f32<T>) {
                 // Whole vectors are multiplied where they lie.

@@ -20,6 +20,7 @@ struct Int8Of256 {
         __m512 sum = _mm512_setzero_ps();
         __m256 mins = _mm256_setzero_ps();
         for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
+            ask_ahead(row, T::block_bytes);
             const W w(row);
             const int8_t *q = x.q + 256 * b;
             __m512i acc = _mm512_setzero_si512();

@@ -52,6 +52,7 @@ struct Int8Of32 {
         const int n_blocks = n_cols / 32;
         int i = 0;
         for (const uint8_t *w = row; 4 * i + 4 <= n_blocks; ++i, w += 4 * bytes) {
+            ask_ahead(w, 4 * bytes);
             add(sum, {{w, w + bytes, w + 2 * bytes, w + 3 * bytes}}, x.quads[i]);
         }
         if (4 * i < n_blocks) add(sum, four(row, 4 * i, n_blocks), x.quads[i]);
