@@ -3,12 +3,13 @@
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
+#   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test clean
+.PHONY: demo test bench clean
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -28,6 +29,11 @@ test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+bench: .venv/installed
+	@test -n "$(PEER)" -a -n "$(MODELS)" || { echo 'error: PEER and MODELS are wanted' >&2; \
+	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
+	$(BIN)/python benchmarks/compare.py --peer $(PEER) $(MODELS) $(BENCH)
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -12,7 +12,7 @@ from tiny_model import write_tiny
 from unladen import Model, benchmark
 from unladen.benchmark import Result, measure
 from unladen.benchmark import Test as Timing
-from unladen.errors import ContextOverflow
+from unladen.errors import ContextOverflow, InvalidArgument
 
 
 @pytest.fixture
@@ -21,9 +21,15 @@ def model(tmp_path: Path, rng: np.random.Generator) -> Model:
 
 
 def test_every_prompt_and_generation_at_every_depth() -> None:
-    found = list(benchmark.tests([8, 0, 16], [4], [0, 32]))
+    found = list(benchmark.tests([8, 0, 16], [4], [0, 32], [1]))
     assert [t.name for t in found] == ["pp8", "pp16", "tg4", "pp8 @ d32", "pp16 @ d32", "tg4 @ d32"]
     assert [t.n_tokens for t in found] == [8, 16, 4] * 2
+
+
+def test_sequences_that_generate_together() -> None:
+    (alone, three) = benchmark.tests([], [4], [30], [1, 3])
+    assert (three.name, three.n_tokens) == ("tg4 x3 @ d30", 12)
+    assert (alone.context, three.context) == (34, 3 * 64)
 
 
 def test_rates_follow_from_the_samples() -> None:
@@ -38,6 +44,7 @@ def test_rates_follow_from_the_samples() -> None:
     (Timing(40, 0, 0), [16, 16, 8]),
     (Timing(0, 3, 0), [1, 1, 1]),
     (Timing(0, 2, 20), [16, 4, 1, 1]),
+    (Timing(0, 3, 5, 2), [5, 5, 2, 2, 2]),
 ])
 def test_steps_are_those_of_the_test(model: Model, monkeypatch: pytest.MonkeyPatch, test: Timing,
                                      wanted: list[int]) -> None:
@@ -62,3 +69,10 @@ def test_model_answers_as_before(model: Model) -> None:
 def test_more_than_the_context(model: Model) -> None:
     with pytest.raises(ContextOverflow):
         measure(model, Timing(60, 0, 5), 1)
+    with pytest.raises(ContextOverflow):
+        measure(model, Timing(0, 1, 32, 2), 1)
+
+
+def test_more_sequences_than_a_step_holds(model: Model) -> None:
+    with pytest.raises(InvalidArgument, match="at most"):
+        measure(model, Timing(0, 1, 0, 1000), 1)

@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from unladen.api import Model
 from unladen.cache import CachedSequence
-from unladen.errors import ContextOverflow
+from unladen.errors import ContextOverflow, InvalidArgument
 from unladen.schedule.plan import Plan
+from unladen.types import BLOCK_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """``n_prompt`` tokens in batches or ``n_gen`` one at a time, after ``n_depth`` others."""
+    """``n_prompt`` tokens in batches or ``n_gen`` one at a time, after ``n_depth`` others.
+
+    ``n_seqs`` sequences generate together, each ``n_gen`` tokens; a prompt is always one.
+    """
 
     n_prompt: int
     n_gen: int
     n_depth: int
+    n_seqs: int = 1
 
     @property
     def name(self) -> str:
-        """As llama-bench writes it: pp512, tg128, pp512 @ d4096."""
+        """As llama-bench writes it: pp512, tg128, pp512 @ d4096; tg128 x8 for eight together."""
         kind = f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
+        if self.n_seqs > 1:
+            kind += f" x{self.n_seqs}"
         return f"{kind} @ d{self.n_depth}" if self.n_depth else kind
 
     @property
     def n_tokens(self) -> int:
         """Tokens timed."""
-        return self.n_prompt + self.n_gen
+        return self.n_prompt + self.n_gen * self.n_seqs
+
+    @property
+    def context(self) -> int:
+        """Tokens that the cache must hold; sequences begin on whole blocks."""
+        each = self.n_depth + self.n_prompt + self.n_gen
+        if self.n_seqs == 1:
+            return each
+        return -(-each // BLOCK_TOKENS) * BLOCK_TOKENS * self.n_seqs
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +73,12 @@ class Result:
         return statistics.stdev(self.samples_ts) if len(self.samples_ts) > 1 else 0.0
 
 
-def tests(n_prompts: list[int], n_gens: list[int], depths: list[int]) -> Iterator[Test]:
+def tests(n_prompts: list[int], n_gens: list[int], depths: list[int],
+          n_seqs: Sequence[int]) -> Iterator[Test]:
     """Every wanted prompt and generation at every depth; 0 tokens are no test."""
     for depth in depths:
         yield from (Test(n, 0, depth) for n in n_prompts if n)
-        yield from (Test(0, n, depth) for n in n_gens if n)
+        yield from (Test(0, n, depth, seqs) for n in n_gens if n for seqs in n_seqs)
 
 
 def measure(model: Model, test: Test, n_repeat: int) -> Result:
@@ -72,13 +88,16 @@ def measure(model: Model, test: Test, n_repeat: int) -> Result:
     only: what a step costs without what surrounds it. Nothing else may use ``model`` meanwhile.
     Raises :class:`ContextOverflow` where ``test`` needs more than the model's context.
     """
-    n = test.n_depth + test.n_tokens
-    if n > model.context_size:
-        raise ContextOverflow(f"{test.name} takes {n} tokens, the context holds "
+    most = model.engine.plan.draft.limits.n_seqs
+    if test.n_seqs > most:
+        raise InvalidArgument(f"{test.name}: a step holds at most {most} sequences",
+                              hint=f"try {most} or a larger batch_size")
+    if test.context > model.context_size:
+        raise ContextOverflow(f"{test.name} takes {test.context} tokens, the context holds "
                               f"{model.context_size}",
                               hint="load the model with a larger context_size")
     runner = _Runner(model)
-    runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0))
+    runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0, test.n_seqs))
     return Result(test, [runner.run(test) for _ in range(n_repeat)])
 
 
@@ -92,30 +111,35 @@ class _Runner:
     def run(self, test: Test) -> int:
         """Nanoseconds of one repetition, on an empty cache filled to the test's depth."""
         n_batch = self._plan.draft.limits.n_tokens
-        sequence = self._engine.sequence()
+        sequences = [self._engine.sequence() for _ in range(test.n_seqs)]
         try:
-            self._feed(sequence, test.n_depth, n_batch)
+            for sequence in sequences:
+                self._feed([sequence], test.n_depth, n_batch)
             start = time.perf_counter_ns()
-            self._feed(sequence, test.n_prompt, n_batch)
-            self._feed(sequence, test.n_gen, 1)
+            self._feed(sequences[:1], test.n_prompt, n_batch)
+            self._feed(sequences, test.n_gen, 1)
             return time.perf_counter_ns() - start
         finally:
-            sequence.release()
+            for sequence in sequences:
+                sequence.release()
 
-    def _feed(self, sequence: CachedSequence, n_tokens: int, n_batch: int) -> None:
-        batch = self._plan.batch
-        tokens = self._rng.integers(0, self._n_vocab, n_tokens, dtype=np.int32)
+    def _feed(self, sequences: Sequence[CachedSequence], n_tokens: int, n_batch: int) -> None:
+        """``n_tokens`` more of each sequence, ``n_batch`` of each a step."""
+        batch, n_seqs = self._plan.batch, len(sequences)
+        tokens = self._rng.integers(0, self._n_vocab, (n_seqs, n_tokens), dtype=np.int32)
         for at in range(0, n_tokens, n_batch):
             n = min(n_batch, n_tokens - at)
-            start = sequence.length
-            assert sequence.reserve(start + n)
-            batch.tokens[:n] = tokens[at:at + n]
-            batch.positions[:n] = range(start, start + n)
-            batch.seq_of[:n] = 0
-            batch.q_start[1] = n
-            batch.kv_len[0] = start + n
-            batch.block_table[0, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
-            batch.out_rows[0] = n - 1
-            batch.n_tokens, batch.n_outputs, batch.n_seqs = n, 1, 1
+            for s, sequence in enumerate(sequences):
+                start, rows = sequence.length, slice(s * n, (s + 1) * n)
+                assert sequence.reserve(start + n)
+                batch.tokens[rows] = tokens[s, at:at + n]
+                batch.positions[rows] = range(start, start + n)
+                batch.seq_of[rows] = s
+                batch.q_start[s + 1] = rows.stop
+                batch.kv_len[s] = start + n
+                batch.block_table[s, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
+                batch.out_rows[s] = rows.stop - 1
+            batch.n_tokens, batch.n_outputs, batch.n_seqs = n * n_seqs, n_seqs, n_seqs
             self._plan.run()
-            sequence.length += n
+            for sequence in sequences:
+                sequence.length += n

@@ -10,7 +10,8 @@ from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph
 from unladen.quants import get
 from unladen.schedule.draft import PlanOptions
-from unladen.setup import BLOCK_TOKENS, kv_types
+from unladen.setup import kv_types
+from unladen.types import BLOCK_TOKENS
 
 MIN_BATCH = 32
 """Tokens of a step: with fewer, the weights are read as often as without a batch."""

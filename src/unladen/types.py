@@ -14,6 +14,13 @@ Shape = tuple[Size, ...]
 DType = Literal["f32", "i32"]
 """Element type of what flows between nodes; weights have a quantized type of their own."""
 
+BLOCK_TOKENS = 32
+"""Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
+one block fill several cache lines."""
+
+NO_SLOT = -1
+"""In place of a slot of recurrent state: a sequence begins with zeros."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -21,7 +28,7 @@ class Limits:
 
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
     ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
-    ``block_tokens`` tokens each.
+    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state.
     """
 
     n_tokens: int
@@ -29,7 +36,8 @@ class Limits:
     n_seqs: int
     n_blocks_per_seq: int
     n_blocks: int
-    block_tokens: int = 32
+    block_tokens: int = BLOCK_TOKENS
+    n_slots: int = 0
 
     @property
     def n_keys(self) -> int:

@@ -17,6 +17,8 @@ def test_for_people(unladen: Run) -> None:
     lines = {line.split()[0]: line for line in ran.out.splitlines() if line.strip()}
     (cpu,) = registry()["cpu"].devices()
     assert cpu.description in lines["cpu:0"]
+    for device in devices():
+        assert all(name in ran.out for name, _ in device.features)
     for name, backend in registry().items():
         if not backend.devices():
             assert backend.why_none() in lines[name]

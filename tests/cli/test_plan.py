@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.conftest import Run, Start
+from unladen.cli._placement import placement
+from unladen.cli.app import build_app
+from unladen.schedule import draft as draft_module
+from unladen.schedule.place import PlaceOptions, place
 
 
 def facts(unladen: Run, *arguments: object) -> dict[str, Any]:
@@ -82,3 +87,34 @@ def test_run_says_what_was_offloaded(start: Start, model: str) -> None:
                     "--n-gpu-layers", "3")
     _, err = process.communicate()
     assert process.returncode == 0 and b"offloaded 3/3 layers to null:0" in err
+
+
+PLACED = ("run", "plan", "bench", "perplexity")
+
+
+def test_the_same_options_everywhere() -> None:
+    """Every command that computes takes the options of placement."""
+    shared = set(signature(placement).parameters)
+    for command in build_app().registered_commands:
+        assert command.callback is not None
+        has = shared & set(signature(command.callback).parameters)
+        assert has == (shared if command.name in PLACED else set()), command.name
+
+
+@pytest.mark.parametrize("command", [("bench", "-p", "4", "-n", "1", "-r", "1"),
+                                     ("perplexity", "--chunk", "8", "--text"),
+                                     ("run", "-n", "1", "--prompt")])
+def test_placement_reaches_the_model(unladen: Run, model: str, text_file: Path,
+                                     monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+                                     ) -> None:
+    seen: list[PlaceOptions] = []
+    monkeypatch.setattr(draft_module, "place", lambda graph, devices, options, *rest: (
+        seen.append(options), real(graph, devices, options, *rest))[1])
+    real = place
+    name, *rest = command
+    arguments = {"perplexity": [*rest, text_file], "run": [*rest[:-1], "abc"]}.get(name, rest)
+    ran = unladen(name, model, *arguments, "--device", "cpu:0,cpu:1", "-ot", "ffn_up=cpu:1",
+                  "--offload-order", "last", "--embed-device", "cpu:1", "--tensor-split", "1,2")
+    assert ran.code == 0, ran
+    assert seen[-1] == PlaceOptions(override_tensor={"ffn_up": "cpu:1"}, offload_order="last",
+                                    embed_device="cpu:1", tensor_split=[1.0, 2.0])

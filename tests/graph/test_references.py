@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import cases
 from cases.base import Case, Maker
 from cases.running import on_paper
 from unladen import quants
-from unladen.graph.graph import KVSpec
+from unladen.graph.graph import Attr, KVSpec
 from unladen.graph.ops import get_op, registry
 from unladen.graph.ops.activation import ACTIVATIONS, activation_slope
 
@@ -45,6 +46,12 @@ KNOWN = {
     "gelu_quick": [(0.0, 0.0), (1.0, 0.8457957659328212), (-1.0, -0.1542042340671788)],
     "relu": [(-2.0, 0.0), (3.5, 3.5)],
     "relu_squared": [(-2.0, 0.0), (3.5, 12.25)],
+    "sigmoid": [(0.0, 0.5), (1.0, 0.7310585786300049), (-800.0, 0.0), (800.0, 1.0)],
+    "tanh": [(0.0, 0.0), (1.0, 0.7615941559557649), (-800.0, -1.0)],
+    "softplus": [(0.0, 0.6931471805599453), (1.0, 1.3132616875182228), (-800.0, 0.0),
+                 (800.0, 800.0)],
+    "exp": [(0.0, 1.0), (1.0, 2.718281828459045), (-800.0, 0.0)],
+    "identity": [(-2.0, -2.0), (3.5, 3.5)],
 }
 
 
@@ -137,27 +144,66 @@ def test_moe_by_loops(rng: np.random.Generator) -> None:
     for case in cases.registry()["moe"](rng):
         (y,), _, _ = on_paper(case)
         t = int(rng.integers(len(y)))
-        assert_close(y[t], one_token(case, values(case, 0)[t]))
+        inputs = [values(case, i)[t] for i in range(len(case.node.inputs))]
+        assert_close(y[t], one_token(case, inputs[0], inputs[-1]))
 
 
-def one_token(case: Case, x: Array) -> Array:
-    attrs = case.node.attrs
-    gate, up, down, router = (weight(case, r) for r in ("gate", "up", "down", "router"))
-    bias = weight(case, "router_b") if "router_b" in case.node.weights else np.zeros(len(router))
-    logits = [float(row @ x + b) for row, b in zip(router, bias, strict=True)]
-    if attrs["gating"] == "softmax":
-        p = [math.exp(v) / math.fsum(map(math.exp, logits)) for v in logits]
-    else:
-        p = [1 / (1 + math.exp(-v)) for v in logits]
-    best = sorted(range(len(p)), key=lambda e: (-p[e], e))[:case.node.int_attr("n_used")]
+def one_token(case: Case, x: Array, seen: Array) -> Array:
+    attrs, given = case.node.attrs, {role: weight(case, role) for role in case.node.weights}
+    logits = [float(row @ seen) for row in given["router"]]
+    logits = [v + float(b) for v, b in zip(logits, given.get("router_b", [0] * 99), strict=False)]
+    p, best = chosen_of(logits, given.get("select_b", np.zeros(len(logits))), case)
+    if attrs["gating"] == "softmax_chosen":
+        p = [math.exp(logits[e]) / math.fsum(math.exp(logits[b]) for b in best)
+             for e in range(len(p))]
     whole = sum(p[e] for e in best) if attrs["normalize"] else 1.0
-    act, total = ACTIVATIONS[str(attrs["act"])], np.zeros(len(x))
+    total = np.zeros(len(x))
     first = case.node.int_attr("first_expert") if "first_expert" in attrs else 0
     for e in best:
-        if first <= e < first + len(gate):
-            i = e - first
-            total += p[e] / whole * (down[i] @ (act(gate[i] @ x) * (up[i] @ x)))
-    return total * case.node.float_attr("scale")
+        if first <= e < first + len(given["down"]):
+            share = p[e] / whole * case.node.float_attr("scale")
+            outside, inside = (1, share) if attrs.get("weigh_input") else (share, 1)
+            mine = {role: w[e - first] for role, w in given.items() if w.shape[0] != len(logits)
+                    or role not in ("router", "router_b", "select_b")}
+            down = mine["down"] @ hidden_of(mine, inside * x, attrs) * mine.get("down_scale", 1)
+            total += outside * (down + mine.get("down_b", 0))
+    return total
+
+
+def chosen_of(logits: list[float], select_b: Array, case: Case) -> tuple[list[float], list[int]]:
+    attrs = case.node.attrs
+    match attrs["gating"]:
+        case "softmax":
+            p = [math.exp(v) / math.fsum(map(math.exp, logits)) for v in logits]
+        case "sigmoid":
+            p = [1 / (1 + math.exp(-v)) for v in logits]
+        case "sqrt_softplus":
+            p = [math.sqrt(math.log1p(math.exp(v))) for v in logits]
+        case _:
+            p = logits
+    score = [v + float(b) for v, b in zip(p, select_b, strict=True)]
+    allowed = set(range(len(p)))
+    if "n_groups" in attrs:
+        size = len(p) // case.node.int_attr("n_groups")
+        groups = [range(i, i + size) for i in range(0, len(p), size)]
+        groups.sort(key=lambda g: -sum(sorted(score[e] for e in g)[-2:]))
+        allowed = {e for g in groups[:case.node.int_attr("n_groups_used")] for e in g}
+    best = sorted(allowed, key=lambda e: (-score[e], e))
+    return p, best[:case.node.int_attr("n_used")]
+
+
+def hidden_of(mine: dict[str, Array], x: Array, attrs: Mapping[str, Attr]) -> Array:
+    act = ACTIVATIONS[str(attrs["act"])]
+    if "gate_up" in mine:
+        half = len(mine["gate_up"]) // 2
+        mine = {**mine, "gate": mine["gate_up"][:half], "up": mine["gate_up"][half:]}
+    up = mine["up"] @ x + mine.get("up_b", 0)
+    if "gate" not in mine:
+        return act(up)
+    gate = mine["gate"] @ x + mine.get("gate_b", 0)
+    if "limit" in attrs:
+        gate, up = np.minimum(gate, 0.7), np.clip(up, -0.7, 0.7) + 1
+    return act(gate) * up
 
 
 def test_linear_by_dot_products(rng: np.random.Generator) -> None:
@@ -190,8 +236,12 @@ def test_the_rest_by_definition(rng: np.random.Generator) -> None:
         rows = case.batch.out_rows[:case.batch.n_outputs]
         assert_close(on_paper(case)[0][0], np.array([values(case, 0)[r] for r in rows]))
     for case in cases.registry()["glu"](rng):
-        act = ACTIVATIONS[str(case.node.attrs["act"])]
-        assert_close(on_paper(case)[0][0], act(values(case, 0)) * values(case, 1))
+        attrs, gate, up = case.node.attrs, values(case, 0), values(case, 1)
+        gate = np.concatenate([gate[:, [i * gate.shape[1] // up.shape[1]]]
+                               for i in range(up.shape[1])], axis=1)
+        if "limit" in attrs:
+            gate, up = np.minimum(gate, 0.8), np.clip(up, -0.8, 0.8) + 1
+        assert_close(on_paper(case)[0][0], ACTIVATIONS[str(attrs["act"])](gate) * up)
 
 
 @pytest.mark.parametrize("op", sorted(registry()))

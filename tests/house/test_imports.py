@@ -63,7 +63,7 @@ def imports(source: Source) -> Iterator[tuple[int, str]]:
 
 
 _MODULES = frozenset(s.module for s in package_sources()) | {
-    "unladen._native.cpu", "unladen._native.sample", "unladen._native.tokenizer"}
+    f"unladen._native.{part}" for part in ("cpu", "gguf", "sample", "tokenizer")}
 
 
 def _part(module: str) -> str:

@@ -10,20 +10,22 @@ import numpy as np
 import pytest
 
 from factory import Shape, write_model
-from schedule.conftest import LIMITS, Feed, open_tiny
+from schedule.conftest import LAYOUT, LIMITS, Feed, open_tiny
 from schedule.paper import graph_of, paper_file
 from schedule.test_shard import DEVICES, ROUNDINGS, check_order
 from unladen import Model
 from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import Device, Options
 from unladen.errors import InvalidArgument
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Graph, Node
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import RefContext
 from unladen.graph.ops.moe import first_expert
+from unladen.schedule.draft import PlanOptions, draft
 from unladen.schedule.experts import divide
 from unladen.schedule.place import PlaceOptions, pins
+from unladen.schedule.split import RunStep
 
 SHAPES = [Shape("qwen3moe", n_embd=64, n_experts=7, n_used=3, k_dim=16),
           Shape("llama", n_embd=64, n_experts=4), Shape("llama", n_experts=5, n_used=5)]
@@ -148,3 +150,41 @@ def test_one_device_takes_all() -> None:
 def test_bad_shares(shape: Shape, shares: list[float]) -> None:
     with pytest.raises(InvalidArgument, match="expert_split"):
         divided(graph_of(paper_file(shape, "F32")), 2, expert_split=shares)
+
+
+@pytest.mark.parametrize("names", [("null:0", "cpu:0"), ("null:0", "null:1", "cpu:0"),
+                                   ("cpu:0", "null:0", "null:1")])
+def test_all_work_at_once(names: tuple[str, ...]) -> None:
+    """Nobody's part waits for another's: what a layer's device hands out is copied before its own
+    part begins, and nothing is copied from a device between two parts."""
+    graph = graph_of(paper_file(SHAPES[0], "Q8_0"))
+    drafted = draft(graph, LIMITS, LAYOUT, PlanOptions(names, PlaceOptions(
+        n_gpu_layers="all", expert_split=[2] * len(names))))
+    for layer in range(graph.n_layers):
+        parts = {i: s.device for i, s in enumerate(drafted.steps) if isinstance(s, RunStep)
+                 and any(n.op == "moe" and n.layer == layer for n in s.nodes)}
+        assert {d.name for d in parts.values()} == set(names)
+        assert list(parts.values())[-1].is_host
+        started: set[Device] = set()
+        for i in range(min(parts), max(parts)):
+            step = drafted.steps[i]
+            assert isinstance(step, RunStep) or step.source not in started, (layer, step)
+            started |= {step.device} if isinstance(step, RunStep) else set()
+
+
+def test_what_is_predicted_when_all_work_at_once() -> None:
+    """Halves of a layer's experts take the time of the slower half, not that of both."""
+    shape = Shape("qwen3moe", n_layers=2, n_embd=2048, n_ff=1024, n_experts=64, n_used=8, k_dim=64)
+    fast = {"bandwidth": 1e11, "flops": 1e15, "link_bandwidth": 1e15, "link_latency_s": 1e-9,
+            "launch_s": 1e-9}
+    devices = [Device("null:0", "", 1 << 40, **fast),
+               Device("null:1", "", 1 << 40, is_host=True, **fast)]
+
+    def seconds(shares: list[float]) -> float:
+        place = PlaceOptions(n_gpu_layers="all", expert_split=shares)
+        drafted = draft(graph_of(paper_file(shape, "Q8_0")), LIMITS, LAYOUT,
+                        PlanOptions(devices, place))
+        return drafted.predict()[0].seconds
+    whole, halves = seconds([1, 0]), seconds([1, 1])
+    used_bytes = shape.n_layers * shape.n_used * 3 * shape.n_embd * shape.n_ff * 34 / 32
+    assert whole - halves == pytest.approx(used_bytes / 2 / 1e11, rel=0.02)

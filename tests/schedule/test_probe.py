@@ -238,7 +238,7 @@ def test_a_sample_stands_for_its_likes(path: Path) -> None:
     assert len(by_op["linear"]) == 5, "q k v, their output, gate and up, down, logits"
     for samples in by_op.values():
         for sample in samples:
-            assert fault(device, Options(), sample) is None
+            assert fault(device, Options(), sample, "") is None
             assert all(np.prod(shape) <= 64 * 512 for _, shape, _ in sample.weights)
 
 

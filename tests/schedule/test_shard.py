@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from factory import Shape, write_model
-from schedule.conftest import Feed, Tiny, open_tiny
+from schedule.conftest import LAYOUT, LIMITS, Feed, Tiny, open_tiny
 from schedule.paper import graph_of, paper_file
 from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node, Weight
 from unladen.schedule.place import PlaceOptions, cuts
+from unladen.schedule.plan import Plan, PlanOptions, draft
 from unladen.schedule.shard import apply
 
 SHAPES = [Shape("llama", n_embd=64, n_layers=3), Shape("llama", n_heads=12, n_kv_heads=3, k_dim=8),
@@ -49,6 +52,33 @@ def test_same_logits(tmp_path: Path, rng: np.random.Generator, tokens: list[int]
         if mode == "row":
             used = {plan.draft.device_of[node][0].name for node in plan.draft.graph.nodes}
             assert len(used) > 1
+
+
+def test_sinks_go_with_their_heads(rng: np.random.Generator, tokens: list[int], feed: Feed,
+                                   tmp_path: Path) -> None:
+    shape = SHAPES[1]
+    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape))
+    tokens = [t % shape.n_vocab for t in tokens]
+    sinks = rng.normal(0, 3, (tiny.graph.n_layers, shape.n_heads)).astype(np.float32)
+    graph = tiny.graph.replace_nodes([
+        replace(n, weights={"sinks": Weight(f"sinks.{n.layer}", (shape.n_heads,), "F32")})
+        if n.op == "attention" else n for n in tiny.graph.nodes])
+
+    def data(name: str) -> npt.NDArray[np.uint8]:
+        kind, _, layer = name.partition(".")
+        return (sinks[int(layer)].view(np.uint8) if kind == "sinks"
+                else tiny.file.tensors[name].data)
+
+    def logits(*devices: str, **place: object) -> npt.NDArray[np.float32]:
+        options = PlanOptions(devices, PlaceOptions(**place))  # type: ignore[arg-type]
+        plan = Plan(draft(graph, LIMITS, LAYOUT, options), data)
+        used = {d.name for n, (d, _) in plan.draft.device_of.items() if n.op == "attention"}
+        assert used == set(devices)
+        return feed(plan, tokens)
+    whole = logits("reference:0")
+    assert np.abs(whole - feed(tiny.plan("reference:0"), tokens)).max() > 1e-3
+    parts = logits("reference:0", "reference:1", split_mode="tensor", tensor_split=[2, 1])
+    assert np.abs(parts - whole).max() <= ROUNDINGS * 2.0 ** -24 * np.abs(whole).max()
 
 
 def test_each_device_computes_its_share(tiny: Tiny) -> None:

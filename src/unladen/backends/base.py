@@ -39,7 +39,8 @@ class Device:
     so that files can be mapped and results read without a copy. ``is_pretend``: it computes
     nothing. Other devices are reached over a link of ``link_bandwidth`` bytes/s, each copy after
     ``link_latency_s`` seconds, and start work ``launch_s`` seconds after they are told to; 0 where
-    unknown."""
+    unknown. ``features``: what it has of the hardware abilities that kernels were written for, and
+    whether they use it."""
 
     name: str
     description: str
@@ -51,6 +52,7 @@ class Device:
     link_bandwidth: float = 0.0
     link_latency_s: float = 0.0
     launch_s: float = 0.0
+    features: tuple[tuple[str, bool], ...] = ()
 
 
 def device_number(device: str) -> int:
@@ -134,7 +136,7 @@ class Segment:
     ``offsets``: where in ``arena`` each value lies. Values among ``batch_inputs`` come from
     ``batch``, the arrays that every step of the plan reuses, by name instead. ``scratch``: a range
     of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
-    for.
+    for. ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
     """
 
     device: Device
@@ -145,6 +147,7 @@ class Segment:
     scratch: tuple[int, int]
     weights: Mapping[str, Placed]
     kv: Mapping[int, PlacedKV]
+    slots: Mapping[str, Buffer]
     limits: Limits
     batch: Batch
     options: Options
@@ -192,6 +195,14 @@ class Backend(Protocol):
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         """The format in which ``node`` takes ``weight``: the file's own, another that it must be
         converted to when loaded (it costs memory, and the plan says so), or None."""
+
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        """What the kernels for ``node``, its weights in the formats that they have on the device,
+        use of the hardware beyond the plain ones; "" for the plain ones."""
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        """From now on use the plain kernels for nodes of this op with weights in these formats:
+        :meth:`variant` was found to compute something wrong."""
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         """Working memory that ``node`` needs while it runs."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
 COLUMNS = ("model", "size", "params", "backend", "threads", "n_batch", "type_kv", "test", "t/s")
 
 
+@placeable
 def command(
     model: o.ModelArg,
     n_prompt: Annotated[str, typer.Option("-p", "--n-prompt", help="Prompt tokens.")] = "512",
     n_gen: Annotated[str, typer.Option("-n", "--n-gen", help="Generated tokens.")] = "128",
     n_depth: Annotated[str, typer.Option("-d", "--n-depth", help="Tokens before a test.")] = "0",
+    n_seqs: Annotated[str, typer.Option(
+        "-s", "--n-seqs", help="Sequences that generate together.")] = "1",
     repetitions: Annotated[int, typer.Option("-r", "--repetitions", help="Of each test.")] = 5,
     threads: Annotated[str | None, typer.Option(
         "-t", "--threads", show_default="one a core", help="Threads.")] = None,
@@ -32,22 +37,21 @@ def command(
         "-b", "--batch-size", help="Tokens in a step.")] = "512",
     as_json: Annotated[bool, typer.Option("--json", help="Write llama-bench's JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The same by comma.")] = False,
-    kv_type: o.KVType = "f16", device: o.DeviceOption = None, gpu_layers: o.GpuLayers = "auto",
-    tensor_split: o.TensorSplit = None, no_mmap: o.NoMmap = False,
+    kv_type: o.KVType = "f16", *, placement: Parameters,
 ) -> None:
     """Time prompts (pp) and generation (tg). Options that name a number take several, by comma."""
+    from unladen.api import Model
     from unladen.benchmark import measure, tests
     wanted = list(tests(o.numbers(n_prompt, "-p", least=0), o.numbers(n_gen, "-n", least=0),
-                        o.numbers(n_depth, "-d", least=0)))
+                        o.numbers(n_depth, "-d", least=0), o.numbers(n_seqs, "-s", least=1)))
     if not wanted or repetitions < 1:
         raise InvalidArgument("there is nothing to time", hint="for example -p 512 -n 128 -r 5")
     records = []
     for n_threads in [None] if threads is None else o.numbers(threads, "-t", least=1):
         for n_batch in o.numbers(batch_size, "-b", least=1):
-            loaded = o.load_model(
-                model, context_size=max(t.n_depth + t.n_tokens for t in wanted),
-                batch_size=n_batch, threads=n_threads, kv_type=kv_type, device=device,
-                gpu_layers=gpu_layers, tensor_split=tensor_split, no_mmap=no_mmap)
+            loaded = Model(
+                model, context_size=max(t.context for t in wanted),
+                batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
             with loaded:
                 for test in wanted:
                     result = measure(loaded, test, repetitions)
@@ -77,7 +81,7 @@ def record(model: Model, result: Result, n_threads: int | None, n_batch: int, kv
         "n_batch": n_batch, "n_ubatch": n_batch, "n_threads": n_threads or n_physical_cores(),
         "type_k": kv[0], "type_v": kv[-1],
         "n_prompt": result.test.n_prompt, "n_gen": result.test.n_gen,
-        "n_depth": result.test.n_depth,
+        "n_depth": result.test.n_depth, "n_seqs": result.test.n_seqs,
         "test_time": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "avg_ns": sum(ns) // len(ns), "stddev_ns": _stddev(ns),
         "avg_ts": result.avg_ts, "stddev_ts": result.stddev_ts,

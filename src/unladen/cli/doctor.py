@@ -49,7 +49,8 @@ def _backends() -> list[dict[str, Any]]:
     from unladen.backends import registry
     return [{"name": name, "why_none": backend.why_none(),
              "devices": [{"name": d.name, "description": d.description,
-                          "memory_bytes": d.memory_bytes, "is_host": d.is_host}
+                          "memory_bytes": d.memory_bytes, "is_host": d.is_host,
+                          "features": dict(d.features)}
                          for d in backend.devices()]}
             for name, backend in sorted(registry().items())]
 
@@ -85,11 +86,20 @@ def _print(facts: dict[str, Any]) -> None:
         for device in backend["devices"]:
             size = f", {device['memory_bytes'] // MIB} MiB" if device["memory_bytes"] else ""
             _row(f"  {device['name']}", device["description"] + size)
+            if device["features"]:
+                _row("    features", _used(device["features"]))
     print("\ndrivers")
     _print_drivers(facts["drivers"])
     has = [name.replace("_", " ") for name, there in facts["supports"].items() if there]
     print()
     _row("supports", ", ".join(has) or "nothing beside plain memory")
+
+
+def _used(features: dict[str, bool]) -> str:
+    found: dict[str, list[str]] = {}
+    for name, is_used in features.items():
+        found.setdefault("used" if is_used else "not used", []).append(name)
+    return "; ".join(f"{', '.join(names)} {use}" for use, names in sorted(found.items()))
 
 
 def _print_drivers(drivers: dict[str, Any]) -> None:

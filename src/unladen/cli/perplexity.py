@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from unladen.evaluation import Evaluation
 
 
+@placeable
 def command(
     model: o.ModelArg,
     text: Annotated[Path | None, typer.Option("--text", "-f", help="A text file.")] = None,
@@ -31,12 +34,13 @@ def command(
         "--precise", help="Keep activations float32 where they meet quantized weights.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     batch_size: o.BatchSize = 512, threads: o.Threads = None, kv_type: o.KVType = "f16",
-    device: o.DeviceOption = None,
+    *, placement: Parameters,
 ) -> None:
     """Perplexity of a text, and the divergence from another model's predictions."""
-    loaded = o.load_model(model, context_size=chunk, batch_size=batch_size, threads=threads,
-                          kv_type=kv_type, device=device, precise=precise)
+    from unladen.api import Model
     from unladen.evaluation import Evaluation
+    loaded = Model(model, context_size=chunk, batch_size=batch_size, n_threads=threads,
+                   kv_type=o.kv_types(kv_type), precise=precise, **placement)
     with loaded:
         evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)
         result: dict[str, Any] = asdict(evaluation.perplexity(_progress if _talks() else None))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
 
 if TYPE_CHECKING:
     from unladen.api import PlanReport
@@ -19,6 +21,7 @@ _MIB = 2**20
 _NARROWEST = 100
 
 
+@placeable
 def command(
     model: o.ModelArg,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
@@ -30,22 +33,12 @@ def command(
     explain: Annotated[bool, typer.Option(
         "--explain", help="List every node, its device, and why.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, kv_type: o.KVType = "f16",
-    device: o.DeviceOption = None, gpu_layers: o.GpuLayers = "auto",
-    split_mode: o.SplitMode = "layer", tensor_split: o.TensorSplit = None,
-    main_gpu: o.MainGpu = 0, offload_order: o.OffloadOrder = "first",
-    override_tensor: o.OverrideTensor = None, cpu_moe: o.CpuMoe = False,
-    n_cpu_moe: o.NCpuMoe = None, no_kv_offload: o.NoKVOffload = False,
-    embed_device: o.EmbedDevice = None, head_device: o.HeadDevice = None,
-    expert_split: o.ExpertSplit = None, strict: o.Strict = False, no_mmap: o.NoMmap = False,
+    *, placement: Parameters,
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
-    report = plan(model, pretend=pretend, **o.model_parameters(
-        context_size=context_size, batch_size=batch_size, kv_type=kv_type, device=device,
-        gpu_layers=gpu_layers, split_mode=split_mode, tensor_split=tensor_split, main_gpu=main_gpu,
-        offload_order=offload_order, override_tensor=override_tensor, cpu_moe=cpu_moe,
-        n_cpu_moe=n_cpu_moe, no_kv_offload=no_kv_offload, embed_device=embed_device,
-        head_device=head_device, expert_split=expert_split, strict=strict, no_mmap=no_mmap))
+    report = plan(model, pretend=pretend, context_size=context_size, batch_size=batch_size,
+                  kv_type=o.kv_types(kv_type), **placement)
     if svg is not None:
         svg.write_text(report.svg(), encoding="utf-8")
     if as_json:

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
+from unladen.cli._sampling import samples
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from unladen.types import Completion
 
 
+@placeable
+@samples
 def command(
     model: o.ModelArg,
     prompt: Annotated[str | None, typer.Argument(
@@ -25,44 +30,22 @@ def command(
     max_tokens: Annotated[int | None, typer.Option(
         "--max-tokens", "-n", show_default="to the end of the context",
         help="Tokens to write.")] = None,
-    temp: Annotated[float, typer.Option(
-        "--temp", help="Temperature; 0 takes the likeliest.")] = 0.8,
-    top_k: Annotated[int, typer.Option("--top-k", help="Keep the k likeliest; 0: all.")] = 40,
-    top_p: Annotated[float, typer.Option("--top-p", help="Keep this much probability.")] = 0.95,
-    min_p: Annotated[float, typer.Option("--min-p", help="Keep what is this likely or more, "
-                                         "relative to the likeliest.")] = 0.05,
-    repeat_penalty: Annotated[float, typer.Option(
-        "--repeat-penalty", help="Make recent tokens less likely; 1: off.")] = 1.0,
-    seed: Annotated[int | None, typer.Option("--seed", show_default="a new one each time",
-                                             help="The same seed repeats a run.")] = None,
     stop: Annotated[list[str] | None, typer.Option(
         "--stop", help="End at this text; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
-    threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", device: o.DeviceOption = None,
-    gpu_layers: o.GpuLayers = "auto", split_mode: o.SplitMode = "layer",
-    tensor_split: o.TensorSplit = None, main_gpu: o.MainGpu = 0,
-    offload_order: o.OffloadOrder = "first", override_tensor: o.OverrideTensor = None,
-    cpu_moe: o.CpuMoe = False, n_cpu_moe: o.NCpuMoe = None,
-    no_kv_offload: o.NoKVOffload = False, embed_device: o.EmbedDevice = None,
-    head_device: o.HeadDevice = None, expert_split: o.ExpertSplit = None,
-    strict: o.Strict = False, no_mmap: o.NoMmap = False, on_oom: o.OnOom = None,
+    threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
-    from unladen.sample import SamplingParams
+    from unladen.api import Model
     text = _from_stdin() if prompt is None else prompt
-    sampler = SamplingParams(temperature=temp, top_k=top_k, top_p=top_p, min_p=min_p,
-                             repeat_penalty=repeat_penalty, seed=seed).chain()
-    loaded = o.load_model(
-        model, context_size=context_size, batch_size=batch_size, threads=threads,
-        threads_batch=threads_batch, kv_type=kv_type, device=device, gpu_layers=gpu_layers,
-        split_mode=split_mode, tensor_split=tensor_split, main_gpu=main_gpu,
-        offload_order=offload_order, override_tensor=override_tensor, cpu_moe=cpu_moe,
-        n_cpu_moe=n_cpu_moe, no_kv_offload=no_kv_offload, embed_device=embed_device,
-        head_device=head_device, expert_split=expert_split, strict=strict, no_mmap=no_mmap,
-        on_oom=on_oom)
+    loaded = Model(
+        model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
+        n_threads=threads, n_threads_batch=threads_batch,
+        on_oom=[rung for rung in (on_oom or "").split(",") if rung], **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
-                               sampler=sampler) as stream:
+                               **sampling, **repetition) as stream:
         if as_json:
             _write_json(stream)
         else:

@@ -4,6 +4,7 @@
 namespace nb = nanobind;
 
 namespace unladen {
+void bind_gguf(nb::module_ &m);
 void bind_tokenizer(nb::module_ &m);
 void bind_sample(nb::module_ &m);
 void bind_cpu(nb::module_ &m);
@@ -12,9 +13,11 @@ void bind_cpu(nb::module_ &m);
 NB_MODULE(_native, m) {
     m.doc() = "Native parts of unladen; each is used through the Python module beside its source.";
     auto part = [&m](const char *name) { return m.def_submodule(name); };
+    auto gguf = part("gguf");
     auto tokenizer = part("tokenizer");
     auto sample = part("sample");
     auto cpu = part("cpu");
+    unladen::bind_gguf(gguf);
     unladen::bind_tokenizer(tokenizer);
     unladen::bind_sample(sample);
     unladen::bind_cpu(cpu);

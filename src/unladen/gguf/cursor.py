@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import mmap
 import struct
-from array import array
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from unladen._native import gguf as native
 from unladen.errors import GGUFError
 
 TRUNCATED = "the file was cut short or is damaged: fetch it again"
@@ -85,19 +85,11 @@ class Cursor:
 
     def string_starts(self, n: int, what: str) -> npt.NDArray[np.int64]:
         """Pass over ``n`` strings; int64 [n + 1] offsets of their lengths, then of their end."""
-        starts = array("q")
-        append, unpack, mapping, pos = starts.append, self._u64.unpack_from, self._mapping, self.pos
-        try:
-            for _ in range(n):
-                append(pos)
-                pos += 8 + unpack(mapping, pos)[0]
-            append(pos)
-        except (struct.error, OverflowError):  # `pos` left the mapping, or even 64 bits
-            pos = self.bytes.size + 1
-        if pos > self.bytes.size:
+        starts = native.string_starts(self.bytes, self.pos, n, self.order == ">")
+        if len(starts) <= n:
             # The culprit is the string noted last, or the one before it, whose length led astray.
-            inside = [start for start in starts[-2:] if start + 8 <= self.bytes.size]
+            inside = [int(start) for start in starts[-2:] if start + 8 <= self.bytes.size]
             raise self.error(f"string {len(starts) - 1} of {n} in {what} runs past the end of the "
                              "file", offset=inside[-1] if inside else self.pos, hint=TRUNCATED)
-        self.pos = pos
-        return np.frombuffer(starts, np.int64)
+        self.pos = int(starts[-1])
+        return starts

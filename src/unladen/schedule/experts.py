@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.ops.moe import EXPERT_ROLES
 from unladen.schedule.place import PlaceOptions, fractions, held, pins
-
-ROLES = ("gate", "up", "down")
 
 
 def divide(graph: Graph, devices: Sequence[Device], options: PlaceOptions) -> Graph:
@@ -37,7 +36,7 @@ def _divided(node: Node, devices: Sequence[Device], options: PlaceOptions) -> It
     parts = []
     for device, first, n in held(node, devices, options):
         name = f"{node.name}@{device.name}"
-        weights = {role: w.rows(first, n) if role in ROLES else w
+        weights = {role: w.rows(first, n) if role in EXPERT_ROLES else w
                    for role, w in node.weights.items()}
         sums.append(Value(name, y.shape))
         parts.append((device, Node(name, "moe", node.inputs, (sums[-1],), weights,

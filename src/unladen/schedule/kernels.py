@@ -72,20 +72,33 @@ class Kernels:
         return None
 
     def _is_sound(self, device: Device, node: Node, formats: dict[str, str]) -> bool:
+        """Whether some kernels are: plain ones where those that use more of the hardware aren't."""
         sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout)
-        n_tried = fault.cache_info().misses
-        what = fault(device, self.options, sample)
-        if what is None:
-            return True
-        types = sorted({f for role, f in formats.items() if len(node.weights[role].shape) > 1})
-        if sample.state is not None:
+        as_placed = replace(node, weights={role: replace(w, quant=formats[role])
+                                           for role, w in node.weights.items()})
+        backend = backend_of(device.name)
+        while True:
+            n_tried = fault.cache_info().misses
+            variant = backend.variant(device, as_placed, self.options)
+            what = fault(device, self.options, sample, variant)
+            if what is None:
+                return True
+            self._report(device, as_placed, variant, what,
+                         is_new=fault.cache_info().misses > n_tried)
+            if not variant:
+                return False
+            backend.forgo_variant(device, as_placed)
+
+    def _report(self, device: Device, node: Node, variant: str, what: str, *, is_new: bool) -> None:
+        types = sorted({w.quant for w in node.weights.values() if len(w.shape) > 1})
+        if node.state is not None:
             types += [f"a {self.layout.k_type} and {self.layout.v_type} cache"]
         where = f"{device.name} computes {node.op} wrongly" + (
-            f" with {', '.join(types)}" if types else "")
+            f" with {', '.join(types)}" if types else "") + (f" by {variant}" if variant else "")
         hint = f"update the driver of {device.name}; UNLADEN_PROBE=0 uses the kernel nevertheless"
         if self.strict:
             raise UnsupportedOp(f"{where}: {what}", node=node.name, device=device.name, hint=hint)
-        if fault.cache_info().misses > n_tried and where not in self._reported:
+        if is_new and where not in self._reported:
             self._reported.add(where)
-            log.warning("%s: %s; it isn't used there (hint: %s)", where, what, hint)
-        return False
+            instead = "plain kernels are used" if variant else "it isn't used there"
+            log.warning("%s: %s; %s (hint: %s)", where, what, instead, hint)

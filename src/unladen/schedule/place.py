@@ -12,7 +12,7 @@ from typing import Literal
 from unladen.backends.base import Device
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node
-from unladen.graph.ops.moe import first_expert
+from unladen.graph.ops.moe import first_expert, n_held
 
 SPLIT_MODES = ("layer", "none", "row", "tensor")
 OFFLOAD_ORDERS = ("first", "last", "cost")
@@ -252,7 +252,7 @@ def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_m
 def _part(node: Node, devices: Sequence[Device], options: PlaceOptions) -> Device | None:
     if node.op != "moe":
         return None
-    mine = first_expert(node), node.weights["gate"].shape[0]
+    mine = first_expert(node), n_held(node)
     return next((d for d, *part in held(node, devices, options) if tuple(part) == mine), None)
 
 

@@ -150,8 +150,8 @@ class _Sharder:
             # A norm over all heads together needs them in one place.
             headwise = all(n.op != "rms_norm" or n.weights["w"].shape[0] == spec.k_dim
                            for v in node.outputs for n in self.readers.get(v, []))
-            # Slopes and sinks belong to heads by number.
-            alike = not attention.weights and not attention.attrs.get("alibi")
+            # A head's slope follows from its number among all of them.
+            alike = not attention.attrs.get("alibi")
             if sizes == expected and headwise and alike and unit is not None:
                 groups = cuts(spec.n_kv_heads, self.shares, unit)
                 return [[(a * n // spec.n_kv_heads, b * n // spec.n_kv_heads) for a, b in groups]
@@ -206,11 +206,16 @@ class _Sharder:
         shared = tuple(v for v in node.inputs if v not in self.parts)
         for value in node.outputs:
             self.parts[value] = []
+        first_head = 0
         for i, mine in rows.items():
-            state, attrs = node.state, dict(node.attrs)
+            state, attrs, weights = node.state, dict(node.attrs), node.weights
             if state is not None:
                 state, attrs = self._state(node, state, i, mine)
-            made = self._part(node, i, (*mine, *shared), node.weights, attrs, state)
+            if state is not None and "sinks" in weights:
+                n_heads = int(mine[0].shape[1]) // state.k_dim
+                weights = {**weights, "sinks": weights["sinks"].rows(first_head, n_heads)}
+                first_head += n_heads
+            made = self._part(node, i, (*mine, *shared), weights, attrs, state)
             for value, part in zip(node.outputs, made, strict=True):
                 self.parts[value].append((i, part))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unladen.backends import backend_of
@@ -63,42 +63,85 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     return result
 
 
-def split(graph: Graph, device_of: dict[Node, tuple[Device, str]]) -> list[Step]:
+def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[Step]:
     """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
 
-    A run ends early where it needs what another device may still be at, so that both work at once.
+    Devices other than the host are told what to do as early as it is known, so that all work at
+    once. A run ends early where it needs what another device may still be at; and where another
+    device needs what a run has made by its middle, that is copied before the rest of it begins.
     """
-    steps: list[Step] = []
-    run: list[Node] = []
-    where: dict[Value, set[str]] = {}
-    home: dict[Value, Device] = {}
-    current: Device | None = None
-    busy: set[str] = set()
+    splitter = _Splitter(graph, device_of)
     for node in graph.nodes:
-        device = device_of[node][0]
+        splitter.add(node)
+    splitter.close()
+    return splitter.steps
+
+
+class _Splitter:
+    def __init__(self, graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> None:
+        self.device_of = device_of
+        self.steps: list[Step] = []
+        self.run: list[Node] = []
+        self.current: Device | None = None
+        self.where: dict[Value, set[str]] = {}
+        self.home: dict[Value, Device] = {}
+        self.busy: set[str] = set()
+        self.readers: dict[Value, list[Device]] = {}
+        for node in graph.nodes:
+            for value in node.inputs:
+                self.readers.setdefault(value, []).append(device_of[node][0])
+
+    def add(self, node: Node) -> None:
+        """Let ``node`` follow."""
+        device = self.device_of[node][0]
         copies = [v for v in dict.fromkeys(node.inputs)
-                  if v in home and device.name not in where[v]]
-        if current is not None and (device != current or busy & {home[v].name for v in copies}):
-            _close(steps, run, current)
-            busy |= set() if current.is_host else {current.name}
+                  if v in self.home and device.name not in self.where[v]]
+        if device != self.current:
+            self._cut({v for v in copies if self.home[v] == self.current})
+            self.close()
+        elif self.busy & {self.home[v].name for v in copies}:
+            self.close()
         # What comes from elsewhere was made before this run began, so it is copied before it.
-        steps += [CopyStep(v, home[v], device) for v in copies]
-        busy -= {home[v].name for v in copies}
         for value in copies:
-            where[value].add(device.name)
-        current = device
-        run.append(node)
+            self._copy(value, device)
+        self.current = device
+        self.run.append(node)
         for value in node.outputs:
-            home[value], where[value] = device, {device.name}
-    if current is not None:
-        _close(steps, run, current)
-    return steps
+            self.home[value], self.where[value] = device, {device.name}
+
+    def close(self) -> None:
+        """End the run under way, if there is one."""
+        if self.run and self.current is not None:
+            self.steps.append(RunStep(self.current, tuple(self.run)))
+            self.busy |= set() if self.current.is_host else {self.current.name}
+            self.run = []
+
+    def _cut(self, wanted: set[Value]) -> None:
+        """Bring ``wanted`` to all who read it before the rest of the run that makes it, if that
+        rest is worth a start: a product, and on a device that goes on by itself."""
+        made = [i for i, n in enumerate(self.run) if wanted & set(n.outputs)]
+        rest = self.run[made[-1] + 1:] if made else []
+        if self.current is None or self.current.is_host or not any(map(_is_product, rest)):
+            return
+        del self.run[len(self.run) - len(rest):]
+        self.close()
+        for value in sorted(wanted, key=lambda v: v.name):
+            self._copy(value, self.current)
+        self.run = rest
+
+    def _copy(self, value: Value, device: Device) -> None:
+        """To ``device``; from one that goes on by itself to all readers at once, since a later copy
+        would wait for what it has been told meanwhile."""
+        home = self.home[value]
+        for target in [device] if home.is_host else self.readers[value]:
+            if target.name not in self.where[value]:
+                self.steps.append(CopyStep(value, home, target))
+                self.where[value].add(target.name)
+        self.busy.discard(home.name)
 
 
-def _close(steps: list[Step], run: list[Node], device: Device) -> None:
-    if run:
-        steps.append(RunStep(device, tuple(run)))
-        run.clear()
+def _is_product(node: Node) -> bool:
+    return any(len(w.shape) > 1 for w in node.weights.values())
 
 
 def _state_groups(graph: Graph) -> dict[int, list[Node]]:

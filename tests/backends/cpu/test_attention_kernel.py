@@ -6,6 +6,8 @@ The reference sees K and V as the cache's type rounds them. Bounds come from cou
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -48,43 +50,79 @@ def blocks_for(rng: np.random.Generator, n_keys: int, block_tokens: int) -> npt.
     return rng.permutation(n + 3)[:n].astype(np.int32)
 
 
-def reference(q: Floats, k: Doubles, v: Doubles, n_keys_first: int,
-              scale: float) -> tuple[Doubles, Doubles]:
+def causal(n_tasks: int, first: int) -> npt.NDArray[np.int32]:
+    """Position and range of keys of each task: tokens in a row, the first of which sees so many."""
+    last = np.arange(n_tasks) + first
+    return np.stack([last - 1, 0 * last, last], axis=1).astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Extras:
+    """What a score meets beside its scale."""
+
+    softcap: float = 0.0
+    slopes: Floats | None = None
+    sinks: Floats | None = None
+
+    def score(self, products: Doubles, head: int, distance: Doubles) -> tuple[Doubles, Doubles]:
+        """The final scores and what making them so costs, in absolute terms."""
+        scores, cost = products, 0 * products
+        if self.softcap:
+            scores = self.softcap * np.tanh(products / self.softcap)
+            cost = 10 * U * np.abs(scores)
+        if self.slopes is not None:
+            bias = distance * self.slopes[head].astype(np.float64)
+            scores = scores - bias
+            cost = cost + 2 * U * (bias + np.abs(scores))
+        return scores, cost
+
+
+def reference(q: Floats, k: Doubles, v: Doubles, seen: npt.NDArray[np.int32], scale: float,
+              extras: Extras) -> tuple[Doubles, Doubles]:
     """The result and the bound of its error, both [n_tasks, n_heads, v_dim]."""
     n_tasks, n_heads, k_dim = q.shape
     group = n_heads // k.shape[1]
     y, bound = np.empty((2, n_tasks, n_heads, v.shape[2]))
-    for task in range(n_tasks):
-        n = n_keys_first + task
+    for task, (position, first, last) in enumerate(seen):
+        n = last - first
+        distance = np.abs(np.arange(first, last) - position).astype(np.float64)
         for head in range(n_heads):
-            keys, values = k[:n, head // group], v[:n, head // group]
-            scores = keys @ q[task, head].astype(np.float64) * scale
+            keys, values = k[first:last, head // group], v[first:last, head // group]
+            products = keys @ q[task, head].astype(np.float64) * scale
+            scores, cost = extras.score(products, head, distance)
+            of_score = (2 * k_dim + 2) * U * (np.abs(keys) @ np.abs(q[task, head])) * abs(scale)
+            of_score += cost
+            if extras.sinks is not None:
+                scores = np.append(scores, extras.sinks[head])
+                of_score = np.append(of_score, 0.0)
+                values = np.append(values, 0 * values[:1], axis=0)
             top = int(scores.argmax())
             p = np.exp(scores - scores[top])
-            of_score = (2 * k_dim + 2) * U * (np.abs(keys) @ np.abs(q[task, head])) * abs(scale)
             # Weights count in proportion to the largest, which thus has no error of its own.
             of_score += of_score[top] + U * (scores[top] - scores)
             of_score[top] = 0
             of_weight = np.exp(scores - scores[top] + of_score) - p
-            of_weight += p * U * (2 * n + 8 * (n // 64 + 1) + 8)
+            of_weight += p * U * (2 * n + 8 * (n // 64 + 2) + 8)
             p, of_weight = p / p.sum(), of_weight / p.sum()
             y[task, head] = p @ values
             bound[task, head] = of_weight @ (np.abs(values) + np.abs(y[task, head]))
     return y, bound + 1e-35 * np.abs(v).max()
 
 
-def check(rng: np.random.Generator, level: str, n_tasks: int, n_heads: int, n_kv_heads: int,
-          k_dim: int, v_dim: int, first: int, types: tuple[str, str], size: float = 1.0) -> Floats:
+def check(rng: np.random.Generator, level: str, seen: npt.NDArray[np.int32], n_heads: int,
+          n_kv_heads: int, k_dim: int, v_dim: int, types: tuple[str, str], size: float = 1.0,
+          extras: Extras | None = None) -> Floats:
     """Attend with random arrays, scores of about ``size``, and compare."""
-    n_keys = first + n_tasks - 1
+    extras = extras or Extras()
+    n_tasks, n_keys = len(seen), int(seen[:, 2].max())
     block_tokens = int(rng.choice([1, 3, 16, 32, 100]))
-    print(f"{n_tasks=} {n_heads=} {n_kv_heads=} {k_dim=} {v_dim=} {first=} {block_tokens=}", types)
+    print(f"{n_heads=} {n_kv_heads=} {k_dim=} {v_dim=} {block_tokens=}", types, seen, extras)
     q = normal(rng, n_tasks, n_heads, k_dim) * np.float32(size)
     k, v = normal(rng, n_keys, n_kv_heads, k_dim), normal(rng, n_keys, n_kv_heads, v_dim)
     scale = float(np.float32(k_dim ** -0.5))
-    y: Floats = cpu.attention(q, k, v, block_tokens, blocks_for(rng, n_keys, block_tokens), first,
-                              *types, scale, level)
-    expected, bound = reference(q, stored(k, types[0]), stored(v, types[1]), first, scale)
+    y: Floats = cpu.attention(q, k, v, block_tokens, blocks_for(rng, n_keys, block_tokens), seen,
+                              *types, scale, extras.softcap, extras.slopes, extras.sinks, level)
+    expected, bound = reference(q, stored(k, types[0]), stored(v, types[1]), seen, scale, extras)
     assert (np.abs(y - expected) <= bound).all()
     return y
 
@@ -98,28 +136,62 @@ def test_shapes(level: str, k_type: str, v_type: str, rng: np.random.Generator) 
         k_dim = int(rng.choice(dims))
         v_dim = k_dim if rng.random() < 0.5 else int(rng.choice(dims))
         n_tasks, first = int(rng.integers(1, 24)), int(rng.integers(1, 200))
-        check(rng, level, n_tasks, group * n_kv_heads, n_kv_heads, k_dim, v_dim, first,
-              (k_type, v_type))
-        check(rng, level, 1, group * n_kv_heads, n_kv_heads, k_dim, v_dim, first, (k_type, v_type))
+        for seen in causal(n_tasks, first), causal(1, first):
+            check(rng, level, seen, group * n_kv_heads, n_kv_heads, k_dim, v_dim, (k_type, v_type))
 
 
 @every_level
 @pytest.mark.parametrize("kv_type", KV_TYPES)
 def test_long_contexts(level: str, kv_type: str, rng: np.random.Generator) -> None:
-    check(rng, level, 1, 4, 1, 64, 64, 3000, (kv_type, kv_type))
-    check(rng, level, 6, 3, 1, 128, 128, 3000, (kv_type, kv_type))
+    check(rng, level, causal(1, 3000), 4, 1, 64, 64, (kv_type, kv_type))
+    check(rng, level, causal(6, 3000), 3, 1, 128, 128, (kv_type, kv_type))
+
+
+@every_level
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_wide_heads(level: str, kv_type: str, rng: np.random.Generator) -> None:
+    """Those of multi-head latent attention (DeepSeek 2): one key for all query heads."""
+    first = int(rng.integers(1, 150))
+    for n_tasks, n_heads in [(1, 16), (3, 5)]:
+        check(rng, level, causal(n_tasks, first), n_heads, 1, 576, 512, (kv_type, kv_type))
+
+
+@every_level
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_ranges_of_keys(level: str, kv_type: str, rng: np.random.Generator) -> None:
+    """Any range per task, also none in common."""
+    for n_tasks, n_keys in [(1, 300), (2, 300), (7, 70), (13, 500)]:
+        ends = np.sort(rng.integers(0, n_keys + 1, (n_tasks, 2)), axis=1)
+        ends[:, 1] = np.maximum(ends[:, 1], ends[:, 0] + 1)
+        seen = np.insert(ends, 0, rng.integers(0, n_keys, n_tasks), axis=1).astype(np.int32)
+        check(rng, level, seen, 6, 2, 40, 24, (kv_type, kv_type))
+
+
+@every_level
+@pytest.mark.parametrize("softcap", [0.0, 0.5, 30.0])
+@pytest.mark.parametrize("sloping", [False, True])
+@pytest.mark.parametrize("sinking", [False, True])
+def test_scoring(level: str, softcap: float, sloping: bool, sinking: bool,
+                 rng: np.random.Generator) -> None:
+    n_heads = 6
+    slopes = 2.0 ** -rng.uniform(0, 8, n_heads).astype(np.float32) if sloping else None
+    for size in (0.01, 1.0, 30.0):
+        sinks = normal(rng, n_heads) * np.float32(3 * size) if sinking else None
+        for n_tasks, first in [(1, 200), (9, 1), (30, 100)]:
+            check(rng, level, causal(n_tasks, first), n_heads, 2, 32, 32, ("f32", "f32"), size,
+                  Extras(softcap, slopes, sinks))
 
 
 @every_level
 def test_every_small_number_of_keys(level: str, rng: np.random.Generator) -> None:
-    check(rng, level, 130, 2, 2, 8, 8, 1, ("f16", "f16"))
+    check(rng, level, causal(130, 1), 2, 2, 8, 8, ("f16", "f16"))
 
 
 @every_level
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e18])
 def test_large_scores(level: str, size: float, rng: np.random.Generator) -> None:
     """Nothing overflows, and the winner takes all where it should."""
-    y = check(rng, level, 5, 4, 2, 64, 64, 150, ("f32", "f32"), size)
+    y = check(rng, level, causal(5, 150), 4, 2, 64, 64, ("f32", "f32"), size)
     assert np.isfinite(y).all()
 
 
@@ -128,11 +200,25 @@ def test_exponentials_down_to_nothing(level: str, rng: np.random.Generator) -> N
     """Two keys with scores 0 and d: the second one's share is e^d / (1 + e^d)."""
     d = -rng.uniform(0, 120, (1, 8192, 1)).astype(np.float32)
     k = np.array([0, 1], np.float32).reshape(2, 1, 1)
-    y = cpu.attention(d, k, k, 2, np.zeros(1, np.int32), 2, "f32", "f32", 1.0, level)
+    y = cpu.attention(d, k, k, 2, np.zeros(1, np.int32), causal(1, 2), "f32", "f32", 1.0, 0.0,
+                      None, None, level)
     e = np.exp(d.astype(np.float64))
     expected = e / (1 + e)
     assert (np.abs(y - expected) <= 8 * U * expected + 2.0**-149).all()
     assert (y[d < -104] == 0).all()
+
+
+@every_level
+def test_caps_all_the_way(level: str, rng: np.random.Generator) -> None:
+    """The same with scores 0 and -c tanh x: tanh within 6 roundings, and 4 for c and 1 / c."""
+    x = np.exp(rng.uniform(-6, 3, (1, 8192, 1))).astype(np.float32)
+    softcap = float(np.float32(rng.uniform(20, 60)))
+    k = np.array([0, 1], np.float32).reshape(2, 1, 1)
+    y = cpu.attention(x * np.float32(-softcap), k, k, 2, np.zeros(1, np.int32), causal(1, 2), "f32",
+                      "f32", 1.0, softcap, None, None, level)
+    score = softcap * np.tanh((x * np.float32(softcap)).astype(np.float64) / softcap)
+    expected = 1 / (1 + np.exp(score))
+    assert (np.abs(y - expected) <= (10 * score + 8) * U * expected).all()
 
 
 @every_level
@@ -145,27 +231,34 @@ def test_together_as_alone(level: str, kv_type: str, rng: np.random.Generator) -
         q = normal(rng, n_tasks, 2 * group, k_dim)
         k, v = normal(rng, n_keys, 2, k_dim), normal(rng, n_keys, 2, v_dim)
         table = blocks_for(rng, n_keys, 16)
-        rest = kv_type, kv_type, 0.2, level
-        together = cpu.attention(q, k, v, 16, table, first, *rest)
+        rest = kv_type, kv_type, 0.2, 5.0, None, normal(rng, 2 * group), level
+        seen = causal(n_tasks, first)
+        seen[:, 1] = np.maximum(0, seen[:, 2] - int(rng.choice([5, 70, 1000])))
+        together = cpu.attention(q, k, v, 16, table, seen, *rest)
         for i in range(n_tasks):
-            alone = cpu.attention(q[i:i + 1], k, v, 16, table, first + i, *rest)
+            alone = cpu.attention(q[i:i + 1], k, v, 16, table, seen[i:i + 1], *rest)
             assert (alone[0].view(np.uint32) == together[i].view(np.uint32)).all()
 
 
 @every_level
 @pytest.mark.parametrize("poison", [np.nan, np.inf])
-def test_keys_to_come_are_never_touched(level: str, poison: float,
-                                        rng: np.random.Generator) -> None:
-    """Whatever lies in the cache past a task's keys, it changes no bit of the task's result."""
-    n_tasks, first, n_keys = 9, int(rng.integers(1, 130)), 200
+def test_other_keys_are_never_touched(level: str, poison: float, rng: np.random.Generator) -> None:
+    """Whatever the cache holds beside a task's keys, it changes no bit of the task's result."""
+    n_tasks, first, n_keys, window = 9, int(rng.integers(60, 190)), 200, int(rng.integers(1, 50))
     q, k, v = normal(rng, n_tasks, 4, 40), normal(rng, n_keys, 2, 40), normal(rng, n_keys, 2, 24)
+    seen = causal(n_tasks, first)
+    seen[:, 1] = seen[:, 2] - window
     table = blocks_for(rng, n_keys, 16)
-    rest = 16, table, first, "f16", "f16", 0.2, level
+    rest = 16, table, seen, "f16", "f16", 0.2, 0.0, None, None, level
     clean = cpu.attention(q, k, v, *rest)
-    k[first + 4:], v[first + 4:] = poison, poison
-    dirty = cpu.attention(q, k, v, *rest)
-    assert (clean[:5] == dirty[:5]).all()
-    assert np.isnan(dirty[5:]).any()
+    for early, late, kept in [(first - window, first + 4, slice(0, 5)),
+                              (first + 5 - window, n_keys, slice(5, 9))]:
+        dirty_k, dirty_v = k.copy(), v.copy()
+        for a in dirty_k, dirty_v:
+            a[:early], a[late:] = poison, poison
+        dirty = cpu.attention(q, dirty_k, dirty_v, *rest)
+        assert (clean[kept] == dirty[kept]).all()
+        assert np.isnan(np.delete(dirty, kept, axis=0)).any()
 
 
 @every_level
@@ -196,12 +289,13 @@ def test_bad_arguments(level: str) -> None:
     table = np.arange(3, dtype=np.int32)
 
     def attend(q: Floats = q, k: Floats = k, v: Floats = k, table: npt.NDArray[np.int32] = table,
-               first: int = 2, kv_type: str = "f32") -> object:
-        return cpu.attention(q, k, v, 1, table, first, kv_type, "f32", 1.0, level)
+               first: int = 2, kv_type: str = "f32", sinks: Floats | None = None) -> object:
+        return cpu.attention(q, k, v, 1, table, causal(2, first), kv_type, "f32", 1.0, 0.0, sinks,
+                             sinks, level)
 
-    attend()
-    for wrong in ({"first": 3}, {"first": 0}, {"table": table[:2]}, {"table": table - 1},
-                  {"kv_type": "q3"}, {"v": k[:2]}, {"q": q[:, :3]}, {"q": q[:, :, :7]},
-                  {"table": table + 1000}):
+    attend(sinks=np.ones(4, np.float32))
+    for wrong in ({"first": 3}, {"first": 0}, {"sinks": q[0, 0]}, {"table": table[:2]},
+                  {"table": table - 1}, {"table": table + 1000}, {"kv_type": "q3"}, {"v": k[:2]},
+                  {"q": q[:, :3]}, {"q": q[:, :, :7]}):
         with pytest.raises(ValueError, match=r"\w"):
             attend(**wrong)

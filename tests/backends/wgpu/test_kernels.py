@@ -11,7 +11,7 @@ from unladen import quants
 from unladen.backends import backend_of
 from unladen.backends.base import KVLayout
 from unladen.backends.wgpu.source import has_kernel
-from unladen.graph.graph import KVSpec, Weight
+from unladen.graph.graph import Attr, KVSpec, Weight
 
 Rng = np.random.Generator
 every_quant = pytest.mark.parametrize("quant", sorted(quants.registry()))
@@ -64,21 +64,47 @@ def test_a_wide_product(rng: Rng) -> None:
         running.check(case, bench(case).run(), precise=True, what="wide")
 
 
-@pytest.mark.parametrize("group", [1, 4, 20])
-def test_workgroups_share_the_keys_of_a_long_history(rng: Rng, group: int) -> None:
-    m = Maker(rng, 2, n_seqs=1, max_history=0, kv_types=("F16", "Q8_0"))
+def long_history(rng: Rng, group: int, dims: tuple[int, int], types: tuple[str, str],
+                 sinks: bool, **attrs: Attr) -> Case:
+    """A decode step of a long and a shorter sequence."""
+    m = Maker(rng, 2, n_seqs=1, max_history=0, kv_types=types)
     limits = m.limits.__class__(2, 2, 2, 64, 130)
-    m.limits, m.layout = limits, KVLayout(32, 130, "F16", "Q8_0")
+    m.limits, m.layout = limits, KVLayout(32, 130, *types)
     m.batch = m.batch.empty(limits)
     m.batch.n_tokens = m.batch.n_outputs = m.batch.n_seqs = 2
     lengths = np.array([rng.integers(600, 2048), rng.integers(1, 300)])
     m.batch.positions[:], m.batch.kv_len[:], m.batch.seq_of[:] = lengths - 1, lengths, [0, 1]
     m.batch.q_start[:] = [0, 1, 2]
     m.batch.block_table[:] = rng.permutation(130)[:128].reshape(2, 64)
-    spec = KVSpec(0, 2, 64, 96)
-    case = m.case("attention", m.input("T", 2 * group * 64), state=spec,
-                  attrs={"n_heads": 2 * group, "scale": 0.125}, kv=m.cache(spec))
+    spec = KVSpec(0, 2, *dims)
+    return m.case("attention", m.input("T", 2 * group * dims[0]), state=spec,
+                  weights={"sinks": m.weight("sinks", 2 * group)} if sinks else {},
+                  attrs={"n_heads": 2 * group, "scale": 0.125, **attrs}, kv=m.cache(spec))
+
+
+@pytest.mark.parametrize("group", [1, 4, 20])
+def test_workgroups_share_the_keys_of_a_long_history(rng: Rng, group: int) -> None:
+    case = long_history(rng, group, (64, 96), ("F16", "Q8_0"), sinks=False)
     running.check(case, bench(case).run(), precise=True, what="shared keys")
+
+
+@pytest.mark.parametrize(("window", "kind"), [(100, "sliding"), (900, "sliding"), (64, "chunked"),
+                                              (31, "symmetric"), (0, "sliding")])
+def test_shares_of_keys_in_a_window_with_a_sink(rng: Rng, window: int, kind: str) -> None:
+    """Shares may be empty; the sink counts once."""
+    case = long_history(rng, 3, (32, 32), ("F16", "F16"), sinks=True, window=window,
+                        window_kind=kind, alibi=8.0)
+    running.check(case, bench(case).run(), precise=True, what="shared keys")
+
+
+@pytest.mark.parametrize("n_tokens", [1, 20])
+def test_long_rows_of_one_latent_head(rng: Rng, n_tokens: int) -> None:
+    """Sizes of multi-head latent attention (DeepSeek-V2, 2024)."""
+    m = Maker(rng, n_tokens, n_seqs=2, max_history=40, kv_types=("F16", "F16"))
+    spec = KVSpec(0, 1, 576, 512)
+    case = m.case("attention", m.input("T", 16 * 576), state=spec,
+                  attrs={"n_heads": 16, "scale": 576 ** -0.5}, kv=m.cache(spec))
+    running.check(case, bench(case).run(), precise=True, what="long rows")
 
 
 @pytest.mark.parametrize("quant", ["F16", "Q8_0"])

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 from tests.conftest import SHARED
+from tests.parity import recipes
+from tests.parity.recipes import error
 
 from unladen import Model
 from unladen.evaluation import Evaluation
-from unladen.models import registry
 
 DEVICE = ["wgpu:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
@@ -52,39 +50,13 @@ def test_perplexity(shared: Path, name: str, expected: float) -> None:
     assert value == pytest.approx(expected, rel=1e-3)
 
 
-def _recipes() -> list[str]:
-    return [p.stem for p in sorted((SHARED / "archs").glob("*.json"))
-            if json.loads(p.read_text())["arch"] in registry()]
-
-
-def _build(shared: Path, name: str, path: Path) -> tuple[list[int], npt.NDArray[np.float32]]:
-    spec = importlib.util.spec_from_file_location("fixture", shared / "archs/fixture.py")
-    assert spec is not None and spec.loader is not None
-    fixture = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fixture)
-    fixture.build(shared / f"archs/{name}.json", path)
-    with np.load(shared / f"archs/{name}.npz") as data:
-        return data["tokens"].tolist(), data["logits"]
-
-
-def _error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
-    a, b = mine.astype(np.float64), expected.astype(np.float64)
-    return float(((a - b) ** 2).sum() / (b ** 2).sum())
-
-
-@pytest.mark.parametrize("name", _recipes())
+@pytest.mark.parametrize("name", recipes.names())
 def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
-    """Against logits of another engine; for GPT-2, whose GELU it rounds to float16, of our own
-    reference, which tests/parity holds to that engine's."""
-    path = tmp_path / "model.gguf"
-    tokens, expected = _build(shared, name, path)
-    if name.startswith("gpt2"):
-        with Model(path, devices=["reference"], kv_type="f32") as model:
-            expected = model.logits(tokens)
+    recipe = recipes.make(name, tmp_path)
     for batch_size, kv_type, bound in ((512, "f32", EXACT_CACHE), (512, "f16", F16_CACHE),
                                        (7, "f32", EXACT_CACHE), (1, "f16", F16_CACHE)):
-        with Model(path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
-            assert _error(model.logits(tokens), expected) < bound
+        with Model(recipe.path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
+            assert error(model.logits(recipe.tokens), recipe.expected) < bound
 
 
 @pytest.mark.parametrize("devices", [["cpu:0", "wgpu:0"], ["wgpu:0", "wgpu:1"]])
@@ -117,7 +89,7 @@ def test_experts_shared_with_the_cpu(make_model: Callable[..., Path], arch: str,
                    n_gpu_layers=n) as model:
             used = {line.split()[2] for line in model.placement().splitlines() if " moe " in line}
             assert used == {"cpu:0", "wgpu:0"}
-            assert _error(model.logits(prompt), whole) < EXACT_CACHE
+            assert error(model.logits(prompt), whole) < EXACT_CACHE
             assert model.generate(prompt, temperature=0.0, max_tokens=8).text == text
 
 
@@ -149,5 +121,5 @@ def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> 
                 model.engine.finish(request)
             assert requests[-1].n_reused
             found[device] = first, [r.tokens for r in requests]
-    assert _error(found["wgpu:0"][0], found["reference"][0]) < F16_CACHE
+    assert error(found["wgpu:0"][0], found["reference"][0]) < F16_CACHE
     assert found["wgpu:0"][1] == found["reference"][1]

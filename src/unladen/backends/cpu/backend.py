@@ -12,7 +12,8 @@ from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_byt
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops import get_op
+from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 
@@ -52,14 +53,21 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
+        if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
             return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        if len(weight.shape) == 1:
+        if len(weight.shape) == 1 or not get_op(node.op).takes_quants or (
+                node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES)):
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
+
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ""
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        raise AssertionError(f"{self.name} has no variants")
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}

@@ -12,8 +12,13 @@ from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops import get_op, linear_attention, ssm_scan
+from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.linear import n_weights
-from unladen.graph.ops.moe import first_expert
+from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
+from unladen.graph.ops.routing import Routing
+from unladen.quants import get
 from unladen.types import Limits
 
 Matrix = tuple[int, str, int, int, int]
@@ -62,6 +67,11 @@ class Addresses:
         types = layout.k_type.lower(), layout.v_type.lower()
         return (host(placed.k).address, host(placed.v).address, *types, spec.n_kv_heads,
                 spec.k_dim, spec.v_dim, layout.block_tokens)
+
+
+    def slots(self, node: Node) -> tuple[int, int]:
+        """The recurrent state of ``node``: address, and floats of a slot."""
+        return (host(self.segment.slots[node.name]).address, get_op(node.op).state_size(node))
 
 
 Lowering = Callable[[native.Program, Node, Addresses], None]
@@ -129,7 +139,12 @@ def _activation(p: native.Program, node: Node, at: Addresses) -> None:
 
 def _glu(p: native.Program, node: Node, at: Addresses) -> None:
     (gate, up), (y,) = node.inputs, node.outputs
-    p.glu(at(gate), at(up), str(node.attrs["act"]), at(y), _rows(y), _cols(y))
+    p.glu(at(gate), _cols(gate), at(up), _unit(node), at(y), _rows(y), _cols(y))
+
+
+def _unit(node: Node) -> tuple[str, float, float]:
+    unit = GatedUnit.of(node)
+    return unit.act, unit.limit, unit.up_offset
 
 
 def _concat(p: native.Program, node: Node, at: Addresses) -> None:
@@ -143,8 +158,11 @@ def _kv_write(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _attention(p: native.Program, node: Node, at: Addresses) -> None:
-    p.attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]), node.int_attr("n_heads"),
-                node.float_attr("scale"))
+    scoring, n_heads = Scoring.of(node), node.int_attr("n_heads")
+    slopes = scoring.slopes(n_heads).tolist() if scoring.alibi else []
+    p.attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]), n_heads,
+                (scoring.causal, scoring.window, scoring.window_kind), scoring.scale,
+                scoring.softcap, slopes, at.weight(node, "sinks"))
 
 
 def _linear(p: native.Program, node: Node, at: Addresses) -> None:
@@ -157,20 +175,82 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
-    (x,), (y,) = node.inputs, node.outputs
-    p.moe(_expert_matrices(node, at.matrix), _experts(node), node.attrs["gating"] == "sigmoid",
-          bool(node.attrs["normalize"]), node.float_attr("scale"), str(node.attrs["act"]), at(x),
-          at(y), _rows(x), at.scratch)
+    (y,) = node.outputs
+    p.moe(_expert_matrices(node, at.matrix), _experts(node),
+          ("gate_up" in node.weights, weighs_input(node)),
+          _routing(node, at.weight(node, "router_b"), at.weight(node, "select_b")), _unit(node),
+          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[-1]), at(y), _rows(y),
+          at.scratch)
 
 
-def _experts(node: Node) -> tuple[int, int, int, int]:
-    return (node.weights["router"].shape[0], first_expert(node), node.weights["gate"].shape[0],
-            node.int_attr("n_used"))
+def _experts(node: Node) -> tuple[int, int, int]:
+    return node.weights["router"].shape[0], first_expert(node), n_held(node)
+
+
+def _routing(node: Node, router_b: int = 0, select_b: int = 0
+             ) -> tuple[int, str, bool, float, int, int, int, int]:
+    r = Routing.of(node)
+    return (r.n_used, r.gating, r.normalize, r.scale, r.n_groups, r.n_groups_used, router_b,
+            select_b)
 
 
 def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
-    return [matrix(node, "router", "router_b"), *(matrix(node, r, "") for r in
-                                                   ("gate", "up", "down"))]
+    """Router, gate, up and down; no rows: there is none."""
+    if "gate_up" in node.weights:
+        gate = matrix(node, "gate_up", "gate_b")
+        address, quant, n_rows, n_cols, bias = matrix(node, "gate_up", "up_b")
+        address += node.weights["down"].shape[-1] * get(quant).row_bytes(n_cols)
+        up = address, quant, n_rows, n_cols, bias
+    else:
+        gate = matrix(node, "gate", "gate_b") if has_gate(node) else (0, "", 0, 0, 0)
+        up = matrix(node, "up", "up_b")
+    return [matrix(node, "router", ""), gate, up, matrix(node, "down", "down_b")]
+
+
+def _affine(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    n = max(w.n_elements for w in node.weights.values())
+    p.affine(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x), n)
+
+
+def _l2_norm(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.l2_norm(at(x), at(y), _rows(x), _cols(x), node.int_attr("head_dim"), node.float_attr("eps"))
+
+
+def _token_shift(p: native.Program, node: Node, at: Addresses) -> None:
+    p.token_shift(at.slots(node), at(node.inputs[0]), at(node.outputs[0]))
+
+
+def _conv1d(p: native.Program, node: Node, at: Addresses) -> None:
+    n_channels, n_taps = node.weights["w"].shape
+    p.conv1d(at.slots(node), at(node.inputs[0]), at.weight(node, "w"), at.weight(node, "b"),
+             at(node.outputs[0]), n_channels, n_taps, str(node.attrs["act"]))
+
+
+def _ssm_scan(p: native.Program, node: Node, at: Addresses) -> None:
+    x, dt, b, c = map(at, node.inputs)
+    p.ssm_scan(at.slots(node), x, dt, b, c, at.weight(node, "a"), at.weight(node, "d"),
+               at(node.outputs[0]), *ssm_scan.sizes(node), node.int_attr("n_groups"),
+               node.weights["a"].shape[1])
+
+
+def _linear_attention(p: native.Program, node: Node, at: Addresses) -> None:
+    shapes, decay = linear_attention.Shapes.of(node), node.attrs.get("decay", ())
+    assert isinstance(decay, tuple)
+    q, k, v, *rest = map(at, node.inputs)
+    g = 0 if decay else rest.pop(0)
+    g_per_row = not decay and _cols(node.inputs[3]) > shapes.n_heads
+    p.linear_attention(at.slots(node), q, k, v, g, rest.pop(0) if rest else 0,
+                       at.weight(node, "first"), at(node.outputs[0]),
+                       (shapes.n_heads, shapes.n_k_heads, shapes.k_dim, shapes.v_dim), g_per_row,
+                       decay, bool(node.attrs["tiled"]), node.float_attr("scale"))
+
+
+def _rwkv_mix(p: native.Program, node: Node, at: Addresses) -> None:
+    n_heads = node.int_attr("n_heads")
+    p.rwkv_mix(at.slots(node), list(map(at, node.inputs)), at(node.outputs[0]), n_heads,
+               _cols(node.inputs[0]) // n_heads)
 
 
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
@@ -178,6 +258,9 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
     "scale": _scale, "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
+    "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
+    "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
+    "rwkv_mix": _rwkv_mix,
 })
 """By op."""
 
@@ -187,7 +270,8 @@ def compile_segment(program: native.Program, segment: Segment) -> None:
     at = Addresses(segment)
     b = segment.batch
     program.bind_batch(_address(b.positions), _address(b.seq_of), _address(b.q_start),
-                       _address(b.kv_len), _address(b.block_table), b.block_table.shape[1])
+                       _address(b.kv_len), _address(b.block_table), b.block_table.shape[1],
+                       _address(b.state_in), _address(b.state_out))
     for node in segment.nodes:
         LOWERINGS[node.op](program, node, at)
 
@@ -205,5 +289,5 @@ def scratch_bytes(node: Node, limits: Limits, level: str, quants: Mapping[str, s
             return 0, str(quants[role]), w.n_elements // w.shape[-1], w.shape[-1], 0
 
         return native.moe_scratch_bytes(level, _expert_matrices(node, matrix), _experts(node),
-                                        max_rows, precise)
+                                        _routing(node), max_rows, precise)
     return 0

@@ -101,6 +101,12 @@ class NullBackend:
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         return weight.quant
 
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ""
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        raise AssertionError(f"{self.name} has no variants")
+
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         return 0
 

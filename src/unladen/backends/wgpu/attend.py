@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from unladen.backends.base import PlacedKV
 from unladen.backends.wgpu.gpu import Range
 from unladen.backends.wgpu.lower import Lowering, fold, row_bytes, whole
@@ -15,12 +17,16 @@ from unladen.backends.wgpu.program import (
     Groups,
     Size,
 )
+from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node
+from unladen.graph.ops.attention import Scoring
 from unladen.types import Limits
 
 THREADS = 128
-TILE_ROWS = 16
-"""Query rows of a workgroup, of 128 numbers each; fewer where they are longer."""
+TILE_ROWS, TILE_BYTES = 16, 12 << 10
+"""Query rows of a workgroup, and their bytes: with the scores below the 16 KiB of workgroup memory
+that every device has. A tile of a prefill may need more where rows are long."""
+LONGEST_WINDOW = 1 << 30
 
 
 def kv_write(low: Lowering, node: Node) -> None:
@@ -45,18 +51,24 @@ def attention(low: Lowering, node: Node) -> None:
     steps, and where few workgroups would read many keys, one whose workgroups share them."""
     placed = _cache(low, node)
     spec, layout, n_heads = placed.spec, placed.layout, node.int_attr("n_heads")
-    limits = low.segment.limits
+    limits, scoring = low.segment.limits, Scoring.of(node)
     y = low.value(node.outputs[0])
     ranges: dict[str, Range | int] = {
         "params": low.params(n_heads, spec.n_kv_heads, layout.block_tokens,
                              row_bytes(layout.k_type, spec.k_dim),
-                             row_bytes(layout.v_type, spec.v_dim), node.float_attr("scale")),
+                             row_bytes(layout.v_type, spec.v_dim), scoring.scale,
+                             min(scoring.window, LONGEST_WINDOW), scoring.softcap),
         "keys": whole(of_gpu(placed.k)), "values": whole(of_gpu(placed.v)),
         "q": low.value(node.inputs[0]), "y": y}
-    formats = {f"K_{layout.k_type}": True, f"V_{layout.v_type}": True, "KD": spec.k_dim,
-               "VD": spec.v_dim, "WG": THREADS}
+    if scoring.alibi:
+        ranges["slopes"] = low.constant(scoring.slopes(n_heads).astype(np.float32))
+    if "sinks" in node.weights:
+        ranges["sinks"] = low.vector(node, "sinks")
+    formats = {**_flags(scoring), "SINKS": "sinks" in ranges,
+               f"K_{layout.k_type}": True, f"V_{layout.v_type}": True,
+               "KD": spec.k_dim, "VD": spec.v_dim, "WG": THREADS}
     group = n_heads // spec.n_kv_heads
-    rows = max(1, min(TILE_ROWS, TILE_ROWS * 128 // spec.k_dim))
+    rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
     heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
     can_split = limits.n_blocks_per_seq * layout.block_tokens > KEYS_PER_SPLIT
     for split in (False, True) if can_split else (False,):
@@ -73,6 +85,13 @@ def attention(low: Lowering, node: Node) -> None:
         low.emit("attention", _grid(spec.n_kv_heads * -(-group // tile_heads), decode=False),
                  ranges, {"TILE_TOKENS": TILE_TOKENS, "TILE_HEADS": tile_heads,
                           "KT": _keys(TILE_TOKENS * tile_heads), **formats})
+
+
+def _flags(scoring: Scoring) -> Constants:
+    """What kernels/parts/scoring.wgsl is compiled for."""
+    window = scoring.window_kind.upper() if scoring.window else "UNLIMITED"
+    return {window: True, "BOTH_SIDES": not scoring.causal, "SOFTCAP": scoring.softcap > 0,
+            "ALIBI": scoring.alibi > 0}
 
 
 def _cache(low: Lowering, node: Node) -> PlacedKV:

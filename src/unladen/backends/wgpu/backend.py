@@ -25,7 +25,9 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
-from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops import get_op
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
@@ -81,7 +83,10 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op == "attention" and (node.weights or not Scoring.of(node).is_plain):
+        if node.op == "glu" and not (GatedUnit.of(node).is_plain
+                                     and node.inputs[0].shape == node.inputs[1].shape):
+            return Support.NO
+        if node.op == "moe" and not is_plain(node):
             return Support.NO
         if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
                                  or node.weights["router"].shape[0] > MAX_EXPERTS):
@@ -89,7 +94,14 @@ class WgpuBackend:
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
+        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants
+        return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
+
+    def variant(self, device: Device, node: Node, options: Options) -> str:
+        return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))
+
+    def forgo_variant(self, device: Device, node: Node) -> None:
+        self.gpu(device.name).forgone.add((node.op, formats(node)))
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":
@@ -105,6 +117,7 @@ class WgpuBackend:
         program.n_kv_heads = min(heads, default=1)
         lowering = Lowering(gpu, segment, program)
         for node in segment.nodes:
+            lowering.begin(node)
             LOWERINGS[node.op](lowering, node)
         program.finish(lowering.dispatches())
         return program
@@ -119,3 +132,8 @@ class WgpuBackend:
 
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
+
+
+def formats(node: Node) -> frozenset[str]:
+    """Of its weights."""
+    return frozenset(w.quant for w in node.weights.values())

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._host import free_host_bytes, total_host_bytes
-from unladen.backends.base import Device
+from unladen.backends.base import Device, Options
+from unladen.backends.wgpu import features
 from unladen.backends.wgpu.adapters import adapter_of, load, native
 from unladen.backends.wgpu.failure import HINT, typed
 from unladen.backends.wgpu.source import Constants, Source, assemble
@@ -60,8 +61,11 @@ class Gpu:
         adapter = adapter_of(number)
         self.shares_host_memory = shares_host_memory(adapter)
         self.device = device_of(adapter, name)
+        self.features = features.chosen(adapter)
+        self.forgone: set[tuple[str, frozenset[str]]] = set()
         with typed(name):
             self.wgpu = adapter.request_device_sync(
+                required_features=features.device_features(adapter),
                 required_limits={key: adapter.limits[key] for key in LIMITS})
         self.queue = self.wgpu.queue
         self.usage = module.BufferUsage
@@ -76,6 +80,12 @@ class Gpu:
     def name(self) -> str:
         """The device's name."""
         return self.device.name
+
+    def used_by(self, op: str, formats: frozenset[str], options: Options) -> frozenset[str]:
+        """The features that kernels use for nodes of ``op`` with weights in ``formats``."""
+        if (op, formats) in self.forgone:
+            return frozenset()
+        return features.of_node(self.features, op, formats, options)
 
     def free_bytes(self) -> int:
         """What can still be had, as far as that is known."""
@@ -187,4 +197,6 @@ def device_of(adapter: Any, name: str) -> Device:
     info = adapter.info
     kind = ", software" if info["adapter_type"] == "CPU" else ""
     memory = total_host_bytes() if shares_host_memory(adapter) else UNKNOWN_MEMORY
-    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory)
+    used = features.chosen(adapter)
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory,
+                  features=tuple((f, f in used) for f in sorted(features.available(adapter))))

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
+import numpy.typing as npt
 
 from unladen.backends.base import Placed, Segment
 from unladen.backends.wgpu.gpu import ALIGNMENT, Gpu, Range
 from unladen.backends.wgpu.memory import WgpuBuffer, of_gpu
 from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Size, WgpuProgram
-from unladen.backends.wgpu.source import Constants
+from unladen.backends.wgpu.source import Constants, has_codes
 from unladen.graph.graph import Node, Value
 from unladen.quants import get
 
@@ -21,6 +22,8 @@ MAX_GROUPS = 65535
 BATCH_WORDS = {"tokens": 3, "positions": 4, "out_rows": 8}
 """Where the step's header says where these are."""
 ROWS_WORD = {"T": 0, "S": 1}
+FLAGS = {"subgroups": "SUBGROUPS", "int_dot": "INT_DOT", "f16": "HALF_TILES"}
+"""What a feature is called in the kernels."""
 NO_CONSTANTS: Constants = MappingProxyType({})
 Ranges = Mapping[str, Range | int]
 """What a kernel binds, by its name for it; an int: where :meth:`Lowering.params` put constants."""
@@ -52,8 +55,14 @@ class Lowering:
         self.segment = segment
         self.program = program
         self.arena = of_gpu(segment.arena)
+        self.features: frozenset[str] = frozenset()
         self._params = bytearray()
         self._pending: list[tuple[str, str, Constants, Ranges, Grid]] = []
+
+    def begin(self, node: Node) -> None:
+        """What is emitted from now on belongs to ``node``."""
+        formats = frozenset(self.placed(node, role).quant for role in node.weights)
+        self.features = self.gpu.used_by(node.op, formats, self.segment.options)
 
     def value(self, value: Value) -> Range:
         """Where a value lies in the arena."""
@@ -81,10 +90,19 @@ class Lowering:
         self._params += packed + bytes(-len(packed) % ALIGNMENT)
         return at
 
+    def constant(self, array: npt.NDArray[np.float32]) -> Range:
+        """Numbers that a kernel reads and that no step changes."""
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        buffer = self.gpu.buffer(data.nbytes)
+        self.gpu.write(buffer, 0, data)
+        return Range(buffer, 0, data.nbytes)
+
     def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
              *, quant: str = "") -> None:
         """Append a dispatch."""
-        self._pending.append((kernel, quant, constants, dict(ranges), grid))
+        names = self.features if has_codes(quant) else self.features & {"subgroups"}
+        flags = {FLAGS[name]: True for name in names}
+        self._pending.append((kernel, quant, {**flags, **constants}, dict(ranges), grid))
 
     def dispatches(self) -> list[Dispatch]:
         """All of them, compiled and bound."""

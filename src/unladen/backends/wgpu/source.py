@@ -1,9 +1,9 @@
 """Puts a kernel's text together: its parts, the format of its weights, and its constants.
 
-Beside WGSL a file of ``kernels/`` may hold lines of four kinds. ``#use NAME ...`` asks for files of
+Beside WGSL a file of ``kernels/`` may hold lines of five kinds. ``#use NAME ...`` asks for files of
 ``kernels/parts/`` once each, and ``quant`` for the file of the weights' format; ``#grid NAME`` asks
-for a codebook; ``#if NAME`` ... ``#else`` ... ``#end`` keep lines where the constant NAME is given
-and neither false nor 0.
+for a codebook, ``#enable NAME`` for an extension of the language; ``#if NAME`` ... ``#else`` ...
+``#end`` keep lines where the constant NAME is given and neither false nor 0.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class _Assembly:
     constants: Constants
     used: set[str] = field(default_factory=set)
     grid: str = ""
+    enabled: list[str] = field(default_factory=list)
 
     def expand(self, path: Path) -> Iterator[str]:
         kept = [True]
@@ -56,6 +57,8 @@ class _Assembly:
                     yield from self._part(name)
             elif word == "#grid":
                 self.grid = rest
+            elif word == "#enable":
+                self.enabled.append(f"enable {rest};")
             else:
                 yield line
 
@@ -71,7 +74,8 @@ def assemble(kernel: str, quant: str, constants: Constants) -> Source:
     work = _Assembly(quant, constants)
     head = [f"const {name} = {value}u;" for name, value in constants.items()
             if not isinstance(value, bool)]
-    text = "\n".join([*head, *work.expand(FOLDER / f"{kernel}.wgsl"), ""])
+    body = list(work.expand(FOLDER / f"{kernel}.wgsl"))
+    text = "\n".join([*work.enabled, *head, *body, ""])
     found = sorted((int(n), KINDS[kind], name) for n, kind, name in BINDING.findall(text))
     return Source(text, tuple(found), work.grid)
 
@@ -85,3 +89,10 @@ def quant_file(quant: str) -> Path:
 def has_kernel(quant: str) -> bool:
     """Whether weights of this format are decoded by a kernel."""
     return quant_file(quant).exists()
+
+
+@functools.cache
+def has_codes(quant: str) -> bool:
+    """Whether its weights are int8 codes times a scale, see kernels/parts/packed.wgsl."""
+    return (bool(quant) and has_kernel(quant)
+            and "fn packed(" in quant_file(quant).read_text(encoding="utf-8"))

@@ -7,29 +7,37 @@ from collections.abc import Sequence
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops.activation import ACTIVATIONS, activation_error
-from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+from unladen.graph.ops.gated import GatedUnit
 from unladen.types import Limits
 
 
 class Glu(Op):
-    """``y = act(gate) * up``: two f32 [T, n]; attribute ``act``."""
+    """``y = act(gate) * up``: gate f32 [T, n / k], up f32 [T, n]; each gate serves k neighbours.
+
+    Attributes ``act`` and, optional, those of :class:`~unladen.graph.ops.gated.GatedUnit`.
+    """
 
     name = "glu"
 
     def infer(self, node: Node) -> Inferred:
         gate, up = node.inputs
-        assert gate.shape == up.shape and node.attrs["act"] in ACTIVATIONS
-        return [(gate.shape, "f32")]
+        assert isinstance(gate.shape[-1], int) and isinstance(up.shape[-1], int)
+        assert gate.shape[:-1] == up.shape[:-1] and up.shape[-1] % gate.shape[-1] == 0
+        GatedUnit.of(node)
+        return [(up.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        gate, up = inputs
-        return [ACTIVATIONS[str(node.attrs["act"])](gate) * up]
+        return [GatedUnit.of(node)(*_spread(*inputs))]
 
     def flops(self, node: Node, limits: Limits) -> int:
-        return 17 * limits.count(node.inputs[0].shape)
+        return 17 * limits.count(node.inputs[1].shape)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        gate, up = inputs
-        off = activation_error(str(node.attrs["act"]), gate) * np.abs(up)
-        return [off + 2 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]
+        gate, up = _spread(*inputs)
+        exact = np.zeros_like(up)
+        return [GatedUnit.of(node).error(gate, up, exact, exact)]
+
+
+def _spread(gate: Array, up: Array) -> tuple[Array, Array]:
+    return np.repeat(gate, up.shape[-1] // gate.shape[-1], axis=-1), up

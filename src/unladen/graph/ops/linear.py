@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from unladen.graph.graph import Node
-from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
 from unladen.graph.ops.base import (
     EPS32,
     SMALL,
@@ -19,6 +18,7 @@ from unladen.graph.ops.base import (
     cut,
     narrowed,
 )
+from unladen.graph.ops.gated import GatedUnit
 from unladen.types import Limits
 
 
@@ -36,6 +36,7 @@ class Linear(Op):
     """
 
     name = "linear"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
         x = node.inputs[0]
@@ -56,7 +57,7 @@ class Linear(Op):
         outs = [x @ ctx.weights[f"w{i}"].T + ctx.weights.get(f"b{i}", 0.0)
                 for i in range(n_weights(node))]
         if "act" in node.attrs:
-            outs = [ACTIVATIONS[str(node.attrs["act"])](outs[0]) * outs[1]]
+            outs = [GatedUnit.of(node)(*outs)]
         return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
 
     def shrunk(self, node: Node) -> Node:
@@ -80,17 +81,9 @@ class Linear(Op):
         if "act" in node.attrs:
             gate, up = (inputs[0] @ ctx.weights[f"w{i}"].T + ctx.weights.get(f"b{i}", 0.0)
                         for i in range(2))
-            bounds = [gated_error(str(node.attrs["act"]), gate, up, *bounds)]
+            bounds = [GatedUnit.of(node).error(gate, up, *bounds)]
         outs = self.reference(node, inputs, ctx)
         return [b + 2 * EPS32 * np.abs(y) for b, y in zip(bounds, outs, strict=True)]
-
-
-def gated_error(act: str, gate: Array, up: Array, off_gate: Array, off_up: Array) -> Array:
-    """A bound of the error of ``act(gate) * up`` whose factors are off by so much."""
-    off = activation_slope(act, gate, off_gate) * off_gate + activation_error(act, gate)
-    value = np.abs(ACTIVATIONS[act](gate))
-    bound: Array = off * (np.abs(up) + off_up) + value * off_up + EPS32 * value * np.abs(up)
-    return bound
 
 
 def product_error(x: Array, w: Array, act_block: int) -> Array:

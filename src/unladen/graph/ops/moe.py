@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from unladen.graph.graph import Node
-from unladen.graph.ops.activation import ACTIVATIONS
-from unladen.graph.ops.base import SMALL, Array, Inferred, Op, RefContext, cut, narrowed
-from unladen.graph.ops.linear import gated_error, product_error
+from unladen.graph.graph import Node, Weight
+from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
+from unladen.graph.ops.base import EPS32, SMALL, Array, Inferred, Op, RefContext, cut, narrowed
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.linear import product_error
+from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
-GATINGS = ("softmax", "sigmoid")
+EXPERT_ROLES = ("gate", "up", "gate_up", "down", "gate_b", "up_b", "down_b", "down_scale")
+"""Weights with an entry for each expert held."""
+VECTOR_ROLES = ("gate_b", "up_b", "down_b")
+"""Weights that are added, a row for each expert, and so no matrices."""
 
 
 def first_expert(node: Node) -> int:
@@ -21,100 +26,186 @@ def first_expert(node: Node) -> int:
     return node.int_attr("first_expert") if "first_expert" in node.attrs else 0
 
 
+def n_held(node: Node) -> int:
+    """How many experts ``node`` holds."""
+    return node.weights["down"].shape[0]
+
+
+def weighs_input(node: Node) -> bool:
+    """Whether weights are applied to what the experts get, not to what they give."""
+    return bool(node.attrs.get("weigh_input"))
+
+
+def is_plain(node: Node) -> bool:
+    """Whether ``node`` is a mixture of gated units that needs nothing of what is optional."""
+    routing = Routing.of(node)
+    return (len(node.inputs) == 1 and not weighs_input(node) and GatedUnit.of(node).is_plain
+            and routing.gating in ("softmax", "sigmoid") and routing.n_groups == 1
+            and set(node.weights) <= {"router", "router_b", "gate", "up", "down"}
+            and "gate" in node.weights and node.attrs["act"] != "sigmoid")
+
+
 class Moe(Op):
     """``y[t] = sum_e p[t, e] * down_e(act(gate_e x) * up_e x)`` over the experts chosen for t.
 
-    x f32 [T, n]. Weights ``router`` [E, n], ``gate`` and ``up`` [H, n_ff, n], ``down``
-    [H, n, n_ff]; optional ``router_b`` [E]. Attributes: ``n_used`` experts per token (the largest
-    probabilities, the lower index wins a tie), ``gating`` over all experts, ``normalize`` the
-    chosen to sum 1, ``scale`` of the result, ``act``. Without ``first_expert`` H is E; with it the
-    node holds the experts ``first_expert .. first_expert + H`` and leaves the others out of the
-    sum, though not out of the choice.
+    Inputs x f32 [T, n] and, optional, what the router sees instead, f32 [T, m]. Weights ``router``
+    [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up`` [H, 2 n_ff, n]
+    stands for the two, the gate's rows first; without a gate the unit is ``act(up_e x)``. Optional
+    ``router_b`` and ``select_b`` [E], biases ``gate_b`` and ``up_b`` [H, n_ff], ``down_b`` [H, n],
+    and ``down_scale`` [H], a factor of ``down_e``.
+
+    Attributes: those of :class:`~unladen.graph.ops.routing.Routing` and of
+    :class:`~unladen.graph.ops.gated.GatedUnit`; ``weigh_input``: p multiplies x, not the result
+    (Llama 4, 2025). Without ``first_expert`` H is E; with it the node holds the experts
+    ``first_expert .. first_expert + H`` and leaves the others out of the sum, though not out of
+    the choice.
     """
 
     name = "moe"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
-        (x,) = node.inputs
+        x, by = node.inputs[0], node.inputs[-1]
         w = node.weights
-        n_experts = w["router"].shape[0]
-        n_held, n_ff, n = w["gate"].shape
-        assert w["router"].shape == (n_experts, n) and x.shape[-1] == n
-        assert w["up"].shape == (n_held, n_ff, n) and w["down"].shape == (n_held, n, n_ff)
-        assert "first_expert" in node.attrs or n_held == n_experts
-        assert 0 <= first_expert(node) <= n_experts - n_held <= n_experts - 1
-        assert "router_b" not in w or w["router_b"].shape == (n_experts,)
-        assert 1 <= node.int_attr("n_used") <= n_experts
-        assert node.attrs["gating"] in GATINGS and node.attrs["act"] in ACTIVATIONS
+        n_experts, n = w["router"].shape[0], x.shape[-1]
+        h, n_out, n_ff = w["down"].shape
+        assert n_out == n and w["router"].shape == (n_experts, by.shape[-1])
+        assert by.shape[:-1] == x.shape[:-1] and len(node.inputs) <= 2
+        shapes = {"router": w["router"].shape, "down": (h, n, n_ff), "gate": (h, n_ff, n),
+                  "up": (h, n_ff, n), "gate_up": (h, 2 * n_ff, n), "router_b": (n_experts,),
+                  "select_b": (n_experts,), "gate_b": (h, n_ff), "up_b": (h, n_ff),
+                  "down_b": (h, n), "down_scale": (h,)}
+        assert all(weight.shape == shapes[role] for role, weight in w.items()), node.name
+        assert ("up" in w) != ("gate_up" in w) and ("gate" not in w or "up" in w)
+        assert "gate_b" not in w or has_gate(node)
+        assert "first_expert" in node.attrs or h == n_experts
+        assert 0 <= first_expert(node) <= n_experts - h <= n_experts - 1
+        Routing.of(node), GatedUnit.of(node)
         return [(x.shape, "f32")]
 
-    def route(self, node: Node, x: Array, ctx: RefContext) -> tuple[Array, Array]:
+    def route(self, node: Node, by: Array, ctx: RefContext) -> tuple[Array, Array]:
         """Chosen experts int [T, n_used], best first, and their weights float64 [T, n_used]."""
-        logits = x @ ctx.weights["router"].T + ctx.weights.get("router_b", 0.0)
-        if node.attrs["gating"] == "softmax":
-            p = np.exp(logits - logits.max(axis=-1, keepdims=True))
-            p /= p.sum(axis=-1, keepdims=True)
-        else:
-            p = 1 / (1 + np.exp(-logits))
-        chosen = np.argsort(-p, axis=-1, kind="stable")[:, :node.int_attr("n_used")]
-        picked = np.take_along_axis(p, chosen, axis=-1)
-        if node.attrs["normalize"]:
-            picked = picked / picked.sum(axis=-1, keepdims=True)
-        return chosen, picked * node.float_attr("scale")
+        logits = by @ ctx.weights["router"].T + ctx.weights.get("router_b", 0.0)
+        return Routing.of(node).choose(logits, ctx.weights.get("select_b"))
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        (x,) = inputs
-        act = ACTIVATIONS[str(node.attrs["act"])]
-        chosen, weight = self.route(node, x, ctx)
-        y = np.zeros_like(x)
-        for e in range(len(ctx.weights["gate"])):
-            rows, slot = np.nonzero(chosen == first_expert(node) + e)
-            hidden = act(x[rows] @ ctx.weights["gate"][e].T) * (x[rows] @ ctx.weights["up"][e].T)
-            y[rows] += weight[rows, slot, None] * (hidden @ ctx.weights["down"][e].T)
+        y = np.zeros_like(inputs[0])
+        for e, rows, weight in self._loads(node, inputs, ctx):
+            x = inputs[0][rows]
+            if weighs_input(node):
+                x, weight = x * weight, np.ones_like(weight)
+            gate, up = _gate_up(node, x, e, ctx)
+            hidden = _unit(node, gate, up)
+            down = hidden @ ctx.weights["down"][e].T * _scale(e, ctx)
+            y[rows] += weight * (down + _bias("down_b", e, ctx))
         return [y]
 
+    def _loads(self, node: Node, inputs: Sequence[Array], ctx: RefContext
+               ) -> Iterator[tuple[int, Array, Array]]:
+        """Each expert held that has any, its tokens, and their weights [n, 1]."""
+        chosen, weight = self.route(node, inputs[-1], ctx)
+        for e in range(n_held(node)):
+            rows, slot = np.nonzero(chosen == first_expert(node) + e)
+            if len(rows):
+                yield e, rows, weight[rows, slot, None]
+
     def shrunk(self, node: Node) -> Node:
-        n_used = min(2, node.int_attr("n_used"))
+        routing, n_experts = Routing.of(node), node.weights["router"].shape[0]
+        used, groups = min(2, routing.n_used), (routing.n_groups, routing.n_groups_used)
+        if n_experts > (used + 1) * min(2, groups[0]):
+            groups = min(2, groups[0]), 1
+            n_experts = (used + 1) * groups[0]
         n = SMALL // 2
-        weights = {role: cut(w, n_used + 1, n, n) for role, w in node.weights.items()}
-        first = min(first_expert(node), weights["router"].shape[0] - weights["gate"].shape[0])
-        attrs = {**node.attrs, "n_used": n_used, "first_expert": first}
-        x = narrowed(node.inputs[0], weights["router"].shape[1])
-        return replace(node, weights=weights, attrs=attrs, inputs=(x,))
+        weights = {role: self._cut(role, w, n_experts, n) for role, w in node.weights.items()}
+        first = min(first_expert(node), n_experts - weights["down"].shape[0])
+        attrs = {**node.attrs, "n_used": used, "first_expert": first, "n_groups": groups[0],
+                 "n_groups_used": groups[1]}
+        x, *by = node.inputs
+        inputs = (narrowed(x, weights["down"].shape[1]),
+                  *(narrowed(v, weights["router"].shape[1]) for v in by))
+        return replace(node, weights=weights, attrs=attrs, inputs=inputs)
+
+    def _cut(self, role: str, w: Weight, n_experts: int, n: int) -> Weight:
+        return cut(w, n_experts, *((2 * n, n) if role == "gate_up" else (n, n))[:len(w.shape) - 1])
 
     def flops(self, node: Node, limits: Limits) -> int:
-        n_ff, n = node.weights["gate"].shape[1:]
         rows = limits.count(node.inputs[0].shape[:-1])
-        n_experts, n_held = node.weights["router"].shape[0], node.weights["gate"].shape[0]
-        n_used = node.int_attr("n_used") * n_held / n_experts
-        return round(2 * rows * n * (n_experts + 3 * n_ff * n_used))
+        router = node.weights["router"]
+        share = Routing.of(node).n_used / router.shape[0]
+        experts = sum(w.n_elements for role, w in node.weights.items() if role in EXPERT_ROLES)
+        return round(2 * rows * (router.n_elements + experts * share))
 
     def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
         rows = limits.count(node.inputs[0].shape[:-1])
         share = min(1.0, rows * node.int_attr("n_used") / node.weights["router"].shape[0])
-        experts = sum(weight_bytes(node.weights[r].name) for r in ("gate", "up", "down"))
+        experts = sum(weight_bytes(w.name) for role, w in node.weights.items()
+                      if role in EXPERT_ROLES)
         values = 4 * sum(limits.count(v.shape) for v in (*node.inputs, *node.outputs))
         return values + int(share * experts) + weight_bytes(node.weights["router"].name)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """Holds where the choice of experts is the same, which a test must see to."""
-        (x,) = inputs
-        act = str(node.attrs["act"])
-        chosen, weight = self.route(node, x, ctx)
-        router = product_error(x, ctx.weights["router"], 0).max(axis=-1, keepdims=True)
-        bound = np.zeros_like(x)
-        for e in range(len(ctx.weights["gate"])):
-            rows, slot = np.nonzero(chosen == first_expert(node) + e)
-            if not len(rows):
-                continue
-            gate, up, down = (ctx.weights[r][e] for r in ("gate", "up", "down"))
-            g, u = x[rows] @ gate.T, x[rows] @ up.T
-            hidden = ACTIVATIONS[act](g) * u
-            off = gated_error(act, g, u,
-                              product_error(x[rows], gate, ctx.act_block.get("gate", 0)),
-                              product_error(x[rows], up, ctx.act_block.get("up", 0)))
+        router = product_error(inputs[-1], ctx.weights["router"], 0).max(axis=-1, keepdims=True)
+        # A logit that is off by d moves any of the gatings by a factor of at most exp(d), a sum of
+        # them by as much again; 2 d each, for numerator and sum, bounds both.
+        off_weight = 4 * (router + 1e-6)
+        bound = np.zeros_like(inputs[0])
+        for e, rows, weight in self._loads(node, inputs, ctx):
+            x, off_x = inputs[0][rows], np.zeros((len(rows), 1))
+            if weighs_input(node):
+                x, off_x = x * weight, off_weight[rows] + EPS32
+                weight = np.ones_like(weight)
+            hidden, off = _hidden_error(node, x, off_x, e, ctx)
+            down = ctx.weights["down"][e] * _scale(e, ctx)
             total = off @ np.abs(down).T + product_error(np.abs(hidden) + off, down,
                                                          ctx.act_block.get("down", 0))
-            p = weight[rows, slot, None]
-            bound[rows] += p * total + 4 * (router[rows] + 1e-6) * p * np.abs(hidden @ down.T)
+            bias = _bias("down_b", e, ctx)
+            size = np.abs(hidden @ down.T + bias) + np.abs(bias)
+            bound[rows] += np.abs(weight) * (total + (off_weight[rows] + 2 * EPS32) * size)
         return [bound]
+
+
+def has_gate(node: Node) -> bool:
+    """Whether the experts have gates."""
+    return "gate" in node.weights or "gate_up" in node.weights
+
+
+def _bias(role: str, e: int, ctx: RefContext) -> Array:
+    return ctx.weights[role][e] if role in ctx.weights else np.zeros(1)
+
+
+def _scale(e: int, ctx: RefContext) -> float:
+    return float(ctx.weights["down_scale"][e]) if "down_scale" in ctx.weights else 1.0
+
+
+def _matrices(e: int, ctx: RefContext) -> dict[str, Array]:
+    """The gate, if any, and the up matrix of expert ``e``."""
+    if "gate_up" in ctx.weights:
+        gate, up = np.split(ctx.weights["gate_up"][e], 2)
+        return {"gate": gate, "up": up}
+    return {role: ctx.weights[role][e] for role in ("gate", "up") if role in ctx.weights}
+
+
+def _gate_up(node: Node, x: Array, e: int, ctx: RefContext) -> tuple[Array | None, Array]:
+    y = {role: x @ w.T + _bias(f"{role}_b", e, ctx) for role, w in _matrices(e, ctx).items()}
+    return y.get("gate"), y["up"]
+
+
+def _unit(node: Node, gate: Array | None, up: Array) -> Array:
+    unit = GatedUnit.of(node)
+    return ACTIVATIONS[unit.act](up) if gate is None else unit(gate, up)
+
+
+def _hidden_error(node: Node, x: Array, off_x: Array, e: int, ctx: RefContext
+                  ) -> tuple[Array, Array]:
+    """What goes into ``down``, and a bound of its error, where x is off by ``off_x`` of itself."""
+    unit, off = GatedUnit.of(node), {}
+    for role, w in _matrices(e, ctx).items():
+        block = ctx.act_block.get(role, ctx.act_block.get("gate_up", 0))
+        off[role] = (product_error(x, w, block) + off_x * (np.abs(x) @ np.abs(w).T)
+                     + EPS32 * np.abs(_bias(f"{role}_b", e, ctx)))
+    gate, up = _gate_up(node, x, e, ctx)
+    if gate is not None:
+        return unit(gate, up), unit.error(gate, up, off["gate"], off["up"])
+    error = activation_slope(unit.act, up, off["up"]) * off["up"] + activation_error(unit.act, up)
+    return ACTIVATIONS[unit.act](up), error

@@ -6,15 +6,17 @@ Saves writing and reading both products: of a step's activations the largest.
 from __future__ import annotations
 
 from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.ops.gated import GatedUnit
 
 
 def run(graph: Graph) -> Graph:
-    """The graph with every ``glu`` fused whose two inputs are used by nothing else."""
+    """The graph with every plain ``glu`` fused whose two inputs are used by nothing else."""
     uses = graph.uses()
     products = {n.outputs: n for n in graph.nodes
                 if n.op == "linear" and len(n.outputs) == 2 and len(n.inputs) == 1}
     fused = {n: products[n.inputs] for n in graph.nodes
-             if n.op == "glu" and n.inputs in products and _single_use(n.inputs, uses)}
+             if n.op == "glu" and n.inputs in products and _single_use(n.inputs, uses)
+             and GatedUnit.of(n).is_plain}
     dropped = set(fused.values())
     return graph.replace_nodes([
         _fuse(fused[n], n) if n in fused else n for n in graph.nodes if n not in dropped])

@@ -10,6 +10,7 @@ from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import AFTER_LAYERS, GraphBuilder
 from unladen.graph.graph import Attr, Graph, KVSpec, Value, Weight
 from unladen.models._parts.base import Architecture
+from unladen.models._parts.experts import mixture, shared
 from unladen.models._parts.rope import rope_attrs
 
 
@@ -49,6 +50,10 @@ class Decoder(Architecture):
     act: ClassVar[str] = "silu"
     expert_gating: ClassVar[str] = "softmax"
     expert_normalize: ClassVar[bool] = True
+    gated: ClassVar[bool] = True
+    """Whether experts must have gates."""
+    weigh_input: ClassVar[bool] = False
+    """Whether experts' weights are applied to what they get."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
@@ -145,29 +150,29 @@ class Decoder(Architecture):
         if self.name(g, "ffn_gate_inp.weight") in self.tensors:
             return self.experts(g, x)
         n_ff = self.hparams.per_layer("feed_forward_length", self.n_layers, minimum=1)[g.layer]
-        gate, up = self.linear(g, x, {"ffn_gate": n_ff, "ffn_up": n_ff}, "ffn_gate_up")
-        y = g.one("glu", gate, up, name="ffn_glu", attrs={"act": self.act})
-        return self.linear(g, y, {"ffn_down": self.n_embd}, "ffn_out")[0]
+        return self.dense(g, x, n_ff)
+
+    def dense(self, g: GraphBuilder, x: Value, n_ff: int, suffix: str = "") -> Value:
+        """A network of ``n_ff`` hidden units; ``suffix`` of its tensors' names: _shexp, ..."""
+        parts = [f"ffn_{part}{suffix}" for part in ("gate", "up", "down")]
+        gate, up = self.linear(g, x, dict.fromkeys(parts[:2], n_ff), f"ffn_gate_up{suffix}")
+        y = g.one("glu", gate, up, name=f"ffn_glu{suffix}", attrs=self.unit_attrs(g))
+        return self.linear(g, y, {parts[2]: self.n_embd}, f"ffn_out{suffix}")[0]
+
+    def unit_attrs(self, g: GraphBuilder) -> dict[str, Attr]:
+        """Attributes of the gated units of the layer being built."""
+        return {"act": self.act}
 
     def experts(self, g: GraphBuilder, x: Value) -> Value:
-        """A mixture of experts."""
-        hp, t = self.hparams, self.tensors
-        n, n_experts = self.n_embd, hp.int("expert_count", minimum=1)
-        n_used = hp.int("expert_used_count", minimum=1)
-        if n_used > n_experts:
-            raise GGUFError(f"{n_used} of {n_experts} experts are to be used", path=hp.path,
-                            hint="the metadata is damaged: convert or fetch the file again")
-        n_ff = hp.int("expert_feed_forward_length", 0) or hp.int("feed_forward_length", minimum=1)
-        weights = {
-            "router": t.weight(self.name(g, "ffn_gate_inp.weight"), n_experts, n),
-            "gate": t.weight(self.name(g, "ffn_gate_exps.weight"), n_experts, n_ff, n),
-            "up": t.weight(self.name(g, "ffn_up_exps.weight"), n_experts, n_ff, n),
-            "down": t.weight(self.name(g, "ffn_down_exps.weight"), n_experts, n, n_ff),
-        }
-        attrs: dict[str, Attr] = {
-            "n_used": n_used, "gating": self.expert_gating, "normalize": self.expert_normalize,
-            "scale": hp.float("expert_weights_scale", 0.0) or 1.0, "act": self.act}
-        return g.one("moe", x, name="ffn_moe", weights=weights, attrs=attrs)
+        """A mixture of experts, and those that all tokens share."""
+        y, beside = mixture(self, g, x), shared(self, g, x)
+        return y if beside is None else g.one("add", y, beside, name="ffn_with_shexp")
+
+    def expert_size(self, g: GraphBuilder) -> int:
+        """Hidden units of each expert in the layer being built."""
+        hp = self.hparams
+        sizes = hp.per_layer("expert_feed_forward_length", self.n_layers, 0)
+        return sizes[g.layer] or hp.int("feed_forward_length", minimum=1)
 
     def head(self, g: GraphBuilder, x: Value) -> Value:
         """Logits f32 [S, n_vocab]; the token embeddings serve where the file has no own head."""

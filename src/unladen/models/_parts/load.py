@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,10 @@ class Tensors:
     def optional(self, name: str, *shape: int) -> Weight | None:
         """:meth:`weight`, or None where the file has no such tensor."""
         return self.weight(name, *shape) if name in self else None
+
+    def row(self, name: str, n: int) -> Weight:
+        """The vector ``name`` [n] as a matrix of one row."""
+        return replace(self.weight(name, n), shape=(1, n))
 
     def values(self, name: str, *shape: int) -> npt.NDArray[np.float32] | None:
         """The numbers of a small tensor (rope factors), or None where the file has none."""

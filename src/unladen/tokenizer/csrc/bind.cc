@@ -86,6 +86,7 @@ tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
     }
     auto all = tokens(std::move(vocab), types, strips);
     const tok::Strings merges = strings(buffer, offsets, lengths);
+    nb::gil_scoped_release release;
     return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
 }
 

@@ -1,7 +1,9 @@
 #include "tokenizer/csrc/bpe.h"
 
+#include <algorithm>
 #include <bit>
 #include <stdexcept>
+#include <thread>
 
 namespace unladen::tok {
 namespace {
@@ -43,17 +45,39 @@ std::optional<std::string> spelled(std::string_view text) {
     return bytes;
 }
 
+constexpr unsigned max_threads = 4;
+// Below that a thread costs more than it saves.
+constexpr size_t least_per_thread = 1 << 14;
+
 uint64_t pair_of(int32_t left, int32_t right) {
     return static_cast<uint64_t>(left) << 32 | static_cast<uint32_t>(right);
 }
 
 }  // namespace
 
+// A merge's texts as tokens; -1 where only merges know the text.
+struct Bpe::Parts {
+    size_t space;
+    int32_t left, right, whole;
+};
+
 Bpe::Bpe(const Tokens &tokens, const Strings &merges, BpeOptions options)
     : tokens_(tokens), options_(std::move(options)) {
     for (int b = 0; b < 256; ++b) byte_symbols_[b] = symbol(alphabet().text[b]);
     rules_.resize(std::bit_ceil(merges.size() + merges.size() / 3 + 2));
-    for (uint32_t i = 0; i < merges.size(); ++i) learn(merges[i], i);
+    // Lookups only read, so they are divided; what they find is entered in the order of ranks.
+    std::vector<Parts> parts(merges.size());
+    const size_t share = std::max<size_t>(
+        merges.size() / std::clamp(std::thread::hardware_concurrency(), 1u, max_threads) + 1,
+        least_per_thread);
+    std::vector<std::jthread> threads;
+    for (size_t begin = share; begin < merges.size(); begin += share)
+        threads.emplace_back([this, &merges, &parts, begin, share] {
+            look_up(merges, begin, std::min(begin + share, merges.size()), parts.data());
+        });
+    look_up(merges, 0, std::min(share, merges.size()), parts.data());
+    threads.clear();
+    learn(merges, parts);
 }
 
 int32_t Bpe::symbol(std::string_view text) {
@@ -75,20 +99,62 @@ std::string_view Bpe::text(int32_t symbol) const {
 
 size_t Bpe::probe(uint64_t pair) const {
     const size_t mask = rules_.size() - 1;
-    size_t at = hash(pair) & mask;
+    size_t at = home(pair);
     while (rules_[at].merge.id >= 0 && rules_[at].pair != pair) at = (at + 1) & mask;
     return at;
 }
 
-void Bpe::learn(std::string_view merge, uint32_t rank) {
-    const size_t space = merge.find(' ', 1);  // a token may start with a space, not hold one
-    if (space == std::string_view::npos || space + 1 == merge.size())
-        throw std::invalid_argument("[" + std::to_string(rank) + "] isn't two tokens and a space");
-    const std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
-    const uint64_t pair = pair_of(symbol(left), symbol(right));
-    Rule &rule = rules_[probe(pair)];
-    if (rule.merge.id >= 0) return;  // the first, of lowest rank, counts
-    rule = {pair, {rank, symbol(std::string(left).append(right))}};
+void Bpe::look_up(const Strings &merges, size_t begin, size_t end, Parts *parts) const {
+    constexpr size_t ahead = 8;
+    struct Waiting {
+        std::string whole;
+        uint64_t left, right, both;
+    };
+    std::array<Waiting, ahead> waiting;
+    for (size_t i = begin; i < end + ahead; i++) {
+        if (const size_t done = i - ahead; i >= begin + ahead && parts[done].space) {
+            const Waiting &w = waiting[done % ahead];
+            const std::string_view merge = merges[done];
+            Parts &p = parts[done];
+            p.left = tokens_.find(merge.substr(0, p.space), w.left);
+            p.right = tokens_.find(merge.substr(p.space + 1), w.right);
+            p.whole = tokens_.find(w.whole, w.both);
+        }
+        if (i >= end) continue;
+        const std::string_view merge = merges[i];
+        const size_t space = merge.find(' ', 1);  // a token may start with a space, not hold one
+        parts[i].space = space == merge.npos || space + 1 == merge.size() ? 0 : space;
+        if (!parts[i].space) continue;
+        Waiting &w = waiting[i % ahead];
+        w.whole.assign(merge.substr(0, space)).append(merge.substr(space + 1));
+        w.left = hash(merge.substr(0, space));
+        w.right = hash(merge.substr(space + 1));
+        w.both = hash(std::string_view(w.whole));
+        for (const uint64_t h : {w.left, w.right, w.both}) tokens_.vocab->prefetch(h);
+    }
+}
+
+void Bpe::learn(const Strings &merges, const std::vector<Parts> &parts) {
+    constexpr size_t ahead = 16;
+    for (size_t rank = 0; rank < parts.size(); rank++) {
+        if (rank + ahead < parts.size()) {
+            const Parts &next = parts[rank + ahead];
+            __builtin_prefetch(&rules_[home(pair_of(next.left, next.right))], 1);
+        }
+        const std::string_view merge = merges[rank];
+        Parts p = parts[rank];
+        if (!p.space)
+            throw std::invalid_argument("[" + std::to_string(rank) +
+                                        "] isn't two tokens and a space");
+        const std::string_view left = merge.substr(0, p.space), right = merge.substr(p.space + 1);
+        if (p.left < 0) p.left = symbol(left);
+        if (p.right < 0) p.right = symbol(right);
+        const uint64_t pair = pair_of(p.left, p.right);
+        Rule &rule = rules_[probe(pair)];
+        if (rule.merge.id >= 0) continue;  // the first, of lowest rank, counts
+        if (p.whole < 0) p.whole = symbol(std::string(left).append(right));
+        rule = {pair, {static_cast<uint32_t>(rank), p.whole}};
+    }
 }
 
 Merge Bpe::find(int32_t left, int32_t right) const {

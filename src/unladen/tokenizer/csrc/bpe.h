@@ -26,7 +26,9 @@ class Bpe final : public Encoder {
     // Symbols are ids, or from vocab.size() on texts that only merges know.
     int32_t symbol(std::string_view text);
     std::string_view text(int32_t symbol) const;
-    void learn(std::string_view merge, uint32_t rank);
+    struct Parts;
+    void look_up(const Strings &merges, size_t begin, size_t end, Parts *parts) const;
+    void learn(const Strings &merges, const std::vector<Parts> &parts);
     void emit(int32_t symbol, std::vector<int32_t> &out) const;
     Merge find(int32_t left, int32_t right) const;
 
@@ -34,6 +36,7 @@ class Bpe final : public Encoder {
         uint64_t pair = 0;  // left << 32 | right
         Merge merge{0, -1};
     };
+    size_t home(uint64_t pair) const { return hash(pair) & (rules_.size() - 1); }
     size_t probe(uint64_t pair) const;
 
     const Tokens &tokens_;

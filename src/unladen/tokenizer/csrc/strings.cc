@@ -1,5 +1,6 @@
 #include "tokenizer/csrc/strings.h"
 
+#include <array>
 #include <bit>
 #include <cstring>
 #include <random>
@@ -73,15 +74,30 @@ void StringIndex::insert(const Strings &strings, int32_t i) {
         for (const Slot &slot : old)
             if (slot.i >= 0) insert(strings, slot.i);
     }
-    const uint64_t h = hash(strings[i]);
+    put(strings, i, hash(strings[i]));
+}
+
+void StringIndex::put(const Strings &strings, int32_t i, uint64_t h) {
     Slot &slot = slots_[probe(strings, strings[i], h)];
     size_ += slot.i < 0;
     slot = {static_cast<uint32_t>(h >> 32), i};
 }
 
+void StringIndex::insert_all(const Strings &strings) {
+    constexpr size_t ahead = 16;
+    reserve(strings.size());
+    std::array<uint64_t, ahead> hashes;
+    for (size_t i = 0; i < strings.size() + ahead; i++) {
+        const size_t done = i - ahead;
+        if (i >= ahead) put(strings, static_cast<int32_t>(done), hashes[done % ahead]);
+        if (i >= strings.size()) continue;
+        hashes[i % ahead] = hash(strings[i]);
+        prefetch(hashes[i % ahead]);
+    }
+}
+
 int32_t StringIndex::find(const Strings &strings, std::string_view text) const {
-    if (slots_.empty()) return -1;
-    return slots_[probe(strings, text, hash(text))].i;
+    return slots_.empty() ? -1 : find(strings, text, hash(text));
 }
 
 }  // namespace unladen::tok

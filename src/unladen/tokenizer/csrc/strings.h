@@ -32,7 +32,15 @@ class StringIndex {
     void reserve(size_t n);
     // Among equal strings the one told last counts.
     void insert(const Strings &strings, int32_t i);
+    // The same for all of them at once.
+    void insert_all(const Strings &strings);
     int32_t find(const Strings &strings, std::string_view text) const;  // -1: absent
+
+    // In two steps, so that several lookups can wait for memory together; `h` is hash(text).
+    void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & (slots_.size() - 1)]); }
+    int32_t find(const Strings &strings, std::string_view text, uint64_t h) const {
+        return slots_[probe(strings, text, h)].i;
+    }
 
  private:
     struct Slot {
@@ -40,6 +48,7 @@ class StringIndex {
         int32_t i = -1;
     };
     size_t probe(const Strings &strings, std::string_view text, uint64_t h) const;
+    void put(const Strings &strings, int32_t i, uint64_t h);
     std::vector<Slot> slots_;
     size_t size_ = 0;
 };

@@ -5,8 +5,7 @@
 namespace unladen::tok {
 
 Vocab::Vocab(Strings texts) : texts_(std::move(texts)) {
-    index_.reserve(texts_.size());
-    for (int32_t id = 0; id < size(); ++id) index_.insert(texts_, id);
+    index_.insert_all(texts_);
 }
 
 int32_t SpecialTokens::below(int32_t first, uint8_t byte) const {

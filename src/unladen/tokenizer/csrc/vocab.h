@@ -31,6 +31,9 @@ class Vocab {
     int32_t size() const { return static_cast<int32_t>(texts_.size()); }
     std::string_view text(int32_t id) const { return texts_[id]; }
     int32_t find(std::string_view text) const { return index_.find(texts_, text); }  // -1: absent
+    // See StringIndex.
+    void prefetch(uint64_t h) const { index_.prefetch(h); }
+    int32_t find(std::string_view text, uint64_t h) const { return index_.find(texts_, text, h); }
 
  private:
     Strings texts_;
@@ -46,9 +49,10 @@ struct Tokens {
     // The token that plain text may become. Control tokens are reached by id, or by looking for
     // them with SpecialTokens, but never by merging, so text can't forge one.
     int32_t find(std::string_view text) const {
-        const int32_t id = vocab->find(text);
-        return id >= 0 && types[id] != kControl ? id : -1;
+        return plain(vocab->find(text));
     }
+    int32_t find(std::string_view text, uint64_t h) const { return plain(vocab->find(text, h)); }
+    int32_t plain(int32_t id) const { return id >= 0 && types[id] != kControl ? id : -1; }
 };
 
 // Finds control, unknown and user-defined tokens in raw text: leftmost, then longest.

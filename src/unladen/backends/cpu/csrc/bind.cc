@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/names.h"
@@ -49,6 +51,14 @@ KVView kv_of(const PyKV &kv) {
             k_dim,          v_dim,          block_tokens};
 }
 
+// Whether causal, the window (0: none) and its kind.
+using PyVisibility = std::tuple<bool, int, std::string>;
+
+Visibility visibility_of(const PyVisibility &v) {
+    auto &[causal, window, kind] = v;
+    return {causal, window, window_kind_of(kind)};
+}
+
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
@@ -65,13 +75,16 @@ struct BoundProgram {
     const Kernels &kernels() const { return program.kernels(); }
 
     void bind_batch(uintptr_t positions, uintptr_t seq_of, uintptr_t q_start, uintptr_t kv_len,
-                    uintptr_t block_table, int table_stride) {
+                    uintptr_t block_table, int table_stride, uintptr_t state_in,
+                    uintptr_t state_out) {
         step.positions = at<const int32_t>(positions);
         step.seq_of = at<const int32_t>(seq_of);
         step.q_start = at<const int32_t>(q_start);
         step.kv_len = at<const int32_t>(kv_len);
         step.block_table = at<const int32_t>(block_table);
         step.table_stride = table_stride;
+        step.state_in = at<const int32_t>(state_in);
+        step.state_out = at<const int32_t>(state_out);
     }
 
     // True: done; false: cancelled. Raises what a signal handler raised.
@@ -123,17 +136,40 @@ struct BoundProgram {
     }
 };
 
-// How many experts there are, the first of those held and their number, how many a token takes.
-using PyExperts = std::tuple<int, int, int, int>;
+// How many experts there are, the first of those held and their number.
+using PyExperts = std::tuple<int, int, int>;
+// As struct Routing and struct GatedUnit have them.
+using PyRouting = std::tuple<int, std::string, bool, float, int, int, uintptr_t, uintptr_t>;
+using PyUnit = std::tuple<std::string, float, float>;
 
-MoeArgs moe_args(const std::vector<PyMatrix> &matrices, const PyExperts &experts, bool sigmoid,
-                 bool normalize, bool precise, float scale, const std::string &act, uintptr_t x,
-                 uintptr_t y, const std::string &rows, int max_rows, uintptr_t scratch) {
-    auto [n_experts, first_expert, n_held, n_used] = experts;
-    return {matrix_of(matrices.at(0)), matrix_of(matrices.at(1)), matrix_of(matrices.at(2)),
-            matrix_of(matrices.at(3)), n_experts, first_expert, n_held, n_used, sigmoid, normalize,
-            precise, scale, activation_of(act), at<const float>(x), at<float>(y), rows_of(rows),
-            max_rows, at<uint8_t>(scratch)};
+GatedUnit unit_of(const PyUnit &unit) {
+    auto &[act, limit, up_offset] = unit;
+    return {activation_of(act), limit, up_offset};
+}
+
+Routing routing_of(const PyRouting &routing) {
+    auto &[n_used, gating, normalize, scale, n_groups, n_groups_used, router_b, select_b] = routing;
+    return {n_used,   gating_of(gating), normalize,
+            scale,    n_groups,          n_groups_used,
+            at<const float>(router_b),   at<const float>(select_b)};
+}
+
+// Matrices: router, gate, up, down; flags: merged, weigh_input.
+MoeArgs moe_args(const std::vector<PyMatrix> &matrices, const PyExperts &experts,
+                 std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
+                 bool precise, int max_rows) {
+    MoeArgs args{};
+    args.router = matrix_of(matrices.at(0));
+    args.gate = matrix_of(matrices.at(1));
+    args.up = matrix_of(matrices.at(2));
+    args.down = matrix_of(matrices.at(3));
+    std::tie(args.merged, args.weigh_input) = flags;
+    std::tie(args.n_experts, args.first_expert, args.n_held) = experts;
+    args.routing = routing_of(routing);
+    args.unit = unit_of(unit);
+    args.precise = precise;
+    args.max_rows = max_rows;
+    return args;
 }
 
 using P = BoundProgram;
@@ -195,10 +231,10 @@ void bind_rows(nb::class_<P> &program) {
             p.program.add(make_activation(p.kernels(), at<const float>(x), activation_of(act),
                                           at<float>(y), rows_of(rows), n));
         })
-        .def("glu", [](P &p, uintptr_t gate, uintptr_t up, const std::string &act, uintptr_t y,
-                       const std::string &rows, int n) {
-            p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
-                                   activation_of(act), at<float>(y), rows_of(rows), n));
+        .def("glu", [](P &p, uintptr_t gate, int n_gates, uintptr_t up, const PyUnit &unit,
+                       uintptr_t y, const std::string &rows, int n) {
+            p.program.add(make_glu(p.kernels(), at<const float>(gate), n_gates, at<const float>(up),
+                                   unit_of(unit), at<float>(y), rows_of(rows), n));
         });
 }
 
@@ -215,16 +251,88 @@ void bind_wide_operations(nb::class_<P> &program) {
                                         at<const float>(value)));
         })
         .def("attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
-                             float scale) {
+                             const PyVisibility &visibility, float scale, float softcap,
+                             std::vector<float> slopes, uintptr_t sinks) {
+            AttentionOptions options{n_heads, visibility_of(visibility), scale, softcap,
+                                     std::move(slopes), at<const float>(sinks)};
             p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
-                                         n_heads, scale, p.max_rows));
+                                         std::move(options), p.max_rows));
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
-                       bool sigmoid, bool normalize, float scale, const std::string &act,
-                       uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
-            auto args = moe_args(matrices, experts, sigmoid, normalize, p.precise, scale, act, x, y,
-                                 rows, p.max_rows, scratch);
+                       std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
+                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t y,
+                       const std::string &rows, uintptr_t scratch) {
+            auto args = moe_args(matrices, experts, flags, routing, unit, p.precise, p.max_rows);
+            args.down_scale = at<const float>(down_scale);
+            args.x = at<const float>(x);
+            args.seen = at<const float>(seen);
+            args.y = at<float>(y);
+            args.rows = rows_of(rows);
+            args.scratch = at<uint8_t>(scratch);
             for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
+        });
+}
+
+// Address and floats of a slot.
+using PySlots = std::pair<uintptr_t, size_t>;
+
+Slots slots_of(const PySlots &slots) { return {at<float>(slots.first), slots.second}; }
+
+void bind_rearranging(nb::class_<P> &program) {
+    program
+        .def("affine", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
+                          const std::string &rows, int n_cols, int n) {
+            p.program.add(make_affine(at<const float>(x), at<const float>(w), at<const float>(b),
+                                      at<float>(y), rows_of(rows), n_cols, n));
+        })
+        .def("l2_norm", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n,
+                           int group, float eps) {
+            p.program.add(make_l2_norm(p.kernels(), at<const float>(x), at<float>(y), rows_of(rows),
+                                       n, group, eps));
+        })
+        .def("token_shift", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t y) {
+            p.program.add(make_token_shift(slots_of(slots), at<const float>(x), at<float>(y)));
+        });
+}
+
+void bind_recurrent(nb::class_<P> &program) {
+    program
+        .def("conv1d", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t w, uintptr_t b,
+                          uintptr_t y, int n_channels, int n_taps, const std::string &act) {
+            p.program.add(make_conv1d(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x), at<float>(y), at<const float>(w), at<const float>(b), nullptr,
+                 nullptr, 0, n_channels, n_taps, 0, 0, activation_of(act)}));
+        })
+        .def("ssm_scan", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t dt, uintptr_t b,
+                            uintptr_t c, uintptr_t a, uintptr_t d, uintptr_t y, int n_heads,
+                            int n_channels, int n_state, int n_groups, int n_decays) {
+            p.program.add(make_ssm_scan(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x), at<const float>(dt), at<const float>(b), at<const float>(c),
+                 at<float>(y), at<const float>(a), at<const float>(d), nullptr, 0, n_heads,
+                 n_channels, n_state, n_groups, n_decays, 0, 0}));
+        })
+        .def("linear_attention", [](P &p, const PySlots &slots, uintptr_t q, uintptr_t k,
+                                    uintptr_t v, uintptr_t g, uintptr_t beta, uintptr_t first,
+                                    uintptr_t y, const std::tuple<int, int, int, int> &sizes,
+                                    bool g_per_row, std::vector<float> decay, bool tiled,
+                                    float scale) {
+            auto [n_heads, n_k_heads, k_dim, v_dim] = sizes;
+            p.program.add(make_linear_attention(
+                p.kernels(), slots_of(slots),
+                {at<const float>(q), at<const float>(k), at<const float>(v), at<const float>(g),
+                 at<const float>(beta), at<const float>(first), at<float>(y), nullptr, 0, n_heads,
+                 n_k_heads, k_dim, v_dim, 0, 0, g_per_row, 0.0f, scale},
+                std::move(decay), tiled));
+        })
+        .def("rwkv_mix", [](P &p, const PySlots &slots, const std::vector<uintptr_t> &x,
+                            uintptr_t y, int n_heads, int dim) {
+            p.program.add(make_rwkv_mix(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x.at(0)), at<const float>(x.at(1)), at<const float>(x.at(2)),
+                 at<const float>(x.at(3)), at<const float>(x.at(4)), at<const float>(x.at(5)),
+                 at<float>(y), nullptr, 0, n_heads, dim, 0}));
         });
 }
 
@@ -250,15 +358,19 @@ void bind_cpu(nb::module_ &m) {
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);
+    cpu::bind_rearranging(program);
+    cpu::bind_recurrent(program);
     m.def("has_kernel", [](const std::string &level, const std::string &type) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });
+    m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.def("packed_bytes", &cpu::packed_bytes);
     m.def("moe_scratch_bytes", [](const std::string &level,
                                   const std::vector<cpu::PyMatrix> &matrices,
-                                  const cpu::PyExperts &experts, int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, experts, false, false, precise, 1.0f, "silu", 0, 0, "T",
-                                  max_rows, 0);
+                                  const cpu::PyExperts &experts, const cpu::PyRouting &routing,
+                                  int max_rows, bool precise) {
+        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f}, precise,
+                                  max_rows);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });
 }

@@ -142,9 +142,12 @@ nb::object kv_store(In<float, 2> k, In<float, 2> v, const std::string &k_type,
                           to_numpy(std::move(cache.v), {v_bytes}));
 }
 
+// `seen` [n_tasks, 3]: a task's position and the keys [first, last) that it sees.
 nb::object attention(In<float, 3> q, In<float, 3> k, In<float, 3> v, int block_tokens,
-                     In<int32_t, 1> block_table, int n_keys_first, const std::string &k_type,
-                     const std::string &v_type, float scale, const std::string &level) {
+                     In<int32_t, 1> block_table, In<int32_t, 2> seen, const std::string &k_type,
+                     const std::string &v_type, float scale, float softcap,
+                     std::optional<Row> slopes, std::optional<Row> sinks,
+                     const std::string &level) {
     const Kernels &kernels = *kernels_for(level);
     const size_t n_tasks = q.shape(0), n_heads = q.shape(1), k_dim = q.shape(2);
     const size_t n_keys = k.shape(0), n_kv_heads = k.shape(1), v_dim = v.shape(2);
@@ -153,8 +156,13 @@ nb::object attention(In<float, 3> q, In<float, 3> k, In<float, 3> v, int block_t
             "v_dim] don't agree");
     require(n_kv_heads > 0 && n_heads > 0 && n_heads % n_kv_heads == 0 && n_tasks > 0 &&
             k_dim > 0 && v_dim > 0, "nothing to attend with");
-    require(n_keys_first >= 1 && size_t(n_keys_first) + n_tasks - 1 <= n_keys,
-            "tasks see more keys than there are");
+    require(seen.shape(0) == n_tasks && seen.shape(1) == 3, "seen is [n_tasks, 3]");
+    for (size_t i = 0; i < n_tasks; i++) {
+        require(seen(i, 1) >= 0 && seen(i, 1) < seen(i, 2) && size_t(seen(i, 2)) <= n_keys,
+                "a task sees keys that don't exist, or none");
+    }
+    require((!slopes || slopes->size() == n_heads) && (!sinks || sinks->size() == n_heads),
+            "one slope and one sink per head");
     require(block_tokens >= 1 && block_table.size() * size_t(block_tokens) >= n_keys,
             "the block table is too short");
     size_of(q.size()), size_of(k.size()), size_of(v.size());
@@ -173,13 +181,15 @@ nb::object attention(In<float, 3> q, In<float, 3> k, In<float, 3> v, int block_t
     std::vector<AttentionTask> tasks(n_tasks);
     for (size_t i = 0; i < n_tasks; i++) {
         tasks[i] = {&q(i, 0, 0), &y[i * n_heads * v_dim], block_table.data(),
-                    n_keys_first + int(i)};
+                    seen(i, 0), seen(i, 1), seen(i, 2)};
     }
     const int group = int(n_heads / n_kv_heads);
+    const Scoring scoring{scale, softcap, slopes ? slopes->data() : nullptr,
+                          sinks ? sinks->data() : nullptr};
     std::vector<float> scratch(kernels.attention_scratch_floats(
         group, int(n_tasks), int(k_dim), int(v_dim), block_tokens));
     for (int head = 0; head < int(n_kv_heads); head++) {
-        kernels.attention({cache.view, int(n_heads), scale, tasks.data(), int(n_tasks), head,
+        kernels.attention({cache.view, int(n_heads), scoring, tasks.data(), int(n_tasks), head,
                            scratch.data()});
     }
     return to_numpy(std::move(y), {n_tasks, n_heads, v_dim});
@@ -247,7 +257,8 @@ void bind_kernels(nb::module_ &m) {
     m.def("scale_add", &scale_add, "y"_a, "x"_a, "s"_a, "level"_a);
     m.def("kv_store", &kv_store, "k"_a, "v"_a, "k_type"_a, "v_type"_a, "level"_a);
     m.def("attention", &attention, "q"_a, "k"_a, "v"_a, "block_tokens"_a, "block_table"_a,
-          "n_keys_first"_a, "k_type"_a, "v_type"_a, "scale"_a, "level"_a);
+          "seen"_a, "k_type"_a, "v_type"_a, "scale"_a, "softcap"_a, "slopes"_a.none(),
+          "sinks"_a.none(), "level"_a);
     m.def("dequantize", &dequantize, "type"_a, "raw"_a, "n"_a, "level"_a);
     m.def("matmul", &matmul, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a,
           "precise"_a, "n_range"_a, "t_range"_a);

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/ops/ops.h"
 
 namespace unladen::cpu {
 
@@ -18,13 +18,26 @@ Enum named(const std::string &name, const char *const (&names)[n], const char *w
 
 inline Activation activation_of(const std::string &name) {
     static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared"};
+                                            "gelu_quick", "relu", "relu_squared",
+                                            "sigmoid",    "tanh", "softplus",
+                                            "exp",        "identity"};
     return named<Activation>(name, names, "activation");
+}
+
+inline Gating gating_of(const std::string &name) {
+    static constexpr const char *names[] = {"softmax", "sigmoid", "softmax_chosen",
+                                            "sqrt_softplus"};
+    return named<Gating>(name, names, "gating");
 }
 
 inline KVType kv_type_of(const std::string &name) {
     static constexpr const char *names[] = {"f32", "f16", "q8_0"};
     return named<KVType>(name, names, "cache type");
+}
+
+inline WindowKind window_kind_of(const std::string &name) {
+    static constexpr const char *names[] = {"sliding", "chunked", "symmetric"};
+    return named<WindowKind>(name, names, "kind of window");
 }
 
 }  // namespace unladen::cpu

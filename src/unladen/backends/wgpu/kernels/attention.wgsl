@@ -1,8 +1,8 @@
-#use step exp cache_rows
+#use step exp cache_rows scoring
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018). A workgroup of WG threads takes R = TILE_TOKENS * TILE_HEADS query rows that read the
 // same key/value head, and walks over the keys KT at a time: KT threads a row for the scores, VD
-// threads for the values. With SPLIT several workgroups share the keys, and attention_join adds up.
+// threads for the values; tiles of keys that none of the rows sees are left out. With SPLIT several workgroups share the keys, and attention_join adds up.
 struct Params {
   n_heads: u32,
   n_kv_heads: u32,
@@ -10,6 +10,8 @@ struct Params {
   k_row_bytes: u32,
   v_row_bytes: u32,
   scale: f32,
+  window: u32,
+  softcap: f32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -49,19 +51,30 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     q_tile[i] = q[(t * params.n_heads + head) * (KD / 4u) + i % (KD / 4u)];
   }
   if (lane < R) { row_largest[lane] = LOWEST; }
+#if SINKS
+  // A sink is a key of the first share without a value.
+  if (lane < R && id.z == 0u) {
+    row_largest[lane] = sinks[kv_head * group + min(first_in_group + lane % TILE_HEADS, group - 1u)];
+  }
+#end
   workgroupBarrier();
 
-  let n_keys = u32(batch(POSITIONS, first + n_tile_tokens - 1u)) + 1u;
-  let n_tiles = (n_keys + KT - 1u) / KT;
-  let share = (n_tiles + groups.z - 1u) / groups.z;
-  let end = min(n_tiles, (id.z + 1u) * share);
+  let n_keys = end_key(u32(batch(POSITIONS, first + n_tile_tokens - 1u)), seq);
+  let first_tile = first_key(u32(batch(POSITIONS, first))) / KT;
+  let end_tile = (n_keys + KT - 1u) / KT;
+  let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
+  let begin = first_tile + id.z * share;
+  let end = min(end_tile, begin + share);
   let key_lane = lane % KT;
   let row_lane = lane / KT;
   let row_group = lane / DIM_LANES;
   let dim = lane % DIM_LANES;
   var acc: array<f32, ACC_ROWS * DIMS_EACH>;
   var sum: array<f32, ACC_ROWS>;
-  for (var tile = id.z * share; tile < end; tile++) {
+#if SINKS
+  for (var a = 0u; a < ACC_ROWS; a++) { sum[a] = select(0.0, 1.0, id.z == 0u); }
+#end
+  for (var tile = begin; tile < end; tile++) {
     let key = tile * KT + key_lane;
     let known = min(key, n_keys - 1u);
     let block = cache_block(seq, known, params.block_tokens);
@@ -78,9 +91,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     }
     for (var e = 0u; e < ROWS_EACH; e++) {
       let r = row_lane + e * ROW_LANES;
-      let t = first + min(r / TILE_HEADS, n_tile_tokens - 1u);
-      let seen = key < n_keys && key <= u32(batch(POSITIONS, t));
-      score[e] = select(LOWEST, score[e] * params.scale, seen);
+      let p = u32(batch(POSITIONS, first + min(r / TILE_HEADS, n_tile_tokens - 1u)));
+      let head = kv_head * group + min(first_in_group + r % TILE_HEADS, group - 1u);
+      let seen = key >= first_key(p) && key < end_key(p, seq);
+      score[e] = select(LOWEST, scored(score[e], head, p, key), seen);
       if (r < R) { largest[r * KT + key_lane] = score[e]; }
     }
     workgroupBarrier();

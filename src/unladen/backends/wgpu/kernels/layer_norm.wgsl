@@ -15,15 +15,16 @@ struct Params {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        who: Thread) {
+  let lane = who.lane;
   let n = params.n_cols;
   let at = min(id.x + id.y * groups.x, n_rows(ROWS) - 1u) * n;
   var s = 0.0;
   for (var i = lane; i < n; i += WG) { s += x[at + i]; }
-  let mean = sum_all(lane, s) / f32(n);
+  let mean = sum_all(who, s) / f32(n);
   var squares = 0.0;
   for (var i = lane; i < n; i += WG) { squares += (x[at + i] - mean) * (x[at + i] - mean); }
-  let factor = 1.0 / sqrt(sum_all(lane, squares) / f32(n) + params.eps);
+  let factor = 1.0 / sqrt(sum_all(who, squares) / f32(n) + params.eps);
   for (var i = lane; i < n; i += WG) {
     var value = (x[at + i] - mean) * factor * w[i];
 #if BIAS

@@ -7,7 +7,8 @@
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        who: Thread) {
+  let lane = who.lane;
   let first = (id.x + id.y * groups.x) * R;
   let count = n_rows(ROWS);
   var rows: array<u32, R>;
@@ -19,7 +20,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   second = true;
   accumulate(lane, OUT, rows, xs, 1.0);
 #end
-  finish(lane);
+  finish(who);
   let row = first + lane / NT;
   let token = id.z * NT + lane % NT;
   if (lane < OUT && row < m.n_rows && token < count) {

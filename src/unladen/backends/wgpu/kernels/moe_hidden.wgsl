@@ -13,7 +13,8 @@ struct Routing {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        who: Thread) {
+  let lane = who.lane;
   let first = (id.x + id.y * groups.x) * R;
   let expert = chosen[id.z] - routing.first_expert;
   let is_here = expert < routing.n_experts;
@@ -27,7 +28,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     second = true;
     accumulate(lane, OUT, rows, xs, 1.0);
   }
-  finish(lane);
+  finish(who);
   if (is_here && lane < OUT && first + lane < m.n_out) {
     y[id.z * m.n_out + first + lane] = activate(totals[lane]) * totals[OUT + lane];
   }

@@ -13,7 +13,8 @@ struct Routing {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        who: Thread) {
+  let lane = who.lane;
   let first = (id.x + id.y * groups.x) * R;
   for (var i = id.z * routing.n_used; i < (id.z + 1u) * routing.n_used; i++) {
     let expert = chosen[i] - routing.first_expert;
@@ -25,7 +26,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
       accumulate(lane, 0u, rows, array<u32, NT>(i * m.n_in), weights[i]);
     }
   }
-  finish(lane);
+  finish(who);
   if (lane < OUT && first + lane < m.n_out) {
     let at = id.z * m.n_out + first + lane;
     var total = totals[lane];

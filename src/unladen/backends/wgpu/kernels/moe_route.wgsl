@@ -28,16 +28,17 @@ fn better(a: u32, b: u32) -> u32 {
 }
 
 @compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
+fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
+  let lane = who.lane;
   var top = LOWEST;
   for (var e = lane; e < EXPERTS; e += WG) {
     logit[e] = x[id.x * EXPERTS + e];
     top = max(top, logit[e]);
   }
-  top = max_all(lane, top);
+  top = max_all(who, top);
   var sum = 0.0;
   for (var e = lane; e < EXPERTS; e += WG) { sum += exp_f32(logit[e] - top); }
-  sum = sum_all(lane, sum);
+  sum = sum_all(who, sum);
 
   let out = id.x * params.n_used;
   var total = 0.0;

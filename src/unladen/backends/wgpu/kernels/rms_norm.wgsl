@@ -13,11 +13,12 @@ struct Params {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
-        @builtin(local_invocation_index) lane: u32) {
+        who: Thread) {
+  let lane = who.lane;
   let n_groups = n_rows(ROWS) * (params.n_cols / params.size);
   let at = min(id.x + id.y * groups.x, n_groups - 1u) * params.size;
   var s = 0.0;
   for (var i = lane; i < params.size; i += WG) { s += x[at + i] * x[at + i]; }
-  let factor = 1.0 / sqrt(sum_all(lane, s) / f32(params.size) + params.eps);
+  let factor = 1.0 / sqrt(sum_all(who, s) / f32(params.size) + params.eps);
   for (var i = lane; i < params.size; i += WG) { y[at + i] = x[at + i] * factor * w[i]; }
 }

@@ -2,8 +2,8 @@
 //
 // All query rows of a call (the heads that share a K/V head, of several tokens) meet a tile of K
 // and V that was turned into float32 once: K transposed, so that keys lie along the vectors. A
-// row's result has one fixed order of operations and doesn't depend on its neighbours; keys past
-// the end of its context are never multiplied in, not even by zero.
+// row's result has one fixed order of operations and doesn't depend on its neighbours; keys
+// that it doesn't see are never multiplied in, not even by zero.
 #include "backends/cpu/csrc/isa/attention_load.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -30,25 +30,6 @@ inline void with_type(KVType type, Body body) {
     case KVType::f16: return body(TypeIs<KVType::f16>{});
     case KVType::q8_0: return body(TypeIs<KVType::q8_0>{});
     }
-}
-
-// One row's step of the online softmax: s becomes e^(s - m) for the m of the keys so far, of which
-// it holds n new ones. Returns what older sums must be multiplied by.
-float soften(float *s, int n, float &m, float &total) {
-    for (int i = n; i < tile_keys; i++) s[i] = -__builtin_inff();
-    vec most = splat(m);
-    for (int i = 0; i < tile_keys; i += lanes) most = max(most, load(s + i));
-    const float now = largest(most);
-    vec sums = {};
-    for (int i = 0; i < tile_keys; i += lanes) {
-        const vec p = exp(load(s + i) - now);
-        store(s + i, p);
-        sums += p;
-    }
-    const float keep = now == m ? 1.0f : exp(splat(m - now))[0];
-    total = total * keep + sum(sums);
-    m = now;
-    return keep;
 }
 
 // The rows of one call: row r is query head r % group of task r / group. Its arrays lie in the
@@ -80,10 +61,10 @@ struct Work {
 
     size_t head_of(int row) const { return (size_t)args.kv_head * group + row % group; }
 
-    // How many keys of the tile at `start` a row sees.
-    int seen(int row, int start) const {
-        const int n = args.tasks[row / group].n_keys - start;
-        return n < 0 ? 0 : least(n, tile_keys);
+    // What a row sees of the tile at `start`.
+    Span seen(int row, int start) const {
+        const AttentionTask &task = args.tasks[row / group];
+        return {most(task.first - start, 0), least(task.last - start, tile_keys)};
     }
 
     void begin() {
@@ -91,21 +72,28 @@ struct Work {
             const float *from = args.tasks[row / group].q + head_of(row) * k_dim;
             const int first = row - row % block_rows, rows = least(block_rows, n_rows - first);
             float *to = q + (size_t)first * k_dim + row % block_rows;
-            for (int d = 0; d < k_dim; d++) to[d * rows] = from[d] * args.scale;
-            m[row] = -__builtin_inff();
-            total[row] = 0.0f;
+            for (int d = 0; d < k_dim; d++) to[d * rows] = from[d] * args.scoring.scale;
+            const float *sinks = args.scoring.sinks;
+            m[row] = sinks ? sinks[head_of(row)] : -__builtin_inff();
+            total[row] = sinks ? 1.0f : 0.0f;
         }
         __builtin_memset(o, 0, (size_t)n_rows * stride * sizeof *o);
     }
 
-    // Calls body(first, rows) for the blocks of rows of which one sees keys from `start` on.
+    // Calls body(first, rows, any, all) for the blocks of rows that see keys of the tile at
+    // `start`: `any` holds the keys that one of them sees, `all` those that each of them does.
     template <typename Body>
     void each_block(int start, Body body) const {
         for (int first = 0; first < n_rows; first += block_rows) {
             const int rows = least(block_rows, n_rows - first);
-            int most = 0;
-            for (int r = first; r < first + rows; r++) most |= seen(r, start);
-            if (most) body(first, rows);
+            Span any = {tile_keys, 0}, all = {0, tile_keys};
+            for (int r = first; r < first + rows; r++) {
+                const Span keys = seen(r, start);
+                all = {most(all.first, keys.first), least(all.last, keys.last)};
+                if (keys.empty()) continue;
+                any = {least(any.first, keys.first), most(any.last, keys.last)};
+            }
+            if (!any.empty()) body(first, rows, any, all);
         }
     }
 
@@ -114,15 +102,19 @@ struct Work {
 
     // Scores of the rows with the keys of a tile, as exponentials.
     template <typename T>
-    void score(int start, int n_keys, const T *keys) {
-        each_block(start, [&](int first, int rows) {
+    void score(int start, const T *keys) {
+        each_block(start, [&](int first, int rows, Span any, Span) {
             float *scores = s + (size_t)first * tile_keys;
             with_rows(rows, [&](auto n) {
-                score_block<n.value>(scores, q + (size_t)first * k_dim, keys, k_dim, n_keys);
+                score_block<n.value>(scores, q + (size_t)first * k_dim, keys, k_dim,
+                                     any.first, any.last);
             });
             for (int r = first; r < first + rows; r++, scores += tile_keys) {
-                const int n = seen(r, start);
-                keep[r] = n ? soften(scores, n, m[r], total[r]) : 1.0f;
+                const Span keys = seen(r, start);
+                keep[r] = 1.0f;
+                if (keys.empty()) continue;
+                adjust(scores, args.scoring, head_of(r), args.tasks[r / group].position - start);
+                keep[r] = soften(scores, keys, m[r], total[r]);
             }
         });
     }
@@ -130,29 +122,39 @@ struct Work {
     template <KVType type>
     void score(int start, const TileRows &tile, const TileRows &next) {
         load_keys<type>(k, tile, next, k_dim);
-        if (type == KVType::f16 && few_rows()) return score(start, tile.n_keys, k.narrow);
+        if (type == KVType::f16 && few_rows()) return score(start, k.narrow);
         if (type == KVType::f16) widen_keys(k, k_dim);
-        score(start, tile.n_keys, k.wide);
+        score(start, k.wide);
     }
 
-    // Adds a tile's values to the rows: of a block together for the keys that all its rows see,
-    // then row by row.
+    // Adds a tile's values to the rows: of a block together for the keys that all its rows see, row
+    // by row for those before and after. Each row meets its keys in their order.
     template <typename Values>
     void weigh(int start, Values values) {
-        each_block(start, [&](int first, int rows) {
-            int common = tile_keys;
-            for (int r = first; r < first + rows; r++) common = least(common, seen(r, start));
-            float *sums = o + (size_t)first * stride;
-            const float *p = s + (size_t)first * tile_keys;
+        each_block(start, [&](int first, int rows, Span, Span all) {
+            if (all.empty()) all = {tile_keys, tile_keys};
+            for (int r = first; r < first + rows; r++) {
+                const Span keys = seen(r, start);
+                weigh_row(r, {keys.first, least(keys.last, all.first)}, values);
+            }
             with_rows(rows, [&](auto n) {
-                weigh_block<n.value>(sums, keep + first, p, values, stride, 0, common);
+                weigh_block<n.value>(o + (size_t)first * stride, keep + first,
+                                     s + (size_t)first * tile_keys, values, stride, all.first,
+                                     all.last);
             });
-            const float one = 1.0f;
-            for (int r = first; r < first + rows; r++, sums += stride, p += tile_keys) {
-                const int n = seen(r, start);
-                if (n > common) weigh_block<1>(sums, &one, p, values, stride, common, n);
+            for (int r = first; r < first + rows; r++) {
+                keep[r] = 1.0f;
+                weigh_row(r, {most(all.last, seen(r, start).first), seen(r, start).last}, values);
             }
         });
+    }
+
+    template <typename Values>
+    void weigh_row(int row, Span keys, Values values) {
+        if (keys.empty()) return;
+        weigh_block<1>(o + (size_t)row * stride, keep + row, s + (size_t)row * tile_keys, values,
+                       stride, keys.first, keys.last);
+        keep[row] = 1.0f;
     }
 
     template <KVType type>
@@ -192,18 +194,21 @@ void attention(const AttentionArgs &args) {
     Work work(args);
     const HeadRows k_rows = head_rows(args.kv, true, args.kv_head);
     const HeadRows v_rows = head_rows(args.kv, false, args.kv_head);
-    const AttentionTask *longest = args.tasks;
+    const int32_t *blocks = args.tasks->blocks;
+    int first = args.tasks->first, last = args.tasks->last;
     for (int i = 1; i < args.n_tasks; i++) {
-        if (args.tasks[i].n_keys > longest->n_keys) longest = args.tasks + i;
+        first = least(first, args.tasks[i].first);
+        last = most(last, args.tasks[i].last);
     }
     work.begin();
-    const int n_keys = longest->n_keys;
-    TileRows keys(k_rows, longest->blocks, 0, n_keys);
-    TileRows values(v_rows, longest->blocks, 0, n_keys);
-    for (int start = 0; start < n_keys; start += tile_keys) {
-        const TileRows next_keys(k_rows, longest->blocks, start + tile_keys, n_keys);
+    // Tiles begin at multiples of their size, so that a row's don't depend on its neighbours.
+    int start = first - first % tile_keys;
+    TileRows keys(k_rows, blocks, start, first, last);
+    TileRows values(v_rows, blocks, start, first, last);
+    for (; start < last; start += tile_keys) {
+        const TileRows next_keys(k_rows, blocks, start + tile_keys, first, last);
         with_type(args.kv.k_type, [&](auto t) { work.score<t.type>(start, keys, next_keys); });
-        const TileRows next_values(v_rows, longest->blocks, start + tile_keys, n_keys);
+        const TileRows next_values(v_rows, blocks, start + tile_keys, first, last);
         with_type(args.kv.v_type, [&](auto t) { work.weigh<t.type>(start, values, next_values); });
         keys = next_keys;
         values = next_values;

@@ -2,26 +2,28 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/attention_kv.h"
-#include "backends/cpu/csrc/isa/attention_tile.h"
+#include "backends/cpu/csrc/isa/attention_scores.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-static inline int least(int a, int b) { return a < b ? a : b; }
-
-// The rows of a tile of keys, found through the block table.
+// The rows of a tile of keys, found through the block table: those of keys [first, last), counted
+// from the tile's own.
 struct TileRows {
-    const uint8_t *row[tile_keys];  // past n_keys: some address, for prefetches
-    int n_keys;
+    // Before `first`: a copy of the first; from `last` on: some address, for prefetches.
+    const uint8_t *row[tile_keys];
+    int first, last;
 
-    TileRows(const HeadRows &head, const int32_t *blocks, int start, int n_total) {
-        n_keys = start < n_total ? least(tile_keys, n_total - start) : 0;
-        int at = start / head.block_tokens, slot = start % head.block_tokens;
-        for (int i = 0; i < n_keys; at++, slot = 0) {
+    TileRows(const HeadRows &head, const int32_t *blocks, int start, int from, int to) {
+        first = from > start ? from - start : 0;
+        last = start < to ? least(tile_keys, to - start) : 0;
+        int at = (start + first) / head.block_tokens, slot = (start + first) % head.block_tokens;
+        for (int i = first; i < last; at++, slot = 0) {
             const uint8_t *next = head.row(blocks[at], slot);
-            const int end = least(n_keys, i + head.block_tokens - slot);
+            const int end = least(last, i + head.block_tokens - slot);
             for (; i < end; i++, next += head.row_bytes) row[i] = next;
         }
-        for (int i = n_keys; i < tile_keys; i++) row[i] = head.base;
+        for (int i = 0; i < first; i++) row[i] = row[first];
+        for (int i = last; i < tile_keys; i++) row[i] = head.base;
     }
 
     // Asks for the cache line at number d of n rows.
@@ -47,8 +49,8 @@ struct KeyTile {
 
 template <KVType type>
 static void load_keys(const KeyTile &k, const TileRows &tile, const TileRows &next, int k_dim) {
-    for (int key = 0; key < tile.n_keys || key % (block_vectors * lanes); key += lanes) {
-        const int n = least(lanes, tile.n_keys - key);
+    for (int key = 0; key < tile.last || key % (block_vectors * lanes); key += lanes) {
+        const int n = least(lanes, tile.last - key);
         for (int d = 0; d < k_dim; d += lanes) {
             const int width = least(lanes, k_dim - d);
             if (d % numbers_per_line<type> == 0) next.prefetch<type>(key, lanes, d);
@@ -84,15 +86,15 @@ template <>
 void load_keys<KVType::f16>(const KeyTile &k, const TileRows &tile, const TileRows &next,
                             int k_dim) {
     constexpr int step = 8 * corners;
-    for (int key = 0; key < tile.n_keys || key % (block_vectors * lanes); key += step) {
+    for (int key = 0; key < tile.last || key % (block_vectors * lanes); key += step) {
         for (int d = 0; d < k_dim; d += 8) {
             const int width = least(8, k_dim - d);
             if (d % numbers_per_line<KVType::f16> == 0) next.prefetch<KVType::f16>(key, step, d);
             hvec t[8];
-            if (key + step <= tile.n_keys && width == 8) {
+            if (key + step <= tile.last && width == 8) {
                 load_square(t, tile.row + key, d);
             } else {
-                load_square_edge(t, tile.row + key, d, tile.n_keys - key, width);
+                load_square_edge(t, tile.row + key, d, tile.last - key, width);
             }
             transpose_f16(t);
             for (int i = 0; i < 8; i++) {
@@ -110,7 +112,8 @@ static void widen_keys(const KeyTile &k, int k_dim) {
 template <KVType type>
 static void load_values(float *v, const TileRows &tile, const TileRows &next, int v_dim,
                         int stride) {
-    for (int key = 0; key < tile.n_keys; key++, v += stride) {
+    v += (size_t)tile.first * stride;
+    for (int key = tile.first; key < tile.last; key++, v += stride) {
         const uint8_t *row = tile.row[key];
         for (int d = 0; d < v_dim; d += numbers_per_line<type>) next.prefetch<type>(key, 1, d);
         int d = 0;

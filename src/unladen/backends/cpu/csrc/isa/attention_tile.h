@@ -17,11 +17,13 @@ inline constexpr int block_vectors = lanes == 16 ? 4 : 2;
 static inline vec load_any(const float *p) { return load(p); }
 static inline vec load_any(const uint16_t *p) { return load_f16(p); }
 
-// s[r][key] = sum_d q[d][r] k[d][key] for keys [0, n_keys), rounded up to whole register blocks.
+// s[r][key] = sum_d q[d][r] k[d][key] for keys [first, last), rounded to whole register blocks.
 // q: [k_dim][rows], k: [k_dim][tile_keys], s: [rows][tile_keys].
 template <int rows, typename T>
-static inline void score_block(float *s, const float *q, const T *k, int k_dim, int n_keys) {
-    for (int at = 0; at < n_keys; at += block_vectors * lanes) {
+static inline void score_block(float *s, const float *q, const T *k, int k_dim, int first,
+                               int last) {
+    constexpr int step = block_vectors * lanes;
+    for (int at = first - first % step; at < last; at += step) {
         vec acc[rows][block_vectors] = {};
         for (int d = 0; d < k_dim; d++) {
             vec key[block_vectors];

@@ -11,7 +11,9 @@
 
 namespace unladen::cpu {
 
-enum class Activation : int32_t { silu, gelu, gelu_erf, gelu_quick, relu, relu_squared };
+enum class Activation : int32_t {
+    silu, gelu, gelu_erf, gelu_quick, relu, relu_squared, sigmoid, tanh, softplus, exp, identity
+};
 
 enum class KVType : int32_t { f32, f16, q8_0 };
 
@@ -54,24 +56,81 @@ struct KVView {
     int32_t n_kv_heads, k_dim, v_dim, block_tokens;
 };
 
-// One query row (one token of one sequence) against keys 0 .. n_keys-1 of its sequence, for the
-// query heads [head_first, head_last).
+// One token of a sequence.
 struct AttentionTask {
     const float *q;          // [n_heads][k_dim] of the token
     float *out;              // [n_heads][v_dim] of the token
     const int32_t *blocks;   // the sequence's block table
-    int32_t n_keys;          // the token sees keys [0, n_keys)
+    int32_t position;
+    int32_t first, last;     // the token sees keys [first, last), at least one
+};
+
+// What becomes of q k^T before the softmax, in this order.
+struct Scoring {
+    float scale;
+    float softcap;           // c: c tanh(s / c); 0: none
+    const float *slopes;     // [n_heads]: s - slope * distance to the key; or nullptr
+    const float *sinks;      // [n_heads]: one more score in the sum of the softmax; or nullptr
 };
 
 struct AttentionArgs {
     KVView kv;
     int32_t n_heads;
-    float scale;
-    // n_tasks consecutive tokens of one sequence with n_keys rising by one (or the same).
+    Scoring scoring;
+    // n_tasks tokens of one sequence; blocks of keys that none of them sees are never looked up.
     const AttentionTask *tasks;
     int32_t n_tasks;
     int32_t kv_head;         // all query heads that share this K/V head are computed
     float *scratch;          // attention_scratch_floats(...) floats, this thread's own
+};
+
+// Nodes with recurrent state: the tokens of one sequence, everything from its first row on. `state`
+// is what the sequence keeps, changed in place.
+constexpr int max_conv_taps = 16;
+
+struct ConvArgs {
+    const float *x;        // [n_tokens][n_channels]
+    float *y;
+    const float *w;        // [n_channels][n_taps]
+    const float *bias;     // [n_channels] or nullptr
+    const float *before;   // [n_taps - 1][n_channels], the last rows so far; nullptr: zeros
+    float *after;          // and with these tokens
+    int32_t n_tokens, n_channels, n_taps;
+    int32_t first, last;   // the channels to compute
+    Activation act;
+};
+
+struct SsmArgs {
+    const float *x;        // [n_tokens][n_heads][n_channels]
+    const float *dt;       // [n_tokens][n_heads]
+    const float *b, *c;    // [n_tokens][n_groups][n_state]
+    float *y;
+    const float *a;        // [n_heads][n_decays], n_decays = n_state or 1
+    const float *d;        // [n_heads]
+    float *state;          // [n_heads][n_channels][n_state]
+    int32_t n_tokens, n_heads, n_channels, n_state, n_groups, n_decays;
+    int32_t first, last;   // the heads to compute
+};
+
+struct LinearAttentionArgs {
+    const float *q, *k;    // [n_tokens][n_k_heads][k_dim]
+    const float *v;        // [n_tokens][n_heads][v_dim]
+    const float *g;        // [n_tokens][n_heads] or [n_tokens][n_heads][k_dim]; nullptr: `decay`
+    const float *beta;     // [n_tokens][n_heads]; nullptr: no delta rule
+    const float *first;    // [k_dim] or nullptr
+    float *y;
+    float *state;          // [k_dim][v_dim]
+    int32_t n_tokens, n_heads, n_k_heads, k_dim, v_dim;
+    int32_t head, k_head;  // the head to compute
+    bool g_per_row;
+    float decay, scale;
+};
+
+struct RwkvArgs {
+    const float *r, *g, *k, *v, *a, *b;  // [n_tokens][n_heads][dim]
+    float *y;
+    float *state;                        // [dim][dim]
+    int32_t n_tokens, n_heads, dim, head;
 };
 
 struct Kernels {
@@ -90,6 +149,11 @@ struct Kernels {
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                        int block_tokens);
     void (*attention)(const AttentionArgs &args);
+    void (*conv1d)(const ConvArgs &args);
+    // scratch: n_state, k_dim or dim floats of this thread's own.
+    void (*ssm_scan)(const SsmArgs &args, float *scratch);
+    void (*linear_attention)(const LinearAttentionArgs &args, float *scratch);
+    void (*rwkv_mix)(const RwkvArgs &args, float *scratch);
     const Packer *(*packer)(ActFormat format);
     // nullptr: no native kernel for this type. precise: activations stay float32.
     const Linear *(*linear)(const char *type, bool precise);

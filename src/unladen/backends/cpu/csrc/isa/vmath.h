@@ -145,6 +145,30 @@ static inline vec exp(vec x) {
     return scale_by_power(q, n);
 }
 
+// ln(1 + x) for 0 <= x <= 1: twice the inverse hyperbolic tangent of x / (2 + x) <= 1/3, whose
+// series is cut where the next term is below 2^-30 of it.
+static inline vec log_1p(vec x) {
+    const vec s = x / (x + 2.0f), z = s * s;
+    vec p = splat(1.0f / 17);
+    for (int n = 15; n > 0; n -= 2) p = fma(p, z, splat(1.0f / (float)n));
+    return (s + s) * p;
+}
+
+// tanh within 3 * 2^-23 of it relatively; NaN stays NaN. Up to 0.55 an odd polynomial fitted to
+// 2^-29, beyond it (1 - e) / (1 + e) with e = e^-2|x|, whose numerator loses no digits there.
+static inline vec tanh(vec x) {
+    const vec size = magnitude(x), square = x * x;
+    vec p = splat(-6.273981e-3f);
+    p = fma(p, square, splat(2.107148e-2f));
+    p = fma(p, square, splat(-5.3852256e-2f));
+    p = fma(p, square, splat(1.3332586e-1f));
+    p = fma(p, square, splat(-3.3333316e-1f));
+    const vec e = exp(size * -2.0f);
+    const vec large = (1.0f - e) / (1.0f + e);
+    const ivec sign = (ivec)x & (ivec)splat(-0.0f);
+    return choose(size < 0.55f, fma(x * square, p, x), (vec)((ivec)large | sign));
+}
+
 // The normal distribution's lower tail, erfc(x / sqrt(2)) / 2, for x >= 0: relative error below
 // (4 + x^2 / 2) * 2^-23, where x^2 / 2 is what rounding the exponent costs. With
 // t = 1 / (1 + 0.35 x) it is e^(-x^2 / 2) * t * P(t), P fitted to 5.3e-8 for x <= 14.5; beyond,

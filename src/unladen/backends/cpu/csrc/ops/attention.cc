@@ -6,21 +6,40 @@
 namespace unladen::cpu {
 namespace {
 
-// Tokens that share one pass over the keys in prefill.
-constexpr int max_tasks_per_tile = 32;
+// Tokens that share one pass over the keys in prefill; fewer where each has many query rows.
+constexpr int max_tasks_per_tile = 32, max_rows_per_tile = 256;
+
+struct Span {
+    int first, last;
+};
+
+Span seen(const Visibility &v, int position, int n_keys) {
+    Span keys{0, v.causal ? position + 1 : n_keys};
+    if (v.window == 0) return keys;
+    switch (v.kind) {
+    case WindowKind::sliding: keys.first = position - v.window + 1; break;
+    case WindowKind::chunked: keys.first = position / v.window * v.window; break;
+    case WindowKind::symmetric:
+        keys = {position - v.window / 2, std::min(keys.last, position + v.window / 2 + 1)};
+        break;
+    }
+    return {std::max(keys.first, 0), keys.last};
+}
 
 class AttentionOperation final : public Operation {
 public:
-    AttentionOperation(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,
-                       float scale, int max_tokens)
-        : k_(k), kv_(kv), q_(q), y_(y), n_heads_(n_heads), scale_(scale) {
+    AttentionOperation(const Kernels &k, KVView kv, const float *q, float *y,
+                       AttentionOptions options, int max_tokens)
+        : k_(k), kv_(kv), q_(q), y_(y), n_heads_(options.n_heads), options_(std::move(options)) {
+        int group = n_heads_ / kv_.n_kv_heads;
+        tasks_per_tile_ = std::clamp(max_rows_per_tile / group, 1, max_tasks_per_tile);
         tasks_.reserve(max_tokens);
         groups_.reserve(max_tokens);
     }
 
     size_t scratch_bytes() const override {
         return sizeof(float) * k_.attention_scratch_floats(n_heads_ / kv_.n_kv_heads,
-                                                           max_tasks_per_tile, kv_.k_dim,
+                                                           tasks_per_tile_, kv_.k_dim,
                                                            kv_.v_dim, kv_.block_tokens);
     }
 
@@ -31,10 +50,10 @@ public:
         for (int seq = 0; seq < step.n_seqs; seq++) {
             for (int row = step.q_start[seq]; row < step.q_start[seq + 1]; row++) {
                 int offset = row - step.q_start[seq];
-                if (offset % max_tasks_per_tile == 0) groups_.push_back({row, 0});
+                if (offset % tasks_per_tile_ == 0) groups_.push_back({row, 0});
                 groups_.back().n_tasks++;
                 add_task(step, seq, row);
-                work += tasks_.back().n_keys;
+                work += tasks_.back().last - tasks_.back().first;
             }
         }
         double ns = work * n_heads_ * (kv_.k_dim + kv_.v_dim) / 16 * 0.3;
@@ -47,7 +66,9 @@ public:
         const Group &group = groups_[last - index / kv_.n_kv_heads];
         AttentionArgs args{kv_,
                            n_heads_,
-                           scale_,
+                           {options_.scale, options_.softcap,
+                            options_.slopes.empty() ? nullptr : options_.slopes.data(),
+                            options_.sinks},
                            tasks_.data() + group.first,
                            group.n_tasks,
                            index % kv_.n_kv_heads,
@@ -62,25 +83,28 @@ private:
 
     void add_task(const Step &step, int seq, int row) {
         size_t r = row;
+        int position = step.positions[row];
+        Span keys = seen(options_.visibility, position, step.kv_len[seq]);
         tasks_.push_back({q_ + r * n_heads_ * kv_.k_dim, y_ + r * n_heads_ * kv_.v_dim,
-                          step.block_table + seq * step.table_stride, step.positions[row] + 1});
+                          step.block_table + seq * step.table_stride, position, keys.first,
+                          keys.last});
     }
 
     const Kernels &k_;
     KVView kv_;
     const float *q_;
     float *y_;
-    int n_heads_;
-    float scale_;
+    int n_heads_, tasks_per_tile_;
+    AttentionOptions options_;
     std::vector<AttentionTask> tasks_;
     std::vector<Group> groups_;
 };
 
 }  // namespace
 
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,
-                            float scale, int max_tokens) {
-    return std::make_unique<AttentionOperation>(k, kv, q, y, n_heads, scale, max_tokens);
+OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                            AttentionOptions options, int max_tokens) {
+    return std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options), max_tokens);
 }
 
 }  // namespace unladen::cpu

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/csrc/ops/routing.h"
 #include "backends/cpu/csrc/program.h"
 
 namespace unladen::cpu {
@@ -38,15 +39,61 @@ OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y
 OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows, int n_cols);
 OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
                              int n_cols);
-OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
-                      float *y, Rows rows, int n_cols);
+// act(min(gate, limit)) * (up between -limit and limit, + up_offset); limit 0: none.
+struct GatedUnit {
+    Activation act;
+    float limit, up_offset;
+};
+// Applies limit and offset in place to n numbers of each.
+void cut(const GatedUnit &unit, float *gate, float *up, int n);
+// n_gates of the gate in a row, each for n_cols / n_gates columns of up.
+OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
+                      GatedUnit unit, float *y, Rows rows, int n_cols);
 
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
+// y = x * w + b, each number of w and b for n_cols / n columns; either may be nullptr.
+OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
+                         int n_cols, int n);
+OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
+                          int group, float eps);
+
+// The recurrent state of one node: slots of `size` floats.
+struct Slots {
+    float *data;
+    size_t size;
+    float *at(int slot) const { return data + slot * size; }
+};
+OperationPtr make_token_shift(Slots slots, const float *x, float *y);
+OperationPtr make_conv1d(const Kernels &k, Slots slots, ConvArgs args);
+OperationPtr make_ssm_scan(const Kernels &k, Slots slots, SsmArgs args);
+// `decay`: one g per head, or empty.
+OperationPtr make_linear_attention(const Kernels &k, Slots slots, LinearAttentionArgs args,
+                                   std::vector<float> decay, bool tiled);
+OperationPtr make_rwkv_mix(const Kernels &k, Slots slots, RwkvArgs args);
+
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y, int n_heads,
-                            float scale, int max_tokens);
+
+// Which keys a token at position p sees: those up to p (causal) or all, and of these the ones in
+// the window. `sliding`: after p - w; `chunked`: from the multiple of w at or below p; `symmetric`:
+// at most w / 2 away.
+enum class WindowKind : int32_t { sliding, chunked, symmetric };
+struct Visibility {
+    bool causal;
+    int window;  // w; 0: none
+    WindowKind kind;
+};
+
+struct AttentionOptions {
+    int n_heads;
+    Visibility visibility;
+    float scale, softcap;        // see Scoring
+    std::vector<float> slopes;   // [n_heads] or empty
+    const float *sinks;          // [n_heads] or nullptr
+};
+OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                            AttentionOptions options, int max_tokens);
 
 // Activations of `rows` rows into the layout that `type`'s kernel reads.
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
@@ -65,12 +112,15 @@ OperationPtr make_linear(const Kernels &k, LinearArgs args);
 
 struct MoeArgs {
     Matrix router;                 // [n_experts][n_cols]
-    Matrix gate, up, down;         // the rows of the experts held, one after another
-    int n_experts, first_expert, n_held, n_used;
-    bool sigmoid, normalize, precise;
-    float scale;
-    Activation act;
-    const float *x;
+    Matrix gate, up, down;         // the rows of the experts held, one after another; gate.n_rows
+                                   // is 0 where there is none
+    bool merged;                   // an expert's rows of gate and up stand together, gate first
+    bool weigh_input, precise;
+    int n_experts, first_expert, n_held;
+    Routing routing;
+    GatedUnit unit;
+    const float *down_scale;       // [n_held] or nullptr
+    const float *x, *seen;         // what the experts get, and the router
     float *y;
     Rows rows;
     int max_rows;

@@ -120,11 +120,37 @@ OperationPtr make_activation(const Kernels &k, const float *x, Activation act, f
     });
 }
 
-OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
-                      float *y, Rows rows, int n_cols) {
+void cut(const GatedUnit &unit, float *gate, float *up, int n) {
+    if (unit.limit > 0) {
+        for (int i = 0; i < n; i++) {
+            gate[i] = gate[i] > unit.limit ? unit.limit : gate[i];
+            up[i] = up[i] > unit.limit ? unit.limit : up[i] < -unit.limit ? -unit.limit : up[i];
+        }
+    }
+    if (unit.up_offset != 0)
+        for (int i = 0; i < n; i++) up[i] += unit.up_offset;
+}
+
+constexpr int glu_part = 256;
+
+OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
+                      GatedUnit unit, float *y, Rows rows, int n_cols) {
     size_t n = n_cols;
+    int each = n_cols / n_gates;
     return by_rows(rows, n * 0.9, [=, &k](const Step &, int row) {
-        k.glu(y + row * n, gate + row * n, up + row * n, n_cols, act);
+        const float *g = gate + static_cast<size_t>(row) * n_gates;
+        if (each == 1 && unit.limit == 0 && unit.up_offset == 0) {
+            k.glu(y + row * n, g, up + row * n, n_cols, unit.act);
+            return;
+        }
+        float gates[glu_part], ups[glu_part];
+        for (int i = 0; i < n_cols; i += glu_part) {
+            int count = std::min(glu_part, n_cols - i);
+            for (int j = 0; j < count; j++) gates[j] = g[(i + j) / each];
+            std::memcpy(ups, up + row * n + i, count * sizeof(float));
+            cut(unit, gates, ups, count);
+            k.glu(y + row * n + i, gates, ups, count, unit.act);
+        }
     });
 }
 
@@ -138,6 +164,28 @@ OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float
             std::memcpy(out, x + row * width, width * sizeof(float));
             out += width;
         }
+    });
+}
+
+OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
+                         int n_cols, int n) {
+    size_t each = n_cols / n;
+    return by_rows(rows, n_cols * 0.3, [=](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        for (int i = 0; i < n; i++)
+            for (size_t j = i * each; j < (i + 1) * each; j++)
+                y[at + j] = x[at + j] * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
+    });
+}
+
+OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
+                          int group, float eps) {
+    // Against the root of the mean, the root of the sum is larger by that of the number.
+    std::vector<float> w(group, 1.0f / std::sqrt(static_cast<float>(group)));
+    return by_rows(rows, n_cols * 0.2, [=, &k, w = std::move(w)](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        for (int i = 0; i < n_cols; i += group)
+            k.rms_norm(y + at + i, x + at + i, w.data(), group, eps / group);
     });
 }
 

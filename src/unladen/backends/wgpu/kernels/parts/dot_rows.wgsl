@@ -1,4 +1,7 @@
-#use matrix columns
+#use matrix columns thread
+#if INT_DOT
+#use rounding
+#end
 // R rows of blocks times NT rows of x, by a workgroup of WG threads. A thread takes every WG-th
 // group of units; the partial sums of the threads are added in a fixed order.
 const OUT = R * NT;
@@ -7,6 +10,61 @@ var<workgroup> sums: array<f32, WG * ALL_OUT>;
 var<workgroup> totals: array<f32, ALL_OUT>;
 
 // partial[offset + r * NT + n] += factor * (row r times x n); rows at byte addresses, x at elements.
+#if INT_DOT
+fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, factor: f32) {
+  const per_block = BLOCK / 8u / GROUP;
+  let n_groups = m.n_in / BLOCK * per_block;
+  for (var g = lane; g < n_groups; g += WG) {
+    let block = g / per_block;
+    let first = (g % per_block) * GROUP;
+    var x: array<Activations, NT>;
+    for (var n = 0u; n < NT; n++) { x[n] = activations(xs[n], block * BLOCK, first); }
+    for (var r = 0u; r < R; r++) {
+      let at = rows[r] + block * BLOCK_BYTES;
+      let scale = scales(at, first);
+      var sum: array<vec2i, NT> = array<vec2i, NT>();
+      for (var k = 0u; k < GROUP; k++) {
+        let c = packed(at, first + k);
+        for (var n = 0u; n < NT; n++) {
+          sum[n] += vec2i(dot4I8Packed(c.x, x[n].codes[k].x), dot4I8Packed(c.y, x[n].codes[k].y));
+        }
+      }
+      for (var n = 0u; n < NT; n++) {
+        var total = dot(scale.xz * x[n].scale, vec2f(sum[n]));
+        if (SHIFTED) { total += dot(scale.yw, x[n].sum); }
+        partial[offset + r * NT + n] += factor * total;
+      }
+    }
+  }
+}
+
+// A group's columns of x as int8, those of lo and of hi with a scale each, and the sums of the
+// columns before they were rounded.
+struct Activations {
+  codes: array<vec2u, GROUP>,
+  scale: vec2f,
+  sum: vec2f,
+}
+
+fn activations(at: u32, p: u32, first: u32) -> Activations {
+  var lo: array<vec4f, GROUP>;
+  var hi: array<vec4f, GROUP>;
+  var largest = vec2f();
+  var x = Activations();
+  for (var k = 0u; k < GROUP; k++) {
+    lo[k] = columns(at, p + unit_at(first + k));
+    hi[k] = columns(at, p + unit_at(first + k) + SPAN);
+    largest = max(largest, vec2f(largest_of(lo[k]), largest_of(hi[k])));
+    if (SHIFTED) { x.sum += vec2f(dot(lo[k], vec4f(1.0)), dot(hi[k], vec4f(1.0))); }
+  }
+  let inverse = vec2f(inverse_scale(largest.x), inverse_scale(largest.y));
+  x.scale = largest / 127.0;
+  for (var k = 0u; k < GROUP; k++) {
+    x.codes[k] = vec2u(rounded(lo[k], inverse.x), rounded(hi[k], inverse.y));
+  }
+  return x;
+}
+#else
 fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, factor: f32) {
   const per_block = BLOCK / 8u / GROUP;
   let n_groups = (m.n_in + BLOCK - 1u) / BLOCK * per_block;
@@ -43,9 +101,23 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
     }
   }
 }
+#end
 
 // The sums over all threads, in `totals` for everyone.
-fn finish(lane: u32) {
+fn finish(who: Thread) {
+  let lane = who.lane;
+#if SUBGROUPS
+  for (var o = 0u; o < ALL_OUT; o++) {
+    let part = subgroupAdd(partial[o]);
+    if (who.in_subgroup == 0u) { sums[who.subgroup * ALL_OUT + o] = part; }
+  }
+  workgroupBarrier();
+  if (lane < ALL_OUT) {
+    var total = 0.0;
+    for (var i = 0u; i < who.n_subgroups; i++) { total += sums[i * ALL_OUT + lane]; }
+    totals[lane] = total;
+  }
+#else
   const share = WG / ALL_OUT;
   for (var o = 0u; o < ALL_OUT; o++) { sums[o * WG + lane] = partial[o]; }
   workgroupBarrier();
@@ -59,5 +131,6 @@ fn finish(lane: u32) {
     for (var i = 0u; i < share; i++) { total += sums[lane * share + i]; }
     totals[lane] = total;
   }
+#end
   workgroupBarrier();
 }

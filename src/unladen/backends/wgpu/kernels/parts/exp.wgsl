@@ -21,3 +21,17 @@ fn exp_f32(x: f32) -> f32 {
 fn sigmoid(x: f32) -> f32 {
   return 1.0 / (1.0 + exp_f32(-x));
 }
+
+fn tanh_f32(x: f32) -> f32 {
+  // Within 6 units of the last place: near 0 by Moshier's polynomial (Cephes, tanhf), where
+  // 1 - 2 / (exp(2 x) + 1) would cancel.
+  let a = abs(x);
+  let z = x * x;
+  var q = -5.70498872745e-3;
+  q = q * z + 2.06390887954e-2;
+  q = q * z - 5.37397155531e-2;
+  q = q * z + 1.33314422036e-1;
+  q = q * z - 3.33332819422e-1;
+  let far = 1.0 - 2.0 / (exp_f32(2.0 * a) + 1.0);
+  return select(select(far, -far, x < 0.0), x + x * z * q, a < 0.625);
+}

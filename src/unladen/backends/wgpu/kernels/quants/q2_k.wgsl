@@ -1,3 +1,4 @@
+#use packed
 // 0: scale low nibble, min high, of 16 runs; 16: 128 weights in 32 bytes, byte j holds q[j],
 // q[j + 32], ...; 80: d, dmin float16.
 const SPAN = 32u;
@@ -15,7 +16,7 @@ fn scales(at: u32, u: u32) -> vec4f {
                d.x * f32(hi & 15u), -(d.y * f32(hi >> 4u)));
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 16u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return Codes(unsigned(q & 0x03030303u), unsigned((q >> 2u) & 0x03030303u));
+  return vec2u(q, q >> 2u) & vec2u(0x03030303u);
 }

@@ -1,3 +1,4 @@
+#use packed
 // 0: bit k of byte j is the top bit of q[j + 32 k]; 32: 128 weights in 32 bytes, byte j holds q[j],
 // q[j + 32], ...; 96: scale[j] low, scale[j + 8] high; 104: high 2 bits of scale[j], scale[j + 4],
 // ...; 108: d float16.
@@ -19,10 +20,10 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d * run_scale(at, run), 0.0, d * run_scale(at, run + 2u), 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let top = word(at + 4u * (u % 8u)) >> (2u * (u / 8u));
   let q = word(at + 32u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return Codes(
-    unsigned((q & 0x03030303u) | ((top & 0x01010101u) << 2u)) - 4.0,
-    unsigned(((q >> 2u) & 0x03030303u) | (((top >> 1u) & 0x01010101u) << 2u)) - 4.0);
+  return vec2u(
+    minus_each((q & 0x03030303u) | ((top & 0x01010101u) << 2u), 0x04040404u),
+    minus_each(((q >> 2u) & 0x03030303u) | (((top >> 1u) & 0x01010101u) << 2u), 0x04040404u));
 }

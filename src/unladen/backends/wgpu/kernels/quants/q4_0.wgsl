@@ -1,3 +1,4 @@
+#use packed
 // 0: d float16; 2: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;
@@ -10,7 +11,7 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d, 0.0, d, 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 2u + 4u * u);
-  return Codes(unsigned(q & 0x0f0f0f0fu) - 8.0, unsigned((q >> 4u) & 0x0f0f0f0fu) - 8.0);
+  return vec2u(minus_each(q & 0x0f0f0f0fu, 0x08080808u), minus_each((q >> 4u) & 0x0f0f0f0fu, 0x08080808u));
 }

@@ -1,3 +1,4 @@
+#use packed
 // 0: d, m float16; 4: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;
@@ -10,7 +11,7 @@ fn scales(at: u32, u: u32) -> vec4f {
   return d.xyxy;
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 4u + 4u * u);
-  return Codes(unsigned(q & 0x0f0f0f0fu), unsigned((q >> 4u) & 0x0f0f0f0fu));
+  return vec2u(q, q >> 4u) & vec2u(0x0f0f0f0fu);
 }

@@ -1,3 +1,4 @@
+#use packed
 // 0: d, dmin float16; 4: scales and minimums; 16: 64 weights in 32 bytes, byte j holds q[j] low,
 // q[j + 32] high.
 const SPAN = 32u;
@@ -24,7 +25,7 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 16u + 4u * u);
-  return Codes(unsigned(q & 0x0f0f0f0fu), unsigned((q >> 4u) & 0x0f0f0f0fu));
+  return vec2u(q, q >> 4u) & vec2u(0x0f0f0f0fu);
 }

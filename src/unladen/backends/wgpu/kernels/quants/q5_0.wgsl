@@ -1,3 +1,4 @@
+#use packed
 // 0: d float16; 2: bit i is bit 4 of q[i]; 6: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;
@@ -10,9 +11,10 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d, 0.0, d, 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let high = word(at + 2u);
   let q = word(at + 6u + 4u * u);
-  return Codes(unsigned(q & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u)) - 16.0,
-               unsigned((q >> 4u) & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u + 16u)) - 16.0);
+  let lo = (q & 0x0f0f0f0fu) | (spread(high, 4u * u) << 4u);
+  let hi = ((q >> 4u) & 0x0f0f0f0fu) | (spread(high, 4u * u + 16u) << 4u);
+  return vec2u(minus_each(lo, 0x10101010u), minus_each(hi, 0x10101010u));
 }

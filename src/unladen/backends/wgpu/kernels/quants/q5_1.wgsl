@@ -1,3 +1,4 @@
+#use packed
 // 0: d, m float16; 4: bit i is bit 4 of q[i]; 8: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;
@@ -10,9 +11,9 @@ fn scales(at: u32, u: u32) -> vec4f {
   return d.xyxy;
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let high = word(at + 4u);
   let q = word(at + 8u + 4u * u);
-  return Codes(unsigned(q & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u)),
-               unsigned((q >> 4u) & 0x0f0f0f0fu) + 16.0 * vec4f(four_bits(high, 4u * u + 16u)));
+  return vec2u((q & 0x0f0f0f0fu) | (spread(high, 4u * u) << 4u),
+               ((q >> 4u) & 0x0f0f0f0fu) | (spread(high, 4u * u + 16u) << 4u));
 }

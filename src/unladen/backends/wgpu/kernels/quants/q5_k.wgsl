@@ -1,3 +1,4 @@
+#use packed
 // 0: d, dmin float16; 4: scales and minimums; 16: bit k of byte j is the top bit of q[j + 32 k];
 // 48: 64 weights in 32 bytes, byte j holds q[j] low, q[j + 32] high.
 const SPAN = 32u;
@@ -24,9 +25,9 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let top = word(at + 16u + 4u * (u % 8u)) >> (2u * (u / 8u));
   let q = word(at + 48u + 4u * u);
-  return Codes(unsigned((q & 0x0f0f0f0fu) | ((top & 0x01010101u) << 4u)),
-               unsigned(((q >> 4u) & 0x0f0f0f0fu) | (((top >> 1u) & 0x01010101u) << 4u)));
+  return vec2u((q & 0x0f0f0f0fu) | ((top & 0x01010101u) << 4u),
+               ((q >> 4u) & 0x0f0f0f0fu) | (((top >> 1u) & 0x01010101u) << 4u));
 }

@@ -1,3 +1,4 @@
+#use packed
 // 0: 128 weights in 64 bytes, byte j holds the low nibbles of q[j], q[j + 64]; 128: 128 weights in
 // 32 bytes, byte j holds the high 2 bits of q[j], q[j + 32], ...; 192: scale int8; 208: d float16.
 const SPAN = 64u;
@@ -16,9 +17,9 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d * run_scale(at, run), 0.0, d * run_scale(at, run + 4u), 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let low = word(at + 64u * (u / 16u) + 4u * (u % 16u));
   let top = word(at + 128u + 32u * (u / 16u) + 4u * (u % 8u)) >> (2u * ((u / 8u) % 2u));
-  return Codes(unsigned((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4u)) - 32.0,
-               unsigned(((low >> 4u) & 0x0f0f0f0fu) | (top & 0x30303030u)) - 32.0);
+  return vec2u(minus_each((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4u), 0x20202020u),
+               minus_each(((low >> 4u) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u));
 }

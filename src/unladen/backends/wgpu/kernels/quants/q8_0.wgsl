@@ -1,3 +1,4 @@
+#use packed
 // 0: d float16; 2: q int8.
 const SPAN = 4u;
 const GROUP = 4u;
@@ -10,6 +11,6 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d, 0.0, d, 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
-  return Codes(signed(word(at + 2u + 8u * u)), signed(word(at + 6u + 8u * u)));
+fn packed(at: u32, u: u32) -> vec2u {
+  return vec2u(word(at + 2u + 8u * u), word(at + 6u + 8u * u));
 }

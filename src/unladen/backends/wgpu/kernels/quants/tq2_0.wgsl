@@ -1,3 +1,4 @@
+#use packed
 // 0: 128 weights in 32 bytes, byte j holds q[j], q[j + 32], ...; 64: d float16.
 const SPAN = 32u;
 const GROUP = 4u;
@@ -10,7 +11,8 @@ fn scales(at: u32, u: u32) -> vec4f {
   return vec4f(d, 0.0, d, 0.0);
 }
 
-fn codes(at: u32, u: u32) -> Codes {
+fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return Codes(unsigned(q & 0x03030303u) - 1.0, unsigned((q >> 2u) & 0x03030303u) - 1.0);
+  return vec2u(minus_each(q & 0x03030303u, 0x01010101u),
+               minus_each((q >> 2u) & 0x03030303u, 0x01010101u));
 }

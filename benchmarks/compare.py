@@ -1,0 +1,147 @@
+"""unladen beside llama.cpp: the same files in turn, medians, ratios, shares of what is possible.
+
+    python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf ... --out results
+    make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"
+
+Each round runs every test once with each program. llama.cpp has several settings (flash attention,
+repacked weights) and is given the best: the one whose median is highest, by test; a setting far
+behind in the first round isn't tried again. ``llama-batched-bench`` beside ``llama-bench`` times
+several sequences. Writes ``results.json`` and ``results.svg``; ``--docs FILE`` puts the table
+between the markers of a Markdown file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import programs
+import report
+import roofline
+from work import Work
+
+FAR_BEHIND = 0.85
+"""Of the best setting's first result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One test of one file."""
+
+    model: Path
+    test: programs.Test
+    threads: int
+
+
+@dataclass(slots=True)
+class Measured:
+    """Tokens per second by round: ours, and each of the peer's settings."""
+
+    task: Task
+    mine: list[float] = field(default_factory=list)
+    theirs: dict[str, list[float]] = field(default_factory=dict)
+
+    def best(self) -> tuple[str, list[float]]:
+        """The peer's best setting and its rounds."""
+        return max(self.theirs.items(), key=lambda item: statistics.median(item[1]))
+
+    def row(self, limits: dict[int, roofline.Roofline]) -> dict[str, Any]:
+        """What is written down."""
+        setting, rounds = self.best()
+        mine, test, threads = statistics.median(self.mine), self.task.test, self.task.threads
+        work, limit = Work.of(self.task.model), limits[threads]
+        share: dict[str, float] = {}
+        if test.n_gen:
+            share["read"] = mine / test.n_seqs * work.bytes_per_step(test) / limit.read_bytes_s
+        if not test.n_depth:
+            share["int8"] = mine * work.macs_per_token(test) / limit.int8_macs_s
+        return {"model": self.task.model.stem, "test": test.name, "threads": threads,
+                "unladen_ts": mine, "peer_ts": statistics.median(rounds),
+                "ratio": mine / statistics.median(rounds), "peer_setting": setting,
+                "share": share, "unladen_rounds": self.mine, "peer_rounds": self.theirs}
+
+
+def main() -> None:
+    args = _arguments()
+    tasks = [Task(model, test, threads) for model in args.models for threads in args.threads
+             for test in _tests(args)]
+    results = [Measured(task) for task in tasks]
+    peer = programs.Peer(args.peer)
+    with tempfile.TemporaryDirectory() as folder:
+        program = roofline.build(Path(folder))
+        seen: dict[int, list[roofline.Roofline]] = {n: [] for n in args.threads}
+        for number in range(args.rounds):
+            for n, found in seen.items():
+                found.append(roofline.measure(program, n))
+            for measured in results:
+                _round(measured, peer, number)
+            print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
+    limits = {n: roofline.Roofline(n, max(r.read_bytes_s for r in found),
+                                   max(r.int8_macs_s for r in found))
+              for n, found in seen.items()}
+    data = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "machine": programs.machine(), "peer": peer.version, "rounds": args.rounds,
+            "limits": [asdict(limit) for limit in limits.values()],
+            "rows": [m.row(limits) for m in results]}
+    _write(args, data)
+
+
+def _round(measured: Measured, peer: programs.Peer, number: int) -> None:
+    task = measured.task
+    measured.mine.append(programs.unladen(task.model, task.test, task.threads))
+    first = {name: rounds[0] for name, rounds in measured.theirs.items()}
+    for setting in programs.SETTINGS:
+        if number and first[setting] < FAR_BEHIND * max(first.values()):
+            continue
+        rate = peer.run(task.model, task.test, task.threads, setting)
+        measured.theirs.setdefault(setting, []).append(rate)
+    best = measured.best()
+    print(f"  {task.model.stem} {task.test.name} t{task.threads}: {measured.mine[-1]:.1f}, "
+          f"{best[0]} {best[1][-1]:.1f}", file=sys.stderr, flush=True)
+
+
+def _write(args: argparse.Namespace, data: dict[str, Any]) -> None:
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "results.json").write_text(json.dumps(data, indent=1) + "\n")
+    (args.out / "results.svg").write_text(report.picture(data))
+    table = report.table(data)
+    print(table)
+    if args.docs:
+        report.put(args.docs, table)
+
+
+def _tests(args: argparse.Namespace) -> Iterator[programs.Test]:
+    for depth in args.depths:
+        yield from (programs.Test(n, 0, depth) for n in args.prompts if n)
+        yield from (programs.Test(0, n, depth, seqs) for n in args.gens if n for seqs in args.seqs)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(n) for n in text.split(",")]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--peer", type=Path, required=True, help="llama-bench")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--docs", type=Path, help="a Markdown file with markers")
+    for name, default in (("threads", "2"), ("prompts", "512"), ("gens", "32"), ("depths", "0"),
+                          ("seqs", "1")):
+        parser.add_argument(f"--{name}", type=_numbers, default=_numbers(default),
+                            help=f"by comma; {default}")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

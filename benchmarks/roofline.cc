@@ -1,0 +1,127 @@
+// What this machine can do at best: bytes read from memory and products of 8-bit integers a second.
+//
+//   g++ -O3 -march=native -std=c++20 -pthread roofline.cc -o roofline && ./roofline THREADS
+//
+// Prints {"read_bytes_s": .., "int8_macs_s": ..}, each the best of several runs with that many
+// threads. Reading: random numbers in 512 MiB of large pages, where the system grants them.
+// Multiplying: the widest integer dot product of the processor on registers alone.
+#include <immintrin.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr size_t n_bytes = size_t{512} << 20;
+constexpr int n_runs = 9, n_steps = 1 << 22, n_chains = 12;
+
+double seconds() {
+    auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return std::chrono::duration<double>(now).count();
+}
+
+double best_of(int n_threads, const std::function<void(int)> &work) {
+    double best = 1e30;
+    for (int run = 0; run < n_runs; run++) {
+        std::barrier ready(n_threads + 1);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < n_threads; i++)
+            threads.emplace_back([&, i] {
+                ready.arrive_and_wait();
+                work(i);
+            });
+        ready.arrive_and_wait();
+        double start = seconds();
+        for (auto &thread : threads) thread.join();
+        best = std::min(best, seconds() - start);
+    }
+    return best;
+}
+
+#if defined(__AVX512F__)
+using Vec = __m512i;
+Vec load(const uint8_t *p) { return _mm512_loadu_si512(p); }
+Vec mix(Vec a, Vec b) { return _mm512_xor_si512(a, b); }
+#else
+using Vec = __m256i;
+Vec load(const uint8_t *p) { return _mm256_loadu_si256(reinterpret_cast<const Vec *>(p)); }
+Vec mix(Vec a, Vec b) { return _mm256_xor_si256(a, b); }
+#endif
+
+#if defined(__AVX512VNNI__)
+Vec multiply(Vec sum, Vec a, Vec b) { return _mm512_dpbusd_epi32(sum, a, b); }
+#elif defined(__AVX512BW__)
+Vec multiply(Vec sum, Vec a, Vec b) {
+    auto pairs = _mm512_maddubs_epi16(a, b);
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+}
+#else
+Vec multiply(Vec sum, Vec a, Vec b) {
+    auto pairs = _mm256_maddubs_epi16(a, b);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+#endif
+
+volatile uint8_t sink;
+
+void keep(Vec value) {
+    alignas(64) uint8_t bytes[sizeof(Vec)];
+    __builtin_memcpy(bytes, &value, sizeof(Vec));
+    sink = bytes[0];
+}
+
+void read(const uint8_t *begin, const uint8_t *end) {
+    Vec sums[8]{};
+    for (auto *p = begin; p < end; p += 8 * sizeof(Vec))
+        for (int i = 0; i < 8; i++) sums[i] = mix(sums[i], load(p + i * sizeof(Vec)));
+    for (int i = 1; i < 8; i++) sums[0] = mix(sums[0], sums[i]);
+    keep(sums[0]);
+}
+
+void multiply_long(int seed) {
+    alignas(64) uint8_t bytes[sizeof(Vec)];
+    for (auto &byte : bytes) byte = static_cast<uint8_t>(seed++);
+    Vec a = load(bytes), sums[n_chains]{};
+    for (int step = 0; step < n_steps; step++) {
+#pragma GCC unroll 12
+        for (int i = 0; i < n_chains; i++) {
+            sums[i] = multiply(sums[i], a, a);
+            // So that no compiler takes the products out of the loop.
+            asm volatile("" : "+x"(sums[i]));
+        }
+    }
+    for (int i = 1; i < n_chains; i++) sums[0] = mix(sums[0], sums[i]);
+    keep(sums[0]);
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    int n_threads = argc > 1 ? std::atoi(argv[1]) : 1;
+    if (n_threads < 1) return std::fprintf(stderr, "usage: roofline THREADS\n"), 2;
+    void *map = mmap(nullptr, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map == MAP_FAILED) return std::perror("mmap"), 1;
+    madvise(map, n_bytes, MADV_HUGEPAGE);
+    auto *words = static_cast<uint64_t *>(map);
+    uint64_t random = 88172645463325252u;
+    for (size_t i = 0; i < n_bytes / 8; i++) {
+        random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+        words[i] = random;
+    }
+    auto *bytes = static_cast<const uint8_t *>(map);
+    size_t share = n_bytes / n_threads / (8 * sizeof(Vec)) * (8 * sizeof(Vec));
+    double reading = best_of(
+        n_threads, [&](int i) { read(bytes + i * share, bytes + (i + 1) * share); });
+    double multiplying = best_of(n_threads, multiply_long);
+    double macs = double{n_steps} * n_chains * sizeof(Vec) * n_threads;
+    std::printf("{\"read_bytes_s\": %.4g, \"int8_macs_s\": %.4g}\n", share * n_threads / reading,
+                macs / multiplying);
+}

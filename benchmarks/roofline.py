@@ -1,0 +1,43 @@
+"""The machine's limits, measured by a small program that knows nothing of unladen."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """Bytes read from memory and 8-bit multiply-adds, each a second, with ``n_threads``."""
+
+    n_threads: int
+    read_bytes_s: float
+    int8_macs_s: float
+
+
+def build(folder: Path) -> Path:
+    """The program, compiled for this machine; exits where there is no C++ compiler."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        raise SystemExit("error: the limits are measured by a C++ program\nhint: install g++")
+    program = folder / "roofline"
+    subprocess.run([compiler, "-O3", "-march=native", "-std=c++20", "-pthread",
+                    str(Path(__file__).with_suffix(".cc")), "-o", str(program)], check=True)
+    return program
+
+
+def measure(program: Path, n_threads: int) -> Roofline:
+    """One run of what :func:`build` made; a few seconds."""
+    found = json.loads(subprocess.run([str(program), str(n_threads)], check=True,
+                                      stdout=subprocess.PIPE).stdout)
+    return Roofline(n_threads, found["read_bytes_s"], found["int8_macs_s"])
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        print(measure(build(Path(folder)), os.cpu_count() or 1))

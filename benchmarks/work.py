@@ -1,0 +1,56 @@
+"""What a model must read and multiply for a token, from the sizes in its file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs import Test
+
+from unladen.gguf import HParams, open_gguf
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``weight_bytes`` of the matrices that every step reads and ``expert_bytes`` of all experts,
+    of which a token uses ``expert_share``; ``macs`` a token without the output head, ``head_macs``
+    in it; ``kv_bytes`` of a token in a float16 cache."""
+
+    weight_bytes: int
+    expert_bytes: int
+    expert_share: float
+    macs: float
+    head_macs: int
+    kv_bytes: int
+
+    @classmethod
+    def of(cls, path: Path) -> Work:
+        """Read from the file; raises :class:`unladen.GGUFError`."""
+        with open_gguf(path) as file:
+            hp = HParams(file.metadata)
+            matrices = {n: t for n, t in file.tensors.items() if len(t.shape) > 1}
+            head = matrices.get("output.weight") or matrices["token_embd.weight"]
+            dense = {n: t for n, t in matrices.items()
+                     if n.startswith("blk.") and "_exps." not in n}
+            experts = {n: t for n, t in matrices.items() if "_exps." in n}
+            share = (hp.int("expert_used_count") / hp.int("expert_count") if experts else 0.0)
+            n_heads, n_embd = hp.int("attention.head_count"), hp.int("embedding_length")
+            dim = hp.int("attention.key_length", n_embd // n_heads)
+            kv = 2 * 2 * hp.int("block_count") * hp.int("attention.head_count_kv", n_heads) * dim
+            return cls(sum(t.nbytes for t in dense.values()) + head.nbytes,
+                       sum(t.nbytes for t in experts.values()), share,
+                       sum(t.n_elements for t in dense.values())
+                       + share * sum(t.n_elements for t in experts.values()),
+                       head.n_elements, kv)
+
+    def bytes_per_step(self, test: Test) -> float:
+        """Read from memory for one decode step of ``test``; experts as if each sequence chose its
+        own, as far as there are so many."""
+        share = min(1.0, self.expert_share * test.n_seqs)
+        depth = test.n_depth + test.n_gen / 2
+        return self.weight_bytes + share * self.expert_bytes + test.n_seqs * depth * self.kv_bytes
+
+    def macs_per_token(self, test: Test) -> float:
+        """Multiply-adds with weights for one token of ``test``; of a prompt only the last token
+        meets the head."""
+        return self.macs + (self.head_macs if test.n_gen else self.head_macs / test.n_prompt)

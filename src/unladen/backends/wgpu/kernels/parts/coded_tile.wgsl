@@ -1,0 +1,101 @@
+#if HALF_TILES
+#enable f16
+#end
+// Tiles of codes, whose scales come after the sums: those of w as they are stored, those of x with
+// a scale for 32 columns, int8 or float16. Either holds the codes of w exactly, and x within half a
+// unit in 127 of the largest of these columns.
+#if INT_DOT
+alias Four = u32;
+alias Sum = vec4i;
+
+fn four_dots(a: Four, b: array<Four, 4>) -> Sum {
+  return Sum(dot4I8Packed(a, b[0]), dot4I8Packed(a, b[1]), dot4I8Packed(a, b[2]),
+             dot4I8Packed(a, b[3]));
+}
+#else
+alias Four = vec4<f16>;
+alias Sum = vec4f;
+
+fn four_dots(a: Four, b: array<Four, 4>) -> Sum {
+  let wide = vec4f(a);
+  return Sum(dot(wide, vec4f(b[0])), dot(wide, vec4f(b[1])), dot(wide, vec4f(b[2])),
+             dot(wide, vec4f(b[3])));
+}
+#end
+
+var<workgroup> w_tile: array<Four, 512>;
+var<workgroup> x_tile: array<Four, 512>;
+// Of a row of w its group's `scales`.
+var<workgroup> w_scale: array<vec4f, TILE>;
+// What each thread found in its columns of x: the largest, and the sums of lo and of hi.
+var<workgroup> found: array<vec3f, 256>;
+// Of a row of x its scale, and the sums of all lo and of all hi.
+var<workgroup> x_scale: array<vec3f, TILE>;
+
+// A thread fills row lane / 4 of both tiles: `w_row` and `x_row` say at which byte and element that
+// row begins.
+fn multiply(lane: u32, w_row: u32, x_row: u32) {
+  const units = BLOCK / 8u;
+  let fill = lane / 4u;
+  let four = 2u * (lane % 4u);
+  let i = lane % 16u;
+  let j = lane / 16u;
+  let n_units = m.n_in / BLOCK * units;
+  for (var next = 0u; next < n_units; next += 4u) {
+    let unit = next + lane % 4u;
+    let u = unit % units;
+    let at = w_row + unit / units * BLOCK_BYTES;
+    let p = unit / units * BLOCK + unit_at(u);
+    let lo = columns(x_row, p);
+    let hi = columns(x_row, p + SPAN);
+    let largest = max(abs(lo), abs(hi));
+    found[lane] = vec3f(max(max(largest.x, largest.y), max(largest.z, largest.w)),
+                        dot(lo, vec4f(1.0)), dot(hi, vec4f(1.0)));
+    let c = packed(at, u);
+    workgroupBarrier();
+    var all = found[lane & ~3u];
+    for (var k = 1u; k < 4u; k++) {
+      let other = found[(lane & ~3u) + k];
+      all = vec3f(max(all.x, other.x), all.yz + other.yz);
+    }
+#if INT_DOT
+    let inverse = inverse_scale(all.x);
+    w_tile[place(fill, four)] = c.x;
+    w_tile[place(fill, four + 1u)] = c.y;
+    x_tile[place(fill, four)] = rounded(lo, inverse);
+    x_tile[place(fill, four + 1u)] = rounded(hi, inverse);
+    all.x /= 127.0;
+#else
+    let inverse = select(0.0, 1.0 / all.x, all.x >= 1.1754944e-38);
+    w_tile[place(fill, four)] = Four(signed(c.x));
+    w_tile[place(fill, four + 1u)] = Four(signed(c.y));
+    x_tile[place(fill, four)] = Four(lo * inverse);
+    x_tile[place(fill, four + 1u)] = Four(hi * inverse);
+#end
+    if (lane % 4u == 0u) {
+      w_scale[fill] = scales(at, u);
+      x_scale[fill] = all;
+    }
+    workgroupBarrier();
+    for (var part = 0u; part < 2u; part++) {
+      var sum: array<Sum, 4> = array<Sum, 4>();
+      for (var k = part; k < 8u; k += 2u) {
+        let b = array<Four, 4>(x_tile[place(j, k)], x_tile[place(j + 16u, k)],
+                               x_tile[place(j + 32u, k)], x_tile[place(j + 48u, k)]);
+        for (var r = 0u; r < 4u; r++) { sum[r] += four_dots(w_tile[place(i + 16u * r, k)], b); }
+      }
+      var scale: vec4f;
+      var shift: vec4f;
+      for (var n = 0u; n < 4u; n++) {
+        let s = x_scale[j + 16u * n];
+        scale[n] = s.x;
+        shift[n] = s[1u + part];
+      }
+      for (var r = 0u; r < 4u; r++) {
+        let s = w_scale[i + 16u * r];
+        acc[r] += s[2u * part] * scale * vec4f(sum[r]);
+        if (SHIFTED) { acc[r] += s[2u * part + 1u] * shift; }
+      }
+    }
+  }
+}

@@ -1,0 +1,16 @@
+// Formats whose weights are int8 codes times a scale: `packed` gives a unit's as two words of four.
+
+fn codes(at: u32, u: u32) -> Codes {
+  let p = packed(at, u);
+  return Codes(signed(p.x), signed(p.y));
+}
+
+// Every byte of a, all below 128, minus that of b.
+fn minus_each(a: u32, b: u32) -> u32 {
+  return ((a | 0x80808080u) - b) ^ 0x80808080u;
+}
+
+// Bits k .. k + 3 of `bits`, one in each byte.
+fn spread(bits: u32, k: u32) -> u32 {
+  return (((bits >> k) & 15u) * 0x00204081u) & 0x01010101u;
+}

@@ -1,0 +1,49 @@
+// Which keys a token sees, and its scores before the softmax: see Scoring in the graph's attention.
+// SLIDING, CHUNKED or SYMMETRIC is the kind of window, none of them: there is no window.
+#if ALIBI
+@group(1) @binding(5) var<storage, read> slopes: array<f32>;
+#end
+#if SINKS
+@group(1) @binding(6) var<storage, read> sinks: array<f32>;
+#end
+
+// The first key that a token at position p sees. No later token sees an earlier one.
+fn first_key(p: u32) -> u32 {
+#if SLIDING
+  return p + 1u - min(p + 1u, params.window);
+#end
+#if CHUNKED
+  return p / params.window * params.window;
+#end
+#if SYMMETRIC
+  return p - min(p, params.window / 2u);
+#end
+#if UNLIMITED
+  return 0u;
+#end
+}
+
+// The key after the last that it sees. No earlier token sees a later one.
+fn end_key(p: u32, seq: u32) -> u32 {
+#if BOTH_SIDES
+#if SYMMETRIC
+  return min(u32(batch(KV_LEN, seq)), p + params.window / 2u + 1u);
+#else
+  return u32(batch(KV_LEN, seq));
+#end
+#else
+  return p + 1u;
+#end
+}
+
+// The score of a product of query and key; `head` and the distance matter for slopes alone.
+fn scored(product: f32, head: u32, p: u32, key: u32) -> f32 {
+  var score = product * params.scale;
+#if SOFTCAP
+  score = params.softcap * tanh_f32(score / params.softcap);
+#end
+#if ALIBI
+  score -= slopes[head] * f32(max(p, key) - min(p, key));
+#end
+  return score;
+}

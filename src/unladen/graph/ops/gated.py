@@ -1,0 +1,53 @@
+"""The gated unit that glu, linear and moe share: what it computes and how far off it may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.activation import ACTIVATIONS, activation_error, activation_slope
+from unladen.graph.ops.base import EPS32, Array
+
+
+@dataclass(frozen=True, slots=True)
+class GatedUnit:
+    """``act(gate) * (up + up_offset)`` (Shazeer 2020). ``limit`` l > 0 first cuts the gate at l and
+    up at -l and l (gpt-oss, 2025)."""
+
+    act: str
+    limit: float = 0.0
+    up_offset: float = 0.0
+
+    @classmethod
+    def of(cls, node: Node) -> GatedUnit:
+        """As the node's attributes have it."""
+        given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
+        unit = cls(**given)  # type: ignore[arg-type]
+        assert unit.act in ACTIVATIONS and unit.limit >= 0, node.name
+        return unit
+
+    @property
+    def is_plain(self) -> bool:
+        """Neither limit nor offset."""
+        return self == GatedUnit(self.act)
+
+    def __call__(self, gate: Array, up: Array) -> Array:
+        gate, up = self._cut(gate, up)
+        return np.asarray(ACTIVATIONS[self.act](gate) * (up + self.up_offset))
+
+    def error(self, gate: Array, up: Array, off_gate: Array, off_up: Array) -> Array:
+        """A bound of the error where the two inputs are off by so much; cutting only shrinks it."""
+        gate, up = self._cut(gate, up)
+        off = activation_slope(self.act, gate, off_gate) * off_gate + activation_error(
+            self.act, gate)
+        value = np.abs(ACTIVATIONS[self.act](gate))
+        factor = np.abs(up) + abs(self.up_offset)
+        bound = off * (factor + off_up) + value * off_up + 2 * EPS32 * value * factor
+        return np.asarray(bound)
+
+    def _cut(self, gate: Array, up: Array) -> tuple[Array, Array]:
+        if not self.limit:
+            return gate, up
+        return np.minimum(gate, self.limit), np.clip(up, -self.limit, self.limit)

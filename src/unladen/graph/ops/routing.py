@@ -1,0 +1,82 @@
+"""How a mixture chooses its experts and weighs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.base import Array
+
+LEAST_SUM = 2.0 ** -14
+"""Weights are normalized by their sum, or by this where it is smaller, as where they were trained
+in float16: its least normal number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """From the router's logits to ``n_used`` experts and a weight for each.
+
+    ``gating`` makes probabilities of logits. Experts with the largest of these, plus the weight
+    ``select_b`` where there is one (DeepSeek V3, 2024), are chosen; the lower index wins a tie.
+    ``n_groups`` g > 1: only experts of the ``n_groups_used`` groups, of E / g neighbours each,
+    whose two best add up to most. Weights are the chosen probabilities without ``select_b``, with
+    ``gating`` "softmax_chosen" the softmax of the chosen logits alone; ``normalize``: divided by
+    their sum; times ``scale``.
+    """
+
+    n_used: int
+    gating: str = "softmax"
+    normalize: bool = False
+    scale: float = 1.0
+    n_groups: int = 1
+    n_groups_used: int = 1
+
+    @classmethod
+    def of(cls, node: Node) -> Routing:
+        """As the attributes of a ``moe`` node have it."""
+        given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
+        routing = cls(**given)  # type: ignore[arg-type]
+        n_experts = node.weights["router"].shape[0]
+        assert 1 <= routing.n_used <= n_experts and routing.gating in GATINGS, routing
+        assert 1 <= routing.n_groups_used <= routing.n_groups, routing
+        assert n_experts % routing.n_groups == 0, routing
+        assert routing.n_used <= n_experts // routing.n_groups * routing.n_groups_used, routing
+        return routing
+
+    def choose(self, logits: Array, select_b: Array | None) -> tuple[Array, Array]:
+        """Experts int [T, n_used], best first, and their weights float64, of logits [T, E]."""
+        p = GATINGS[self.gating](logits)
+        chosen = self._best(p if select_b is None else p + select_b)
+        picked = np.take_along_axis(p, chosen, axis=-1)
+        if self.gating == "softmax_chosen":
+            picked = _softmax(picked)
+        if self.normalize:
+            picked = picked / np.maximum(picked.sum(axis=-1, keepdims=True), LEAST_SUM)
+        return chosen, picked * self.scale
+
+    def _best(self, score: Array) -> Array:
+        if self.n_groups > 1:
+            groups = score.reshape(len(score), self.n_groups, -1)
+            worth = np.sort(groups, axis=-1)[..., -2:].sum(axis=-1)
+            kept = np.argsort(-worth, axis=-1, kind="stable")[:, :self.n_groups_used]
+            is_kept = np.zeros(worth.shape, bool)
+            np.put_along_axis(is_kept, kept, True, axis=-1)
+            score = np.where(is_kept[..., None], groups, -np.inf).reshape(score.shape)
+        return np.argsort(-score, axis=-1, kind="stable")[:, :self.n_used]
+
+
+def _softmax(logits: Array) -> Array:
+    p = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(p / p.sum(axis=-1, keepdims=True))
+
+
+GATINGS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
+    "softmax": _softmax,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "softmax_chosen": lambda x: x,
+    "sqrt_softplus": lambda x: np.sqrt(np.logaddexp(0, x))})
+"""By name, on float64 [T, E]: what the experts are chosen by."""

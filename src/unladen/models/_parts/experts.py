@@ -1,0 +1,95 @@
+"""Mixtures of experts, and the experts that every token shares, from a layer's tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unladen.errors import GGUFError
+from unladen.gguf import HParams
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Attr, Value, Weight
+
+if TYPE_CHECKING:
+    from unladen.models._parts.decoder import Decoder
+
+GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
+"""By the number under ``expert_gating_func``; 0 says nothing."""
+DAMAGED = "the metadata is damaged: convert or fetch the file again"
+
+
+def mixture(model: Decoder, g: GraphBuilder, x: Value, seen: Value | None = None) -> Value:
+    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. Raises
+    :class:`GGUFError` for numbers that make no sense.
+    """
+    n_experts = model.hparams.int("expert_count", minimum=1)
+    attrs = routing_attrs(model.hparams, model.expert_gating, model.expert_normalize, n_experts)
+    attrs |= model.unit_attrs(g) | ({"weigh_input": True} if model.weigh_input else {})
+    seen = x if seen is None else seen
+    n_seen = seen.shape[-1]
+    assert isinstance(n_seen, int)
+    t, name = model.tensors, model.name(g, "ffn_gate_inp")
+    weights = {"router": t.weight(f"{name}.weight", n_experts, n_seen),
+               **_matrices(model, g, n_experts)}
+    for role, bias in (("router_b", f"{name}.bias"),
+                       ("select_b", model.name(g, "exp_probs_b.bias"))):
+        if bias in t:
+            weights[role] = t.weight(bias, n_experts)
+    inputs = (x,) if seen is x else (x, seen)
+    return g.one("moe", *inputs, name="ffn_moe", weights=weights, attrs=attrs)
+
+
+def routing_attrs(hp: HParams, gating: str, normalize: bool, n_experts: int) -> dict[str, Attr]:
+    """Attributes of a ``moe`` node from the ``expert_*`` keys; raises :class:`GGUFError`."""
+    number = hp.int("expert_gating_func", 0)
+    if number >= len(GATINGS):
+        raise GGUFError(f"the experts' gating function {number} isn't known", path=hp.path,
+                        hint=f"known: 1 to {len(GATINGS) - 1}")
+    n_used = hp.int("expert_used_count", minimum=1)
+    n_groups = hp.int("expert_group_count", 0) or 1
+    n_groups_used = hp.int("expert_group_used_count", 0) or n_groups
+    if (n_used > n_experts or n_experts % n_groups or n_groups_used > n_groups
+            or n_used > n_experts // n_groups * n_groups_used):
+        raise GGUFError(f"{n_used} of {n_experts} experts, from {n_groups_used} of {n_groups} "
+                        "groups, are to be used", path=hp.path, hint=DAMAGED)
+    attrs: dict[str, Attr] = {
+        "n_used": n_used, "gating": GATINGS[number] or gating,
+        "normalize": hp.bool("expert_weights_norm", normalize),
+        "scale": hp.float("expert_weights_scale", 0.0) or 1.0}
+    if n_groups_used < n_groups:
+        attrs |= {"n_groups": n_groups, "n_groups_used": n_groups_used}
+    return attrs
+
+
+def _matrices(model: Decoder, g: GraphBuilder, n_experts: int) -> dict[str, Weight]:
+    t, n = model.tensors, model.n_embd
+    n_ff = model.expert_size(g)
+    shapes = {"gate": (n_experts, n_ff, n), "up": (n_experts, n_ff, n),
+              "down": (n_experts, n, n_ff)}
+    names = {role: model.name(g, f"ffn_{role}_exps") for role in (*shapes, "gate_up")}
+    weights: dict[str, Weight] = {}
+    if f"{names['gate_up']}.weight" in t:
+        weights["gate_up"] = t.weight(f"{names['gate_up']}.weight", n_experts, 2 * n_ff, n)
+        del shapes["gate"], shapes["up"]
+    elif not model.gated and f"{names['gate']}.weight" not in t:
+        del shapes["gate"]
+    for role, shape in shapes.items():
+        weights[role] = t.weight(f"{names[role]}.weight", *shape)
+        bias = t.optional(f"{names[role]}.bias", *shape[:2])
+        if bias is not None:
+            weights[f"{role}_b"] = bias
+    scale = t.optional(f"{names['down']}.scale", n_experts)
+    return weights if scale is None else {**weights, "down_scale": scale}
+
+
+def shared(model: Decoder, g: GraphBuilder, x: Value) -> Value | None:
+    """The feed-forward network that every token passes beside its experts, if the layer has one,
+    under a sigmoid of its own where the file has a gate for it."""
+    t, name = model.tensors, model.name(g, "ffn_down_shexp.weight")
+    if name not in t:
+        return None
+    y = model.dense(g, x, t.shape(name)[-1], "_shexp")
+    if model.name(g, "ffn_gate_inp_shexp.weight") not in t:
+        return y
+    row = t.row(model.name(g, "ffn_gate_inp_shexp.weight"), model.n_embd)
+    (gate,) = g.add("linear", (x,), name="ffn_gate_shexp", weights={"w0": row})
+    return g.one("glu", gate, y, name="ffn_gated_shexp", attrs={"act": "sigmoid"})

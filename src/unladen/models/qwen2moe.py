@@ -1,0 +1,12 @@
+"""Qwen 1.5 and 2 with experts (Qwen team 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Qwen2Moe(Decoder):
+    """Biases of queries, keys and values; experts' weights as the softmax gives them, and shared
+    experts under a gate."""
+
+    arch = "qwen2moe"
+    rope_style = "neox"
+    expert_normalize = False

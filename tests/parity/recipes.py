@@ -1,0 +1,60 @@
+"""Tiny models of one architecture each, built from recipes, and another engine's answers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from tests.conftest import SHARED
+
+from unladen.models import registry
+
+COMPUTED_GELU = Path(__file__).with_name("gelu_answers.npz")
+"""The answers beside the recipes look GELU up in a table of float16 arguments and results, which
+alone moves them by about 1e-7. These are the same engine's without the table: see
+``tools/gen_gelu_answers.py``."""
+TABLE = math.ldexp(1, -20)
+"""The most that a table of 11 bits may move logits, squared and normalized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A file and what it answers: float32 ``expected``, a row for each of ``tokens``."""
+
+    name: str
+    path: Path
+    tokens: list[int]
+    expected: npt.NDArray[np.float32]
+
+
+def names() -> list[str]:
+    """The recipes of implemented architectures; none where ``../shared`` is absent."""
+    return [p.stem for p in sorted((SHARED / "archs").glob("*.json"))
+            if json.loads(p.read_text())["arch"] in registry()]
+
+
+def make(name: str, folder: Path) -> Recipe:
+    """The recipe, its file built in ``folder``."""
+    path = folder / f"{name}.gguf"
+    spec = importlib.util.spec_from_file_location("fixture", SHARED / "archs/fixture.py")
+    assert spec is not None and spec.loader is not None
+    fixture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fixture)
+    fixture.build(SHARED / f"archs/{name}.json", path)
+    with np.load(SHARED / f"archs/{name}.npz") as data, np.load(COMPUTED_GELU) as computed:
+        tokens, expected = data["tokens"].tolist(), data[next(k for k in data if k != "tokens")]
+        if name in computed:
+            assert 0 < error(computed[name], expected) < TABLE
+            expected = computed[name]
+    return Recipe(name, path, tokens, expected)
+
+
+def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
+    """Normalized mean squared error."""
+    a, b = mine.astype(np.float64), expected.astype(np.float64)
+    return float(((a - b) ** 2).sum() / (b ** 2).sum())
