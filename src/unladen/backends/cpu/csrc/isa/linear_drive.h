@@ -18,8 +18,8 @@ struct Job {
     int t_first, t_last;
 };
 
-// Asks for the n bytes that follow p at some distance: the hardware alone, which stops at the end of
-// every page, leaves a quarter of the memory's speed unused. 8 to 64 KiB do equally well. Where
+// Asks for the n bytes that follow p at some distance: the hardware alone, which stops at the end
+// of every page, leaves a quarter of the memory's speed unused. 8 to 64 KiB do equally well. Where
 // nothing lies there nothing happens.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
     constexpr int distance = 16384;
@@ -88,8 +88,8 @@ struct Part {
     size_t stride;
 };
 
-// The part of rows n, n + 1 ... that begins at k. Past the last row comes the last again, whose sums
-// are dropped: then the part is copied to `spare`.
+// The part of rows n, n + 1 ... that begins at k. Past the last row comes the last again, whose
+// sums are dropped: then the part is copied to `spare`.
 template <class Kernel>
 Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
     using T = typename Kernel::Type;
