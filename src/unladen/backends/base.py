@@ -8,7 +8,7 @@ once, and runs it for every step. Everything that a step needs beside the buffer
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -34,13 +34,13 @@ class Support(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
-    measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
-    so that files can be mapped and results read without a copy. ``is_pretend``: it computes
+    """Something that computes. ``memory_bytes`` in all, ``bandwidth`` bytes/s and ``flops`` 1/s as
+    measured or as the maker says, each 0 where unknown. ``is_host``: it computes on the host's
+    memory, so that files can be mapped and results read without a copy. ``is_pretend``: it computes
     nothing. Other devices are reached over a link of ``link_bandwidth`` bytes/s, each copy after
     ``link_latency_s`` seconds, and start work ``launch_s`` seconds after they are told to; 0 where
     unknown. ``features``: what it has of the hardware abilities that kernels were written for, and
-    whether they use it."""
+    whether they use it. ``is_default``: hardware that is used where no devices are named."""
 
     name: str
     description: str
@@ -53,6 +53,7 @@ class Device:
     link_latency_s: float = 0.0
     launch_s: float = 0.0
     features: tuple[tuple[str, bool], ...] = ()
+    is_default: bool = False
 
 
 def device_number(device: str) -> int:
@@ -152,6 +153,11 @@ class Segment:
     batch: Batch
     options: Options
 
+    @property
+    def chosen(self) -> Value | None:
+        """What ``argmax`` makes, where the segment has it: the tokens of a step that continues."""
+        return next((n.outputs[0] for n in self.nodes if n.op == "argmax"), None)
+
 
 class Program(Protocol):
     """A compiled segment; opaque to everyone but its backend."""
@@ -163,6 +169,10 @@ class Backend(Protocol):
     name: str
     fusions: frozenset[str]
     """Names of the graph passes whose results this backend runs."""
+    runs_ahead: bool
+    """A step may be started before anybody has seen the tokens that the step before it chose: see
+    :attr:`~unladen.graph.batch.Batch.continues`. A run is then through with the batch's arrays when
+    it returns."""
 
     def devices(self) -> Sequence[Device]:
         """The devices present; empty is fine, and then :meth:`why_none` says why."""
@@ -173,6 +183,9 @@ class Backend(Protocol):
     def open(self, device: str, options: Options) -> Device:
         """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
 
+    def free_bytes(self, device: Device) -> int:
+        """What can be allocated on ``device`` now, as far as that is known."""
+
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         """A new zeroed buffer; raises :class:`OutOfMemory`. Where a device limits the size of a
         buffer, the memory may consist of several, cut at multiples of ``row_bytes``."""
@@ -181,10 +194,15 @@ class Backend(Protocol):
         """A buffer over host memory without a copy, which it keeps alive; None: not possible."""
 
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
-        """Copy bytes from the host."""
+        """Copy bytes from the host; work that was started before still sees the old ones."""
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         """Bytes as the host sees them: a view where the device is the host, else a copy."""
+
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0
+              ) -> Callable[[], npt.NDArray[np.uint8]]:
+        """Begin to read: what is returned waits for the bytes that everything started so far leaves
+        there, whatever is started later, and copies them."""
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         """Copy between buffers of this backend; False: go through the host."""
