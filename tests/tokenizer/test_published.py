@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from unladen.errors import InvalidArgument
 from unladen.tokenizer import Tokenizer
 
-VOCABS = ["llama-bpe", "llama-spm", "gpt-2", "qwen2", "phi-3", "starcoder"]
+VOCABS = ["llama-bpe", "llama-spm", "gpt-2", "qwen2", "phi-3", "starcoder", "deepseek-coder",
+          "gemma-4"]
 SEPARATOR = "\n__ggml_vocab_test__\n"
 
 

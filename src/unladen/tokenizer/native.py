@@ -14,7 +14,7 @@ Tokenizer = _native.Tokenizer
 spm = _native.spm
 """A SentencePiece BPE tokenizer; ``unk`` -1: characters without tokens raise ValueError."""
 bpe = _native.bpe
-"""A byte-level BPE tokenizer; ``steps`` are names of split.cc."""
+"""A BPE tokenizer; ``steps`` are names of split.cc or expressions, flags those of PreTokenizer."""
 opaque = _native.opaque
 """A tokenizer that only decodes."""
 

@@ -77,13 +77,11 @@ tok::Tokenizer spm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
 
 tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
                    Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths,
-                   const std::vector<std::string> &steps, bool ignore_merges, int32_t unk) {
+                   const std::vector<std::string> &steps, bool ignore_merges, bool raw,
+                   bool marks, bool whole_lines, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
-    tok::BpeOptions options{{}, ignore_merges, unk};
-    for (const std::string &name : steps) {
-        options.steps.push_back(tok::find_step(name));
-        if (!options.steps.back()) throw std::invalid_argument("no split step " + name);
-    }
+    tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
+    for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
     const tok::Strings merges = strings(buffer, offsets, lengths);
     nb::gil_scoped_release release;
@@ -146,7 +144,7 @@ void bind_tokenizer(nb::module_ &m) {
           nb::arg("space_prefix"), nb::arg("unk"));
     m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
           nb::arg("offsets"), nb::arg("lengths"), nb::arg("steps"), nb::arg("ignore_merges"),
-          nb::arg("unk"));
+          nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"), nb::arg("unk"));
     m.def("opaque", &opaque, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"));
 }
 
