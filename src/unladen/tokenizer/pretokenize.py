@@ -70,7 +70,7 @@ _FAMILIES: Final = {
     "tekken": PreTokenizer((e.TEKKEN,), ignore_merges=True, add_bos=True, clean_spaces=False),
     "kimi-k2": PreTokenizer((e.KIMI_K2,), clean_spaces=False),
     "youtu": PreTokenizer(e.YOUTU, ignore_merges=True, clean_spaces=False),
-    "superbpe": PreTokenizer(("numbers", "digit_thirds"), clean_spaces=False),
+    "superbpe": PreTokenizer(("numbers", "before_thirds"), clean_spaces=False),
     "afmoe": PreTokenizer(e.AFMOE, clean_spaces=False),
     "deepseek-v3 hunyuan-dense hy_v4 joyai-llm": PreTokenizer(e.DEEPSEEK_V3, clean_spaces=False),
     "spark2_5": PreTokenizer(e.SPARK2_5, clean_spaces=False),

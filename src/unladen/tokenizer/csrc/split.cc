@@ -162,8 +162,23 @@ const char *number_thirds(const char *begin, const char *p, const char *end) {
     return thirds(begin, p, end, kNumber);
 }
 
-const char *digit_thirds(const char *begin, const char *p, const char *end) {
-    return thirds(begin, p, end, kDigit);
+// Cuts wherever (?=(\d{3})+(?!\d)) holds: three digits or a multiple of it follow.
+const char *before_thirds(const char *begin, const char *p, const char *end) {
+    const char *q = p;
+    if (inside(begin, q, kDigit) && (q = thirds(begin, p, end, kDigit)) < end &&
+        char_at(q, end).classes & kDigit)
+        return q;
+    while (q < end) {
+        while (q < end && !(char_at(q, end).classes & kDigit)) q += char_at(q, end).size;
+        if (q == end) break;
+        const char *first = thirds(begin, q, end, kDigit), *stop = run(q, end, kDigit);
+        uint32_t n = 0;
+        for (const char *at = q; at < first; ++n) at += char_at(at, end).size;
+        if (n == 3 && q > p) return q;
+        if (first < stop) return first;
+        q = stop;
+    }
+    return end;
 }
 
 // \d+(?!\w), of which apart_thirds cuts up the matches
@@ -176,7 +191,7 @@ const char *digits_apart(const char *begin, const char *p, const char *end) {
 // After digits_apart, which leaves no digits at the end of other pieces: with it,
 // \d{1,3}(?=(?:\d{3})*\b)
 const char *apart_thirds(const char *begin, const char *p, const char *end) {
-    return before(begin, end).classes & kDigit ? digit_thirds(begin, p, end) : p;
+    return before(begin, end).classes & kDigit ? thirds(begin, p, end, kDigit) : p;
 }
 
 // \s+$
@@ -198,7 +213,7 @@ constexpr struct {
     {"number", number},
     {"digits3", digits3},
     {"number_thirds", number_thirds},
-    {"digit_thirds", digit_thirds},
+    {"before_thirds", before_thirds},
     {"digits_apart", digits_apart},
     {"apart_thirds", apart_thirds},
     {"trailing", trailing},
