@@ -41,7 +41,7 @@ class WgpuBackend:
     are further logical devices on the same ones."""
 
     name = "wgpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
 
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}

@@ -119,7 +119,7 @@ def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -
     for a, ranges in _gate_up(low, node):
         low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), {
             **ranges, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
-            {"SECOND": True, "ALL_OUT": 2 * ROWS_PER_GROUP, **_few(a),
+            {"SECOND": True, "W1": True, "ALL_OUT": 2 * ROWS_PER_GROUP, **_few(a),
              **activation_flag(node.attrs["act"])}, quant=a.quant)
     for m, ranges in _down(low, node):
         low.emit("moe_out", grid(shape.n, 1), {
@@ -143,7 +143,7 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
     for a, ranges in _gate_up(low, node):
         low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, "x": at["x"],
                                                  "y": at["hidden"]},
-                 {"SECOND": True, **a.constants, **activation_flag(node.attrs["act"])},
+                 {"SECOND": True, "W1": True, **a.constants, **activation_flag(node.attrs["act"])},
                  quant=a.quant)
     for m, ranges in _down(low, node):
         low.emit("moe_tile", tiles(shape.n), {**ranges, **pairs, "x": at["hidden"],

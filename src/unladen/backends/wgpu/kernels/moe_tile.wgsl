@@ -37,7 +37,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   multiply(lane, w_row, x_row);
   let gate = acc;
   acc = array<vec4f, 4>();
-  second = true;
+  which = 1u;
   multiply(lane, w_row, x_row);
   for (var r = 0u; r < 4u; r++) {
     for (var n = 0u; n < 4u; n++) { acc[r][n] *= activate(gate[r][n]); }
