@@ -10,6 +10,7 @@ from unladen.backends.base import KVLayout
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile
 from unladen.graph.graph import Graph
+from unladen.graph.ops import get_op
 from unladen.models import Architecture
 from unladen.quants import get
 from unladen.schedule import fit
@@ -22,6 +23,13 @@ log = logging.getLogger("unladen")
 
 MAX_LOGITS_BYTES = 64 << 20
 """Logits of one step; longer texts whose every logit is wanted take several steps."""
+
+MAX_SLOT_BYTES = 1 << 30
+"""Recurrent state of all sequences and checkpoints; where it is large, fewer of both."""
+
+MIN_SLOTS, N_CHECKPOINTS = 4, 8
+"""Slots of recurrent state: for one sequence, which needs two in a step, and two checkpoints; and
+checkpoints beyond what as many sequences need as take part in a step."""
 
 KV_TYPES = ("f16", "f32", "q8_0")
 
@@ -45,7 +53,8 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
 def allocate(file: GGUFFile, drafted: Draft, kept: Kept | None = None) -> Plan:
     """The plan of ``drafted`` with the weights of ``file``, except what is ``kept`` of another;
     raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
-    shared = (kept or Kept()).shared_bytes(drafted.needs, drafted.caches(), drafted.layout)
+    shared = (kept or Kept()).shared_bytes(drafted.needs, drafted.caches(), drafted.layout,
+                                            drafted.slots())
     drafted.memory.check({name: n + shared.get(name, 0)
                           for name, n in fit.free_bytes(drafted.devices).items()})
     plan = Plan(drafted, lambda name: file.tensors[name].data, kept)
@@ -70,8 +79,16 @@ def make_draft(architecture: Architecture, options: PlanOptions, **sizes: Unpack
     batch_size = min(batch_size, context)
     n_seqs = min(max_seqs, batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
-    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks, BLOCK_TOKENS)
+    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks, BLOCK_TOKENS,
+                    _n_slots(graph, n_seqs))
     return draft(graph, limits, layout, options), context
+
+
+def _n_slots(graph: Graph, n_seqs: int) -> int:
+    slot_bytes = 4 * sum(get_op(n.op).state_size(n) for n in graph.nodes)
+    if slot_bytes == 0:
+        return 0
+    return max(MIN_SLOTS, min(2 * n_seqs + N_CHECKPOINTS, MAX_SLOT_BYTES // slot_bytes))
 
 
 def kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:

@@ -18,6 +18,9 @@ BLOCK_TOKENS = 32
 """Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
 one block fill several cache lines."""
 
+NO_SLOT = -1
+"""In place of a slot of recurrent state: a sequence begins with zeros."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -25,7 +28,7 @@ class Limits:
 
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
     ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
-    ``block_tokens`` tokens each.
+    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state.
     """
 
     n_tokens: int
@@ -34,6 +37,7 @@ class Limits:
     n_blocks_per_seq: int
     n_blocks: int
     block_tokens: int = BLOCK_TOKENS
+    n_slots: int = 0
 
     @property
     def n_keys(self) -> int:

@@ -44,6 +44,8 @@ def test_within_the_bound(op: str, backend: Backend, rng: np.random.Generator) -
         if case.kv is not None:
             for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
                 np.testing.assert_array_equal(mine, wanted, err_msg=case.name)
+        if case.slots is not None:
+            running.check_slots(case, bench.slots(), bench.device.name)
 
 
 @pytest.mark.parametrize("op", ["linear", "moe"])
@@ -61,7 +63,8 @@ def test_threads_change_no_bit(op: str, backend: Backend, rng: np.random.Generat
         for n in (1, 2, 3):
             bench = running.Bench(backend, case, Options(n_threads=n, n_threads_batch=n))
             outputs = bench.run()
-            results.append([*outputs, *(bench.cache() if case.kv is not None else ())])
+            results.append([*outputs, *(bench.cache() if case.kv is not None else ()),
+                            *([bench.slots()] if case.slots is not None else ())])
         for other in results[1:]:
             for a, b in zip(results[0], other, strict=True):
                 assert np.array_equal(a.view(np.uint8), b.view(np.uint8)), case.name

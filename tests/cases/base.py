@@ -16,7 +16,8 @@ from unladen.backends.reference.kv import PagedKV
 from unladen.graph.batch import Batch
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
-from unladen.types import Limits, Shape
+from unladen.graph.ops import get_op
+from unladen.types import NO_SLOT, Limits, Shape
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -28,7 +29,8 @@ class Case:
     """A graph of one node and a step of it.
 
     ``inputs`` hold the values that aren't the batch's own, by value; ``weights`` raw bytes by name;
-    ``kv`` the bytes of the layer's K and V before the step.
+    ``kv`` the bytes of the layer's K and V before the step, ``slots`` the recurrent state, float32
+    [n_slots, state_size].
     """
 
     name: str
@@ -39,6 +41,7 @@ class Case:
     weights: Mapping[str, Bytes]
     layout: KVLayout
     kv: tuple[Bytes, Bytes] | None = None
+    slots: Array | None = None
 
     @property
     def node(self) -> Node:
@@ -78,7 +81,8 @@ class Maker:
         n_blocks = n_seqs * per_seq + 3
         n_outputs = int(rng.integers(1, n_tokens + 1))
         extra = int(rng.integers(0, 3))
-        self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks)
+        self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks,
+                             n_slots=2 * n_seqs + extra)
         self.layout = KVLayout(block_tokens, n_blocks, *kv_types)
         self.batch = self._step(n_tokens, n_seqs, n_outputs, max_history)
 
@@ -93,6 +97,8 @@ class Maker:
             batch.seq_of[first:last] = s
             batch.positions[first:last] = history + np.arange(last - first)
             batch.kv_len[s] = history + last - first
+            batch.state_in[s] = NO_SLOT if history == 0 else 2 * s
+            batch.state_out[s] = 2 * s + 1
         per_seq = self.limits.n_blocks_per_seq
         shuffled = rng.permutation(self.limits.n_blocks)[:n_seqs * per_seq]
         batch.block_table[:n_seqs] = shuffled.reshape(n_seqs, per_seq)
@@ -129,8 +135,10 @@ class Maker:
         quantized = {w.quant for w in (weights or {}).values()}
         shapes = [list(self.shape(v.shape)) for v in inputs]
         name = f"{op} {shapes} {sorted(quantized)} {dict(attrs or {})!r:.200} {state} {self.layout}"
+        size = get_op(op).state_size(graph.nodes[0])
+        slots = self.rng.standard_normal((self.limits.n_slots, size), np.float32)
         return Case(name, graph, self.limits, self.batch, self.inputs, self.weights, self.layout,
-                    kv)
+                    kv, slots if size else None)
 
     def cache(self, spec: KVSpec) -> tuple[Bytes, Bytes]:
         """K and V as the batch's sequences left them, up to and with this step; NaN elsewhere."""

@@ -19,7 +19,7 @@ from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
 from unladen.graph.graph import Value
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import RefContext
+from unladen.graph.ops.base import EPS32, Recurrent, RefContext
 
 
 def computing() -> list[str]:
@@ -62,10 +62,12 @@ class Bench:
         scratch = n_bytes, backend.scratch_bytes(case.node, case.limits, options)
         self._arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
         self._kv = {} if case.kv is None else self._place_kv(case.kv)
+        self._slots = {} if case.slots is None else {
+            case.node.name: backend.alloc(self.device, case.slots.nbytes, "kv")}
         self.placed = self._place_weights()
         segment = Segment(self.device, case.graph.nodes, self._arena, self._offsets,
-                          case.batch_inputs(), scratch, self.placed, self._kv, case.limits,
-                          case.batch, options)
+                          case.batch_inputs(), scratch, self.placed, self._kv, self._slots,
+                          case.limits, case.batch, options)
         self.program = backend.compile(segment)
 
     def run(self) -> list[Array]:
@@ -78,6 +80,8 @@ class Bench:
             placed = self._kv[case.node.state.layer]
             for buffer, data in zip((placed.k, placed.v), case.kv, strict=True):
                 backend.write(buffer, data)
+        if case.slots is not None:
+            backend.write(self._slots[case.node.name], as_bytes(case.slots))
         backend.run(self.program)
         backend.sync(self.device)
         return [self._read(value) for value in case.node.outputs]
@@ -87,6 +91,12 @@ class Bench:
         (placed,) = self._kv.values()
         k, v = (self.backend.read(b, b.nbytes).copy() for b in (placed.k, placed.v))
         return k, v
+
+    def slots(self) -> Array:
+        """The recurrent state now, float32 [n_slots, state_size]."""
+        assert self.case.slots is not None
+        raw = self.backend.read(self._slots[self.case.node.name], self.case.slots.nbytes)
+        return raw.view(np.float32).reshape(self.case.slots.shape).copy()
 
     def _read(self, value: Value) -> Array:
         shape = [self.case.batch.size(s) if isinstance(s, str) else s for s in value.shape]
@@ -123,6 +133,13 @@ def as_bytes(array: Array) -> Bytes:
 def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequence[Array],
                                                            tuple[Bytes, Bytes]]:
     """Outputs in float64, their bounds, and K and V after the step (empty without a cache)."""
+    inputs, ctx, kv = _setting(case, precise=precise)
+    op = get_op(case.node.op)
+    outputs = op.reference(case.node, inputs, ctx)
+    return outputs, op.error_bound(case.node, inputs, ctx), kv
+
+
+def _setting(case: Case, *, precise: bool) -> tuple[list[Array], RefContext, tuple[Bytes, Bytes]]:
     weights = {role: quants.dequantize(w.quant, case.weights[w.name], w.shape).astype(np.float64)
                for role, w in case.node.weights.items()}
     state, k, v = None, np.zeros(0, np.uint8), np.zeros(0, np.uint8)
@@ -134,10 +151,23 @@ def on_paper(case: Case, *, precise: bool = True) -> tuple[Sequence[Array], Sequ
     inputs = [getattr(case.batch, names[value])[:case.batch.size(str(value.shape[0]))]
               if value in names else case.inputs[value].astype(np.float64)
               for value in case.node.inputs]
-    ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block)
+    slots = None if case.slots is None else case.slots.astype(np.float64)
+    ctx = RefContext(case.batch, weights, state, {} if precise else case.act_block, slots)
+    return inputs, ctx, (k, v)
+
+
+def check_slots(case: Case, mine: Array, what: str) -> None:
+    """The states that the step left must be within their bounds, other slots untouched."""
+    inputs, ctx, _ = _setting(case, precise=True)
     op = get_op(case.node.op)
-    outputs = op.reference(case.node, inputs, ctx)
-    return outputs, op.error_bound(case.node, inputs, ctx), (k, v)
+    assert isinstance(op, Recurrent) and ctx.slots is not None
+    op.reference(case.node, inputs, ctx)
+    bounds = op.state_bound(case.node, inputs, ctx)
+    written = case.batch.state_out[:case.batch.n_seqs]
+    excess = np.abs(mine[written] - ctx.slots[written]) - bounds - EPS32 * np.abs(mine[written])
+    assert np.all(excess <= 0), f"{what}, {case.name}: states are off by {excess.max()} too much"
+    others = np.setdiff1d(np.arange(len(mine)), written)
+    np.testing.assert_array_equal(mine[others], ctx.slots[others], err_msg=case.name)
 
 
 def check(case: Case, outputs: Sequence[Array], *, precise: bool, what: str) -> None:

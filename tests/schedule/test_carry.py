@@ -74,7 +74,7 @@ def test_shared_bytes_are_those_not_allocated(tiny: Tiny) -> None:
         drafted = draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(
             ("cpu:0", "null:0"), place=PlaceOptions(n_gpu_layers=n), use_mmap=False))
         kept = old.keep()
-        shared = kept.shared_bytes(drafted.needs, drafted.caches(), LAYOUT)
+        shared = kept.shared_bytes(drafted.needs, drafted.caches(), LAYOUT, drafted.slots())
         new = Plan(drafted, lambda name: tiny.file.tensors[name].data, kept)
         both = {id(b): b for p in (*new._placed.values(),) for b in [p.buffer]}
         both |= {id(b): b for kv in new._kv.values() for b in (kv.k, kv.v)}
@@ -83,7 +83,7 @@ def test_shared_bytes_are_those_not_allocated(tiny: Tiny) -> None:
         for name in ("cpu:0", "null:0"):
             assert shared.get(name, 0) == sum(b.nbytes for key, b in both.items()
                                               if key in before and b.device.name == name)
-    assert Kept().shared_bytes(old.draft.needs, old.draft.caches(), LAYOUT) == {}
+    assert Kept().shared_bytes(old.draft.needs, old.draft.caches(), LAYOUT, {}) == {}
 
 
 def test_surrendered(tiny: Tiny, tokens: list[int], feed: Feed) -> None:

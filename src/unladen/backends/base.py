@@ -136,7 +136,7 @@ class Segment:
     ``offsets``: where in ``arena`` each value lies. Values among ``batch_inputs`` come from
     ``batch``, the arrays that every step of the plan reuses, by name instead. ``scratch``: a range
     of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
-    for.
+    for. ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
     """
 
     device: Device
@@ -147,6 +147,7 @@ class Segment:
     scratch: tuple[int, int]
     weights: Mapping[str, Placed]
     kv: Mapping[int, PlacedKV]
+    slots: Mapping[str, Buffer]
     limits: Limits
     batch: Batch
     options: Options

@@ -2,5 +2,6 @@
 
 from unladen.cache.blocks import BlockPool
 from unladen.cache.sequence import CachedSequence
+from unladen.cache.slots import SlotPool
 
-__all__ = ["BlockPool", "CachedSequence"]
+__all__ = ["BlockPool", "CachedSequence", "SlotPool"]

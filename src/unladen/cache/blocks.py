@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from unladen.cache.slots import SlotPool
+
 NO_BLOCK = -1
 """Stands before a sequence's first block."""
 
@@ -25,10 +27,11 @@ class BlockPool:
     """``n_blocks`` blocks of ``block_tokens`` tokens with reference counts.
 
     A block that nobody uses but whose content is known stays around, oldest first to go, until its
-    memory is needed.
+    memory is needed. :attr:`slots` has the recurrent state, with checkpoints at ends of blocks.
     """
 
-    def __init__(self, n_blocks: int, block_tokens: int) -> None:
+    def __init__(self, n_blocks: int, block_tokens: int, n_slots: int = 0) -> None:
+        self.slots = SlotPool(n_slots)
         self.n_blocks = n_blocks
         self.block_tokens = block_tokens
         self._free = list(range(n_blocks - 1, -1, -1))
@@ -75,6 +78,7 @@ class BlockPool:
             if block in self._key_of:
                 self._idle[block] = None
             else:
+                self.slots.drop(block)
                 self._free.append(block)
 
     def n_users(self, block: int) -> int:
@@ -102,6 +106,7 @@ class BlockPool:
     def forget(self, block: int) -> None:
         """The content of ``block`` is about to change. What continued it can't be found any more,
         since its serial number is gone; those blocks leave by age."""
+        self.slots.drop(block)
         key = self._key_of.pop(block, None)
         if key is not None:
             del self._known[key]

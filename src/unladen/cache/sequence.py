@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.cache.blocks import NO_BLOCK, BlockPool
+from unladen.types import NO_SLOT
 
 CopyBlock = Callable[[int, int], None]
 """``copy(target, source)``: the plan's :meth:`~unladen.schedule.plan.Plan.copy_block`."""
@@ -17,6 +18,9 @@ class CachedSequence:
     """Tokens whose keys and values are in the cache, and the blocks they lie in.
 
     ``length`` tokens are there. Before a step, :meth:`reserve` room; after it, :meth:`commit`.
+    With recurrent state, ``slot`` holds it and the next step writes to ``next_slot``; it can be
+    continued, forked and rolled back where it ends and at checkpoints, which :meth:`commit` leaves
+    wherever a step ends with a block.
     """
 
     def __init__(self, pool: BlockPool, copy: CopyBlock, max_blocks: int) -> None:
@@ -25,6 +29,7 @@ class CachedSequence:
         self._blocks: list[int] = []
         self._n_published = 0
         self.length = 0
+        self.slot = self.next_slot = NO_SLOT
         self.table: npt.NDArray[np.int32] = np.zeros(max_blocks, np.int32)
         """int32 [max_blocks]: the block of each ``block_tokens`` tokens; beyond :attr:`n_blocks`
         meaningless."""
@@ -34,19 +39,25 @@ class CachedSequence:
         """Blocks held."""
         return len(self._blocks)
 
+    @property
+    def is_recurrent(self) -> bool:
+        """There is recurrent state besides the blocks."""
+        return self._pool.slots.n_slots > 0
+
     def attach(self, tokens: Sequence[int]) -> int:
         """Adopt the longest known prefix of ``tokens``, whole blocks, but never all of it: the last
         token must be computed to know what follows. Returns how many tokens that is. The sequence
         must be empty."""
         assert not self._blocks
-        size, before = self._pool.block_tokens, NO_BLOCK
+        size, known = self._pool.block_tokens, [NO_BLOCK]
         for start in range(0, len(tokens) - size, size):
-            block = self._pool.find(before, tuple(tokens[start:start + size]))
+            block = self._pool.find(known[-1], tuple(tokens[start:start + size]))
             if block is None:
                 break
+            known.append(block)
+        for block in known[1:1 + self._n_continuable(known[1:])]:
             self._pool.share(block)
             self._append(block)
-            before = block
         self.length = len(self._blocks) * size
         self._n_published = len(self._blocks)
         return self.length
@@ -63,6 +74,11 @@ class CachedSequence:
             if block is None:
                 return False
             self._append(block)
+        if self.is_recurrent and self.next_slot == NO_SLOT:
+            slot = self._pool.slots.take()
+            if slot is None:
+                return False
+            self.next_slot = slot
         return True
 
     def n_missing(self, n_tokens: int) -> int:
@@ -82,6 +98,11 @@ class CachedSequence:
             before = self._blocks[i - 1] if i else NO_BLOCK
             self._pool.publish(self._blocks[i], before, tuple(tokens[i * size:(i + 1) * size]))
             self._n_published += 1
+        if self.next_slot != NO_SLOT:
+            self._leave_slot()
+            self.slot, self.next_slot = self.next_slot, NO_SLOT
+            if length % size == 0:
+                self._pool.slots.keep(self._blocks[length // size - 1], self.slot)
 
     def fork(self) -> CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
@@ -90,24 +111,54 @@ class CachedSequence:
             self._pool.share(block)
             other._append(block)
         other.length, other._n_published = self.length, self._n_published
+        if self.slot != NO_SLOT:
+            self._pool.slots.share(self.slot)
+            other.slot = self.slot
         return other
 
-    def truncate(self, length: int) -> None:
-        """Forget what lies beyond the first ``length`` tokens."""
+    def truncate(self, length: int) -> int:
+        """Forget what lies beyond the first ``length`` tokens; returns how many are left. Recurrent
+        state goes back to a checkpoint, so there may be fewer: compute the missing ones again."""
         assert 0 <= length <= self.length
         size = self._pool.block_tokens
+        if self.is_recurrent and length < self.length:
+            length = size * self._n_continuable(self._blocks[:length // size])
         while len(self._blocks) > -(-length // size):
             self._pool.release(self._blocks.pop())
         self.length = length
         self._n_published = min(self._n_published, length // size)
+        return length
 
     def widen(self, max_blocks: int) -> None:
         """Make room in the table for a longer context."""
         self.table = np.pad(self.table, (0, max_blocks - len(self.table)))
 
     def release(self) -> None:
-        """Give every block back."""
+        """Give every block and slot back."""
         self.truncate(0)
+        self._leave_slot()
+        if self.next_slot != NO_SLOT:
+            self._pool.slots.release(self.next_slot)
+            self.next_slot = NO_SLOT
+
+    def _n_continuable(self, blocks: Sequence[int]) -> int:
+        """How many of the sequence's first ``blocks`` can be gone on from; takes up the state
+        there."""
+        if not self.is_recurrent:
+            return len(blocks)
+        self._leave_slot()
+        for i in range(len(blocks), 0, -1):
+            slot = self._pool.slots.find(blocks[i - 1])
+            if slot is not None:
+                self._pool.slots.share(slot)
+                self.slot = slot
+                return i
+        return 0
+
+    def _leave_slot(self) -> None:
+        if self.slot != NO_SLOT:
+            self._pool.slots.release(self.slot)
+            self.slot = NO_SLOT
 
     def _append(self, block: int) -> None:
         self.table[len(self._blocks)] = block

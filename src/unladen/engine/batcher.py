@@ -34,12 +34,24 @@ def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
         n = min(request.n_pending, share, n_tokens)
         if request.wants_all_logits:
             n = min(n, n_outputs)
+        elif n == request.n_pending:
+            n = _to_checkpoint(request, limits.block_tokens) or n
         n_rows = n if request.wants_all_logits else int(n == request.n_pending)
         if n > 0 and n_rows <= n_outputs:
             chosen.append(Work(request, n, n_rows))
             n_tokens -= n
             n_outputs -= n_rows
     return chosen
+
+
+def _to_checkpoint(request: Request, block_tokens: int) -> int:
+    """How many tokens a recurrent sequence lacks to the last end of a block in its prompt: a chunk
+    that ends there leaves a checkpoint, from which a later prompt that differs after it, and so the
+    next turn of a chat, can go on. 0: none."""
+    cached = request.cached
+    if cached is None or not cached.is_recurrent:
+        return 0
+    return max(0, len(request.tokens) // block_tokens * block_tokens - cached.length)
 
 
 MIN_CHUNK = 32
@@ -65,6 +77,7 @@ def fill(batch: Batch, work: Sequence[Work]) -> None:
         n_blocks = cached.n_blocks
         batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
         batch.kv_len[i] = start + n
+        batch.state_in[i], batch.state_out[i] = cached.slot, cached.next_slot
         batch.q_start[i + 1] = last
         batch.out_rows[n_outputs:n_outputs + item.n_outputs] = range(last - item.n_outputs, last)
         n_outputs += item.n_outputs

@@ -214,14 +214,17 @@ class Engine:
         self._running.clear()
 
     def _empty_pool(self) -> BlockPool:
-        return BlockPool(self._limits.n_blocks, self.plan.draft.layout.block_tokens)
+        return BlockPool(self._limits.n_blocks, self.plan.draft.layout.block_tokens,
+                         self._limits.n_slots)
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._limits.n_seqs:
             request = self._waiting[0]
             cached = self.sequence()
             n_reused = 0 if request.wants_all_logits else cached.attach(request.tokens)
-            if self._running and cached.n_missing(len(request.tokens) + 1) > self.pool.n_available:
+            if self._running and (
+                    cached.n_missing(len(request.tokens) + 1) > self.pool.n_available
+                    or (cached.is_recurrent and self.pool.slots.n_available < self._n_slots_due)):
                 cached.release()
                 return
             if request.n_reused is None:  # else it comes back, and finds what it computed itself
@@ -229,6 +232,12 @@ class Engine:
             request.cached = cached
             self._running.append(request)
             self._waiting.popleft()
+
+    @property
+    def _n_slots_due(self) -> int:
+        """Slots of state that a step takes with one request more: a request holds one between its
+        steps and another one in them."""
+        return 2 + len(self._running)
 
     def _has_room(self, work: Work) -> bool:
         """Reserve blocks for ``work``; where there are none, the youngest request goes back to the

@@ -20,7 +20,9 @@ class Batch:
     ``q_start[s] .. q_start[s+1]``. A token's position is its index in its sequence, and its row of
     the cache. ``kv_len[s]`` counts the sequence's tokens with those of this step. Row ``s`` of
     ``block_table`` names its cache blocks. ``out_rows[:n_outputs]`` are the rows whose logits are
-    wanted, ascending.
+    wanted, ascending. Recurrent nodes go on from the state in slot ``state_in[s]``, or from zeros
+    where that is :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another
+    slot: a step never changes what it began with.
     """
 
     tokens: I32        # [n_tokens]
@@ -30,6 +32,8 @@ class Batch:
     kv_len: I32        # [n_seqs]
     block_table: I32   # [n_seqs, n_blocks_per_seq]
     out_rows: I32      # [n_outputs]
+    state_in: I32      # [n_seqs]
+    state_out: I32     # [n_seqs]
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
@@ -42,7 +46,8 @@ class Batch:
 
         return cls(zeros(limits.n_tokens), zeros(limits.n_tokens), zeros(limits.n_tokens),
                    zeros(limits.n_seqs + 1), zeros(limits.n_seqs),
-                   zeros(limits.n_seqs, limits.n_blocks_per_seq), zeros(limits.n_outputs))
+                   zeros(limits.n_seqs, limits.n_blocks_per_seq), zeros(limits.n_outputs),
+                   zeros(limits.n_seqs), zeros(limits.n_seqs))
 
     def size(self, symbol: str) -> int:
         """The present value of ``T`` or ``S``."""

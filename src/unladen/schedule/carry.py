@@ -14,11 +14,12 @@ from unladen.schedule.weights import Need
 
 @dataclass(slots=True)
 class Kept:
-    """What a plan leaves to its successor: weights by (device name, weight name), and the cache of
-    each layer."""
+    """What a plan leaves to its successor: weights by (device name, weight name), the cache of each
+    layer, and the slots of each node with recurrent state."""
 
     weights: dict[tuple[str, str], Placed] = field(default_factory=dict)
     kv: dict[int, PlacedKV] = field(default_factory=dict)
+    slots: dict[str, Buffer] = field(default_factory=dict)
 
     def restrict(self, needs: Iterable[Need], layout: KVLayout) -> None:
         """Let go of what a plan with these ``needs`` and this ``layout`` has no use for."""
@@ -27,7 +28,7 @@ class Kept:
         self.kv = {layer: kv for layer, kv in self.kv.items() if _holds(layout, kv.layout)}
 
     def shared_bytes(self, needs: Iterable[Need], caches: Mapping[int, tuple[KVSpec, Device]],
-                     layout: KVLayout) -> dict[str, int]:
+                     layout: KVLayout, slots: Mapping[str, tuple[int, Device]]) -> dict[str, int]:
         """Bytes by device that a plan of these needn't allocate."""
         shared: dict[str, int] = {}
         for need in needs:
@@ -38,6 +39,10 @@ class Kept:
             kv = self.kv.get(layer)
             if kv is not None and kv.layout == layout and kv.k.device == device:
                 shared[device.name] = shared.get(device.name, 0) + kv.k.nbytes + kv.v.nbytes
+        for name, (nbytes, device) in slots.items():
+            old = self.slots.get(name)
+            if old is not None and old.nbytes == nbytes and old.device == device:
+                shared[device.name] = shared.get(device.name, 0) + nbytes
         return shared
 
 
@@ -65,6 +70,26 @@ def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kep
             _move(k, old.k)
             _move(v, old.v)
             del kept.kv[layer], old
+    return placed, complete
+
+
+def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: Kept
+                    ) -> tuple[dict[str, Buffer], bool]:
+    """The recurrent state of each node on its device, of so many bytes, and whether it is all that
+    ``kept`` held. State of as many slots is copied where its device has changed."""
+    placed: dict[str, Buffer] = {}
+    complete = True
+    for name, (nbytes, device) in slots.items():
+        old = kept.slots.get(name)
+        usable = old is not None and old.nbytes == nbytes
+        complete = complete and usable
+        if old is not None and usable and old.device == device:
+            placed[name] = old
+            continue
+        placed[name] = backend_of(device.name).alloc(device, nbytes, "kv")
+        if old is not None and usable:
+            _move(placed[name], old)
+            del kept.slots[name], old
     return placed, complete
 
 

@@ -10,6 +10,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.graph import passes
 from unladen.graph.graph import Graph, KVSpec, Node
+from unladen.graph.ops import get_op
 from unladen.schedule import auto, experts, fit, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
@@ -70,6 +71,10 @@ class Draft:
         """The cache of every layer that has one, and where it is."""
         return {node.state.layer: (node.state, device)
                 for node, (device, _) in self.device_of.items() if node.state is not None}
+
+    def slots(self) -> dict[str, tuple[int, Device]]:
+        """By node with recurrent state, the bytes of all its slots, and where they are."""
+        return _slots(self.device_of, self.limits)
 
     def n_offloaded(self) -> int:
         """Layers on devices other than the host."""
@@ -137,7 +142,7 @@ def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
                                  _scratch(steps, d, limits, kernels)) for d in used}
     memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
                        {name: a.nbytes for name, a in arenas.items()},
-                       _staging(graph, steps, device_of, limits))
+                       _staging(graph, steps, device_of, limits), _slot_bytes(device_of, limits))
     return Draft(graph, limits, layout, options, used, choice, device_of, steps, arenas, needs,
                  memory)
 
@@ -207,6 +212,20 @@ def _states(device_of: Mapping[Node, tuple[Device, str]]) -> dict[str, list[KVSp
         if node.state is not None:
             states.setdefault(device.name, {})[node.state.layer] = node.state
     return {name: list(by_layer.values()) for name, by_layer in states.items()}
+
+
+def _slots(device_of: Mapping[Node, tuple[Device, str]], limits: Limits
+           ) -> dict[str, tuple[int, Device]]:
+    sizes = ((node, device, get_op(node.op).state_size(node))
+             for node, (device, _) in device_of.items())
+    return {node.name: (4 * size * limits.n_slots, device) for node, device, size in sizes if size}
+
+
+def _slot_bytes(device_of: Mapping[Node, tuple[Device, str]], limits: Limits) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for nbytes, device in _slots(device_of, limits).values():
+        total[device.name] = total.get(device.name, 0) + nbytes
+    return total
 
 
 def _weight_bytes(needs: Sequence[weights.Need]) -> dict[str, tuple[int, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from unladen.backends import backend_of
 from unladen.backends._host import HostMemory, free_host_bytes
@@ -20,7 +21,8 @@ need some too."""
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
-    allocation, and the system may drop and reread their pages. ``staging_bytes`` hold what is on
+    allocation, and the system may drop and reread their pages. ``kv_bytes`` are all caches, those
+    of recurrent state too. ``staging_bytes`` hold what is on
     its way between devices for a moment. ``taken_bytes``: what was allocated in fact, None before
     that."""
 
@@ -104,15 +106,16 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
           weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
-          staging: int = 0) -> MemoryPlan:
+          staging: int = 0, slots: Mapping[str, int] = MappingProxyType({})) -> MemoryPlan:
     """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas by device; ``staging`` on the host."""
+    arenas and bytes of recurrent state by device; ``staging`` on the host."""
     result = []
     for device in devices:
         name = device.name
         mapped, allocated = weights.get(name, (0, 0))
         memory = DeviceMemory(device, mapped, allocated,
-                              sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ())),
+                              sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ()))
+                              + slots.get(name, 0),
                               arenas.get(name, 0), staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)

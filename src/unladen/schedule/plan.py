@@ -16,7 +16,7 @@ from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Value
 from unladen.schedule import fit, weights
-from unladen.schedule.carry import Kept, take_over
+from unladen.schedule.carry import Kept, take_over, take_over_slots
 from unladen.schedule.draft import Draft, PlanOptions, draft
 from unladen.schedule.split import CopyStep, RunStep, Step
 
@@ -42,6 +42,8 @@ class Plan:
         self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
                         for d in drafted.devices if drafted.arenas[d.name].nbytes}
         self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
+        self._slots, same = take_over_slots(drafted.slots(), kept)
+        self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[str, Program]] = []
         self._actions = [self._action(step) for step in drafted.steps]
         self._cancelled = False
@@ -90,7 +92,7 @@ class Plan:
         """Bytes by device, as planned and as taken."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
-        for buffer in (*self._owned, *self._arenas.values(), *kv):
+        for buffer in (*self._owned, *self._arenas.values(), *kv, *self._slots.values()):
             name = buffer.device.name
             taken[name] = taken.get(name, 0) + buffer.nbytes
         return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
@@ -98,7 +100,7 @@ class Plan:
 
     def keep(self) -> Kept:
         """What a plan after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), dict(self._kv))
+        return Kept(dict(self._placed), dict(self._kv), dict(self._slots))
 
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
@@ -106,7 +108,7 @@ class Plan:
         kept = self.keep()
         self._actions = [functools.partial(_fail, error.again())]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
-                     self._outputs):
+                     self._slots, self._outputs):
             held.clear()
         return kept
 
@@ -127,7 +129,7 @@ class Plan:
         batch_inputs = {value: key for key, value in drafted.graph.inputs.items()}
         return Segment(step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
                        (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv,
-                       drafted.limits, self.batch, drafted.options.backend)
+                       self._slots, drafted.limits, self.batch, drafted.options.backend)
 
     def _where(self, device: str, value: Value) -> _Where:
         return self._arenas[device], self.draft.arenas[device].offsets[value]

@@ -27,15 +27,15 @@ from unladen.errors import UnsupportedOp
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import EPS32, Array, Op, RefContext
+from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
 from unladen.quants import dequantize, get, quantize
-from unladen.types import Limits, Shape
+from unladen.types import NO_SLOT, Limits, Shape
 
 Bytes = npt.NDArray[np.uint8]
 
 STEPS = (((6, 3), (29, 0)), ((1,), (29,)))
 """Tokens of each sequence, and how many it has in the cache before them: over a block's end."""
-N_TOKENS, N_OUTPUTS, N_CACHED = 9, 3, 35
+N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS = 9, 3, 35, 4
 ALIGNMENT = 256
 SLACK = 2
 """Times the bound of rounding errors: a probe looks for what is wrong, not for the last bit."""
@@ -74,7 +74,8 @@ class Sample:
     @property
     def limits(self) -> Limits:
         """Of the plan that the node is all of."""
-        return Limits(N_TOKENS, N_OUTPUTS, 2, self.layout.n_blocks, self.layout.n_blocks)
+        return Limits(N_TOKENS, N_OUTPUTS, 2, self.layout.n_blocks, self.layout.n_blocks,
+                      n_slots=N_SLOTS)
 
     def node(self) -> Node:
         """A node like those that this stands for."""
@@ -151,10 +152,14 @@ class _Trial:
         self.cache: _Cache | None = None
         if sample.state is not None:
             self._fill_cache(sample.state)
+        size = get_op(self.node.op).state_size(self.node)
+        self.slots = self.rng.standard_normal((N_SLOTS, size), np.float32)
+        self.slot_buffers = {self.node.name: self._filled(
+            self.slots.reshape(-1).view(np.uint8), "kv")} if size else {}
         self.program = self.backend.compile(Segment(
             device, (self.node,), self.arena, self.offsets, names, (n_bytes, scratch), placed,
-            {} if self.kv is None else {0: self.kv}, sample.limits, self.batch,
-            options))
+            {} if self.kv is None else {0: self.kv},
+            self.slot_buffers, sample.limits, self.batch, options))
 
     def _filled(self, data: Bytes, use: Use) -> Buffer:
         unit = 1 if use == "kv" else ALIGNMENT
@@ -187,17 +192,30 @@ class _Trial:
         self.backend.run(self.program)
         self.backend.sync(self.device)
         op = get_op(self.node.op)
-        ctx = RefContext(self.batch, self.values, self.cache, self.act_block)
+        ctx = RefContext(self.batch, self.values, self.cache, self.act_block,
+                         self.slots.astype(np.float64))
         wanted, bounds = (f(self.node, inputs, ctx) for f in (op.reference, op.error_bound))
         found = [_worse(self._output(v, y.shape), y, SLACK * bound + 4 * EPS32 * np.abs(y))
                  for v, y, bound in zip(self.node.outputs, wanted, bounds, strict=True)]
         if self.cache is not None and self.cache.written:
             found += self._stored(*self.cache.written.pop())
+        if isinstance(op, Recurrent):
+            found.append(self._left(op, inputs, ctx))
         return next((what for what in found if what is not None), None)
 
     def _output(self, value: Value, shape: tuple[int, ...]) -> Array:
         raw = self.backend.read(self.arena, 4 * math.prod(shape), self.offsets[value])
         return raw.view(np.float32).reshape(shape).astype(np.float64)
+
+    def _left(self, op: Recurrent, inputs: list[Array], ctx: RefContext) -> str | None:
+        assert ctx.slots is not None
+        raw = self.backend.read(self.slot_buffers[self.node.name], self.slots.nbytes)
+        after = raw.view(np.float32).reshape(self.slots.shape)
+        written = self.batch.state_out[:self.batch.n_seqs]
+        bound = SLACK * op.state_bound(self.node, inputs, ctx)
+        wanted = ctx.slots[written]
+        self.slots[written] = after[written]
+        return _worse(after[written], wanted, bound + 4 * EPS32 * np.abs(wanted))
 
     def _stored(self, k: Array, v: Array) -> list[str | None]:
         """Rows in the cache may be rounded otherwise than by the format's own NumPy code, but no
@@ -233,6 +251,8 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
         batch.positions[rows] = history + np.arange(n)
         batch.kv_len[seq] = history + n
         batch.q_start[seq + 1] = first = first + n
+        batch.state_in[seq] = 2 * seq if history else NO_SLOT
+        batch.state_out[seq] = 2 * seq + 1
         for i in range(-(-(history + n) // block_tokens)):
             batch.block_table[seq, i], block = block, block - 1
     batch.tokens[:batch.n_tokens] = np.arange(batch.n_tokens) * 7 % 64

@@ -64,7 +64,7 @@ def measure(name: str) -> tuple[float, float]:
     batch = Batch.empty(limits)
     program = backend.compile(Segment(
         device, (node,), _buffer(device, sum(scratch)), {x: 0, y: sizes[0]}, {}, scratch,
-        {"w": Placed(weight, matrix, 0, quant)}, {}, limits, batch, options))
+        {"w": Placed(weight, matrix, 0, quant)}, {}, {}, limits, batch, options))
 
     def seconds(n_tokens: int) -> float:
         batch.n_tokens, batch.n_outputs, batch.n_seqs = n_tokens, 1, 1

@@ -12,6 +12,7 @@ from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_byt
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
+from unladen.graph.ops import get_op
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
@@ -53,17 +54,17 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
-            return Support.NO
         if node.op == "glu" and not (GatedUnit.of(node).is_plain
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO
         if node.op == "moe" and not is_plain(node):
             return Support.NO
+        if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
+            return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        if len(weight.shape) == 1:
+        if len(weight.shape) == 1 or not get_op(node.op).takes_quants:
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 

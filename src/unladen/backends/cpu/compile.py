@@ -12,6 +12,7 @@ from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert
@@ -63,6 +64,11 @@ class Addresses:
         types = layout.k_type.lower(), layout.v_type.lower()
         return (host(placed.k).address, host(placed.v).address, *types, spec.n_kv_heads,
                 spec.k_dim, spec.v_dim, layout.block_tokens)
+
+
+    def slots(self, node: Node) -> tuple[int, int]:
+        """The recurrent state of ``node``: address, and floats of a slot."""
+        return (host(self.segment.slots[node.name]).address, get_op(node.op).state_size(node))
 
 
 Lowering = Callable[[native.Program, Node, Addresses], None]
@@ -178,11 +184,60 @@ def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> 
                                                    ("gate", "up", "down"))]
 
 
+def _affine(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    n = max(w.n_elements for w in node.weights.values())
+    p.affine(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x), n)
+
+
+def _l2_norm(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.l2_norm(at(x), at(y), _rows(x), _cols(x), node.int_attr("head_dim"), node.float_attr("eps"))
+
+
+def _token_shift(p: native.Program, node: Node, at: Addresses) -> None:
+    p.token_shift(at.slots(node), at(node.inputs[0]), at(node.outputs[0]))
+
+
+def _conv1d(p: native.Program, node: Node, at: Addresses) -> None:
+    n_channels, n_taps = node.weights["w"].shape
+    p.conv1d(at.slots(node), at(node.inputs[0]), at.weight(node, "w"), at.weight(node, "b"),
+             at(node.outputs[0]), n_channels, n_taps, str(node.attrs["act"]))
+
+
+def _ssm_scan(p: native.Program, node: Node, at: Addresses) -> None:
+    x, dt, b, c = map(at, node.inputs)
+    p.ssm_scan(at.slots(node), x, dt, b, c, at.weight(node, "a"), at.weight(node, "d"),
+               at(node.outputs[0]), *ssm_scan.sizes(node), node.int_attr("n_groups"),
+               node.weights["a"].shape[1])
+
+
+def _linear_attention(p: native.Program, node: Node, at: Addresses) -> None:
+    shapes, decay = linear_attention.Shapes.of(node), node.attrs.get("decay", ())
+    assert isinstance(decay, tuple)
+    q, k, v, *rest = map(at, node.inputs)
+    g = 0 if decay else rest.pop(0)
+    g_per_row = not decay and _cols(node.inputs[3]) > shapes.n_heads
+    p.linear_attention(at.slots(node), q, k, v, g, rest.pop(0) if rest else 0,
+                       at.weight(node, "first"), at(node.outputs[0]),
+                       (shapes.n_heads, shapes.n_k_heads, shapes.k_dim, shapes.v_dim), g_per_row,
+                       decay, bool(node.attrs["tiled"]), node.float_attr("scale"))
+
+
+def _rwkv_mix(p: native.Program, node: Node, at: Addresses) -> None:
+    n_heads = node.int_attr("n_heads")
+    p.rwkv_mix(at.slots(node), list(map(at, node.inputs)), at(node.outputs[0]), n_heads,
+               _cols(node.inputs[0]) // n_heads)
+
+
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "embed": _embed, "select_rows": _select_rows, "rms_norm": _rms_norm,
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
     "scale": _scale, "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
+    "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
+    "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
+    "rwkv_mix": _rwkv_mix,
 })
 """By op."""
 
@@ -192,7 +247,8 @@ def compile_segment(program: native.Program, segment: Segment) -> None:
     at = Addresses(segment)
     b = segment.batch
     program.bind_batch(_address(b.positions), _address(b.seq_of), _address(b.q_start),
-                       _address(b.kv_len), _address(b.block_table), b.block_table.shape[1])
+                       _address(b.kv_len), _address(b.block_table), b.block_table.shape[1],
+                       _address(b.state_in), _address(b.state_out))
     for node in segment.nodes:
         LOWERINGS[node.op](program, node, at)
 

@@ -75,7 +75,9 @@ class ReferenceBackend(HostMemory):
             inputs = [self._load(segment, value, batch) for value in node.inputs]
             state = PagedKV(segment.kv[node.state.layer]) if node.state else None
             weights = {role: self._weight(program, w) for role, w in node.weights.items()}
-            results = get_op(node.op).reference(node, inputs, RefContext(batch, weights, state))
+            slots = _slots(segment, node)
+            results = get_op(node.op).reference(
+                node, inputs, RefContext(batch, weights, state, slots=slots))
             for value, result in zip(node.outputs, results, strict=True):
                 self._view(segment, value, batch)[...] = result
 
@@ -106,3 +108,10 @@ class ReferenceBackend(HostMemory):
         n_bytes = 4 * int(np.prod(shape))
         offset = segment.offsets[value]
         return host(segment.arena).data[offset:offset + n_bytes].view(np.float32).reshape(shape)
+
+
+def _slots(segment: Segment, node: Node) -> Array | None:
+    """The recurrent state of ``node``, float32 [n_slots, state_size]."""
+    if node.name not in segment.slots:
+        return None
+    return host(segment.slots[node.name]).data.view(np.float32).reshape(segment.limits.n_slots, -1)

@@ -25,6 +25,7 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
+from unladen.graph.ops import get_op
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.moe import is_plain
 from unladen.types import Limits
@@ -82,8 +83,6 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op in ("activation", "glu", "linear") and node.attrs.get("act") == "sigmoid":
-            return Support.NO
         if node.op == "glu" and not (GatedUnit.of(node).is_plain
                                      and node.inputs[0].shape == node.inputs[1].shape):
             return Support.NO
@@ -95,7 +94,8 @@ class WgpuBackend:
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        return weight.quant if len(weight.shape) > 1 and has_kernel(weight.quant) else "F32"
+        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants
+        return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
 
     def variant(self, device: Device, node: Node, options: Options) -> str:
         return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))

@@ -34,6 +34,10 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "relu": lambda x: np.maximum(x, 0),
     "relu_squared": lambda x: np.maximum(x, 0) ** 2,
     "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+    "softplus": lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+    "exp": np.exp,
+    "identity": lambda x: x,
 })
 """By name, on float64."""
 
@@ -43,18 +47,28 @@ whose argument (growing to about 10 before the result saturates) carries a round
 
 
 def activation_error(act: str, x: Array) -> Array:
-    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2,
-    or 1 for the sigmoid."""
-    size = np.maximum(np.abs(x), x * x) if act == "relu_squared" else np.abs(x)
-    if act == "sigmoid":
+    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2;
+    1, 1 and 1 + |x| for sigmoid, tanh and softplus, and itself, times what its argument carries,
+    for exp."""
+    size = np.abs(x)
+    if act == "relu_squared":
+        size = np.maximum(size, x * x)
+    elif act in ("sigmoid", "tanh"):
         size = np.ones_like(x)
+    elif act == "softplus":
+        size = 1 + size
+    elif act == "exp":
+        size = np.exp(x) * (1 + size / ACTIVATION_ULPS)
     bound: Array = ACTIVATION_ULPS * EPS32 * size
     return bound
 
 
 def activation_slope(act: str, x: Array, off: Array) -> Array:
-    """A bound of |act'| within ``off`` of ``x``; GELU's is the steepest but for squares, 1.129."""
-    return 2 * (np.abs(x) + off) if act == "relu_squared" else np.full_like(x, 1.13)
+    """A bound of |act'| within ``off`` of ``x``; of those with one for all x, GELU's is the
+    steepest, 1.129."""
+    if act == "relu_squared":
+        return 2 * (np.abs(x) + off)
+    return np.exp(x + off) if act == "exp" else np.full_like(x, 1.13)
 
 
 class ActivationOp(Op):

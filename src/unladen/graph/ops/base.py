@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
+import numpy as np
 import numpy.typing as npt
 
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec, Node, Value, Weight
-from unladen.types import DType, Limits, Shape
+from unladen.types import NO_SLOT, DType, Limits, Shape
 
 Array = npt.NDArray[Any]
 Inferred = Sequence[tuple[Shape, DType]]
+Weights = Mapping[str, Array]
 
 EPS32 = 2.0 ** -24
 """Unit roundoff of float32: half the distance from 1 to the next number."""
@@ -58,12 +60,16 @@ class RefContext:
     act_block: Mapping[str, int] = field(default_factory=dict)
     """For error bounds, by role: activations meet that weight as int8 with one scale per so many;
     where nothing is said they stay float32."""
+    slots: Array | None = None
+    """Recurrent state of the node, float [n_slots, state_size]; a reference writes to it."""
 
 
 class Op:
     """One kind of node. Subclasses live one to a file in this folder and are found by scanning."""
 
     name: ClassVar[str]
+    takes_quants: ClassVar[bool] = False
+    """Its matrices may come in any block format; weights of other ops are made F32."""
 
     def infer(self, node: Node) -> Inferred:
         """Shapes and types of the outputs; asserts what the op demands of its inputs."""
@@ -72,6 +78,10 @@ class Op:
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """The outputs, computed plainly in float64 (float32 at the edges)."""
         raise NotImplementedError
+
+    def state_size(self, node: Node) -> int:
+        """Float32 numbers that each sequence keeps for ``node`` from step to step."""
+        return 0
 
     def shrunk(self, node: Node) -> Node:
         """A node on which the same kernels can be tried in little time: inputs and weights cut
@@ -99,3 +109,54 @@ class Op:
         Derived from the sizes and the magnitudes of the terms; holds for every order of summation.
         """
         raise NotImplementedError
+
+
+class Recurrent(Op):
+    """An op whose outputs depend on a state that it changes, each sequence by itself.
+
+    A subclass says how: :meth:`scan` the tokens of one sequence, and :meth:`scan_bound` the errors.
+    """
+
+    def state_size(self, node: Node) -> int:
+        raise NotImplementedError
+
+    def scan(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
+             ) -> tuple[Sequence[Array], Array]:
+        """Outputs for inputs [n, ...] of one sequence after ``state`` [state_size]; the new state.
+        """
+        raise NotImplementedError
+
+    def scan_bound(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
+                   ) -> tuple[Sequence[Array], Array]:
+        """Bounds of the errors of what :meth:`scan` gives, ``state`` being exact."""
+        raise NotImplementedError
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        assert ctx.slots is not None
+        outputs: list[Sequence[Array]] = []
+        for seq, state in enumerate(self._states(node, ctx)):
+            ys, after = self.scan(node, _rows(inputs, ctx, seq), ctx.weights, state)
+            outputs.append(ys)
+            ctx.slots[ctx.batch.state_out[seq]] = after
+        return [np.concatenate(parts) for parts in zip(*outputs, strict=True)]
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        found = [self.scan_bound(node, _rows(inputs, ctx, seq), ctx.weights, state)[0]
+                 for seq, state in enumerate(self._states(node, ctx))]
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def state_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Array:
+        """Bounds of the new states, [n_seqs, state_size]."""
+        return np.stack([self.scan_bound(node, _rows(inputs, ctx, seq), ctx.weights, state)[1]
+                         for seq, state in enumerate(self._states(node, ctx))])
+
+    def _states(self, node: Node, ctx: RefContext) -> list[Array]:
+        assert ctx.slots is not None
+        zeros = np.zeros(self.state_size(node))
+        return [zeros if slot == NO_SLOT else np.asarray(ctx.slots[slot], np.float64)
+                for slot in ctx.batch.state_in[:ctx.batch.n_seqs]]
+
+
+def _rows(inputs: Sequence[Array], ctx: RefContext, seq: int) -> list[Array]:
+    first, last = ctx.batch.q_start[seq:seq + 2]
+    return [x[first:last] for x in inputs]

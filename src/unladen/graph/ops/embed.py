@@ -16,6 +16,7 @@ class Embed(Op):
     """``y[t] = w[ids[t]]``: ids i32 [T], w [n, n_embd] -> f32 [T, n_embd]."""
 
     name = "embed"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
         (ids,) = node.inputs

@@ -36,6 +36,7 @@ class Linear(Op):
     """
 
     name = "linear"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
         x = node.inputs[0]

@@ -60,6 +60,7 @@ class Moe(Op):
     """
 
     name = "moe"
+    takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
         x, by = node.inputs[0], node.inputs[-1]

@@ -73,13 +73,16 @@ struct BoundProgram {
     const Kernels &kernels() const { return program.kernels(); }
 
     void bind_batch(uintptr_t positions, uintptr_t seq_of, uintptr_t q_start, uintptr_t kv_len,
-                    uintptr_t block_table, int table_stride) {
+                    uintptr_t block_table, int table_stride, uintptr_t state_in,
+                    uintptr_t state_out) {
         step.positions = at<const int32_t>(positions);
         step.seq_of = at<const int32_t>(seq_of);
         step.q_start = at<const int32_t>(q_start);
         step.kv_len = at<const int32_t>(kv_len);
         step.block_table = at<const int32_t>(block_table);
         step.table_stride = table_stride;
+        step.state_in = at<const int32_t>(state_in);
+        step.state_out = at<const int32_t>(state_out);
     }
 
     // True: done; false: cancelled. Raises what a signal handler raised.
@@ -239,6 +242,69 @@ void bind_wide_operations(nb::class_<P> &program) {
         });
 }
 
+// Address and floats of a slot.
+using PySlots = std::pair<uintptr_t, size_t>;
+
+Slots slots_of(const PySlots &slots) { return {at<float>(slots.first), slots.second}; }
+
+void bind_rearranging(nb::class_<P> &program) {
+    program
+        .def("affine", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
+                          const std::string &rows, int n_cols, int n) {
+            p.program.add(make_affine(at<const float>(x), at<const float>(w), at<const float>(b),
+                                      at<float>(y), rows_of(rows), n_cols, n));
+        })
+        .def("l2_norm", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n,
+                           int group, float eps) {
+            p.program.add(make_l2_norm(p.kernels(), at<const float>(x), at<float>(y), rows_of(rows),
+                                       n, group, eps));
+        })
+        .def("token_shift", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t y) {
+            p.program.add(make_token_shift(slots_of(slots), at<const float>(x), at<float>(y)));
+        });
+}
+
+void bind_recurrent(nb::class_<P> &program) {
+    program
+        .def("conv1d", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t w, uintptr_t b,
+                          uintptr_t y, int n_channels, int n_taps, const std::string &act) {
+            p.program.add(make_conv1d(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x), at<float>(y), at<const float>(w), at<const float>(b), nullptr,
+                 nullptr, 0, n_channels, n_taps, 0, 0, activation_of(act)}));
+        })
+        .def("ssm_scan", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t dt, uintptr_t b,
+                            uintptr_t c, uintptr_t a, uintptr_t d, uintptr_t y, int n_heads,
+                            int n_channels, int n_state, int n_groups, int n_decays) {
+            p.program.add(make_ssm_scan(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x), at<const float>(dt), at<const float>(b), at<const float>(c),
+                 at<float>(y), at<const float>(a), at<const float>(d), nullptr, 0, n_heads,
+                 n_channels, n_state, n_groups, n_decays, 0, 0}));
+        })
+        .def("linear_attention", [](P &p, const PySlots &slots, uintptr_t q, uintptr_t k,
+                                    uintptr_t v, uintptr_t g, uintptr_t beta, uintptr_t first,
+                                    uintptr_t y, const std::tuple<int, int, int, int> &sizes,
+                                    bool g_per_row, std::vector<float> decay, bool tiled,
+                                    float scale) {
+            auto [n_heads, n_k_heads, k_dim, v_dim] = sizes;
+            p.program.add(make_linear_attention(
+                p.kernels(), slots_of(slots),
+                {at<const float>(q), at<const float>(k), at<const float>(v), at<const float>(g),
+                 at<const float>(beta), at<const float>(first), at<float>(y), nullptr, 0, n_heads,
+                 n_k_heads, k_dim, v_dim, 0, 0, g_per_row, 0.0f, scale},
+                std::move(decay), tiled));
+        })
+        .def("rwkv_mix", [](P &p, const PySlots &slots, const std::vector<uintptr_t> &x,
+                            uintptr_t y, int n_heads, int dim) {
+            p.program.add(make_rwkv_mix(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x.at(0)), at<const float>(x.at(1)), at<const float>(x.at(2)),
+                 at<const float>(x.at(3)), at<const float>(x.at(4)), at<const float>(x.at(5)),
+                 at<float>(y), nullptr, 0, n_heads, dim, 0}));
+        });
+}
+
 size_t packed_bytes(const std::string &level, const std::vector<std::string> &types, int n_cols,
                     int max_rows, bool precise) {
     const Kernels &k = *kernels_for(level);
@@ -261,9 +327,12 @@ void bind_cpu(nb::module_ &m) {
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);
+    cpu::bind_rearranging(program);
+    cpu::bind_recurrent(program);
     m.def("has_kernel", [](const std::string &level, const std::string &type) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });
+    m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.def("packed_bytes", &cpu::packed_bytes);
     m.def("moe_scratch_bytes", [](const std::string &level,
                                   const std::vector<cpu::PyMatrix> &matrices,

@@ -18,7 +18,9 @@ Enum named(const std::string &name, const char *const (&names)[n], const char *w
 
 inline Activation activation_of(const std::string &name) {
     static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared"};
+                                            "gelu_quick", "relu", "relu_squared",
+                                            "sigmoid",    "tanh", "softplus",
+                                            "exp",        "identity"};
     return named<Activation>(name, names, "activation");
 }
 

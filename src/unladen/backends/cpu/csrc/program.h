@@ -21,6 +21,8 @@ struct Step {
     const int32_t *seq_of = nullptr;       // [n_tokens]
     const int32_t *block_table = nullptr;  // [n_seqs][table_stride]
     int table_stride = 0;
+    const int32_t *state_in = nullptr;     // [n_seqs] slot of recurrent state, below 0: zeros
+    const int32_t *state_out = nullptr;    // [n_seqs] another slot
 };
 
 enum class Rows : int32_t { tokens, outputs };

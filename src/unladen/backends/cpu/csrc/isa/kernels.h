@@ -11,7 +11,9 @@
 
 namespace unladen::cpu {
 
-enum class Activation : int32_t { silu, gelu, gelu_erf, gelu_quick, relu, relu_squared };
+enum class Activation : int32_t {
+    silu, gelu, gelu_erf, gelu_quick, relu, relu_squared, sigmoid, tanh, softplus, exp, identity
+};
 
 enum class KVType : int32_t { f32, f16, q8_0 };
 
@@ -82,6 +84,55 @@ struct AttentionArgs {
     float *scratch;          // attention_scratch_floats(...) floats, this thread's own
 };
 
+// Nodes with recurrent state: the tokens of one sequence, everything from its first row on. `state`
+// is what the sequence keeps, changed in place.
+constexpr int max_conv_taps = 16;
+
+struct ConvArgs {
+    const float *x;        // [n_tokens][n_channels]
+    float *y;
+    const float *w;        // [n_channels][n_taps]
+    const float *bias;     // [n_channels] or nullptr
+    const float *before;   // [n_taps - 1][n_channels], the last rows so far; nullptr: zeros
+    float *after;          // and with these tokens
+    int32_t n_tokens, n_channels, n_taps;
+    int32_t first, last;   // the channels to compute
+    Activation act;
+};
+
+struct SsmArgs {
+    const float *x;        // [n_tokens][n_heads][n_channels]
+    const float *dt;       // [n_tokens][n_heads]
+    const float *b, *c;    // [n_tokens][n_groups][n_state]
+    float *y;
+    const float *a;        // [n_heads][n_decays], n_decays = n_state or 1
+    const float *d;        // [n_heads]
+    float *state;          // [n_heads][n_channels][n_state]
+    int32_t n_tokens, n_heads, n_channels, n_state, n_groups, n_decays;
+    int32_t first, last;   // the heads to compute
+};
+
+struct LinearAttentionArgs {
+    const float *q, *k;    // [n_tokens][n_k_heads][k_dim]
+    const float *v;        // [n_tokens][n_heads][v_dim]
+    const float *g;        // [n_tokens][n_heads] or [n_tokens][n_heads][k_dim]; nullptr: `decay`
+    const float *beta;     // [n_tokens][n_heads]; nullptr: no delta rule
+    const float *first;    // [k_dim] or nullptr
+    float *y;
+    float *state;          // [k_dim][v_dim]
+    int32_t n_tokens, n_heads, n_k_heads, k_dim, v_dim;
+    int32_t head, k_head;  // the head to compute
+    bool g_per_row;
+    float decay, scale;
+};
+
+struct RwkvArgs {
+    const float *r, *g, *k, *v, *a, *b;  // [n_tokens][n_heads][dim]
+    float *y;
+    float *state;                        // [dim][dim]
+    int32_t n_tokens, n_heads, dim, head;
+};
+
 struct Kernels {
     const char *name;
     void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
@@ -98,6 +149,11 @@ struct Kernels {
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                        int block_tokens);
     void (*attention)(const AttentionArgs &args);
+    void (*conv1d)(const ConvArgs &args);
+    // scratch: n_state, k_dim or dim floats of this thread's own.
+    void (*ssm_scan)(const SsmArgs &args, float *scratch);
+    void (*linear_attention)(const LinearAttentionArgs &args, float *scratch);
+    void (*rwkv_mix)(const RwkvArgs &args, float *scratch);
     const Packer *(*packer)(ActFormat format);
     // nullptr: no native kernel for this type. precise: activations stay float32.
     const Linear *(*linear)(const char *type, bool precise);

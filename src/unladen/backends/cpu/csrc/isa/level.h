@@ -33,6 +33,12 @@ size_t attention_scratch_floats(int n_heads_per_kv, int n_tasks, int k_dim, int 
                                 int block_tokens);
 void attention(const AttentionArgs &args);
 
+// recurrent.cc
+void conv1d(const ConvArgs &args);
+void ssm_scan(const SsmArgs &args, float *scratch);
+void linear_attention(const LinearAttentionArgs &args, float *scratch);
+void rwkv_mix(const RwkvArgs &args, float *scratch);
+
 // linear.cc
 const Packer *packer(ActFormat format);
 const Linear *linear(const char *type, bool precise);

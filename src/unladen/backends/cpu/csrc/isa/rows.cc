@@ -62,6 +62,16 @@ struct Function {
             return x * choose(x < 0.0f, tail, 1.0f - tail);
         } else if constexpr (act == Activation::gelu_quick) {
             return x / (1.0f + exp(x * -1.702f));
+        } else if constexpr (act == Activation::sigmoid) {
+            return 1.0f / (1.0f + exp(-x));
+        } else if constexpr (act == Activation::tanh) {
+            return UNLADEN_ISA::tanh(x);
+        } else if constexpr (act == Activation::softplus) {
+            return max(vec{}, x) + log_1p(exp(-magnitude(x)));
+        } else if constexpr (act == Activation::exp) {
+            return exp(x);
+        } else if constexpr (act == Activation::identity) {
+            return x;
         } else {
             const vec positive = max(vec{}, x);
             return act == Activation::relu ? positive : positive * positive;
@@ -79,6 +89,11 @@ inline void with_function(Activation act, Body body) {
     case Activation::gelu_quick: return body(Function<Activation::gelu_quick>{});
     case Activation::relu: return body(Function<Activation::relu>{});
     case Activation::relu_squared: return body(Function<Activation::relu_squared>{});
+    case Activation::sigmoid: return body(Function<Activation::sigmoid>{});
+    case Activation::tanh: return body(Function<Activation::tanh>{});
+    case Activation::softplus: return body(Function<Activation::softplus>{});
+    case Activation::exp: return body(Function<Activation::exp>{});
+    case Activation::identity: return body(Function<Activation::identity>{});
     }
 }
 

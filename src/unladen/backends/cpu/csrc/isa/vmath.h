@@ -145,6 +145,15 @@ static inline vec exp(vec x) {
     return scale_by_power(q, n);
 }
 
+// ln(1 + x) for 0 <= x <= 1: twice the inverse hyperbolic tangent of x / (2 + x) <= 1/3, whose
+// series is cut where the next term is below 2^-30 of it.
+static inline vec log_1p(vec x) {
+    const vec s = x / (x + 2.0f), z = s * s;
+    vec p = splat(1.0f / 17);
+    for (int n = 15; n > 0; n -= 2) p = fma(p, z, splat(1.0f / (float)n));
+    return (s + s) * p;
+}
+
 // tanh within 3 * 2^-23 of it relatively; NaN stays NaN. Up to 0.55 an odd polynomial fitted to
 // 2^-29, beyond it (1 - e) / (1 + e) with e = e^-2|x|, whose numerator loses no digits there.
 static inline vec tanh(vec x) {

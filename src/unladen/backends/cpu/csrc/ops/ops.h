@@ -44,6 +44,26 @@ OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Acti
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
+// y = x * w + b, each number of w and b for n_cols / n columns; either may be nullptr.
+OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
+                         int n_cols, int n);
+OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
+                          int group, float eps);
+
+// The recurrent state of one node: slots of `size` floats.
+struct Slots {
+    float *data;
+    size_t size;
+    float *at(int slot) const { return data + slot * size; }
+};
+OperationPtr make_token_shift(Slots slots, const float *x, float *y);
+OperationPtr make_conv1d(const Kernels &k, Slots slots, ConvArgs args);
+OperationPtr make_ssm_scan(const Kernels &k, Slots slots, SsmArgs args);
+// `decay`: one g per head, or empty.
+OperationPtr make_linear_attention(const Kernels &k, Slots slots, LinearAttentionArgs args,
+                                   std::vector<float> decay, bool tiled);
+OperationPtr make_rwkv_mix(const Kernels &k, Slots slots, RwkvArgs args);
+
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
 
 // Which keys a token at position p sees: those up to p (causal) or all, and of these the ones in

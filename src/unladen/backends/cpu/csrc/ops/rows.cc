@@ -141,6 +141,28 @@ OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float
     });
 }
 
+OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
+                         int n_cols, int n) {
+    size_t each = n_cols / n;
+    return by_rows(rows, n_cols * 0.3, [=](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        for (int i = 0; i < n; i++)
+            for (size_t j = i * each; j < (i + 1) * each; j++)
+                y[at + j] = x[at + j] * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
+    });
+}
+
+OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
+                          int group, float eps) {
+    // Against the root of the mean, the root of the sum is larger by that of the number.
+    std::vector<float> w(group, 1.0f / std::sqrt(static_cast<float>(group)));
+    return by_rows(rows, n_cols * 0.2, [=, &k, w = std::move(w)](const Step &, int row) {
+        size_t at = static_cast<size_t>(row) * n_cols;
+        for (int i = 0; i < n_cols; i += group)
+            k.rms_norm(y + at + i, x + at + i, w.data(), group, eps / group);
+    });
+}
+
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value) {
     size_t k_row = static_cast<size_t>(kv.n_kv_heads) * kv.k_dim;
     size_t v_row = static_cast<size_t>(kv.n_kv_heads) * kv.v_dim;

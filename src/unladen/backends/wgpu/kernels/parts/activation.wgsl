@@ -21,6 +21,21 @@ fn activate(x: f32) -> f32 {
   let tail = 0.5 * q * exp_f32(-z * z);
   return x * select(tail, 1.0 - tail, x >= 0.0);
 #end
+#if SIGMOID
+  return 1.0 / (1.0 + exp_f32(-x));
+#end
+#if TANH
+  return 1.0 - 2.0 / (1.0 + exp_f32(2.0 * x));
+#end
+#if SOFTPLUS
+  return max(x, 0.0) + log(1.0 + exp_f32(-abs(x)));
+#end
+#if EXP
+  return exp_f32(x);
+#end
+#if IDENTITY
+  return x;
+#end
 #if RELU
   return max(x, 0.0);
 #end

@@ -1,0 +1,14 @@
+"""Heads made length 1, also short ones."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from cases.base import Case, Maker
+
+
+def cases(rng: np.random.Generator) -> Iterator[Case]:
+    for n_tokens, heads, dim in [(1, 1, 1), (2, 3, 17), (33, 2, 128), (70, 5, 20)]:
+        m = Maker(rng, n_tokens)
+        yield m.case("l2_norm", m.input("T", heads * dim),
+                     attrs={"head_dim": dim, "eps": float(rng.choice([1e-6, 1e-5, 0.1]))})
