@@ -65,7 +65,7 @@ class WgpuBackend:
         return self._gpus[device]
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
         return None
