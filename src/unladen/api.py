@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -22,14 +23,14 @@ from unladen.hub import resolve_model
 from unladen.ladder import Wishes
 from unladen.models import load_architecture
 from unladen.planner import PlaceChanges, Planner
-from unladen.sample import Sampler, SamplerChain, SamplingParams
+from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
 from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
 from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.schedule.pretend import pretended
 from unladen.schedule.report import PlanReport as PlanReport
-from unladen.tokenizer import StreamDecoder, Tokenizer
+from unladen.tokenizer import StreamDecoder, Tokenizer, sequences
 from unladen.types import Completion
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
@@ -90,6 +91,8 @@ class Model:
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
             self.tokenizer = tokenizer.result()
+            self.sampling_defaults = defaults(self._file.metadata)
+            self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
             wait([tokenizer])  # it reads the file
             self.close()
@@ -102,7 +105,7 @@ class Model:
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,
-                 sampler: SamplerChain | Sampler | None = None, **sampling: float) -> Completion:
+                 sampler: SamplerChain | Sampler | None = None, **sampling: Any) -> Completion:
         """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
 
         ``max_tokens`` None: to the end of the context. ``stop`` strings end the text and are not
@@ -118,14 +121,14 @@ class Model:
 
     def stream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                stop: str | Sequence[str] = (), logprobs: int | None = None,
-               sampler: SamplerChain | Sampler | None = None, **sampling: float) -> Stream:
+               sampler: SamplerChain | Sampler | None = None, **sampling: Any) -> Stream:
         """:meth:`generate` piece by piece: iterate for text; ``.result`` is the completion."""
         return Stream(self.engine, self._request(prompt, max_tokens, stop, logprobs, sampler,
                                                  sampling))
 
     async def agenerate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                         stop: str | Sequence[str] = (), logprobs: int | None = None,
-                        sampler: SamplerChain | Sampler | None = None, **sampling: float
+                        sampler: SamplerChain | Sampler | None = None, **sampling: Any
                         ) -> Completion:
         """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
         task cancels the generation."""
@@ -136,7 +139,7 @@ class Model:
 
     async def astream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                       stop: str | Sequence[str] = (), logprobs: int | None = None,
-                      sampler: SamplerChain | Sampler | None = None, **sampling: float
+                      sampler: SamplerChain | Sampler | None = None, **sampling: Any
                       ) -> AsyncIterator[str]:
         """:meth:`stream` for coroutines."""
         request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
@@ -233,14 +236,14 @@ class Model:
 
     def _request(self, prompt: str | Sequence[int], max_tokens: int | None,
                  stop: str | Sequence[str], logprobs: int | None,
-                 sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float]) -> Request:
+                 sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any]) -> Request:
         if max_tokens is not None and max_tokens < 0:
             raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
                                   hint="use a number from 0 on, or None for no limit")
         engine = self.engine
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(
-            ids, sampler=_sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
+            ids, sampler=self._sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
             decoder=StreamDecoder(self.tokenizer), n_logprobs=logprobs,
             stop=(stop,) if isinstance(stop, str) else stop,
             max_tokens=sys.maxsize if max_tokens is None else max_tokens)
@@ -249,6 +252,25 @@ class Model:
         else:
             engine.submit(request)
         return request
+
+    def _sampler(self, sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any],
+                 prompt: Sequence[int]) -> Sampler:
+        if sampler is not None and sampling:
+            raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
+                                  hint="use one way or the other")
+        if sampler is None:
+            if unknown := sorted(set(sampling) - _SAMPLING):
+                raise InvalidArgument(f"no such parameter: {', '.join(unknown)}",
+                                      hint="known: " + ", ".join(sorted(_SAMPLING)))
+            params = SamplingParams(**{**self.sampling_defaults, **sampling})
+            breakers = (self._breakers(tuple(params.dry_sequence_breakers))
+                        if params.dry_multiplier else ())
+            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids))
+            sampler = chain.build(params.seed)
+        elif isinstance(sampler, SamplerChain):
+            sampler = sampler.build()
+        sampler.accept_prompt(prompt)
+        return sampler
 
     async def _advance(self, request: Request) -> AsyncIterator[str]:
         import asyncio
@@ -347,25 +369,6 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
-
-
-def _sampler(sampler: SamplerChain | Sampler | None, sampling: Mapping[str, float],
-             prompt: Sequence[int]) -> Sampler:
-    if sampler is not None and sampling:
-        raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
-                              hint="use one way or the other")
-    if sampler is None:
-        try:
-            params = SamplingParams(**sampling)  # type: ignore[arg-type]  # it validates
-        except TypeError:
-            raise InvalidArgument(
-                f"no such parameter: {', '.join(sorted(set(sampling) - _SAMPLING))}",
-                hint="known: " + ", ".join(sorted(_SAMPLING))) from None
-        sampler = params.chain().build(params.seed)
-    elif isinstance(sampler, SamplerChain):
-        sampler = sampler.build()
-    sampler.accept_prompt(prompt)
-    return sampler
 
 
 _SAMPLING = frozenset(SamplingParams.__dataclass_fields__)

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from unladen.cli._extend import Parameters, extended
 from unladen.errors import InvalidArgument
-
-Parameters = dict[str, Any]
-"""Of a model, by name."""
 
 
 def placeable(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` with the options of :func:`placement` on its command line; it takes what becomes
     of them as one parameter ``placement``."""
-    own, shared = (inspect.signature(f, eval_str=True) for f in (command, placement))
-    parameters = {**own.parameters, **shared.parameters}
-    del parameters["placement"]
-
-    @functools.wraps(command)
-    def run(**options: Any) -> None:
-        chosen = {name: options.pop(name) for name in shared.parameters}
-        command(**options, placement=placement(**chosen))
-
-    run.__dict__["__signature__"] = own.replace(parameters=list(parameters.values()))
-    run.__annotations__ = {name: p.annotation for name, p in parameters.items()}
-    return run
+    return extended(command, placement)
 
 
 def placement(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unladen.cli import _options as o
-from unladen.cli._placement import Parameters, placeable
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
-from unladen.cli._placement import Parameters, placeable
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
 
 if TYPE_CHECKING:
     from unladen.api import PlanReport

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
-from unladen.cli._placement import Parameters, placeable
+from unladen.cli._extend import Parameters
+from unladen.cli._placement import placeable
+from unladen.cli._sampling import samples
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @placeable
+@samples
 def command(
     model: o.ModelArg,
     prompt: Annotated[str | None, typer.Argument(
@@ -27,35 +30,22 @@ def command(
     max_tokens: Annotated[int | None, typer.Option(
         "--max-tokens", "-n", show_default="to the end of the context",
         help="Tokens to write.")] = None,
-    temp: Annotated[float, typer.Option(
-        "--temp", help="Temperature; 0 takes the likeliest.")] = 0.8,
-    top_k: Annotated[int, typer.Option("--top-k", help="Keep the k likeliest; 0: all.")] = 40,
-    top_p: Annotated[float, typer.Option("--top-p", help="Keep this much probability.")] = 0.95,
-    min_p: Annotated[float, typer.Option("--min-p", help="Keep what is this likely or more, "
-                                         "relative to the likeliest.")] = 0.05,
-    repeat_penalty: Annotated[float, typer.Option(
-        "--repeat-penalty", help="Make recent tokens less likely; 1: off.")] = 1.0,
-    seed: Annotated[int | None, typer.Option("--seed", show_default="a new one each time",
-                                             help="The same seed repeats a run.")] = None,
     stop: Annotated[list[str] | None, typer.Option(
         "--stop", help="End at this text; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
-    *, placement: Parameters,
+    *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
     from unladen.api import Model
-    from unladen.sample import SamplingParams
     text = _from_stdin() if prompt is None else prompt
-    sampler = SamplingParams(temperature=temp, top_k=top_k, top_p=top_p, min_p=min_p,
-                             repeat_penalty=repeat_penalty, seed=seed).chain()
     loaded = Model(
         model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
         n_threads=threads, n_threads_batch=threads_batch,
         on_oom=[rung for rung in (on_oom or "").split(",") if rung], **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
-                               sampler=sampler) as stream:
+                               **sampling, **repetition) as stream:
         if as_json:
             _write_json(stream)
         else:

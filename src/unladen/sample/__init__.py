@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from unladen.sample.base import BadLogits, Candidates, State, Step
-from unladen.sample.chain import SamplerChain, SamplingParams, registry
+from unladen.sample.chain import SamplerChain, registry
+from unladen.sample.params import SamplingParams, defaults
 from unladen.sample.sampler import Sampler, logprobs, sample_rows
 
 __all__ = ["BadLogits", "Candidates", "Sampler", "SamplerChain", "SamplingParams", "State", "Step",
-           "logprobs", "registry", "sample_rows"]
+           "defaults", "logprobs", "registry", "sample_rows"]

@@ -130,6 +130,37 @@ def weights(logits: Logits) -> Weights:
     return weight
 
 
+def ordered_sum(values: npt.NDArray[np.float64]) -> float:
+    """The sum of float64 [n] in a fixed order: 32 interleaved running sums, then these."""
+    padded = np.zeros(-(-len(values) // 32) * 32)
+    padded[:len(values)] = values
+    total = 0.0
+    for lane in np.add.accumulate(padded.reshape(-1, 32), axis=0)[-1].tolist():
+        total += lane
+    return total
+
+
+def below_max(logits: Logits) -> npt.NDArray[np.float64]:
+    """float64 [n]: how far each of float32 [n] is below the largest."""
+    return float(logits.max()) - logits.astype(np.float64)
+
+
+def log_total(weight: Weights) -> float:
+    """ln of the sum of exp(logit - max), from :func:`weights`."""
+    return math.log(float(weight.sum())) - WEIGHT_BITS * math.log(2)
+
+
+def draw(weight: Weights, state: State) -> int:
+    """An index with a probability proportional to uint64 [n] ``weight``, by one random number.
+
+    The number u becomes the point u * total / 2**64 (D. Lemire, "Fast random integer generation in
+    an interval", 2019), which is off by less than 2**-64 in probability.
+    """
+    cumulative = np.cumsum(weight, dtype=np.uint64)
+    point = state.random() * int(cumulative[-1]) >> 64
+    return int(np.searchsorted(cumulative, np.uint64(point), side="right"))
+
+
 def number(name: str, value: float, low: float, high: float = math.inf) -> None:
     """Raise :class:`InvalidArgument` unless ``value`` is finite and in [low, high]."""
     if (isinstance(value, bool) or not isinstance(value, int | float | np.number)

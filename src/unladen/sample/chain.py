@@ -1,24 +1,32 @@
-"""Puts steps together: by hand (SamplerChain) or from the usual parameters (SamplingParams)."""
+"""Puts steps together by hand."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unladen.discover import classes
 from unladen.errors import InvalidArgument
+from unladen.sample.adaptive_p import AdaptiveP
 from unladen.sample.base import Step
+from unladen.sample.constraint import Allows, Constraint
 from unladen.sample.dist import Dist
+from unladen.sample.dry import Dry
+from unladen.sample.dynamic_temperature import DynamicTemperature
 from unladen.sample.greedy import Greedy
 from unladen.sample.logit_bias import LogitBias
 from unladen.sample.min_p import MinP
+from unladen.sample.mirostat import Mirostat, MirostatV2
 from unladen.sample.penalties import Penalties
 from unladen.sample.sampler import Sampler, explain
 from unladen.sample.temperature import Temperature
 from unladen.sample.top_k import TopK
+from unladen.sample.top_n_sigma import TopNSigma
 from unladen.sample.top_p import TopP
+from unladen.sample.typical_p import TypicalP
+from unladen.sample.xtc import Xtc
 
 
 @functools.cache
@@ -66,6 +74,32 @@ class SamplerChain:
         """Keep the tokens at least ``p`` times as likely as the most likely one."""
         return self.step(MinP(p, min_keep))
 
+    def typical_p(self, p: float, min_keep: int = 1) -> SamplerChain:
+        """Keep the tokens of the most ordinary surprise, of probability ``p`` together."""
+        return self.step(TypicalP(p, min_keep))
+
+    def top_n_sigma(self, n: float) -> SamplerChain:
+        """Keep the logits within ``n`` standard deviations of the largest."""
+        return self.step(TopNSigma(n))
+
+    def xtc(self, probability: float, threshold: float = 0.1, min_keep: int = 1) -> SamplerChain:
+        """Now and then drop the most likely tokens."""
+        return self.step(Xtc(probability, threshold, min_keep))
+
+    def temp_ext(self, temperature: float, delta: float, exponent: float = 1.0) -> SamplerChain:
+        """Divide the logits by a temperature that follows their entropy."""
+        return self.step(DynamicTemperature(temperature, delta, exponent))
+
+    def dry(self, multiplier: float, base: float = 1.75, allowed_length: int = 2, last_n: int = -1,
+            breakers: Iterable[Sequence[int]] = ()) -> SamplerChain:
+        """Make tokens that go on with a repetition less likely."""
+        return self.step(Dry(multiplier, base, allowed_length, last_n,
+                             tuple(map(tuple, breakers))))
+
+    def constraint(self, allows: Allows, n_prompt: int = 0) -> SamplerChain:
+        """Keep what ``allows`` allows after the first ``n_prompt`` tokens."""
+        return self.step(Constraint(allows, n_prompt))
+
     def penalties(self, last_n: int = 64, repeat: float = 1.0, frequency: float = 0.0,
                   presence: float = 0.0) -> SamplerChain:
         """Make the tokens among the ``last_n`` latest less likely."""
@@ -82,6 +116,18 @@ class SamplerChain:
     def dist(self, seed: int | None = None) -> SamplerChain:
         """End with a draw; ``seed`` None takes fresh entropy."""
         return self.step(Dist(seed))
+
+    def mirostat(self, tau: float = 5.0, eta: float = 0.1, m: int = 100) -> SamplerChain:
+        """End with a draw that keeps the surprise near ``tau`` bits."""
+        return self.step(Mirostat(tau, eta, m))
+
+    def mirostat_v2(self, tau: float = 5.0, eta: float = 0.1) -> SamplerChain:
+        """The same, by the second version of the method."""
+        return self.step(MirostatV2(tau, eta))
+
+    def adaptive_p(self, target: float, decay: float = 0.9) -> SamplerChain:
+        """End with a draw that keeps the probability near ``target``."""
+        return self.step(AdaptiveP(target, decay))
 
     def build(self, seed: int | None = None, *, use_native: bool = True) -> Sampler:
         """A sampler for one new sequence.
@@ -107,37 +153,3 @@ class SamplerChain:
 
     def __repr__(self) -> str:
         return " -> ".join(["SamplerChain", *(repr(step) for step in self.steps)])
-
-
-@dataclass(frozen=True)
-class SamplingParams:
-    """The usual parameters; each is described at its step. Off are: ``temperature`` 0 (the most
-    likely token, after penalties alone), ``top_k`` 0, ``top_p`` 1, ``min_p`` 0, ``repeat_penalty``
-    1, the other penalties 0. Raises :class:`InvalidArgument` naming the parameter.
-    """
-
-    temperature: float = 0.8
-    top_k: int = 40
-    top_p: float = 0.95
-    min_p: float = 0.05
-    repeat_penalty: float = 1.0
-    frequency_penalty: float = 0.0
-    presence_penalty: float = 0.0
-    penalty_last_n: int = 64
-    seed: int | None = None
-    min_keep: int = 1
-
-    def __post_init__(self) -> None:
-        self._sampling()  # its steps validate
-
-    def chain(self) -> SamplerChain:
-        """penalties, top_k, top_p, min_p, temperature, dist; or penalties, greedy."""
-        return self._penalties().greedy() if self.temperature == 0 else self._sampling()
-
-    def _penalties(self) -> SamplerChain:
-        return SamplerChain().penalties(self.penalty_last_n, self.repeat_penalty,
-                                        self.frequency_penalty, self.presence_penalty)
-
-    def _sampling(self) -> SamplerChain:
-        return (self._penalties().top_k(self.top_k).top_p(self.top_p, self.min_keep)
-                .min_p(self.min_p, self.min_keep).temp(self.temperature).dist(self.seed))

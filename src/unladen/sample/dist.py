@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from unladen.sample.base import Candidates, State, Step, weights, whole
+from unladen.sample.base import Candidates, State, Step, draw, weights, whole
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,8 @@ class Dist(Step):
             whole("seed", self.seed, 0, 2**64 - 1)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Set ``chosen`` by inverting the cumulative weights at one 64-bit random number.
-
-        The number u becomes the point u * total / 2**64 (D. Lemire, "Fast random integer
-        generation in an interval", 2019), which is off by less than 2**-64 in probability.
-        """
-        cumulative = np.cumsum(weights(candidates.logits), dtype=np.uint64)
-        point = state.random() * int(cumulative[-1]) >> 64
-        index = np.searchsorted(cumulative, np.uint64(point), side="right")
-        candidates.chosen = int(candidates.ids[index])
+        """Set ``chosen``; see :func:`~unladen.sample.base.draw`."""
+        candidates.chosen = int(candidates.ids[draw(weights(candidates.logits), state)])
 
     def packed(self) -> tuple[float, ...]:
         """The seed belongs to the sequence, not to the step."""

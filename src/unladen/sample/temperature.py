@@ -10,7 +10,18 @@ import numpy as np
 from unladen.errors import InvalidArgument
 from unladen.sample.base import Candidates, State, Step, number
 
-_LOWEST = 1e-6  # below it float32 logits of a sane size could overflow
+LOWEST = 1e-6
+"""Below it float32 logits of a sane size could overflow."""
+
+
+def cool(candidates: Candidates, temperature: np.float32) -> None:
+    """Divide the logits, one float32 division each; 0 keeps the most likely candidate."""
+    if temperature == 0:
+        candidates.keep(candidates.ranks() == 0)
+    elif temperature != 1:
+        with np.errstate(over="ignore"):  # the choosing step reports an overflow
+            candidates.logits /= temperature
+        candidates.keep(candidates.logits > -np.inf)
 
 
 @dataclass(frozen=True)
@@ -26,18 +37,13 @@ class Temperature(Step):
 
     def __post_init__(self) -> None:
         number("temperature", self.temperature, 0)
-        if 0 < self.temperature < _LOWEST:
+        if 0 < self.temperature < LOWEST:
             raise InvalidArgument(f"temperature is {self.temperature!r}",
-                                  hint=f"0 for the most likely token, or at least {_LOWEST:g}")
+                                  hint=f"0 for the most likely token, or at least {LOWEST:g}")
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """One float32 division each."""
-        if self.temperature == 0:
-            candidates.keep(candidates.ranks() == 0)
-        elif self.temperature != 1:
-            with np.errstate(over="ignore"):  # the choosing step reports an overflow
-                candidates.logits /= np.float32(self.temperature)
-            candidates.keep(candidates.logits > -np.inf)
+        """See :func:`cool`."""
+        cool(candidates, np.float32(self.temperature))
 
     def packed(self) -> tuple[float, ...]:
         """(temperature,)."""

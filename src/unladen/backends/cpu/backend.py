@@ -13,8 +13,7 @@ from unladen.backends.cpu.features import isa_level, n_physical_cores, processor
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops.gated import GatedUnit
-from unladen.graph.ops.moe import is_plain
+from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 
@@ -54,17 +53,13 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op == "glu" and not (GatedUnit.of(node).is_plain
-                                     and node.inputs[0].shape == node.inputs[1].shape):
-            return Support.NO
-        if node.op == "moe" and not is_plain(node):
-            return Support.NO
         if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
             return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        if len(weight.shape) == 1 or not get_op(node.op).takes_quants:
+        if len(weight.shape) == 1 or not get_op(node.op).takes_quants or (
+                node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES)):
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 

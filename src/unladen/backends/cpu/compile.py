@@ -14,8 +14,11 @@ from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.linear import n_weights
-from unladen.graph.ops.moe import first_expert
+from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
+from unladen.graph.ops.routing import Routing
+from unladen.quants import get
 from unladen.types import Limits
 
 Matrix = tuple[int, str, int, int, int]
@@ -137,7 +140,12 @@ def _activation(p: native.Program, node: Node, at: Addresses) -> None:
 
 def _glu(p: native.Program, node: Node, at: Addresses) -> None:
     (gate, up), (y,) = node.inputs, node.outputs
-    p.glu(at(gate), at(up), str(node.attrs["act"]), at(y), _rows(y), _cols(y))
+    p.glu(at(gate), _cols(gate), at(up), _unit(node), at(y), _rows(y), _cols(y))
+
+
+def _unit(node: Node) -> tuple[str, float, float]:
+    unit = GatedUnit.of(node)
+    return unit.act, unit.limit, unit.up_offset
 
 
 def _concat(p: native.Program, node: Node, at: Addresses) -> None:
@@ -168,20 +176,36 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
-    (x,), (y,) = node.inputs, node.outputs
-    p.moe(_expert_matrices(node, at.matrix), _experts(node), node.attrs["gating"] == "sigmoid",
-          bool(node.attrs["normalize"]), node.float_attr("scale"), str(node.attrs["act"]), at(x),
-          at(y), _rows(x), at.scratch)
+    (y,) = node.outputs
+    p.moe(_expert_matrices(node, at.matrix), _experts(node),
+          ("gate_up" in node.weights, weighs_input(node)),
+          _routing(node, at.weight(node, "router_b"), at.weight(node, "select_b")), _unit(node),
+          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[-1]), at(y), _rows(y),
+          at.scratch)
 
 
-def _experts(node: Node) -> tuple[int, int, int, int]:
-    return (node.weights["router"].shape[0], first_expert(node), node.weights["gate"].shape[0],
-            node.int_attr("n_used"))
+def _experts(node: Node) -> tuple[int, int, int]:
+    return node.weights["router"].shape[0], first_expert(node), n_held(node)
+
+
+def _routing(node: Node, router_b: int = 0, select_b: int = 0
+             ) -> tuple[int, str, bool, float, int, int, int, int]:
+    r = Routing.of(node)
+    return (r.n_used, r.gating, r.normalize, r.scale, r.n_groups, r.n_groups_used, router_b,
+            select_b)
 
 
 def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
-    return [matrix(node, "router", "router_b"), *(matrix(node, r, "") for r in
-                                                   ("gate", "up", "down"))]
+    """Router, gate, up and down; no rows: there is none."""
+    if "gate_up" in node.weights:
+        gate = matrix(node, "gate_up", "gate_b")
+        address, quant, n_rows, n_cols, bias = matrix(node, "gate_up", "up_b")
+        address += node.weights["down"].shape[-1] * get(quant).row_bytes(n_cols)
+        up = address, quant, n_rows, n_cols, bias
+    else:
+        gate = matrix(node, "gate", "gate_b") if has_gate(node) else (0, "", 0, 0, 0)
+        up = matrix(node, "up", "up_b")
+    return [matrix(node, "router", ""), gate, up, matrix(node, "down", "down_b")]
 
 
 def _affine(p: native.Program, node: Node, at: Addresses) -> None:
@@ -266,5 +290,5 @@ def scratch_bytes(node: Node, limits: Limits, level: str, quants: Mapping[str, s
             return 0, str(quants[role]), w.n_elements // w.shape[-1], w.shape[-1], 0
 
         return native.moe_scratch_bytes(level, _expert_matrices(node, matrix), _experts(node),
-                                        max_rows, precise)
+                                        _routing(node), max_rows, precise)
     return 0

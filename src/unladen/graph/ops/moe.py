@@ -17,6 +17,8 @@ from unladen.types import Limits
 
 EXPERT_ROLES = ("gate", "up", "gate_up", "down", "gate_b", "up_b", "down_b", "down_scale")
 """Weights with an entry for each expert held."""
+VECTOR_ROLES = ("gate_b", "up_b", "down_b")
+"""Weights that are added, a row for each expert, and so no matrices."""
 
 
 def first_expert(node: Node) -> int:

@@ -134,4 +134,14 @@ void Candidates::keep_best(size_t k) {
     keep(positions);
 }
 
+void Candidates::drop_banned() {
+    constexpr float banned = -std::numeric_limits<float>::infinity();
+    if (std::find(logits_, logits_ + n_, banned) == logits_ + n_) return;
+    std::vector<uint32_t> positions;
+    for (size_t i = 0; i < n_; ++i)
+        if (logits_[i] != banned) positions.push_back(uint32_t(i));
+    if (positions.empty()) throw BadLogits("no candidate has a finite logit");
+    keep(positions);
+}
+
 }  // namespace unladen::sample

@@ -44,6 +44,7 @@ public:
 
     void keep(const std::vector<uint32_t> &positions);  // ascending
     void keep_best(size_t k);
+    void drop_banned();  // those at -inf, so that what is left is as the NumPy definitions see it
 
     int32_t chosen = -1;
 

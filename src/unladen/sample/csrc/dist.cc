@@ -1,4 +1,5 @@
 #include "sample/csrc/step.h"
+#include "sample/csrc/sums.h"
 
 namespace unladen::sample {
 namespace {
@@ -8,12 +9,7 @@ struct Dist final : Step {
 
     void apply(Candidates &c, State &state) const override {
         uint64_t total = c.weigh();
-        __extension__ using Wide = unsigned __int128;
-        uint64_t left = uint64_t(Wide{state.random()} * total >> 64);
-        const uint64_t *weights = c.weights();
-        size_t i = 0;
-        while (weights[i] <= left) left -= weights[i++];  // ends: left < the sum of the rest
-        c.chosen = c.id(i);
+        c.chosen = c.id(draw(c, total, state));
     }
 };
 

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -23,6 +25,11 @@ public:
     // call on, so that a long window costs a token no more than a short one.
     const Counts &counts(int32_t last_n);
 
+    // What a step keeps between two tokens, under its own name.
+    double &number(const std::string &name, double initial) {
+        return numbers_.try_emplace(name, initial).first->second;
+    }
+
     std::mutex mutex;  // held by whoever uses the state while the interpreter lock is released
 
 private:
@@ -35,6 +42,7 @@ private:
     uint64_t s_[4];
     std::vector<int32_t> history_;
     std::list<Window> windows_;
+    std::map<std::string, double> numbers_;
 };
 
 }  // namespace unladen::sample

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
+#include <utility>
 
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/names.h"
@@ -134,17 +136,40 @@ struct BoundProgram {
     }
 };
 
-// How many experts there are, the first of those held and their number, how many a token takes.
-using PyExperts = std::tuple<int, int, int, int>;
+// How many experts there are, the first of those held and their number.
+using PyExperts = std::tuple<int, int, int>;
+// As struct Routing and struct GatedUnit have them.
+using PyRouting = std::tuple<int, std::string, bool, float, int, int, uintptr_t, uintptr_t>;
+using PyUnit = std::tuple<std::string, float, float>;
 
-MoeArgs moe_args(const std::vector<PyMatrix> &matrices, const PyExperts &experts, bool sigmoid,
-                 bool normalize, bool precise, float scale, const std::string &act, uintptr_t x,
-                 uintptr_t y, const std::string &rows, int max_rows, uintptr_t scratch) {
-    auto [n_experts, first_expert, n_held, n_used] = experts;
-    return {matrix_of(matrices.at(0)), matrix_of(matrices.at(1)), matrix_of(matrices.at(2)),
-            matrix_of(matrices.at(3)), n_experts, first_expert, n_held, n_used, sigmoid, normalize,
-            precise, scale, activation_of(act), at<const float>(x), at<float>(y), rows_of(rows),
-            max_rows, at<uint8_t>(scratch)};
+GatedUnit unit_of(const PyUnit &unit) {
+    auto &[act, limit, up_offset] = unit;
+    return {activation_of(act), limit, up_offset};
+}
+
+Routing routing_of(const PyRouting &routing) {
+    auto &[n_used, gating, normalize, scale, n_groups, n_groups_used, router_b, select_b] = routing;
+    return {n_used,   gating_of(gating), normalize,
+            scale,    n_groups,          n_groups_used,
+            at<const float>(router_b),   at<const float>(select_b)};
+}
+
+// Matrices: router, gate, up, down; flags: merged, weigh_input.
+MoeArgs moe_args(const std::vector<PyMatrix> &matrices, const PyExperts &experts,
+                 std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
+                 bool precise, int max_rows) {
+    MoeArgs args{};
+    args.router = matrix_of(matrices.at(0));
+    args.gate = matrix_of(matrices.at(1));
+    args.up = matrix_of(matrices.at(2));
+    args.down = matrix_of(matrices.at(3));
+    std::tie(args.merged, args.weigh_input) = flags;
+    std::tie(args.n_experts, args.first_expert, args.n_held) = experts;
+    args.routing = routing_of(routing);
+    args.unit = unit_of(unit);
+    args.precise = precise;
+    args.max_rows = max_rows;
+    return args;
 }
 
 using P = BoundProgram;
@@ -206,10 +231,10 @@ void bind_rows(nb::class_<P> &program) {
             p.program.add(make_activation(p.kernels(), at<const float>(x), activation_of(act),
                                           at<float>(y), rows_of(rows), n));
         })
-        .def("glu", [](P &p, uintptr_t gate, uintptr_t up, const std::string &act, uintptr_t y,
-                       const std::string &rows, int n) {
-            p.program.add(make_glu(p.kernels(), at<const float>(gate), at<const float>(up),
-                                   activation_of(act), at<float>(y), rows_of(rows), n));
+        .def("glu", [](P &p, uintptr_t gate, int n_gates, uintptr_t up, const PyUnit &unit,
+                       uintptr_t y, const std::string &rows, int n) {
+            p.program.add(make_glu(p.kernels(), at<const float>(gate), n_gates, at<const float>(up),
+                                   unit_of(unit), at<float>(y), rows_of(rows), n));
         });
 }
 
@@ -234,10 +259,16 @@ void bind_wide_operations(nb::class_<P> &program) {
                                          std::move(options), p.max_rows));
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
-                       bool sigmoid, bool normalize, float scale, const std::string &act,
-                       uintptr_t x, uintptr_t y, const std::string &rows, uintptr_t scratch) {
-            auto args = moe_args(matrices, experts, sigmoid, normalize, p.precise, scale, act, x, y,
-                                 rows, p.max_rows, scratch);
+                       std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
+                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t y,
+                       const std::string &rows, uintptr_t scratch) {
+            auto args = moe_args(matrices, experts, flags, routing, unit, p.precise, p.max_rows);
+            args.down_scale = at<const float>(down_scale);
+            args.x = at<const float>(x);
+            args.seen = at<const float>(seen);
+            args.y = at<float>(y);
+            args.rows = rows_of(rows);
+            args.scratch = at<uint8_t>(scratch);
             for (auto &op : make_moe(p.kernels(), args)) p.program.add(std::move(op));
         });
 }
@@ -336,9 +367,10 @@ void bind_cpu(nb::module_ &m) {
     m.def("packed_bytes", &cpu::packed_bytes);
     m.def("moe_scratch_bytes", [](const std::string &level,
                                   const std::vector<cpu::PyMatrix> &matrices,
-                                  const cpu::PyExperts &experts, int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, experts, false, false, precise, 1.0f, "silu", 0, 0, "T",
-                                  max_rows, 0);
+                                  const cpu::PyExperts &experts, const cpu::PyRouting &routing,
+                                  int max_rows, bool precise) {
+        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f}, precise,
+                                  max_rows);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });
 }

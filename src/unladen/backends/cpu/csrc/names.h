@@ -24,6 +24,12 @@ inline Activation activation_of(const std::string &name) {
     return named<Activation>(name, names, "activation");
 }
 
+inline Gating gating_of(const std::string &name) {
+    static constexpr const char *names[] = {"softmax", "sigmoid", "softmax_chosen",
+                                            "sqrt_softplus"};
+    return named<Gating>(name, names, "gating");
+}
+
 inline KVType kv_type_of(const std::string &name) {
     static constexpr const char *names[] = {"f32", "f16", "q8_0"};
     return named<KVType>(name, names, "cache type");

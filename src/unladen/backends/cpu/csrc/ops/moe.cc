@@ -2,7 +2,6 @@
 // A token's copy for one of its experts is called a slot; slots stand expert by expert. Experts are
 // chosen among all, but only those held get slots, and are counted from the first of them.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -21,20 +20,22 @@ struct Moe {
         : k(kernels),
           a(args),
           router(linear_kernel(k, a.router.type, true)),
-          gate(linear_kernel(k, a.gate.type, a.precise)),
+          gate(linear_kernel(k, has_gate() ? a.gate.type : a.up.type, a.precise)),
           up(linear_kernel(k, a.up.type, a.precise)),
           down(linear_kernel(k, a.down.type, a.precise)),
-          n(a.gate.n_cols),
+          n(a.up.n_cols),
           n_ff(a.down.n_cols),
-          max_slots(a.max_rows * std::min(a.n_used, a.n_held)),
+          max_slots(a.max_rows * std::min(a.routing.n_used, a.n_held)),
           first_slot(a.n_held + 1),
-          slot_of(a.max_rows * a.n_used),
+          expert_of(a.max_rows * a.routing.n_used),
+          slot_of(expert_of.size()),
           token_of(max_slots),
-          weight_of(slot_of.size()),
+          weight_of(expert_of.size()),
+          weight_at(max_slots),
           active(a.n_held) {
         uint8_t *at = a.scratch;
         auto take = [&at](size_t bytes) { return std::exchange(at, at + align64(bytes)); };
-        packed_router = take(k.packer(router.act)->bytes(a.max_rows, n));
+        packed_router = take(k.packer(router.act)->bytes(a.max_rows, a.router.n_cols));
         logits = reinterpret_cast<float *>(take(sizeof(float) * a.max_rows * a.n_experts));
         packed_gate = take(packed_bytes(gate.act, n));
         packed_up = up.act == gate.act ? packed_gate : take(packed_bytes(up.act, n));
@@ -53,6 +54,7 @@ struct Moe {
         const Packer &packer = *k.packer(format);
         return align64(packer.bytes(packer.granule, n_cols)) + 64;
     }
+    bool has_gate() const { return a.gate.n_rows > 0; }
     int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
     int n_slots() const { return first_slot.back(); }
 
@@ -72,9 +74,12 @@ struct Moe {
     float *logits, *hidden, *results;
     size_t scratch_bytes;
     std::vector<int32_t> first_slot;   // [n_held + 1]
-    std::vector<int32_t> slot_of;      // [n_rows * n_used], a token's, best first; or no_slot
+    std::vector<int32_t> expert_of;    // [n_rows * n_used], a token's, best first, counted from
+                                       // the first held; or no_slot
+    std::vector<int32_t> slot_of;      // [n_rows * n_used], or no_slot
     std::vector<int32_t> token_of;     // [slots]
-    std::vector<float> weight_of;      // [n_rows * n_used]
+    std::vector<float> weight_of;      // [n_rows * n_used], of a result
+    std::vector<float> weight_at;      // [slots], of what the expert gets
     std::vector<int32_t> active;       // held experts with slots, [n_active]
     std::vector<size_t> gate_at, up_at, down_at;
 };
@@ -83,7 +88,7 @@ using MoePtr = std::shared_ptr<Moe>;
 
 class Route final : public Operation {
 public:
-    explicit Route(MoePtr m) : m_(std::move(m)), chosen_(m_->slot_of.size()), p_(m_->a.n_experts) {}
+    explicit Route(MoePtr m) : m_(std::move(m)), router_(m_->a.routing, m_->a.n_experts) {}
 
     Tiling prepare(const Step &step) override {
         m_->n_rows = count(step, m_->a.rows);
@@ -93,15 +98,18 @@ public:
         const MoeArgs &a = m_->a;
         for (int t = 0; t < m_->n_rows; t++) choose(t);
         std::fill(m_->first_slot.begin(), m_->first_slot.end(), 0);
-        int n_chosen = m_->n_rows * a.n_used;
+        int n_chosen = m_->n_rows * a.routing.n_used;
         for (int i = 0; i < n_chosen; i++)
-            if (chosen_[i] != no_slot) m_->first_slot[chosen_[i] + 1]++;
+            if (m_->expert_of[i] != no_slot) m_->first_slot[m_->expert_of[i] + 1]++;
         std::partial_sum(m_->first_slot.begin(), m_->first_slot.end(), m_->first_slot.begin());
         next_ = m_->first_slot;
         for (int i = 0; i < n_chosen; i++) {
-            int slot = chosen_[i] == no_slot ? no_slot : next_[chosen_[i]]++;
+            int slot = m_->expert_of[i] == no_slot ? no_slot : next_[m_->expert_of[i]]++;
             m_->slot_of[i] = slot;
-            if (slot != no_slot) m_->token_of[slot] = i / a.n_used;
+            if (slot == no_slot) continue;
+            m_->token_of[slot] = i / a.routing.n_used;
+            m_->weight_at[slot] = m_->weight_of[i];
+            if (a.weigh_input) m_->weight_of[i] = 1;
         }
         m_->n_active = 0;
         for (int e = 0; e < a.n_held; e++)
@@ -114,43 +122,18 @@ public:
 private:
     void choose(int t) {
         const MoeArgs &a = m_->a;
-        float *logits = m_->logits + static_cast<size_t>(t) * a.n_experts;
-        if (a.router.bias)
-            for (int e = 0; e < a.n_experts; e++) logits[e] += a.router.bias[e];
-        probabilities(logits);
-        int32_t *chosen = chosen_.data() + t * a.n_used;
-        float *weight = m_->weight_of.data() + t * a.n_used;
-        double sum = 0;
-        for (int i = 0; i < a.n_used; i++) {
-            int best = static_cast<int>(std::max_element(p_.begin(), p_.end()) - p_.begin());
-            int held = best - a.first_expert;
+        int32_t *chosen = m_->expert_of.data() + t * a.routing.n_used;
+        router_.choose(m_->logits + static_cast<size_t>(t) * a.n_experts, chosen,
+                       m_->weight_of.data() + t * a.routing.n_used);
+        for (int i = 0; i < a.routing.n_used; i++) {
+            int held = chosen[i] - a.first_expert;
             chosen[i] = held >= 0 && held < a.n_held ? held : no_slot;
-            weight[i] = static_cast<float>(p_[best]);
-            sum += p_[best];
-            p_[best] = -1;
         }
-        double factor = a.scale / (a.normalize ? sum : 1.0);
-        for (int i = 0; i < a.n_used; i++) weight[i] = static_cast<float>(weight[i] * factor);
-    }
-    void probabilities(const float *logits) {
-        const MoeArgs &a = m_->a;
-        double sum = 0, top = *std::max_element(logits, logits + a.n_experts);
-        for (int e = 0; e < a.n_experts; e++) {
-            p_[e] = a.sigmoid ? 1 / (1 + std::exp(-static_cast<double>(logits[e])))
-                              : std::exp(logits[e] - top);
-            sum += p_[e];
-        }
-        if (!a.sigmoid)
-            for (double &p : p_) p /= sum;
-        // A NaN would compare with nothing and so never be chosen twice; make it the least.
-        for (double &p : p_)
-            if (!(p >= 0)) p = 0;
     }
 
     MoePtr m_;
-    std::vector<int32_t> chosen_;  // [n_rows * n_used], counted from the first held; or no_slot
+    Router router_;
     std::vector<int32_t> next_;
-    std::vector<double> p_;
 };
 
 // Packs every active expert's slots: of x by token, or of the hidden rows as they stand.
@@ -200,7 +183,7 @@ public:
 
 protected:
     virtual void expert_tile(int active, int first, int last, float *scratch) = 0;
-    // The rows of expert e in a tensor that holds all experts one after another.
+    // The rows of expert e in a tensor that holds all experts, n_rows of each, one after another.
     static const uint8_t *expert(const Matrix &w, const Linear &kernel, int e, int n_rows) {
         size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
         return w.data + row * n_rows * e;
@@ -216,7 +199,8 @@ class GateUp final : public ExpertTiles {
 public:
     explicit GateUp(const MoePtr &m)
         : ExpertTiles(m, m->n_ff, std::lcm(m->gate.row_granule, m->up.row_granule),
-                      0.06 * m->n_ff * m->n) {}
+                      0.06 * m->n_ff * m->n),
+          rows_apart_(m->a.merged ? 2 * m->n_ff : m->n_ff) {}
     size_t scratch_bytes() const override {
         return 2 * sizeof(float) * m_->a.max_rows * tile_rows_;
     }
@@ -226,14 +210,35 @@ private:
         int e = m_->active[active], n = m_->slots(e);
         size_t width = last - first;
         float *gate = scratch, *up = scratch + width * n;
-        m_->gate.run(gate - first, width, expert(m_->a.gate, m_->gate, e, n_rows_), first, last,
-                     m_->n, m_->packed_gate + m_->gate_at[active], n, 0, n);
-        m_->up.run(up - first, width, expert(m_->a.up, m_->up, e, n_rows_), first, last, m_->n,
+        if (m_->has_gate())
+            m_->gate.run(gate - first, width, expert(m_->a.gate, m_->gate, e, rows_apart_), first,
+                         last, m_->n, m_->packed_gate + m_->gate_at[active], n, 0, n);
+        m_->up.run(up - first, width, expert(m_->a.up, m_->up, e, rows_apart_), first, last, m_->n,
                    m_->packed_up + m_->up_at[active], n, 0, n);
         for (int i = 0; i < n; i++)
-            m_->k.glu(m_->hidden + (m_->first_slot[e] + i) * static_cast<size_t>(m_->n_ff) + first,
-                      gate + i * width, up + i * width, static_cast<int>(width), m_->a.act);
+            join(e, m_->first_slot[e] + i, first, static_cast<int>(width), gate + i * width,
+                 up + i * width);
     }
+    // The hidden numbers of a slot of expert e, `first` and so on, from its products.
+    void join(int e, int slot, int first, int width, float *gate, float *up) {
+        float *hidden = m_->hidden + static_cast<size_t>(slot) * m_->n_ff + first;
+        const float factor = m_->a.weigh_input ? m_->weight_at[slot] : 1;
+        finish(up, m_->a.up.bias, e, first, width, factor);
+        if (!m_->has_gate()) {
+            m_->k.activate(hidden, up, width, m_->a.unit.act);
+            return;
+        }
+        finish(gate, m_->a.gate.bias, e, first, width, factor);
+        cut(m_->a.unit, gate, up, width);
+        m_->k.glu(hidden, gate, up, width, m_->a.unit.act);
+    }
+    void finish(float *y, const float *bias, int e, int first, int width, float factor) const {
+        if (factor != 1)
+            for (int i = 0; i < width; i++) y[i] *= factor;
+        if (bias) m_->k.add(y, y, bias + static_cast<size_t>(e) * m_->n_ff + first, width);
+    }
+
+    int rows_apart_;
 };
 
 class Down final : public ExpertTiles {
@@ -257,12 +262,18 @@ public:
         return {m_->n_rows, m_->n_slots() * m_->n * 0.15};
     }
     void tile(const Step &, int t, void *) override {
-        float *y = m_->a.y + static_cast<size_t>(t) * m_->n;
-        std::memset(y, 0, sizeof(float) * m_->n);
-        for (int i = t * m_->a.n_used; i < (t + 1) * m_->a.n_used; i++)
-            if (m_->slot_of[i] != no_slot)
-                m_->k.scale_add(y, m_->results + static_cast<size_t>(m_->slot_of[i]) * m_->n, m_->n,
-                                m_->weight_of[i]);
+        const MoeArgs &a = m_->a;
+        size_t n = m_->n;
+        float *y = a.y + t * n;
+        std::memset(y, 0, sizeof(float) * n);
+        for (int i = t * a.routing.n_used; i < (t + 1) * a.routing.n_used; i++) {
+            if (m_->slot_of[i] == no_slot) continue;
+            int e = m_->expert_of[i];
+            float weight = m_->weight_of[i];
+            m_->k.scale_add(y, m_->results + m_->slot_of[i] * n, m_->n,
+                            weight * (a.down_scale ? a.down_scale[e] : 1.0f));
+            if (a.down.bias) m_->k.scale_add(y, a.down.bias + e * n, m_->n, weight);
+        }
     }
 
 private:
@@ -278,10 +289,9 @@ size_t moe_scratch_bytes(const Kernels &k, const MoeArgs &args) {
 std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args) {
     auto m = std::make_shared<Moe>(k, args);
     std::vector<OperationPtr> phases;
-    phases.push_back(make_pack(k, m->router.act, args.x, m->n, args.rows, m->packed_router));
-    Matrix router = args.router;
-    router.bias = nullptr;  // added while routing
-    phases.push_back(make_linear(k, {{router}, {m->packed_router}, {m->logits}, std::nullopt,
+    phases.push_back(make_pack(k, m->router.act, args.seen, args.router.n_cols, args.rows,
+                               m->packed_router));
+    phases.push_back(make_linear(k, {{args.router}, {m->packed_router}, {m->logits}, std::nullopt,
                                      nullptr, args.rows, true, args.max_rows}));
     phases.push_back(std::make_unique<Route>(m));
     phases.push_back(std::make_unique<PackSlots>(m, m->gate.act, args.x, m->n, true, &Moe::gate_at,

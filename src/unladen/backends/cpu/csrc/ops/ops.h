@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/csrc/ops/routing.h"
 #include "backends/cpu/csrc/program.h"
 
 namespace unladen::cpu {
@@ -38,8 +39,16 @@ OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y
 OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows, int n_cols);
 OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
                              int n_cols);
-OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
-                      float *y, Rows rows, int n_cols);
+// act(min(gate, limit)) * (up between -limit and limit, + up_offset); limit 0: none.
+struct GatedUnit {
+    Activation act;
+    float limit, up_offset;
+};
+// Applies limit and offset in place to n numbers of each.
+void cut(const GatedUnit &unit, float *gate, float *up, int n);
+// n_gates of the gate in a row, each for n_cols / n_gates columns of up.
+OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
+                      GatedUnit unit, float *y, Rows rows, int n_cols);
 
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
@@ -103,12 +112,15 @@ OperationPtr make_linear(const Kernels &k, LinearArgs args);
 
 struct MoeArgs {
     Matrix router;                 // [n_experts][n_cols]
-    Matrix gate, up, down;         // the rows of the experts held, one after another
-    int n_experts, first_expert, n_held, n_used;
-    bool sigmoid, normalize, precise;
-    float scale;
-    Activation act;
-    const float *x;
+    Matrix gate, up, down;         // the rows of the experts held, one after another; gate.n_rows
+                                   // is 0 where there is none
+    bool merged;                   // an expert's rows of gate and up stand together, gate first
+    bool weigh_input, precise;
+    int n_experts, first_expert, n_held;
+    Routing routing;
+    GatedUnit unit;
+    const float *down_scale;       // [n_held] or nullptr
+    const float *x, *seen;         // what the experts get, and the router
     float *y;
     Rows rows;
     int max_rows;

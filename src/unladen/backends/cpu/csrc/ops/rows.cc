@@ -120,11 +120,37 @@ OperationPtr make_activation(const Kernels &k, const float *x, Activation act, f
     });
 }
 
-OperationPtr make_glu(const Kernels &k, const float *gate, const float *up, Activation act,
-                      float *y, Rows rows, int n_cols) {
+void cut(const GatedUnit &unit, float *gate, float *up, int n) {
+    if (unit.limit > 0) {
+        for (int i = 0; i < n; i++) {
+            gate[i] = gate[i] > unit.limit ? unit.limit : gate[i];
+            up[i] = up[i] > unit.limit ? unit.limit : up[i] < -unit.limit ? -unit.limit : up[i];
+        }
+    }
+    if (unit.up_offset != 0)
+        for (int i = 0; i < n; i++) up[i] += unit.up_offset;
+}
+
+constexpr int glu_part = 256;
+
+OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
+                      GatedUnit unit, float *y, Rows rows, int n_cols) {
     size_t n = n_cols;
+    int each = n_cols / n_gates;
     return by_rows(rows, n * 0.9, [=, &k](const Step &, int row) {
-        k.glu(y + row * n, gate + row * n, up + row * n, n_cols, act);
+        const float *g = gate + static_cast<size_t>(row) * n_gates;
+        if (each == 1 && unit.limit == 0 && unit.up_offset == 0) {
+            k.glu(y + row * n, g, up + row * n, n_cols, unit.act);
+            return;
+        }
+        float gates[glu_part], ups[glu_part];
+        for (int i = 0; i < n_cols; i += glu_part) {
+            int count = std::min(glu_part, n_cols - i);
+            for (int j = 0; j < count; j++) gates[j] = g[(i + j) / each];
+            std::memcpy(ups, up + row * n + i, count * sizeof(float));
+            cut(unit, gates, ups, count);
+            k.glu(y + row * n + i, gates, ups, count, unit.act);
+        }
     });
 }
 

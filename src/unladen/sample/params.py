@@ -1,0 +1,166 @@
+"""The usual parameters of sampling, and the chain that they make."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from unladen.errors import InvalidArgument
+from unladen.sample.chain import SamplerChain
+
+log = logging.getLogger("unladen")
+
+ORDER = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc",
+         "temperature")
+"""The steps of a chain before the one that chooses."""
+BREAKERS = ("\n", ":", '"', "*")
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """The usual parameters; each is described at its step. Off are: ``temperature`` 0 (the most
+    likely token, after penalties alone), ``dynatemp_range`` 0, ``top_k`` 0, ``top_p`` 1, ``min_p``
+    0, ``typical_p`` 1, ``top_n_sigma`` 0, ``xtc_probability`` 0, ``repeat_penalty`` 1, the other
+    penalties 0, ``dry_multiplier`` 0, ``mirostat`` 0 (else version 1 or 2, which takes the place of
+    what narrows), ``adaptive_target`` below 0. ``order`` are the steps in their order;
+    ``logit_bias`` comes before them; ``ignore_eos`` bans the tokens that end a text. Raises
+    :class:`InvalidArgument` naming the parameter.
+    """
+
+    temperature: float = 0.8
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 1.0
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_last_n: int = 64
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = -1
+    dry_sequence_breakers: Sequence[str] = BREAKERS
+    mirostat: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    adaptive_target: float = -1.0
+    adaptive_decay: float = 0.9
+    logit_bias: Mapping[int, float] | None = None
+    ignore_eos: bool = False
+    seed: int | None = None
+    min_keep: int = 1
+    order: Sequence[str] = ORDER
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.order if name not in ORDER]
+        if unknown or len(set(self.order)) < len(self.order):
+            raise InvalidArgument(f"order is {', '.join(self.order)}",
+                                  hint=f"each at most once: {', '.join(ORDER)}")
+        if self.mirostat not in (0, 1, 2):
+            raise InvalidArgument(f"mirostat is {self.mirostat!r}", hint="0 (off), 1 or 2")
+        for name in ORDER:
+            self._add(SamplerChain(), name, ())  # a step validates, one that is off too
+        SamplerChain().temp_ext(self.temperature, self.dynatemp_range, self.dynatemp_exponent)
+        SamplerChain().mirostat(self.mirostat_tau, self.mirostat_eta)
+        self._end(SamplerChain().logit_bias(self.logit_bias or {}))
+        SamplerChain().dist(self.seed)
+
+    def chain(self, *, breakers: Sequence[Sequence[int]] = (), eog_ids: Sequence[int] = ()
+              ) -> SamplerChain:
+        """The chain of these parameters.
+
+        ``breakers`` are the token sequences of ``dry_sequence_breakers``, ``eog_ids`` the tokens
+        that ``ignore_eos`` bans: both are a vocabulary's.
+        """
+        chain = SamplerChain()
+        bias = dict(self.logit_bias or {})
+        if self.ignore_eos:
+            bias |= dict.fromkeys(eog_ids, -math.inf)
+        if bias:
+            chain = chain.logit_bias(bias)
+        order: Sequence[str] = self.order
+        if self.temperature == 0:
+            order = [name for name in order if name in ("penalties", "dry")]
+        elif self.mirostat:
+            order = [name for name in order if name in ("penalties", "dry", "temperature")]
+        for name in order:
+            chain = self._add(chain, name, breakers)
+        return chain.greedy() if self.temperature == 0 else self._end(chain)
+
+    def _add(self, chain: SamplerChain, name: str, breakers: Sequence[Sequence[int]]
+             ) -> SamplerChain:
+        """The step called ``name``, where it is on."""
+        on = {"dry": self.dry_multiplier, "top_n_sigma": self.top_n_sigma,
+              "typical_p": self.typical_p != 1, "xtc": self.xtc_probability}.get(name, True)
+        keep = self.min_keep
+        make: Mapping[str, Callable[[SamplerChain], SamplerChain]] = {
+            "penalties": lambda c: c.penalties(self.penalty_last_n, self.repeat_penalty,
+                                               self.frequency_penalty, self.presence_penalty),
+            "dry": lambda c: c.dry(self.dry_multiplier, self.dry_base, self.dry_allowed_length,
+                                   self.dry_penalty_last_n, breakers),
+            "top_n_sigma": lambda c: c.top_n_sigma(self.top_n_sigma),
+            "top_k": lambda c: c.top_k(self.top_k),
+            "typical_p": lambda c: c.typical_p(self.typical_p, keep),
+            "top_p": lambda c: c.top_p(self.top_p, keep),
+            "min_p": lambda c: c.min_p(self.min_p, keep),
+            "xtc": lambda c: c.xtc(self.xtc_probability, self.xtc_threshold, keep),
+            "temperature": self._temperature}
+        longer = make[name](chain)
+        return longer if on else chain
+
+    def _temperature(self, chain: SamplerChain) -> SamplerChain:
+        if self.dynatemp_range:
+            return chain.temp_ext(self.temperature, self.dynatemp_range, self.dynatemp_exponent)
+        return chain.temp(self.temperature)
+
+    def _end(self, chain: SamplerChain) -> SamplerChain:
+        if self.mirostat == 1:
+            return chain.mirostat(self.mirostat_tau, self.mirostat_eta)
+        if self.mirostat == 2:
+            return chain.mirostat_v2(self.mirostat_tau, self.mirostat_eta)
+        if self.adaptive_target >= 0:
+            return chain.adaptive_p(self.adaptive_target, self.adaptive_decay)
+        return chain.dist(self.seed)
+
+
+KEYS: Mapping[str, str] = MappingProxyType({
+    "temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p",
+    "xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold",
+    "penalty_last_n": "penalty_last_n", "penalty_repeat": "repeat_penalty",
+    "mirostat": "mirostat", "mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"})
+"""What a GGUF file may say under ``general.sampling``, and the parameters that it means."""
+_SHORT = MappingProxyType({"typ_p": "typical_p", "typical": "typical_p", "temp": "temperature"})
+
+
+def defaults(metadata: Mapping[str, object]) -> Mapping[str, Any]:
+    """The parameters that a file recommends (``general.sampling.*``); what makes no sense there is
+    left out, with a warning."""
+    found: dict[str, Any] = {}
+    for key, name in KEYS.items():
+        value = metadata.get(f"general.sampling.{key}")
+        if value is not None:
+            _take(found, f"general.sampling.{key}", name, value)
+    sequence = metadata.get("general.sampling.sequence")
+    if isinstance(sequence, str):
+        names = [_SHORT.get(name, name) for name in sequence.split(";") if name]
+        _take(found, "general.sampling.sequence", "order", tuple(names))
+    return found
+
+
+def _take(found: dict[str, Any], key: str, name: str, value: object) -> None:
+    try:
+        SamplingParams(**{name: value})  # type: ignore[arg-type]  # it validates
+    except InvalidArgument as error:
+        log.warning("%s is left out: %s", key, error.message)
+    else:
+        found[name] = value
