@@ -83,7 +83,7 @@ def test_once_around(model: Model, prompt: list[int], computed: list[int]) -> No
 def test_memory_is_handed_over(model: Model, prompt: list[int]) -> None:
     """What stays where it was is neither allocated again nor copied."""
     with faults("cpu") as fault, Model(model.path, devices=["cpu", "cpu:1"], n_gpu_layers=2,
-                                       kv_type="f32") as split:
+                                       kv_type="f32", stream_weights=False) as split:
         before = fault.live_bytes()
         with fault.failing_at(()):
             split.place(n_gpu_layers=2)
@@ -278,7 +278,7 @@ def test_experts_stay_on_the_host(tmp_path: Path, make_model: Any) -> None:
 
 def test_layers_are_reported(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "unladen"), Model(path, devices=["cpu", "null:0", "null:1"],
-                                                   n_gpu_layers=2) as model:
+                                                   n_gpu_layers=2, stream_weights=False) as model:
         assert model.gpu_layers == 2
         assert [r.message for r in caplog.records] == [
             "offloaded 1/3 layers to null:0", "offloaded 1/3 layers to null:1",

@@ -15,6 +15,7 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request
 from unladen.errors import InvalidArgument
@@ -47,10 +48,11 @@ class Model:
     ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
     where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
     ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
-    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else the CPU). What goes where
-    (``n_gpu_layers`` to ``expert_split``) is as :class:`~unladen.schedule.place.PlaceOptions` says;
-    :func:`plan` shows it beforehand. ``n_threads`` serve steps of few
-    tokens, ``n_threads_batch`` prompts (None: one a core). ``precise`` keeps activations float32
+    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else graphics hardware, if
+    there is some, and the CPU). What goes where (``n_gpu_layers`` to ``stream_weights``) is as
+    :class:`~unladen.schedule.place.PlaceOptions` says; :func:`plan` shows it beforehand.
+    ``n_threads`` serve steps of few tokens, ``n_threads_batch`` prompts (None: one a core).
+    ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
     loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
     example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
@@ -69,6 +71,7 @@ class Model:
                  cpu_moe: bool = False, n_cpu_moe: int | None = None, kv_offload: bool = True,
                  embed_device: str | None = None, head_device: str | None = None,
                  expert_split: Sequence[float] | None = None,
+                 stream_weights: bool | Literal["auto"] = "auto",
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
@@ -86,7 +89,7 @@ class Model:
                     device_names(devices),
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
-                                 embed_device, head_device, expert_split),
+                                 embed_device, head_device, expert_split, stream_weights),
                     Options(n_threads, n_threads_batch, precise), use_mmap, strict,
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
@@ -357,9 +360,11 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
 
 
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
-    """``devices`` by their full names; None: the environment's, else the CPU."""
+    """``devices`` by their full names; None: the environment's, else those that
+    :func:`~unladen.backends.default_devices` finds."""
     if devices is None:
-        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or ["cpu"]
+        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
+            d.name for d in default_devices()]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')

@@ -38,6 +38,7 @@ class PlaceChanges(TypedDict, total=False):
     embed_device: str | None
     head_device: str | None
     expert_split: Sequence[float] | None
+    stream_weights: bool | Literal["auto"]
     context_size: int | None
     kv_type: str | tuple[str, str]
     batch_size: int

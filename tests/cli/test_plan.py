@@ -114,7 +114,9 @@ def test_placement_reaches_the_model(unladen: Run, model: str, text_file: Path,
     name, *rest = command
     arguments = {"perplexity": [*rest, text_file], "run": [*rest[:-1], "abc"]}.get(name, rest)
     ran = unladen(name, model, *arguments, "--device", "cpu:0,cpu:1", "-ot", "ffn_up=cpu:1",
-                  "--offload-order", "last", "--embed-device", "cpu:1", "--tensor-split", "1,2")
+                  "--offload-order", "last", "--embed-device", "cpu:1", "--tensor-split", "1,2",
+                  "--stream-weights", "off")
     assert ran.code == 0, ran
     assert seen[-1] == PlaceOptions(override_tensor={"ffn_up": "cpu:1"}, offload_order="last",
-                                    embed_device="cpu:1", tensor_split=[1.0, 2.0])
+                                    embed_device="cpu:1", tensor_split=[1.0, 2.0],
+                                    stream_weights=False)

@@ -68,12 +68,12 @@ def random_devices(rng: np.random.Generator, nbytes: int) -> list[Device]:
     """
     n = int(rng.integers(1, 5))
     host = Device("null:9", "pretended host", 8 * nbytes + (64 << 30), 10 ** rng.uniform(9.5, 11.5),
-                  10 ** rng.uniform(10, 12.5), is_host=True)
+                  10 ** rng.uniform(10, 12.5), is_host=True, is_pretend=True)
     devices = [Device(f"null:{i}", "pretended", int(nbytes * rng.uniform(0.1, 2.5) / n) + (1 << 20),
                       10 ** rng.uniform(10.5, 12.8), 10 ** rng.uniform(11, 14.5),
                       link_bandwidth=10 ** rng.uniform(9, 11),
                       link_latency_s=10 ** rng.uniform(-6, -4),
-                      launch_s=10 ** rng.uniform(-6, -4.5)) for i in range(n)]
+                      launch_s=10 ** rng.uniform(-6, -4.5), is_pretend=True) for i in range(n)]
     return [*devices, host] if rng.random() < 0.85 else devices
 
 

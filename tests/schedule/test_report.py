@@ -46,8 +46,10 @@ def test_facts_and_picture(path: Path) -> None:
     assert facts["fits"] and facts["layers"] == ["null:0", "null:0", "null:1", "cpu:0"]
     assert [d["n_layers"] for d in facts["devices"]] == [2, 1, 1]
     for d in facts["devices"]:
-        needed = d["weight_bytes"] + d["kv_bytes"] + d["arena_bytes"] + d["staging_bytes"]
+        needed = sum(d[f"{what}_bytes"] for what in ("weight", "kv", "arena", "ring", "staging"))
         assert d["left_bytes"] == d["free_bytes"] - needed
+    assert facts["streamed_from_n_tokens"] > 1
+    assert sum(d["ring_bytes"] for d in facts["devices"]) > 0
     assert (facts["embeddings"], facts["head"]) == ("null:0", "cpu:0")
     picture = ET.fromstring(report.svg())
     titles = [t.text or "" for t in picture.iter("{http://www.w3.org/2000/svg}title")]
@@ -67,9 +69,11 @@ def test_too_small_is_said_and_nothing_is_allocated(path: Path) -> None:
 def test_planned_and_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "unladen"):
         model = Model(path, devices=[*pretended("24GB,8GB"), "cpu"], n_gpu_layers=3)
-    assert [r.message for r in caplog.records] == [
+    layers, more, streamed, ends = (r.message for r in caplog.records)
+    assert (layers, more, ends) == (
         "offloaded 2/4 layers to null:0", "offloaded 1/4 layers to null:1",
-        "embeddings on null:0, output head on cpu:0"]
+        "embeddings on null:0, output head on cpu:0")
+    assert "null:1 computes products of 1 more layers" in streamed
     with model:
         assert model.gpu_layers == 3
         for memory in model.memory().devices:

@@ -13,8 +13,8 @@ from unladen.backends.base import Backend, Device, Options
 from unladen.discover import modules
 from unladen.errors import BackendNotInitialised
 
-__all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "registry",
-           "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc"]
+__all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "default_devices",
+           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc"]
 
 
 @functools.cache
@@ -41,6 +41,13 @@ def backend_of(device: str) -> Backend:
 def all_devices() -> list[Device]:
     """The devices of every backend that are real (pretend and reference ones are not listed)."""
     return [d for b in registry().values() for d in b.devices()]
+
+
+def default_devices() -> list[Device]:
+    """What is used where no devices are named: hardware beside the host's processor, if there is
+    some, and that processor, last."""
+    found = all_devices()
+    return [d for d in found if d.is_default] + [d for d in found if d.is_host][:1]
 
 
 def supports_gpu_offload() -> bool:

@@ -83,6 +83,10 @@ def host(buffer: Buffer) -> HostBuffer:
 class HostMemory:
     """The memory half of a backend's contract, on the host."""
 
+    def free_bytes(self, device: Device) -> int:
+        """See :class:`~unladen.backends.base.Backend`."""
+        return min(device.memory_bytes, free_host_bytes())
+
     def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
         return alloc_host(device, nbytes, huge_pages=use != "weights")

@@ -34,13 +34,13 @@ class Support(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Something that computes. ``memory_bytes`` in all; ``bandwidth`` bytes/s and ``flops`` 1/s as
-    measured or as the maker says, 0 where unknown. ``is_host``: it computes on the host's memory,
-    so that files can be mapped and results read without a copy. ``is_pretend``: it computes
+    """Something that computes. ``memory_bytes`` in all, ``bandwidth`` bytes/s and ``flops`` 1/s as
+    measured or as the maker says, each 0 where unknown. ``is_host``: it computes on the host's
+    memory, so that files can be mapped and results read without a copy. ``is_pretend``: it computes
     nothing. Other devices are reached over a link of ``link_bandwidth`` bytes/s, each copy after
     ``link_latency_s`` seconds, and start work ``launch_s`` seconds after they are told to; 0 where
     unknown. ``features``: what it has of the hardware abilities that kernels were written for, and
-    whether they use it."""
+    whether they use it. ``is_default``: hardware that is used where no devices are named."""
 
     name: str
     description: str
@@ -53,6 +53,7 @@ class Device:
     link_latency_s: float = 0.0
     launch_s: float = 0.0
     features: tuple[tuple[str, bool], ...] = ()
+    is_default: bool = False
 
 
 def device_number(device: str) -> int:
@@ -173,6 +174,9 @@ class Backend(Protocol):
     def open(self, device: str, options: Options) -> Device:
         """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
 
+    def free_bytes(self, device: Device) -> int:
+        """What can be allocated on ``device`` now, as far as that is known."""
+
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         """A new zeroed buffer; raises :class:`OutOfMemory`. Where a device limits the size of a
         buffer, the memory may consist of several, cut at multiples of ``row_bytes``."""
@@ -181,7 +185,7 @@ class Backend(Protocol):
         """A buffer over host memory without a copy, which it keeps alive; None: not possible."""
 
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
-        """Copy bytes from the host."""
+        """Copy bytes from the host; work that was started before still sees the old ones."""
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         """Bytes as the host sees them: a view where the device is the host, else a copy."""

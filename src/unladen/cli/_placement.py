@@ -19,8 +19,8 @@ def placeable(command: Callable[..., None]) -> Callable[..., None]:
 
 def placement(
     *, device: Annotated[str | None, typer.Option(
-        "--device", show_default="cpu", help="Devices by comma, for example cpu or wgpu:0,cpu."
-    )] = None,
+        "--device", show_default="a GPU, if there is one, and cpu",
+        help="Devices by comma, for example cpu or wgpu:0,cpu.")] = None,
     gpu_layers: Annotated[str, typer.Option(
         "--n-gpu-layers", "-ngl",
         help="Layers on devices other than the CPU: auto, all, or a number.")] = "auto",
@@ -53,6 +53,9 @@ def placement(
     expert_split: Annotated[str | None, typer.Option(
         "--expert-split",
         help="Shares of all devices in each layer's experts, for example 0.5,0.5.")] = None,
+    stream_weights: Annotated[str, typer.Option(
+        "--stream-weights", help="Send the CPU's weights through a GPU in prompts: auto, on, off."
+    )] = "auto",
     strict: Annotated[bool, typer.Option(
         "--strict", help="Make every fallback an error.")] = False,
     no_mmap: Annotated[bool, typer.Option(
@@ -66,8 +69,16 @@ def placement(
         "offload_order": offload_order, "override_tensor": _overrides(override_tensor or []),
         "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
         "embed_device": embed_device, "head_device": head_device,
-        "expert_split": _shares(expert_split, "--expert-split"), "strict": strict,
-        "use_mmap": not no_mmap}
+        "expert_split": _shares(expert_split, "--expert-split"),
+        "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap}
+
+
+def _streams(text: str) -> bool | Literal["auto"]:
+    meanings: dict[str, bool | Literal["auto"]] = {"auto": "auto", "on": True, "off": False}
+    if text not in meanings:
+        raise InvalidArgument(f"--stream-weights {text!r} makes no sense",
+                              hint="use " + ", ".join(meanings))
+    return meanings[text]
 
 
 def _gpu_layers(text: str) -> int | Literal["auto", "all"]:

@@ -84,8 +84,9 @@ def _print(facts: dict[str, Any]) -> None:
         if not backend["devices"]:
             _row(f"  {backend['name']}", f"no devices: {backend['why_none']}")
         for device in backend["devices"]:
-            size = f", {device['memory_bytes'] // MIB} MiB" if device["memory_bytes"] else ""
-            _row(f"  {device['name']}", device["description"] + size)
+            n = device["memory_bytes"]
+            size = f"{n // MIB} MiB" if n else "memory unknown"
+            _row(f"  {device['name']}", f"{device['description']}, {size}")
             if device["features"]:
                 _row("    features", _used(device["features"]))
     print("\ndrivers")

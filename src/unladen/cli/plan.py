@@ -53,15 +53,15 @@ def command(
 def _show(report: PlanReport) -> None:
     from rich.console import Console
     from rich.table import Table
-    left, wide = report.left, ("mapped", "weights", "KV", "arena", "staging", "left")
+    left, wide = report.left, ("mapped", "weights", "KV", "arena", "ring", "staging", "left")
     table = Table(title=f"{report.title}, context of {report.context_size:,} tokens (MiB)",
                   title_justify="left")
     table.add_column("device")
     for name in ("layers", *wide):
         table.add_column(name, justify="right")
     for m in report.devices:
-        sizes = (m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.staging_bytes,
-                 left[m.device.name])
+        sizes = (m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
+                 m.staging_bytes, left[m.device.name])
         table.add_row(m.device.name, str(report.layers_on(m.device.name)),
                       *(f"{n / _MIB:,.1f}" for n in sizes),
                       style=None if left[m.device.name] >= 0 else "bold red")

@@ -4,12 +4,17 @@ Layers stay in order and each device holds one range of them, so the best ranges
 best ones of all shorter beginnings (dynamic programming, exact). Around that, everything is tried:
 which end the host's layers are at, where the embeddings and the head go, how many layers keep their
 experts on the host.
+
+The bytes that a range needs are only known to be at least so many before all is settled. The
+fastest of what may fit is counted exactly; where it doesn't fit, its ranges that are too large are
+ruled out and the search goes on, so that what is found is the fastest of all that fit.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +30,6 @@ Floats = npt.NDArray[np.float64]
 Excess = Callable[[Choice], Mapping[str, int]]
 """By device, the bytes by which a choice is too large for it; exact, slower than an estimate."""
 
-N_CORRECTIONS = 8
 GROW = 1.25
 """Where nothing fits, memory is pretended to be larger by this factor until something does."""
 
@@ -36,14 +40,13 @@ def best(graph: Graph, devices: Sequence[Device], options: PlaceOptions, costs: 
     both), that leaves each device within its ``room``. Where none does, one that is too large by
     about the same factor everywhere: counting its memory then says what is missing."""
     search = _Search(graph, devices, options, Both(*costs), sizes)
-    left: Mapping[str, float] = {name: float(n) for name, n in room.items()}
-    for _ in range(N_CORRECTIONS):
-        found, left = search.run_somehow(left)
-        over = {name: n for name, n in excess(found).items() if n > 0}
-        if not over or any(left[name] > room[name] for name in left):
+    exact = {name: float(n) for name, n in room.items()}
+    for found, case in search.run(exact):
+        over = {name for name, n in excess(found).items() if n > 0}
+        if not over:
             return found
-        left = {name: n - over.get(name, 0) for name, n in left.items()}
-    return found
+        search.rule_out(case, found, over)
+    return search.run_somehow(exact)
 
 
 def fastest(candidates: Sequence[Choice], seconds: Callable[[Choice], float], excess: Excess
@@ -74,6 +77,18 @@ class _Case:
     n_cpu_moe: int
 
 
+_Held = tuple[str, int, int, bool, bool, int]
+"""What a device has: its name, the first of its layers and the one after the last, whether
+embeddings and head, and the case's number of layers whose experts stay on the host."""
+
+
+def _held(case: _Case, choice: Choice, name: str) -> _Held:
+    mine = [i for i, d in enumerate(choice.layers) if d.name == name] or [0]
+    end = mine[-1] + any(d.name == name for d in choice.layers)
+    return (name, mine[0], end, choice.embed.name == name, choice.head.name == name,
+            case.n_cpu_moe)
+
+
 class _Search:
     def __init__(self, graph: Graph, devices: Sequence[Device], options: PlaceOptions, both: Both,
                  sizes: Sizes) -> None:
@@ -86,6 +101,7 @@ class _Search:
         if self._open_experts(graph):
             self.on_host = Units(graph, devices, options, graph.n_layers, both, sizes)
         self.least = self._least()
+        self._ruled_out: set[_Held] = set()
 
     def _open_experts(self, graph: Graph) -> bool:
         options = self.options
@@ -94,19 +110,37 @@ class _Search:
                 and self.host not in self.others
                 and any(EXPERTS.search(name) for name in graph.weights()))
 
-    def run_somehow(self, room: Mapping[str, float]) -> tuple[Choice, Mapping[str, float]]:
-        """The best choice, and the room that it needed: more than there is where nothing fits."""
-        while (found := self.run(room)) is None:
+    def run_somehow(self, room: Mapping[str, float]) -> Choice:
+        """The best choice, with more room than there is."""
+        self._ruled_out.clear()
+        while True:
             room = {name: max(n, 1.0) * GROW for name, n in room.items()}
-        return found, room
+            for found, _ in self.run(room):
+                return found
 
-    def run(self, room: Mapping[str, float]) -> Choice | None:
-        """The best choice of all cases, or None where nothing fits."""
-        found: tuple[float, Choice | None] = (math.inf, None)
-        for case in self._cases():
-            if self.least[case.n_cpu_moe if len(self.least) > 1 else 0] < found[0]:
-                found = min(found, self._best_ranges(case, room), key=lambda pair: pair[0])
-        return found[1]
+    def run(self, room: Mapping[str, float]) -> Iterator[tuple[Choice, _Case]]:
+        """The best choice of all cases; then, as long as something of it is ruled out, the next."""
+        heap: list[tuple[float, int, _Case, Choice | None]] = []
+        for i, case in enumerate(self._cases()):
+            least = self.least[case.n_cpu_moe if len(self.least) > 1 else 0]
+            heap.append((float(least), i, case, None))
+        heapq.heapify(heap)
+        while heap:
+            _, i, case, choice = heapq.heappop(heap)
+            if choice is not None and not self._is_ruled_out(case, choice):
+                yield choice, case
+                if not self._is_ruled_out(case, choice):
+                    continue
+            seconds, choice = self._best_ranges(case, room)
+            if choice is not None:
+                heapq.heappush(heap, (seconds, i, case, choice))
+
+    def rule_out(self, case: _Case, choice: Choice, over: Iterable[str]) -> None:
+        """Never again give the devices ``over`` what they have in ``choice``."""
+        self._ruled_out |= {_held(case, choice, name) for name in over}
+
+    def _is_ruled_out(self, case: _Case, choice: Choice) -> bool:
+        return not self._ruled_out.isdisjoint(_held(case, choice, d.name) for d in self.devices)
 
     def _least(self) -> Floats:
         """Seconds that no ranges can beat, by the number of layers whose experts stay on the host.
@@ -144,6 +178,8 @@ class _Search:
         ``reach[k][j]``: the least time in which the first j layers are done, the last of them on
         the k-th device; ``start[k][j]``: the layer where that device's range then begins.
         """
+        if self._overfull(case, room):
+            return math.inf, None
         n = self.n_layers
         reach = np.full((len(case.order), n + 1), np.inf)
         start = np.zeros((len(case.order), n + 1), np.int64)
@@ -151,21 +187,15 @@ class _Search:
         found, at = math.inf, (0, 0)
         for k, device in enumerate(case.order):
             entry, before[k] = self._entries(case, k, reach)
-            totals, sizes = self._ranges(case, device, entry)
-            left = room[device.name] - self._fixed(case, device, head=False)
-            fits = np.where(sizes <= left, totals, np.inf)
+            fits = self._ranges(case, device, entry, room, head=device == case.head)
             reach[k], start[k] = fits.min(axis=0), fits.argmin(axis=0)
-            with_head = case.head in (None, device)
-            last = totals[:, n]
-            if with_head:
-                left = room[device.name] - self._fixed(case, device, head=True)
-                last = np.where(sizes[:, n] <= left, last, np.inf)
-            else:
-                last = fits[:, n]
+            last = fits[:, n]
+            if case.head is None:
+                last = self._ranges(case, device, entry, room, head=True)[:, n]
             seconds = float(last.min()) + self._head(case, device)
             if seconds < found:
                 found, at = seconds, (k, int(last.argmin()))
-        if not math.isfinite(found) or not self._others_fit(case, room):
+        if not math.isfinite(found):
             return math.inf, None
         return found + self._embed(case), self._choice(case, at, start, before)
 
@@ -189,13 +219,19 @@ class _Search:
         entry[-1] = np.inf
         return entry, source
 
-    def _ranges(self, case: _Case, device: Device, entry: Floats) -> tuple[Floats, Floats]:
-        """Time [i, j] until layers i to j are done on ``device``, and their bytes."""
+    def _ranges(self, case: _Case, device: Device, entry: Floats, room: Mapping[str, float], *,
+                head: bool) -> Floats:
+        """Time [i, j] until layers i to j are done on ``device``; infinity where they don't fit."""
         time, size = (self._mixed(case, device, what) for what in ("seconds", "nbytes"))
-        i = np.arange(self.n_layers + 1)
         totals = entry[:, None] + time[None, :] - time[:, None]
-        totals[i[:, None] >= i[None, :]] = np.inf
-        return totals, size[None, :] - size[:, None]
+        left = room[device.name] - self._fixed(case, device, layers=True, head=head)
+        i = np.arange(self.n_layers + 1)
+        totals[(i[:, None] >= i[None, :]) | (size[None, :] - size[:, None] > left)] = np.inf
+        about = device == case.embed, head, case.n_cpu_moe
+        for name, begin, end, *rest in self._ruled_out:
+            if name == device.name and tuple(rest) == about:
+                totals[begin, end] = np.inf
+        return totals
 
     def _mixed(self, case: _Case, device: Device, what: str) -> Floats:
         """Sums over the first layers, with the case's number of layers' experts on the host."""
@@ -203,23 +239,24 @@ class _Search:
         host, plain = (getattr(u, what)[device.name] for u in (self.on_host, self.plain))
         return np.concatenate([[0.0], np.cumsum(np.concatenate([host[:m], plain[m:]]))])
 
-    def _fixed(self, case: _Case, device: Device, *, head: bool) -> float:
-        """Bytes on ``device`` beside its range of layers."""
+    def _fixed(self, case: _Case, device: Device, *, layers: bool, head: bool) -> float:
+        """Bytes on ``device``, at least, beside its range of layers, if it has one."""
         embed = device == case.embed
         total = float(self._mixed(case, device, "pinned")[-1])
-        total += self.plain.arena(device, layers=True, embed=embed, head=head)
+        total += self.plain.arena(device, layers=layers, embed=embed, head=head)
         if embed:
             total += self.sizes.weights(self.groups.embed, device)
-        if head or case.head == device:
+        if head:
             names = self.groups.embed if embed else ()
             total += (self.sizes.weights([*names, *self.groups.head], device)
                       - self.sizes.weights(names, device))
         return total
 
-    def _others_fit(self, case: _Case, room: Mapping[str, float]) -> bool:
-        """Whether embeddings and head fit where they stand, be it without layers."""
-        ends = [d for d in (case.embed, case.head) if d is not None]
-        return all(self._fixed(case, d, head=d == case.head) <= room[d.name] for d in ends)
+    def _overfull(self, case: _Case, room: Mapping[str, float]) -> bool:
+        """Whether a device has too much even without layers."""
+        return any(self._fixed(case, d, layers=False, head=d == case.head) > room[d.name]
+                   or (d.name, 0, 0, d == case.embed, d == case.head, case.n_cpu_moe)
+                   in self._ruled_out for d in self.devices)
 
     def _embed(self, case: _Case) -> float:
         return self.both.launch(case.embed) + self.both.nodes(self.groups.embed, case.embed)

@@ -12,7 +12,7 @@ from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit, speed
-from unladen.schedule.split import CopyStep, RunStep, Step
+from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.types import Limits
 
 CONTEXT = 4096
@@ -45,9 +45,9 @@ def decode_step(limits: Limits, layout: KVLayout) -> Limits:
     return _step(1, limits, layout)
 
 
-def prefill_step(limits: Limits, layout: KVLayout) -> Limits:
-    """As many tokens of one prompt as a step takes."""
-    return _step(limits.n_tokens, limits, layout)
+def prefill_step(limits: Limits, layout: KVLayout, n_tokens: int | None = None) -> Limits:
+    """``n_tokens`` of one prompt, or as many as a step takes."""
+    return _step(limits.n_tokens if n_tokens is None else n_tokens, limits, layout)
 
 
 def _step(n_tokens: int, limits: Limits, layout: KVLayout) -> Limits:
@@ -118,21 +118,38 @@ class Costs:
         return known.link_latency_s + 4 * self.step.count(value.shape) / known.link_bandwidth
 
     def predict(self, graph: Graph, steps: Sequence[Step]) -> Prediction:
-        """Play ``steps`` as a plan runs them: devices other than the host go on by themselves until
-        something is copied from them."""
-        clock = _Clock()
-        home: dict[Value, Device] = {}
-        for step in steps:
-            if isinstance(step, CopyStep):
-                clock.copy(step.source, self.copy(step.value, step.source, step.target))
-            else:
-                home |= {v: step.device for n in step.nodes for v in n.outputs}
-                self._run(step, clock)
+        """Play ``steps`` as a plan runs them, and read the outputs."""
+        clock = self.play(steps)
+        home = {v: s.device for s in steps if isinstance(s, RunStep)
+                for n in s.nodes for v in n.outputs}
         for value in graph.outputs.values():
             clock.copy(home[value], self.read(value, home[value]))
         return Prediction(self.step.n_tokens, clock.now, clock.terms)
 
-    def _run(self, step: RunStep, clock: _Clock) -> None:
+    def play(self, steps: Sequence[Step]) -> Clock:
+        """The time after ``steps``: devices other than the host go on by themselves until something
+        is copied from them."""
+        clock = Clock()
+        for step in steps:
+            if isinstance(step, CopyStep):
+                clock.copy(step.source, self.copy(step.value, step.source, step.target))
+            elif isinstance(step, FetchStep):
+                self._fetch(step, clock)
+            else:
+                self._run(step, clock)
+        return clock
+
+    def _fetch(self, step: FetchStep, clock: Clock) -> None:
+        """The host reads and writes each byte while the device goes on with what it was told; over
+        the link they go in their turn, as a device with one queue has it."""
+        device = self.known(step.run.device)
+        host = self.known(step.hosts[0])
+        clock.run(host, 2 * step.nbytes / host.bandwidth)
+        over = device.link_latency_s + step.nbytes / device.link_bandwidth
+        clock.run(device, over)
+        clock.spend(f"{device.name} weights over the link", over)
+
+    def _run(self, step: RunStep, clock: Clock) -> None:
         costs = [self.node(n, step.device) for n in step.nodes]
         launch, name = self.launch(step.device), step.device.name
         clock.run(step.device, sum(c.seconds for c in costs) + launch)
@@ -154,23 +171,30 @@ class Costs:
 
 
 @dataclass(slots=True)
-class _Clock:
-    """The host's time, when each device will be free, and what time was spent on."""
+class Clock:
+    """The host's time, when each other device will be free, and what time was spent on."""
 
     now: float = 0.0
     free_at: dict[str, float] = field(default_factory=dict)
     terms: dict[str, float] = field(default_factory=dict)
 
+    def until(self, device: Device) -> float:
+        """When ``device`` is done with all that it was told."""
+        return max(self.now, self.free_at.get(device.name, 0.0))
+
     def run(self, device: Device, seconds: float) -> None:
-        end = max(self.now, self.free_at.get(device.name, 0.0)) + seconds
+        """Work of ``device``."""
+        end = self.until(device) + seconds
         self.free_at[device.name] = end
         if device.is_host:
             self.now = end
 
     def copy(self, source: Device, seconds: float) -> None:
-        self.now = max(self.now, self.free_at.get(source.name, 0.0)) + seconds
+        """The host takes something from ``source``, when that is done."""
+        self.now = self.until(source) + seconds
         if seconds:
             self.spend("copies", seconds)
 
     def spend(self, term: str, seconds: float) -> None:
+        """Put ``seconds`` to a term's account."""
         self.terms[term] = self.terms.get(term, 0.0) + seconds

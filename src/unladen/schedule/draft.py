@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
@@ -17,10 +17,14 @@ from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, place
 from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
+from unladen.schedule.stream import Streamed, streamed
 from unladen.schedule.units import Sizes
 from unladen.types import Limits
 
 log = logging.getLogger("unladen")
+
+Arenas = Mapping[str, ArenaPlan]
+"""By device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,8 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """See the module. ``layers``: the device of each layer; ``choice`` what it follows from."""
+    """See the module. ``layers``: the device of each layer; ``choice`` what it follows from;
+    ``streamed``: how large steps run, if otherwise; ``arenas`` of both ways."""
 
     graph: Graph
     limits: Limits
@@ -53,9 +58,11 @@ class Draft:
     choice: Choice
     device_of: Mapping[Node, tuple[Device, str]]
     steps: Sequence[Step]
-    arenas: Mapping[str, ArenaPlan]
+    arenas: Arenas
     needs: Sequence[weights.Need]
     memory: fit.MemoryPlan
+    streamed: Streamed | None = None
+    streamed_arenas: Arenas = field(default_factory=dict)
 
     @property
     def layers(self) -> Sequence[Device]:
@@ -64,8 +71,15 @@ class Draft:
 
     def predict(self) -> tuple[Prediction, Prediction]:
         """A decode step of one token and a prefill step of as many as it takes, on paper."""
-        return tuple(c.predict(self.graph, self.steps)  # type: ignore[return-value]  # it is a pair
-                     for c in _costs(self.limits, self.layout))
+        decode, prefill = _costs(self.limits, self.layout)
+        is_large = self.streamed is not None and self.limits.n_tokens >= self.streamed.n_tokens
+        large = self.streamed.steps if self.streamed is not None and is_large else self.steps
+        return decode.predict(self.graph, self.steps), prefill.predict(self.graph, large)
+
+    def arena_bytes(self) -> dict[str, int]:
+        """What each device's arena takes: one way or the other is under way."""
+        return {name: max(a.nbytes, self.streamed_arenas.get(name, a).nbytes)
+                for name, a in self.arenas.items()}
 
     def caches(self) -> dict[int, tuple[KVSpec, Device]]:
         """The cache of every layer that has one, and where it is."""
@@ -85,17 +99,20 @@ class Draft:
         lines = []
         for node in self.graph.nodes:
             device, why = self.device_of[node]
+            if self.streamed is not None and (large := self.streamed.device_of[node][0]) != device:
+                why += f"; {large.name} in steps of {self.streamed.n_tokens} tokens or more"
             lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
         return "\n".join(lines)
 
     def offloaded(self) -> list[str]:
-        """A line for each device other than the host's that has layers, and one that says where
-        embeddings and head are; nothing where all is on the host."""
+        """A line for each device other than the host's that has layers or streams weights, and one
+        that says where embeddings and head are; nothing where all is on the host."""
         names = [d.name for d in self.layers if not d.is_host]
+        streamed = [] if self.streamed is None else self.streamed.lines()
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
                  for name in dict.fromkeys(names)]
         if not lines:
-            return []
+            return streamed
         away = sum(d.is_host and not self.layers[n.layer].is_host
                    for n, (d, _) in self.device_of.items()
                    if n.op == "moe" and "first_expert" not in n.attrs)
@@ -105,7 +122,7 @@ class Draft:
         if parts:
             lines.append(f"experts of {len(parts)} layers divided over the devices")
         ends = self.ends()
-        return [*lines, f"embeddings on {ends[0]}, output head on {ends[1]}"]
+        return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
     def ends(self) -> tuple[str, str]:
         """The devices of the embeddings and of the output head, "" where there are none."""
@@ -138,13 +155,65 @@ def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
     steps = split(graph, device_of)
     needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
                           strict=options.strict, quiet=quiet, format_of=kernels.format_of)
-    arenas = {d.name: plan_arena(graph, steps, d.name, limits,
-                                 _scratch(steps, d, limits, kernels)) for d in used}
-    memory = fit.count(used, _states(device_of), layout, _weight_bytes(needs),
-                       {name: a.nbytes for name, a in arenas.items()},
-                       _staging(graph, steps, device_of, limits), _slot_bytes(device_of, limits))
-    return Draft(graph, limits, layout, options, used, choice, device_of, steps, arenas, needs,
-                 memory)
+    plain = Draft(graph, limits, layout, options, used, choice, device_of, steps,
+                  _arenas(graph, steps, used, limits, kernels), needs, fit.MemoryPlan(()))
+    plain = replace(plain, memory=_memory(plain))
+    wish = options.place.stream_weights
+    # While "auto" looks for a placement, only what is wished for needs room.
+    return plain if wish is False or (quiet and wish == "auto") else _with_streaming(plain, kernels)
+
+
+def _with_streaming(plain: Draft, kernels: Kernels) -> Draft:
+    """``plain`` with its large steps streamed, through the device where that is fastest; "auto" may
+    find that it isn't, or has no room."""
+    graph, wish = plain.graph, plain.options.place.stream_weights
+    _, others = host_and_others(plain.devices, plain.options.place)
+    found: list[tuple[float, Draft]] = []
+    for target in [d for d in others if not d.is_host]:
+        large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels)
+        if large is None:
+            continue
+        made = replace(plain, streamed=large, streamed_arenas=_arenas(
+            graph, large.steps, plain.devices, plain.limits, kernels))
+        made = replace(made, memory=_memory(made))
+        if wish == "auto":
+            left = made.memory.left(fit.room(plain.devices))
+            n_tokens = _least_tokens(plain, large)
+            if n_tokens is None or min(left.values()) < 0:
+                continue
+            made = replace(made, streamed=replace(large, n_tokens=n_tokens))
+        found.append((made.predict()[1].seconds, made))
+    return min(found, key=lambda pair: pair[0])[1] if found else plain
+
+
+def _least_tokens(plain: Draft, large: Streamed) -> int | None:
+    """The size of step from which on ``large`` is predicted to be faster; None: it never is."""
+    n, least = plain.limits.n_tokens, None
+    while n > 1:
+        costs = Costs(prefill_step(plain.limits, plain.layout, n), plain.layout)
+        if (costs.predict(plain.graph, large.steps).seconds
+                >= costs.predict(plain.graph, plain.steps).seconds):
+            break
+        n, least = n // 2, n
+    return least
+
+
+def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limits: Limits,
+            kernels: Kernels) -> Arenas:
+    return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels))
+            for d in devices}
+
+
+def _memory(made: Draft) -> fit.MemoryPlan:
+    rings = {} if made.streamed is None else made.streamed.ring_bytes()
+    ways = [(made.steps, made.device_of)]
+    if made.streamed is not None:
+        ways.append((made.streamed.steps, made.streamed.device_of))
+    # What is on its way into a ring waits on the host.
+    staging = sum(rings.values()) + max(_staging(made.graph, steps, device_of, made.limits)
+                                        for steps, device_of in ways)
+    return fit.count(made.devices, _states(made.device_of), made.layout, _weight_bytes(made.needs),
+                     made.arena_bytes(), staging, rings, _slot_bytes(made.device_of, made.limits))
 
 
 def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
@@ -153,8 +222,11 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
     wished = choose(graph.n_layers, devices, options.place)
     host, others = host_and_others(devices, options.place)
     is_open = options.place.n_gpu_layers == "auto" or options.place.offload_order == "cost"
-    if not is_open or host in others or options.place.split_mode in shard.MODES:
+    if not is_open or host in others:
         return wished
+    unknown = _unknown(devices, options)
+    if unknown.issuperset(others):
+        return choose(graph.n_layers, devices, options.place, 0)
     costs = _costs(limits, layout)
 
     def excess(choice: Choice) -> dict[str, int]:
@@ -162,17 +234,30 @@ def _choose(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
         return {name: -n for name, n in memory.left(room).items()}
 
     def seconds(choice: Choice) -> float:
-        placement = place(graph, devices, options.place, choice)
-        steps = split(graph, {n: (d, "") for n, d in placement.device_of.items()})
-        return costs[0].predict(graph, steps).seconds
+        divided, shards = _shard(graph, devices, options.place, choice)
+        placement = place(divided, devices, options.place, choice, shards)
+        steps = split(divided, {n: (d, "") for n, d in placement.device_of.items()})
+        return costs[0].predict(divided, steps).seconds
 
-    room = {name: n - (0 if d.is_host else d.memory_bytes // fit.MARGIN)
-            for d in devices for name, n in fit.free_bytes([d]).items()}
-    if options.place.n_gpu_layers == "auto" and options.place.tensor_split is None:
+    room = fit.room([d for d in devices if d not in unknown]) | {d.name: 0 for d in unknown}
+    whole = options.place.tensor_split is None and options.place.split_mode not in shard.MODES
+    if options.place.n_gpu_layers == "auto" and whole:
         return auto.best(graph, devices, options.place, costs, room,
                          Sizes(limits, layout, options.use_mmap), excess)
     found = auto.candidates(graph.n_layers, devices, options.place)
     return auto.fastest(found, seconds, excess)
+
+
+def _unknown(devices: Sequence[Device], options: PlanOptions) -> set[Device]:
+    """The devices that "auto" leaves alone because they don't say how much memory they have; none
+    where there is no host to do their work."""
+    found = {d for d in devices if not d.is_host and not d.memory_bytes}
+    if options.place.n_gpu_layers != "auto" or not any(d.is_host for d in devices):
+        return set()
+    for name in sorted(d.name for d in found):
+        log.warning("%s doesn't say how much memory it has: no layers go there unasked (hint: say "
+                    "how many with n_gpu_layers)", name)
+    return found
 
 
 def _shard(graph: Graph, devices: Sequence[Device], options: PlaceOptions, choice: Choice

@@ -7,37 +7,37 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from unladen.backends import backend_of
-from unladen.backends._host import HostMemory, free_host_bytes
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.quants import get
 
 MARGIN = 32
-"""Of a device's memory one part in so many is left alone by "auto": drivers and other programs
-need some too."""
+"""Of a device's memory one part in so many is left alone by "auto", unless it is only pretended:
+drivers and other programs need some too."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
     """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
     allocation, and the system may drop and reread their pages. ``kv_bytes`` are all caches, those
-    of recurrent state too. ``staging_bytes`` hold what is on
-    its way between devices for a moment. ``taken_bytes``: what was allocated in fact, None before
-    that."""
+    of recurrent state too. ``staging_bytes`` hold what is on its way between devices for a moment,
+    ``ring_bytes`` weights that are streamed through. ``taken_bytes``: what was allocated in fact,
+    None before that."""
 
     device: Device
     mapped_bytes: int = 0
     weight_bytes: int = 0
     kv_bytes: int = 0
     arena_bytes: int = 0
+    ring_bytes: int = 0
     staging_bytes: int = 0
     taken_bytes: int | None = None
 
     @property
     def allocated_bytes(self) -> int:
         """What must be allocated for as long as the plan lives."""
-        return self.weight_bytes + self.kv_bytes + self.arena_bytes
+        return self.weight_bytes + self.kv_bytes + self.arena_bytes + self.ring_bytes
 
     @property
     def needed_bytes(self) -> int:
@@ -77,24 +77,28 @@ class MemoryPlan:
     def __str__(self) -> str:
         """A table in MiB."""
         head = (f"{'device':12} {'mapped':>10} {'weights':>10} {'KV':>10} {'arena':>10} "
-                f"{'staging':>10} {'sum':>10}")
+                f"{'ring':>10} {'staging':>10} {'sum':>10}")
         known = [m for m in self.devices if m.taken_bytes is not None]
         return "\n".join([head + f" {'allocated':>10}" * bool(known), *map(_row, self.devices)])
 
 
 def _row(m: DeviceMemory) -> str:
-    sizes = [m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.staging_bytes,
-             m.mapped_bytes + m.needed_bytes]
+    sizes = [m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
+             m.staging_bytes, m.mapped_bytes + m.needed_bytes]
     if m.taken_bytes is not None:
         sizes.append(m.taken_bytes)
     return " ".join([f"{m.device.name:12}", *map(_mib, sizes)])
 
 
 def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
-    """What is free on each device before a plan: on the host what the system says, elsewhere all
-    that the device has."""
-    return {d.name: min(d.memory_bytes, free_host_bytes())
-            if isinstance(backend_of(d.name), HostMemory) else d.memory_bytes for d in devices}
+    """What is free on each device before a plan, as far as its backend knows."""
+    return {d.name: backend_of(d.name).free_bytes(d) for d in devices}
+
+
+def room(devices: Iterable[Device]) -> dict[str, int]:
+    """What "auto" may take of each device."""
+    return {d.name: backend_of(d.name).free_bytes(d) - (
+        0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN) for d in devices}
 
 
 def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
@@ -106,9 +110,10 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
           weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
-          staging: int = 0, slots: Mapping[str, int] = MappingProxyType({})) -> MemoryPlan:
+          staging: int = 0, rings: Mapping[str, int] = MappingProxyType({}),
+          slots: Mapping[str, int] = MappingProxyType({})) -> MemoryPlan:
     """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas and bytes of recurrent state by device; ``staging`` on the host."""
+    arenas, rings and bytes of recurrent state by device; ``staging`` on the host."""
     result = []
     for device in devices:
         name = device.name
@@ -116,7 +121,8 @@ def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], lay
         memory = DeviceMemory(device, mapped, allocated,
                               sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ()))
                               + slots.get(name, 0),
-                              arenas.get(name, 0), staging if device.is_host else 0)
+                              arenas.get(name, 0), rings.get(name, 0),
+                              staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)
             staging *= not device.is_host

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unladen.graph.graph import Graph, Value
-from unladen.schedule.split import RunStep, Step
+from unladen.schedule.split import CopyStep, RunStep, Step
 from unladen.types import Limits
 
 ALIGNMENT = 256
@@ -63,7 +63,7 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits) -> 
                         touch(value, born=False)
                     for value in node.outputs:
                         touch(value, born=True)
-        else:
+        elif isinstance(step, CopyStep):
             time += 1
             if step.source.name == device:
                 touch(step.value, born=False)

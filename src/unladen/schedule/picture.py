@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
 PARTS = (("mapped_bytes", "mapped", "#c3cad4"), ("weight_bytes", "weights", "#6b778a"),
          ("kv_bytes", "KV", "#2a9d8f"), ("arena_bytes", "arena", "#e0b94a"),
-         ("staging_bytes", "staging", "#c77dd6"))
+         ("ring_bytes", "ring", "#7d8fd6"), ("staging_bytes", "staging", "#c77dd6"))
 WIDTH, LEFT, LANE, TOP = 900, 130, 64, 64
 """Pixels: the picture, the names' column, a device's lane, what is above the lanes."""
 

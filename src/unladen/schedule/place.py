@@ -16,6 +16,7 @@ from unladen.graph.ops.moe import first_expert, n_held
 
 SPLIT_MODES = ("layer", "none", "row", "tensor")
 OFFLOAD_ORDERS = ("first", "last", "cost")
+STREAMS: tuple[bool | str, ...] = ("auto", True, False)
 EVERYTHING = 99
 """What people write for all layers, however many there are."""
 EXPERTS = re.compile(r"\.ffn_(gate|up|down)_exps\.")
@@ -32,8 +33,8 @@ class PlaceOptions:
 
     ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
     alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
-    feed-forward columns, over all devices ("auto" then offloads all layers). ``tensor_split``:
-    shares of the devices, in any unit; fractions must sum to 1.
+    feed-forward columns, over all devices. ``tensor_split``: shares of the devices, in any unit;
+    fractions must sum to 1. With these, "auto" finds how many layers are offloaded.
 
     ``override_tensor``: regular expression over weight names to device; the first that is found in
     the name holds. ``cpu_moe`` keeps all experts on the host, ``n_cpu_moe`` those of the first
@@ -43,6 +44,11 @@ class PlaceOptions:
     the last layer, or with "auto" where it is predicted to be fastest). ``expert_split``: shares,
     as in ``tensor_split`` but of all devices, the host's too, by which the experts of every layer
     are divided, wherever the layer stands; what the options above pin stays whole.
+
+    ``stream_weights``: in steps of many tokens, the host's products run on another device and their
+    weights pass through it. "auto": where there is room left for that, from the size of step on
+    that is predicted to be faster so; True: in all steps of two tokens or more, with room made for
+    it; False: never.
     """
 
     n_gpu_layers: int | Literal["auto", "all"] = "auto"
@@ -57,6 +63,7 @@ class PlaceOptions:
     embed_device: str | None = None
     head_device: str | None = None
     expert_split: Sequence[float] | None = None
+    stream_weights: bool | Literal["auto"] = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +138,11 @@ def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
 def check(options: PlaceOptions) -> None:
     """Raise :class:`InvalidArgument` for values that no devices would make sensible."""
     for name, value, allowed in (("split_mode", options.split_mode, SPLIT_MODES),
-                                 ("offload_order", options.offload_order, OFFLOAD_ORDERS)):
+                                 ("offload_order", options.offload_order, OFFLOAD_ORDERS),
+                                 ("stream_weights", options.stream_weights, STREAMS)):
         if value not in allowed:
-            raise InvalidArgument(f"{name}={value!r} isn't known", hint="use " + ", ".join(allowed))
+            raise InvalidArgument(f"{name}={value!r} isn't known",
+                                  hint="use " + ", ".join(map(str, allowed)))
     if options.n_cpu_moe is not None and options.n_cpu_moe < 0:
         raise InvalidArgument(f"n_cpu_moe={options.n_cpu_moe} makes no sense",
                               hint="use a number of layers from 0 on")

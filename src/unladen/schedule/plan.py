@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,16 @@ from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, Placed, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
-from unladen.graph.graph import Value
+from unladen.graph.graph import Node, Value
 from unladen.schedule import fit, weights
 from unladen.schedule.carry import Kept, take_over, take_over_slots
-from unladen.schedule.draft import Draft, PlanOptions, draft
-from unladen.schedule.split import CopyStep, RunStep, Step
+from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
+from unladen.schedule.memory import ArenaPlan
+from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
+
+PIECE_BYTES = 16 << 20
+"""What is written at once: a backend may wait for the device after much more."""
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
@@ -39,15 +44,24 @@ class Plan:
         self._placed = weights.load(drafted.needs, data, kept.weights)
         self._owned = [self._placed[n.device.name, n.weight.name].buffer for n in drafted.needs
                        if not n.mapped]
-        self._arenas = {d.name: backend_of(d.name).alloc(d, drafted.arenas[d.name].nbytes, "arena")
-                        for d in drafted.devices if drafted.arenas[d.name].nbytes}
+        sizes = drafted.arena_bytes()
+        self._arenas = {d.name: backend_of(d.name).alloc(d, sizes[d.name], "arena")
+                        for d in drafted.devices if sizes[d.name]}
         self._kv, self.continues_cache = take_over(drafted.caches(), drafted.layout, kept)
         self._slots, same = take_over_slots(drafted.slots(), kept)
         self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[str, Program]] = []
-        self._actions = [self._action(step) for step in drafted.steps]
+        self._ring: dict[tuple[int, SlotKey], Buffer] = {}
+        self._ways = [self._way(drafted.steps, drafted.arenas, drafted.device_of)]
+        if drafted.streamed is not None:
+            self._ring = {
+                (i, key): backend_of(n.device.name).alloc(n.device, n.nbytes, "weights",
+                                                          n.row_bytes)
+                for key, n in drafted.streamed.slot.items() for i in range(N_SLOTS)}
+            self._ways.append(self._way(drafted.streamed.steps, drafted.streamed_arenas,
+                                        drafted.streamed.device_of))
+        self._last = self._ways[0]
         self._cancelled = False
-        self._outputs = {name: self._reader(v) for name, v in drafted.graph.outputs.items()}
 
     def run(self) -> None:
         """Compute the step in :attr:`batch`; done when it returns.
@@ -56,7 +70,10 @@ class Plan:
         rows, which the next step that computes those positions overwrites.
         """
         self._cancelled = False
-        for action in self._actions:
+        large = self.draft.streamed
+        is_large = large is not None and self.batch.n_tokens >= large.n_tokens
+        self._last = self._ways[-1 if is_large else 0]
+        for action in self._last.actions:
             if self._cancelled:
                 raise Cancelled("the step was cancelled")
             action()
@@ -72,7 +89,7 @@ class Plan:
 
         On the host a view that the next step overwrites.
         """
-        return self._outputs[name]()
+        return self._last.outputs[name]()
 
     def copy_block(self, target: int, source: int) -> None:
         """Copy one cache block, in all layers, onto another."""
@@ -92,7 +109,8 @@ class Plan:
         """Bytes by device, as planned and as taken."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
-        for buffer in (*self._owned, *self._arenas.values(), *kv, *self._slots.values()):
+        for buffer in (*self._owned, *self._arenas.values(), *self._ring.values(), *kv,
+                       *self._slots.values()):
             name = buffer.device.name
             taken[name] = taken.get(name, 0) + buffer.nbytes
         return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
@@ -106,43 +124,71 @@ class Plan:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
         on raises ``error``, and :meth:`output` makes no sense."""
         kept = self.keep()
-        self._actions = [functools.partial(_fail, error.again())]
+        self._last = _Way([functools.partial(_fail, error.again())], {})
+        self._ways = [self._last]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
-                     self._slots, self._outputs):
+                     self._slots, self._ring):
             held.clear()
         return kept
 
-    def _action(self, step: Step) -> Callable[[], None]:
-        if isinstance(step, CopyStep):
-            return functools.partial(_copy, step, self.batch,
-                                     self._where(step.source.name, step.value),
-                                     self._where(step.target.name, step.value))
-        backend = backend_of(step.device.name)
-        program = backend.compile(self._segment(step))
-        self._programs.append((step.device.name, program))
-        return functools.partial(backend.run, program)
+    def _way(self, steps: Sequence[Step], arenas: Arenas,
+             device_of: Mapping[Node, tuple[Device, str]]) -> _Way:
+        slots = {s.run: s for s in steps if isinstance(s, FetchStep)}
+        home = {v: d for n, (d, _) in device_of.items() for v in n.outputs}
 
-    def _segment(self, step: RunStep) -> Segment:
+        def where(device: Device, value: Value) -> _Where:
+            return self._arenas[device.name], arenas[device.name].offsets[value]
+        actions: list[Callable[[], None]] = []
+        for step in steps:
+            if isinstance(step, CopyStep):
+                actions.append(functools.partial(_copy, step, self.batch,
+                                                 where(step.source, step.value),
+                                                 where(step.target, step.value)))
+            elif isinstance(step, FetchStep):
+                sources = [self._placed[d.name, n.weight.name]
+                           for d, n in zip(step.hosts, step.needs, strict=True)]
+                actions.append(functools.partial(_fetch, list(zip(
+                    self._slot(step).values(), sources, strict=True))))
+            else:
+                actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
+        outputs = {name: functools.partial(_read, v, home[v], self.batch, where(home[v], v))
+                   for name, v in self.draft.graph.outputs.items()}
+        return _Way(actions, outputs)
+
+    def _slot(self, step: FetchStep) -> dict[str, Buffer]:
+        """By weight, where a fetch puts it."""
+        return {n.weight.name: self._ring[step.slot, key]
+                for n, key in zip(step.needs, slot_keys(step.needs), strict=True)}
+
+    def _compiled(self, step: RunStep, arena: ArenaPlan, fetch: FetchStep | None
+                  ) -> Callable[[], None]:
         name, drafted = step.device.name, self.draft
-        arena = drafted.arenas[name]
         by_weight: dict[str, Placed] = {w: p for (d, w), p in self._placed.items() if d == name}
+        if fetch is not None:
+            slot = self._slot(fetch)
+            by_weight |= {n.weight.name: Placed(n.weight, slot[n.weight.name], 0, n.quant)
+                          for n in fetch.needs}
         batch_inputs = {value: key for key, value in drafted.graph.inputs.items()}
-        return Segment(step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
-                       (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv,
-                       self._slots, drafted.limits, self.batch, drafted.options.backend)
-
-    def _where(self, device: str, value: Value) -> _Where:
-        return self._arenas[device], self.draft.arenas[device].offsets[value]
-
-    def _reader(self, value: Value) -> Callable[[], npt.NDArray[np.float32]]:
-        (node,) = (n for n in self.draft.graph.nodes if value in n.outputs)
-        device = self.draft.device_of[node][0]
-        return functools.partial(_read, value, device, self.batch, self._where(device.name, value))
+        backend = backend_of(name)
+        program = backend.compile(Segment(
+            step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
+            (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
+            drafted.limits, self.batch, drafted.options.backend))
+        self._programs.append((name, program))
+        return functools.partial(backend.run, program)
 
 
 # These are no methods: a plan that its own actions refer to would keep its memory after the last
 # user has gone.
 _Where = tuple[Buffer, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What a step does, and how its outputs are read afterwards."""
+
+    actions: Sequence[Callable[[], None]]
+    outputs: Mapping[str, Callable[[], npt.NDArray[np.float32]]]
 
 
 def _fail(error: OutOfMemory) -> None:
@@ -156,6 +202,15 @@ def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) ->
     if source is target and source.copy(*target_at, *source_at, nbytes):
         return
     target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
+
+
+def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:
+    for target, placed in moves:
+        source, backend = backend_of(placed.buffer.device.name), backend_of(target.device.name)
+        n = placed.weight.nbytes_in(placed.quant)
+        data = source.read(placed.buffer, n, placed.offset)
+        for start in range(0, n, PIECE_BYTES):
+            backend.write(target, data[start:start + PIECE_BYTES], start)
 
 
 def _read(value: Value, device: Device, batch: Batch, where: _Where) -> npt.NDArray[np.float32]:

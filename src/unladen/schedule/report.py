@@ -49,18 +49,20 @@ class PlanReport:
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        left, (embed, head) = self.left, self.draft.ends()
+        left, (embed, head), streamed = self.left, self.draft.ends(), self.draft.streamed
         return {
             "model": self.title, "context_size": self.context_size, "fits": self.fits(),
             "devices": [{
                 "name": m.device.name, "description": m.device.description,
                 "n_layers": self.layers_on(m.device.name), "mapped_bytes": m.mapped_bytes,
                 "weight_bytes": m.weight_bytes, "kv_bytes": m.kv_bytes,
-                "arena_bytes": m.arena_bytes, "staging_bytes": m.staging_bytes,
-                "free_bytes": self.free[m.device.name], "left_bytes": left[m.device.name],
+                "arena_bytes": m.arena_bytes, "ring_bytes": m.ring_bytes,
+                "staging_bytes": m.staging_bytes, "free_bytes": self.free[m.device.name],
+                "left_bytes": left[m.device.name],
             } for m in self.devices],
             "layers": [d.name for d in self.draft.layers], "embeddings": embed, "head": head,
             "n_cpu_moe": self.draft.choice.n_cpu_moe,
+            "streamed_from_n_tokens": streamed.n_tokens if streamed else None,
             "decode": _facts(self.decode), "prefill": _facts(self.prefill),
         }
 

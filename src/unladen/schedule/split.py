@@ -11,6 +11,7 @@ from unladen.backends.base import Device, Support
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node, Value
 from unladen.schedule.place import Placement
+from unladen.schedule.weights import Need
 
 log = logging.getLogger("unladen")
 
@@ -32,7 +33,23 @@ class RunStep:
     nodes: tuple[Node, ...]
 
 
-Step = CopyStep | RunStep
+@dataclass(frozen=True, slots=True)
+class FetchStep:
+    """Weights for a ``run`` that comes later go from ``hosts``, one for each, into a slot of its
+    device's ring (see :mod:`~unladen.schedule.stream`)."""
+
+    run: RunStep
+    hosts: tuple[Device, ...]
+    needs: tuple[Need, ...]
+    slot: int
+
+    @property
+    def nbytes(self) -> int:
+        """What goes over the link."""
+        return sum(n.nbytes for n in self.needs)
+
+
+Step = CopyStep | RunStep | FetchStep
 
 Runs = Callable[[Device, Node], bool]
 """Whether a device can compute a node."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,15 +10,17 @@ import numpy.typing as npt
 
 from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.ops import get_op
 from unladen.schedule import fit, weights
 from unladen.schedule.cost import Costs
 from unladen.schedule.memory import plan_arena
 from unladen.schedule.place import PlaceOptions, pins
-from unladen.schedule.split import CopyStep, split
+from unladen.schedule.split import Step, split
 from unladen.types import Limits
 
-TIE = 1e-9
-"""Weight of a prefill step beside a decode step: it decides between equals."""
+TIE = 1e-13
+"""Weight of a prefill step beside a decode step: it decides between equals. A prefill takes up to
+ten thousand times as long, so a decode step that is slower by more than 1e-9 never wins by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class Both:
         """Seconds of a segment's start."""
         return (1 + TIE) * self.decode.launch(device)
 
+    def play(self, steps: Sequence[Step], device: Device) -> float:
+        """Seconds until ``device`` is done with its part of ``steps``."""
+        return (self.decode.play(steps).until(device)
+                + TIE * self.prefill.play(steps).until(device))
+
 
 @dataclass
 class Sizes:
@@ -61,9 +68,10 @@ class Sizes:
         return sum(n.nbytes for n in found if not n.mapped)
 
     def caches(self, nodes: Sequence[Node]) -> int:
-        """Bytes of the nodes' caches, each once."""
+        """Bytes of the nodes' caches, each once, and of their recurrent state."""
         specs = {n.state.layer: n.state for n in nodes if n.state is not None}
-        return sum(sum(fit.kv_bytes(s, self.layout)) for s in specs.values())
+        slots = 4 * self.limits.n_slots * sum(get_op(n.op).state_size(n) for n in nodes)
+        return sum(sum(fit.kv_bytes(s, self.layout)) for s in specs.values()) + slots
 
 
 class Groups:
@@ -99,6 +107,8 @@ class Units:
     nbytes: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     pinned: dict[str, npt.NDArray[np.float64]] = field(default_factory=dict)
     _arenas: dict[object, int] = field(default_factory=dict)
+    _kinds: list[int] = field(default_factory=list)
+    """A layer of each kind."""
 
     def __post_init__(self) -> None:
         self._pins = {n: d for n, (d, _) in pins(self.graph, self.devices, self.options,
@@ -107,6 +117,9 @@ class Units:
         for node in self.graph.nodes:
             if node.layer >= 0:
                 layers[node.layer].append(node)
+        kinds = {tuple((n.op, *(v.shape for v in n.outputs)) for n in nodes): i
+                 for i, nodes in enumerate(layers)}
+        self._kinds = list(kinds.values())
         for device in self.devices:
             rows = [self._layer(nodes, device) for nodes in layers]
             columns = np.array(rows, np.float64).reshape(-1, 3).T
@@ -114,12 +127,8 @@ class Units:
 
     def _layer(self, nodes: Sequence[Node], device: Device) -> tuple[float, int, int]:
         where = {n: (self._pins.get(n, device), "") for n in nodes}
-        total = -self.both.launch(device)
-        for step in split(Graph(nodes, {}, {}, 0), where):
-            if isinstance(step, CopyStep):
-                total += self.both.copy(step.value, step.source, step.target)
-            else:
-                total += self.both.launch(step.device) + self.both.nodes(step.nodes, step.device)
+        steps = split(Graph(nodes, {}, {}, 0), where)
+        total = self.both.play(steps, device) - self.both.launch(device)
         free = [n for n in nodes if n not in self._pins]
         fixed = [n for n in nodes if self._pins.get(n) == device]
         return total, self._bytes(free, device), self._bytes(fixed, device)
@@ -128,15 +137,20 @@ class Units:
         return self.sizes.weights(nodes, device) + self.sizes.caches(nodes)
 
     def arena(self, device: Device, *, layers: bool, embed: bool, head: bool) -> int:
-        """Bytes of the values that live on ``device`` when it has these parts of the graph."""
+        """Bytes of the values that live on ``device``, at least, when it has these parts of the
+        graph: of the layers any one."""
         has_pins = device in self._pins.values()
         key = device.name if has_pins else "", layers, embed, head
         if key not in self._arenas:
-            here = {-1: embed, -2: head}
-            elsewhere = Device("elsewhere", "", 0)
-            where = {n: (self._pins.get(n) or (device if here.get(n.layer, layers) else elsewhere),
-                         "") for n in self.graph.nodes}
-            steps = split(self.graph, where)
-            self._arenas[key] = plan_arena(self.graph, steps, device.name, self.sizes.limits,
-                                           0).nbytes
+            sizes = [self._arena(device, {-1: embed, -2: head})]
+            if layers:
+                sizes.append(min(self._arena(device, {i: True}) for i in self._kinds))
+            self._arenas[key] = max(sizes)
         return self._arenas[key]
+
+    def _arena(self, device: Device, here: Mapping[int, bool]) -> int:
+        elsewhere = Device("elsewhere", "", 0)
+        where = {n: (self._pins.get(n) or (device if here.get(n.layer) else elsewhere), "")
+                 for n in self.graph.nodes}
+        steps = split(self.graph, where)
+        return plan_arena(self.graph, steps, device.name, self.sizes.limits, 0).nbytes

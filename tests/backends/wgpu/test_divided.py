@@ -53,3 +53,24 @@ def test_planned_is_taken(make_model: Callable[..., Path], quant: str, options: 
         for memory in model.memory().devices:
             assert memory.taken_bytes is not None
             assert memory.taken_bytes == pytest.approx(memory.allocated_bytes, rel=0.01)
+
+
+def test_the_same_text_streamed_or_not(make_model: Callable[..., Path]) -> None:
+    """Long prompts and single tokens in turn, and a change between two steps."""
+    path = make_model("llama", n_embd=64, n_heads=4, n_kv_heads=2, n_layers=3)
+    prompt = list(range(3, 60))
+    wishes = {"max_tokens": 8, "temperature": 0.0}
+    with Model(path, devices=["cpu"], kv_type="f32") as model:
+        expected = model.generate(prompt, **wishes).tokens
+    with Model(path, devices=["wgpu:0", "cpu"], n_gpu_layers=1, kv_type="f32", stream_weights=True,
+               batch_size=16) as model:
+        assert "wgpu:0 in steps of 2 tokens or more" in model.placement()
+        assert model.generate(prompt, **wishes).tokens == expected
+        for memory in model.memory().devices:
+            assert memory.taken_bytes == pytest.approx(memory.allocated_bytes, rel=0.01)
+        stream = model.stream(prompt, **wishes)
+        next(stream)
+        model.place(stream_weights=False)
+        assert "in steps of" not in model.placement()
+        list(stream)
+        assert stream.result.tokens == expected

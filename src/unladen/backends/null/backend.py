@@ -64,6 +64,9 @@ class NullBackend:
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
                       is_pretend=True, link_bandwidth=25e9, link_latency_s=10e-6, launch_s=5e-6)
 
+    def free_bytes(self, device: Device) -> int:
+        return device.memory_bytes
+
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from unladen.backends.wgpu import vulkan
 from unladen.errors import BackendNotInitialised
 
 BACKENDS = ("Vulkan", "Metal", "D3D12")
@@ -65,6 +66,32 @@ def _quiet_drivers() -> Iterator[None]:
 def _rank(adapter: Any) -> int:
     kind = adapter.info["adapter_type"]
     return ORDER.index(kind) if kind in ORDER else len(ORDER)
+
+
+def hardware() -> Sequence[Any]:
+    """The adapters that are worth using unasked: the discrete GPUs, or else the first integrated
+    one; all of one driver's kind, since another kind lists the same cards again."""
+    for kind in ("DiscreteGPU", "IntegratedGPU"):
+        found = [a for a in adapters() if a.info["adapter_type"] == kind]
+        alike = [a for a in found if a.info["backend_type"] == found[0].info["backend_type"]]
+        if alike:
+            return alike if kind == "DiscreteGPU" else alike[:1]
+    return []
+
+
+def card_of(adapter: Any) -> vulkan.Card | None:
+    """What Vulkan knows of an adapter's memory now; None where it doesn't know the adapter. Of
+    several alike the same one in order."""
+    with _quiet_drivers():
+        cards = [c for c in vulkan.cards() if _number(adapter) == (c.vendor_id, c.device_id)]
+    alike = [a for a in adapters() if _number(a) == _number(adapter)
+             and a.info["backend_type"] == adapter.info["backend_type"]]
+    place = alike.index(adapter) if adapter in alike else 0
+    return cards[place] if place < len(cards) else None
+
+
+def _number(adapter: Any) -> tuple[int, int]:
+    return adapter.info["vendor_id"], adapter.info["device_id"]
 
 
 def why_none() -> str:

@@ -18,7 +18,7 @@ from unladen.backends.base import (
 from unladen.backends.wgpu import adapters, memory
 from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
 from unladen.backends.wgpu.experts import moe, moe_scratch
-from unladen.backends.wgpu.gpu import Gpu, device_of
+from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
 from unladen.backends.wgpu.memory import Bytes, of_gpu
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
@@ -63,6 +63,11 @@ class WgpuBackend:
     def gpu(self, device: str) -> Gpu:
         """The GPU behind the name of a device that was opened."""
         return self._gpus[device]
+
+    def free_bytes(self, device: Device) -> int:
+        gpu = self.gpu(device.name)
+        card = None if shares_host_memory(gpu.adapter) else adapters.card_of(gpu.adapter)
+        return gpu.free_bytes() if card is None else card.free_bytes
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unladen.backends._host import free_host_bytes, total_host_bytes
 from unladen.backends.base import Device, Options
 from unladen.backends.wgpu import features
-from unladen.backends.wgpu.adapters import adapter_of, load, native
+from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, native
 from unladen.backends.wgpu.failure import HINT, typed
 from unladen.backends.wgpu.source import Constants, Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
@@ -25,7 +25,11 @@ LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
           "min-storage-buffer-offset-alignment")
 UNKNOWN_MEMORY = 1 << 46
-"""wgpu doesn't say how much a discrete GPU has: assume enough, allocation itself will tell."""
+"""Free on a GPU of which nobody says how much it has: assume enough, allocation itself will tell.
+"""
+SOFTWARE_SPEED = 1e10
+"""Bytes and operations per second of an adapter that the processor plays: less than its own kernels
+do, so that nothing goes there for speed."""
 MAPPABLE = "mappable-primary-buffers"
 """Feature of an adapter: what kernels use can be mapped too. On one that has memory of its own it
 would move the buffer into the host's."""
@@ -61,9 +65,8 @@ class Gpu:
 
     def __init__(self, name: str, number: int) -> None:
         module, _ = load()
-        adapter = adapter_of(number)
-        self.shares_host_memory = shares_host_memory(adapter)
-        self.maps_weights = self.shares_host_memory and MAPPABLE in adapter.features
+        adapter = self.adapter = adapter_of(number)
+        self.maps_weights = shares_host_memory(adapter) and MAPPABLE in adapter.features
         self.device = device_of(adapter, name)
         self.features = features.chosen(adapter)
         self.forgone: set[tuple[str, frozenset[str]]] = set()
@@ -94,8 +97,10 @@ class Gpu:
         return features.of_node(self.features, op, formats, options)
 
     def free_bytes(self) -> int:
-        """What can still be had, as far as that is known."""
-        return free_host_bytes() if self.shares_host_memory else self.device.memory_bytes
+        """What can still be had, as far as that can be told without asking the driver."""
+        if shares_host_memory(self.adapter):
+            return free_host_bytes()
+        return self.device.memory_bytes or UNKNOWN_MEMORY
 
     def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False) -> Any:
         """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
@@ -200,16 +205,21 @@ class Gpu:
         return self._grids[name]
 
 
-def shares_host_memory(adapter: Any) -> bool:
-    """Whether what it allocates is the host's memory."""
-    return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")
-
-
 def device_of(adapter: Any, name: str) -> Device:
     """What an adapter is, under the name of a device."""
     info = adapter.info
-    kind = ", software" if info["adapter_type"] == "CPU" else ""
-    memory = total_host_bytes() if shares_host_memory(adapter) else UNKNOWN_MEMORY
+    is_software = info["adapter_type"] == "CPU"
+    kind, speed = (", software", SOFTWARE_SPEED) if is_software else ("", 0.0)
+    if shares_host_memory(adapter):
+        memory = total_host_bytes()
+    else:
+        memory = card.memory_bytes if (card := card_of(adapter)) else 0
     used = features.chosen(adapter)
-    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory,
-                  features=tuple((f, f in used) for f in sorted(features.available(adapter))))
+    return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
+                  features=tuple((f, f in used) for f in sorted(features.available(adapter))),
+                  is_default=adapter in hardware())
+
+
+def shares_host_memory(adapter: Any) -> bool:
+    """Whether what it allocates is the host's memory."""
+    return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")

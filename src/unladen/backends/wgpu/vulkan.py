@@ -1,0 +1,172 @@
+"""How much memory graphics cards have, and what of it is free: WebGPU doesn't tell, Vulkan does.
+
+The structures are those of vulkan_core.h (Khronos, 1.1 and VK_EXT_memory_budget).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+LIBRARIES = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib")
+VERSION = 1 << 22 | 1 << 12
+"""Vulkan 1.1, the first that can be asked for a budget."""
+INSTANCE_INFO, PROPERTIES_2, BUDGET_PROPERTIES = 1, 1000059006, 1000237000
+"""VkStructureType of what follows."""
+DEVICE_LOCAL = 1
+MAX_TYPES, MAX_HEAPS = 32, 16
+PROPERTIES_BYTES = 4096
+"""VkPhysicalDeviceProperties has 824; none that may come will be larger than this."""
+BUDGET = b"VK_EXT_memory_budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A Vulkan device: its numbers and name, as WebGPU has them too, the bytes of its own memory,
+    and how many of them this process can still have (all, where the driver doesn't say)."""
+
+    vendor_id: int
+    device_id: int
+    name: str
+    memory_bytes: int
+    free_bytes: int
+
+
+def cards() -> Sequence[Card]:
+    """Every device, in the driver's order; none where there is no Vulkan 1.1, or it fails."""
+    vulkan = _load()
+    if vulkan is None:
+        return ()
+    with _instance(vulkan) as instance:
+        return [] if instance is None else [_card(vulkan, d) for d in _devices(vulkan, instance)]
+
+
+def own_memory(heaps: Sequence[tuple[int, int]], budgets: Sequence[tuple[int, int]] | None
+               ) -> tuple[int, int]:
+    """(bytes, free bytes) of the largest heap that is the device's own, (0, 0) where none is.
+
+    ``heaps``: (size, flags) of each; ``budgets``: (what the process may have in all, what it has).
+    """
+    own = [i for i, (_, flags) in enumerate(heaps) if flags & DEVICE_LOCAL]
+    if not own:
+        return 0, 0
+    largest = max(own, key=lambda i: heaps[i][0])
+    size = heaps[largest][0]
+    if budgets is None:
+        return size, size
+    budget, used = budgets[largest]
+    return size, min(size, max(0, budget - used))
+
+
+class _Application(ctypes.Structure):
+    """VkApplicationInfo; its type is 0."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                ("version", ctypes.c_uint32), ("engine", ctypes.c_char_p),
+                ("engine_version", ctypes.c_uint32), ("api_version", ctypes.c_uint32)]
+
+
+class _InstanceInfo(ctypes.Structure):
+    """VkInstanceCreateInfo."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p), ("flags", ctypes.c_uint32),
+                ("application", ctypes.POINTER(_Application)), ("n_layers", ctypes.c_uint32),
+                ("layers", ctypes.c_void_p), ("n_extensions", ctypes.c_uint32),
+                ("extensions", ctypes.c_void_p)]
+
+
+class _Extension(ctypes.Structure):
+    """VkExtensionProperties."""
+
+    _fields_ = [("name", ctypes.c_char * 256), ("version", ctypes.c_uint32)]
+
+
+class _Type(ctypes.Structure):
+    """VkMemoryType."""
+
+    _fields_ = [("flags", ctypes.c_uint32), ("heap", ctypes.c_uint32)]
+
+
+class _Heap(ctypes.Structure):
+    """VkMemoryHeap."""
+
+    _fields_ = [("size", ctypes.c_uint64), ("flags", ctypes.c_uint32)]
+
+
+class _Budget(ctypes.Structure):
+    """VkPhysicalDeviceMemoryBudgetPropertiesEXT."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p),
+                ("budget", ctypes.c_uint64 * MAX_HEAPS), ("usage", ctypes.c_uint64 * MAX_HEAPS)]
+
+
+class _Memory(ctypes.Structure):
+    """VkPhysicalDeviceMemoryProperties2 with what it holds."""
+
+    _fields_ = [("type", ctypes.c_int32), ("next", ctypes.c_void_p), ("n_types", ctypes.c_uint32),
+                ("types", _Type * MAX_TYPES), ("n_heaps", ctypes.c_uint32),
+                ("heaps", _Heap * MAX_HEAPS)]
+
+
+def _load() -> ctypes.CDLL | None:
+    for name in LIBRARIES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue  # not under this name
+        if hasattr(library, "vkGetPhysicalDeviceMemoryProperties2"):
+            return library
+    return None
+
+
+@contextlib.contextmanager
+def _instance(vulkan: ctypes.CDLL) -> Iterator[ctypes.c_void_p | None]:
+    application = _Application(api_version=VERSION)
+    info = _InstanceInfo(type=INSTANCE_INFO, application=ctypes.pointer(application))
+    instance = ctypes.c_void_p()
+    if vulkan.vkCreateInstance(ctypes.byref(info), None, ctypes.byref(instance)) != 0:
+        yield None
+        return
+    try:
+        yield instance
+    finally:
+        vulkan.vkDestroyInstance(instance, None)
+
+
+def _devices(vulkan: ctypes.CDLL, instance: ctypes.c_void_p) -> list[ctypes.c_void_p]:
+    found = _listed(lambda n, items: vulkan.vkEnumeratePhysicalDevices(instance, n, items),
+                    ctypes.c_void_p)
+    return [ctypes.c_void_p(d) for d in found]
+
+
+def _listed(call: Any, kind: Any) -> list[Any]:
+    """What a function of Vulkan enumerates: it is asked how much first. Nothing where it fails."""
+    n = ctypes.c_uint32(0)
+    if call(ctypes.byref(n), None) != 0:
+        return []
+    items = (kind * n.value)()
+    return list(items[:n.value]) if call(ctypes.byref(n), items) == 0 else []
+
+
+def _card(vulkan: ctypes.CDLL, device: ctypes.c_void_p) -> Card:
+    raw = ctypes.create_string_buffer(PROPERTIES_BYTES)
+    vulkan.vkGetPhysicalDeviceProperties(device, raw)
+    # apiVersion, driverVersion, vendorID, deviceID, deviceType, deviceName[256].
+    version, _, vendor, number, _, name = struct.unpack_from("=IIIIi256s", raw)
+    label = name.partition(b"\0")[0].decode("utf-8", "replace")
+    if version < VERSION:
+        return Card(vendor, number, label, 0, 0)
+    extensions = _listed(lambda n, items: vulkan.vkEnumerateDeviceExtensionProperties(
+        device, None, n, items), _Extension)
+    memory, budget = _Memory(type=PROPERTIES_2), _Budget(type=BUDGET_PROPERTIES)
+    has_budget = any(e.name == BUDGET for e in extensions)
+    if has_budget:
+        memory.next = ctypes.cast(ctypes.pointer(budget), ctypes.c_void_p)
+    vulkan.vkGetPhysicalDeviceMemoryProperties2(device, ctypes.byref(memory))
+    heaps = [(h.size, h.flags) for h in memory.heaps[:memory.n_heaps]]
+    pairs = list(zip(budget.budget, budget.usage, strict=True)) if has_budget else None
+    return Card(vendor, number, label, *own_memory(heaps, pairs))
