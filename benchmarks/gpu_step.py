@@ -1,8 +1,11 @@
-"""What a decode step costs the host on a GPU: uploading the step, encoding and submitting it.
+"""What a decode step costs the host on a GPU, and how much of that while the device works.
 
-    python benchmarks/gpu_step.py MODEL.gguf [DEVICE]
+    python benchmarks/gpu_step.py MODEL.gguf [DEVICE [STEPS]]
 
-The device's own time is not in it: each step is waited for before the next is measured.
+Greedy steps of one sequence through the engine, all of a step counted: reserving, filling in,
+uploading, encoding, submitting, reading the token, and its text. First each step waits for the one
+before it, as it must where the host chooses the tokens; then steps are started before the token of
+the one before has been read.
 """
 
 from __future__ import annotations
@@ -10,12 +13,11 @@ from __future__ import annotations
 import statistics
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from unladen import Model
-from unladen.backends import backend_of
-from unladen.cache import CachedSequence
-from unladen.engine.batcher import Work, fill
-from unladen.engine.request import Request
+from unladen.engine import Request
 from unladen.sample import SamplerChain
 from unladen.tokenizer import StreamDecoder
 
@@ -24,25 +26,56 @@ N_STEPS, N_WARM = 30, 3
 
 def main() -> None:
     name = sys.argv[2] if len(sys.argv) > 2 else "wgpu:0"
-    model = Model(sys.argv[1], devices=[name], context_size=256)
-    plan = model.engine.plan
-    backend = backend_of(name)
-    device = plan.draft.devices[0]
-    sequence: CachedSequence = model.engine.sequence()
-    request = Request([1], sampler=SamplerChain().build(), decoder=StreamDecoder(model.tokenizer))
-    request.cached = sequence
-    times = []
-    for n in range(N_STEPS + N_WARM):
-        assert sequence.reserve(n + 1)
-        fill(plan.batch, [Work(request, 1, 1)])
-        start = time.perf_counter()
-        plan.run()
-        times.append(1e3 * (time.perf_counter() - start))
-        backend.sync(device)
-        sequence.commit(request.tokens, n + 1)
-        request.tokens.append(1)
-    print(f"{name}: {statistics.median(times[N_WARM:]):.2f} ms a step on the host (median of "
-          f"{N_STEPS}, least {min(times[N_WARM:]):.2f})")
+    n_steps = int(sys.argv[3]) if len(sys.argv) > 3 else N_STEPS
+    with Model(sys.argv[1], devices=[name], context_size=256) as model:
+        if not model.engine.plan.runs_ahead:
+            sys.exit(f"{name} runs no step ahead")
+        alone, host, _ = measure(model, n_steps, runs_ahead=False)
+        ahead, ahead_host, wait = measure(model, n_steps, runs_ahead=True)
+    print(f"{name}, medians of {n_steps} steps in ms")
+    print(f"one by one: {alone:.2f} a step, of which {host:.2f} on the host, the device idle")
+    print(f"run ahead:  {ahead:.2f} a step, of which {ahead_host:.2f} on the host; then it waits "
+          f"{wait:.2f} for the device")
+    print(f"hidden: {alone - ahead:.2f} of {host:.2f}")
+
+
+def measure(model: Model, n_steps: int, *, runs_ahead: bool) -> tuple[float, float, float]:
+    """Medians in milliseconds of a step, of the host's part, and of its wait for the device."""
+    engine, waits = model.engine, Waits(model.engine.plan.fetch)
+    request = Request([1], sampler=SamplerChain().greedy().build(), max_tokens=n_steps + N_WARM + 1,
+                      decoder=StreamDecoder(model.tokenizer))
+    plan: Any = engine.plan
+    plan.runs_ahead, plan.fetch = runs_ahead, waits.fetch
+    engine.submit(request)
+    steps, waited = [], []
+    for _ in range(n_steps + N_WARM):
+        waits.seconds, start = 0.0, time.perf_counter()
+        engine.step()
+        steps.append(1e3 * (time.perf_counter() - start))
+        waited.append(1e3 * waits.seconds)
+    engine.cancel(request)
+    plan.fetch = waits.plan_fetch
+    host = [step - wait for step, wait in zip(steps, waited, strict=True)]
+    median = statistics.median
+    return median(steps[N_WARM:]), median(host[N_WARM:]), median(waited[N_WARM:])
+
+
+class Waits:
+    """Takes the time that is spent in waiting for what was fetched."""
+
+    def __init__(self, plan_fetch: Callable[[str], Callable[[], Any]]) -> None:
+        self.plan_fetch = plan_fetch
+        self.seconds = 0.0
+
+    def fetch(self, name: str) -> Callable[[], Any]:
+        wait = self.plan_fetch(name)
+
+        def timed() -> Any:
+            start = time.perf_counter()
+            result = wait()
+            self.seconds += time.perf_counter() - start
+            return result
+        return timed
 
 
 if __name__ == "__main__":

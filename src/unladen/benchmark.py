@@ -12,6 +12,7 @@ import numpy as np
 from unladen.api import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument
+from unladen.schedule.narrow import NARROWING
 from unladen.schedule.plan import Plan
 from unladen.types import BLOCK_TOKENS
 
@@ -140,6 +141,9 @@ class _Runner:
                 batch.block_table[s, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
                 batch.out_rows[s] = rows.stop - 1
             batch.n_tokens, batch.n_outputs, batch.n_seqs = n * n_seqs, n_seqs, n_seqs
+            batch.skip, batch.continues = frozenset(NARROWING), False
             self._plan.run()
             for sequence in sequences:
                 sequence.length += n
+        if n_tokens:
+            self._plan.output("logits")  # a device may still be at it

@@ -71,7 +71,7 @@ def make_draft(architecture: Architecture, options: PlanOptions, **sizes: Unpack
                         ("max_seqs", max_seqs)):
         if value is not None and value < 1:
             raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
-    graph = architecture.build()
+    graph = architecture.build(context_size)
     k_type, v_type = kv_types(kv_type, graph)
     context = _context(graph, architecture.context_length, context_size, k_type, v_type)
     n_blocks = -(-context // BLOCK_TOKENS)

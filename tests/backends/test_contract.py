@@ -84,6 +84,22 @@ def test_bytes_come_back(backend: Backend, device: Device, rng: np.random.Genera
         assert np.array_equal(backend.read(buffer, n, offset), data)
 
 
+def test_a_fetch_sees_what_was_there(backend: Backend, device: Device, rng: np.random.Generator
+                                     ) -> None:
+    """Whatever is written before it is waited for; one that nobody waits for does no harm."""
+    buffer = backend.alloc(device, 1024, "arena")
+    expected, waits = [], []
+    for offset, n in [(0, 4), (8, 512), (256, 768), (1020, 4)]:
+        data = rng.integers(0, 256, 1024, np.uint8)
+        backend.write(buffer, data)
+        waits.append(backend.fetch(buffer, n, offset))
+        backend.fetch(buffer, n, offset)
+        expected.append(data[offset:offset + n] if backend.name != "null" else np.zeros(n))
+    backend.write(buffer, np.zeros(1024, np.uint8))
+    for i in rng.permutation(len(waits)):
+        assert np.array_equal(waits[i](), expected[i])
+
+
 def test_copies_between_buffers(backend: Backend, device: Device, rng: np.random.Generator
                                 ) -> None:
     source, target = (backend.alloc(device, 300, "kv") for _ in range(2))

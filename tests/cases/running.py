@@ -71,7 +71,7 @@ class Bench:
         self.program = backend.compile(segment)
 
     def run(self) -> list[Array]:
-        """The outputs of the case's step, float32."""
+        """The outputs of the case's step."""
         backend, case = self.backend, self.case
         backend.write(self._arena, np.full(self._arena.nbytes, 0xff, np.uint8))
         for value, array in case.inputs.items():
@@ -101,7 +101,7 @@ class Bench:
     def _read(self, value: Value) -> Array:
         shape = [self.case.batch.size(s) if isinstance(s, str) else s for s in value.shape]
         raw = self.backend.read(self._arena, 4 * int(np.prod(shape)), self._offsets[value])
-        return raw.view(np.float32).reshape(shape).copy()
+        return raw.view(value.numpy).reshape(shape).copy()
 
     def _place_kv(self, kv: tuple[Bytes, Bytes]) -> dict[int, PlacedKV]:
         spec = self.case.node.state

@@ -130,15 +130,19 @@ def test_rope_table_by_complex_exponentials(rng: np.random.Generator) -> None:
 def test_norms_by_definition(op: str, rng: np.random.Generator) -> None:
     for case in cases.registry()[op](rng):
         (y,), _, _ = on_paper(case)
-        w, x, eps = weight(case, "w"), values(case, 0), case.node.float_attr("eps")
+        x, eps = values(case, 0), case.node.float_attr("eps")
+        w = weight(case, "w").ravel() if "w" in case.node.weights else np.ones(x.shape[1])
         b = weight(case, "b") if "b" in case.node.weights else np.zeros(len(w))
+        group = case.node.attrs.get("group", len(w))
+        assert isinstance(group, int)
         for _ in range(5):
-            row, first = int(rng.integers(len(x))), int(rng.integers(x.shape[1] // len(w)))
-            part = list(x[row, first * len(w):(first + 1) * len(w)])
-            mean = math.fsum(part) / len(w) if op == "layer_norm" else 0.0
-            std = math.sqrt(math.fsum((v - mean) ** 2 for v in part) / len(w) + eps)
-            expected = [(v - mean) / std * wi + bi for v, wi, bi in zip(part, w, b, strict=True)]
-            assert_close(y[row, first * len(w):(first + 1) * len(w)], np.array(expected))
+            row, first = int(rng.integers(len(x))), int(rng.integers(x.shape[1] // group)) * group
+            part = list(x[row, first:first + group])
+            mean = math.fsum(part) / group if op == "layer_norm" else 0.0
+            std = math.sqrt(math.fsum((v - mean) ** 2 for v in part) / group + eps)
+            expected = [(v - mean) / std * w[i % len(w)] + b[i % len(b)]
+                        for i, v in enumerate(part, first)]
+            assert_close(y[row, first:first + group], np.array(expected))
 
 
 def test_moe_by_loops(rng: np.random.Generator) -> None:
@@ -230,9 +234,23 @@ def test_linear_by_dot_products(rng: np.random.Generator) -> None:
 
 def test_the_rest_by_definition(rng: np.random.Generator) -> None:
     for case in cases.registry()["add"](rng):
-        assert_close(on_paper(case)[0][0], values(case, 0) + values(case, 1))
+        other = weight(case, "b") if case.node.weights else values(case, 1)
+        assert_close(on_paper(case)[0][0], values(case, 0) + other)
     for case in cases.registry()["scale"](rng):
-        assert_close(on_paper(case)[0][0], values(case, 0) * case.node.float_attr("s"))
+        expected = values(case, 0) * case.node.float_attr("s")
+        if case.node.weights:
+            w = weight(case, "w")
+            for i in range(expected.shape[1]):
+                factor = w[i // (expected.shape[1] // len(w))]
+                expected[:, i] *= 1 / factor if case.node.attrs["divide"] else factor
+        assert_close(on_paper(case)[0][0], expected)
+    for case in cases.registry()["clamp"](rng):
+        limit = case.node.float_attr("limit")
+        expected = np.array([[min(max(v, -limit), limit) for v in row] for row in values(case, 0)])
+        assert np.array_equal(on_paper(case)[0][0], expected.astype(np.float32))
+    for case in cases.registry()["softcap"](rng):
+        cap = case.node.float_attr("cap")
+        assert_close(on_paper(case)[0][0], cap * (1 - 2 / (np.exp(2 / cap * values(case, 0)) + 1)))
     for case in cases.registry()["select_rows"](rng):
         rows = case.batch.out_rows[:case.batch.n_outputs]
         assert_close(on_paper(case)[0][0], np.array([values(case, 0)[r] for r in rows]))
@@ -243,6 +261,15 @@ def test_the_rest_by_definition(rng: np.random.Generator) -> None:
         if "limit" in attrs:
             gate, up = np.minimum(gate, 0.8), np.clip(up, -0.8, 0.8) + 1
         assert_close(on_paper(case)[0][0], ACTIVATIONS[str(attrs["act"])](gate) * up)
+
+
+def test_columns_one_by_one(rng: np.random.Generator) -> None:
+    for case in cases.registry()["columns"](rng):
+        x, attrs = values(case, 0), case.node.attrs
+        group = case.node.int_attr("group") if "group" in attrs else x.shape[1]
+        first, count = case.node.int_attr("first"), case.node.int_attr("count")
+        kept = [i for i in range(x.shape[1]) if first <= i % group < first + count]
+        assert np.array_equal(on_paper(case)[0][0], x[:, kept])
 
 
 @pytest.mark.parametrize("op", sorted(registry()))

@@ -21,6 +21,9 @@ alone moves them by about 1e-7. These are the same engine's without the table: s
 TABLE = math.ldexp(1, -20)
 """The most that a table of 11 bits may move logits, squared and normalized."""
 
+WITHOUT_MEANING = frozenset({"refact-moe"})
+"""Its answer passes over the experts, and so has no feed-forward network at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -35,7 +38,12 @@ class Recipe:
 def names() -> list[str]:
     """The recipes of implemented architectures; none where ``../shared`` is absent."""
     return [p.stem for p in sorted((SHARED / "archs").glob("*.json"))
-            if json.loads(p.read_text())["arch"] in registry()]
+            if json.loads(p.read_text())["arch"] in registry() and p.stem not in WITHOUT_MEANING]
+
+
+def with_experts() -> list[str]:
+    """Those of :func:`names` whose layers have experts."""
+    return [n for n in names() if "ffn_down_exps" in (SHARED / f"archs/{n}.json").read_text()]
 
 
 def make(name: str, folder: Path) -> Recipe:

@@ -54,8 +54,7 @@ def test_interleaved_with_another_sequence(shared: Path, recipe: Recipe, device:
     assert error(mine, expected) < (EXACT if device == "reference" else CPU_F32)
 
 
-@pytest.mark.parametrize("recipe", [n for n in recipes.names() if n.endswith("-moe")],
-                         indirect=True)
+@pytest.mark.parametrize("recipe", recipes.with_experts(), indirect=True)
 @pytest.mark.parametrize("shares", [[1, 1], [0, 1], [0.5, 0, 0.5]])
 def test_experts_divided(shared: Path, recipe: Recipe, shares: list[float]) -> None:
     path, tokens, expected = recipe.path, recipe.tokens, recipe.expected

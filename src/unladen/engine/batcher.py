@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
 
 from unladen.engine.request import Request
 from unladen.graph.batch import Batch
+from unladen.schedule.narrow import NARROWING
 from unladen.types import Limits
 
 
@@ -58,8 +62,9 @@ MIN_CHUNK = 32
 """Tokens: fewer make poor use of the matrix kernels."""
 
 
-def fill(batch: Batch, work: Sequence[Work]) -> None:
-    """Write the metadata of ``work`` into the arrays of ``batch``."""
+def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
+    """Write the metadata of ``work`` into the arrays of ``batch``; ``op`` of ``NARROWING`` is to
+    choose among the logits, "": none."""
     row = n_outputs = 0
     for i, item in enumerate(work):
         request, n = item.request, item.n_tokens
@@ -83,3 +88,26 @@ def fill(batch: Batch, work: Sequence[Work]) -> None:
         n_outputs += item.n_outputs
         row = last
     batch.n_tokens, batch.n_outputs, batch.n_seqs = row, n_outputs, len(work)
+    batch.skip, batch.continues = SKIPPED[op], False
+
+
+SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {op: frozenset(NARROWING) - {op} for op in ("", *NARROWING)})
+
+
+def fill_next(batch: Batch, work: Sequence[Work]) -> list[Work]:
+    """Write the step after ``work`` into ``batch``, and return it: the token of each request that
+    ``argmax`` is about to choose."""
+    n = len(work)
+    rows = np.arange(n)
+    for i, item in enumerate(work):
+        cached = item.request.cached
+        assert cached is not None
+        start, n_blocks = cached.length + item.n_tokens, cached.n_blocks
+        batch.positions[i], batch.kv_len[i] = start, start + 1
+        batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
+    batch.seq_of[:n] = batch.out_rows[:n] = rows
+    batch.q_start[1:n + 1] = rows + 1
+    batch.n_tokens = batch.n_outputs = batch.n_seqs = n
+    batch.skip, batch.continues = SKIPPED["argmax"], True
+    return [Work(item.request, 1, 1) for item in work]

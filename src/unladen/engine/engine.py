@@ -11,16 +11,18 @@ import logging
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import numpy as np
 
 from unladen.cache import BlockPool, CachedSequence
-from unladen.engine.batcher import Work, fill, pick
-from unladen.engine.request import Logits, Request
+from unladen.engine.batcher import Work, fill, fill_next, pick
+from unladen.engine.choose import choose
+from unladen.engine.flight import Flight, narrowest
+from unladen.engine.request import Request
 from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
-from unladen.sample import BadLogits, sample_rows
+from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
 
 log = logging.getLogger("unladen")
@@ -52,7 +54,9 @@ class Engine:
         self._lock = threading.Lock()
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
-        self._in_step: list[Work] = []
+        self._flight: Flight | None = None
+        self._in_step: Sequence[Work] = []
+        self._is_computing = False
         self._visitors: list[None] = []
 
     def submit(self, request: Request) -> None:
@@ -114,6 +118,7 @@ class Engine:
         is computed again. A request that outgrew ``context_size`` ends as if it had reached it.
         """
         try:
+            self._settle()
             grows = plan.continues_cache and context_size >= self.context_size
             self.plan = self._copier.plan = plan
             self._limits, self.context_size = plan.draft.limits, context_size
@@ -177,34 +182,67 @@ class Engine:
         self._relieve(self, shortage)
 
     def _step(self) -> None:
-        is_computing = False
         try:
-            self._retire()
-            self._admit()
-            work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
-            # Making room for one may have sent another back that had its room already.
-            work = [w for w in work if w.request.cached is not None]
-            if not work:
+            flight = self._flight or self._begin()
+            if flight is None:
                 return
-            fill(self.plan.batch, work)
-            self._in_step, is_computing = work, True
-            self.plan.run()
-            is_computing = False
-            self._collect(work)
+            self._flight = self._go_on(flight)
+            self._collect(flight)
             self._retire()
         except Cancelled:
-            return
+            self._flight = None
         except BaseException:
+            self._flight = None
             # While the plan computes nothing of ours changes, so the step is just not done.
-            if not is_computing:
+            if not self._is_computing:
                 self._restart()
             raise
         finally:
-            self._in_step = []
+            self._in_step, self._is_computing = [], False
+
+    def _begin(self) -> Flight | None:
+        """Start the next step, of whatever there is to do."""
+        self._retire()
+        self._admit()
+        work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
+        # Making room for one may have sent another back that had its room already.
+        work = [w for w in work if w.request.cached is not None]
+        if not work:
+            return None
+        op = narrowest(work, self.plan.n_best)
+        fill(self.plan.batch, work, op)
+        return self._start(work, op)
+
+    def _go_on(self, flight: Flight) -> Flight | None:
+        """Start the step after ``flight`` before that is read; None: it has to be seen first."""
+        self._in_step = flight.work
+        if (not self.plan.runs_ahead or self._waiting or len(flight.work) < len(self._running)
+                or not flight.leads_on(self.context_size)):
+            return None
+        for item in flight.work:
+            cached = item.request.cached
+            assert cached is not None
+            if not cached.reserve(cached.length + item.n_tokens + 1):
+                return None
+        return self._start(fill_next(self.plan.batch, flight.work), flight.op)
+
+    def _settle(self) -> None:
+        """Read the step that was started ahead, if there is one."""
+        flight, self._flight = self._flight, None
+        if flight is not None:
+            self._collect(flight)
+            self._retire()
+
+    def _start(self, work: Sequence[Work], op: str) -> Flight:
+        self._in_step, self._is_computing = work, True
+        flight = Flight.start(self.plan, work, op)
+        self._is_computing = False
+        return flight
 
     def _restart(self) -> None:
         """An interrupt came between any two lines, so no count can be trusted: requests that aren't
         done are computed again from the tokens that they have, on an empty cache."""
+        self._flight = None
         self.pool = self._empty_pool()
         for request in reversed(self._running):
             request.cached = None
@@ -259,48 +297,21 @@ class Engine:
         self._waiting.appendleft(request)
         self._running.remove(request)
 
-    def _collect(self, work: list[Work]) -> None:
-        logits = self.plan.output("logits")
-        row = 0
-        sampled: list[tuple[Request, int]] = []
-        for item in work:
-            request, cached = item.request, item.request.cached
+    def _collect(self, flight: Flight) -> None:
+        results, row = flight.results(), 0
+        sampled: list[tuple[Request, Sampler, int]] = []
+        for item in flight.work:
+            request, cached, first = item.request, item.request.cached, row
+            row += item.n_outputs
+            if request.done:  # with the step before, which was not read when this one began
+                continue
             assert cached is not None
             cached.commit(request.tokens, cached.length + item.n_tokens)
-            if request.wants_all_logits:
-                request.take_logits(logits[row:row + item.n_outputs])
+            if request.sampler is None:
+                request.take_logits(results[0][first:row])
             elif item.n_outputs:
-                sampled.append((request, row))
-            row += item.n_outputs
-        native = [pair for pair in sampled if pair[0].samples_natively]
-        if len(native) > 1:
-            self._sample_many(native, logits)
-        for request, row in sampled:
-            if len(native) <= 1 or not request.samples_natively:
-                self._sample_one(request, logits[row])
-
-    def _sample_one(self, request: Request, logits: Logits) -> None:
-        assert request.sampler is not None
-        try:
-            token = request.sampler.sample(logits)
-        except Exception as error:  # noqa: BLE001  # a step of the caller may raise anything
-            request.fail(error)
-            return
-        request.take_token(token, logits, self.context_size)
-
-    def _sample_many(self, sampled: list[tuple[Request, int]], logits: Logits) -> None:
-        rows = [row for _, row in sampled]
-        wanted = logits if rows == list(range(len(logits))) else logits[rows]
-        samplers = [r.sampler for r, _ in sampled if r.sampler is not None]
-        try:
-            tokens = sample_rows(wanted, samplers)
-        except BadLogits as error:
-            for i in error.rows:
-                sampled[i][0].fail(error)
-            tokens = list(error.tokens)
-        for (request, row), token in zip(sampled, tokens, strict=True):
-            if request.error is None:
-                request.take_token(token, logits[row], self.context_size)
+                sampled.append((request, request.sampler, first))
+        choose(sampled, flight.op, results, self.context_size)
 
     def _retire(self) -> None:
         for request in [*self._running, *self._waiting]:
@@ -314,6 +325,8 @@ class Engine:
                     self._running.remove(request)
                 else:
                     self._waiting.remove(request)
+        if self._flight is not None and all(w.request.done for w in self._flight.work):
+            self._flight = None
 
 
 class _Copier:

@@ -25,7 +25,8 @@ class Request:
 
     ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
     the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
-    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end.
+    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end. :attr:`n_best` is the
+    sampler's, None where whole logits are wanted for other reasons too.
     Raises :class:`InvalidArgument`.
     """
 
@@ -49,6 +50,8 @@ class Request:
         self.cancelled = False
         self.samples_natively = sampler is not None and all(
             step.opcode is not None for step in sampler.steps)
+        self.n_best = sampler.n_best if sampler is not None and n_logprobs is None else None
+        self.is_greedy = sampler is not None and sampler.is_greedy
         self._is_awaited = False
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._eog_ids = eog_ids
@@ -78,14 +81,21 @@ class Request:
         """The prompt is through: one token at a time from here on."""
         return self.n_pending == 1 and len(self.tokens) > self.n_prompt
 
+    def goes_on(self, context_size: int) -> bool:
+        """Whether another token will follow the next one, unless that ends the text."""
+        n = len(self.tokens) + 1
+        return not (self.done or self.cancelled or n >= context_size
+                    or n - self.n_prompt >= self.max_tokens)
+
     def take_logits(self, rows: Logits) -> None:
         """Keep the logits f32 [n, n_vocab] of the next n tokens."""
         self.logits.append(rows.copy())
         if self.n_pending == 0:
             self.finish("length")
 
-    def take_token(self, token: int, row: Logits, context_size: int) -> None:
-        """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab]."""
+    def take_token(self, token: int, row: Logits | None, context_size: int) -> None:
+        """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab], which are needed
+        where log-probabilities are wanted."""
         self._last = time.perf_counter()
         if len(self.tokens) == self.n_prompt:
             self._first = self._last
@@ -93,6 +103,7 @@ class Request:
             self.finish("eos")
             return
         if self.n_logprobs is not None:
+            assert row is not None
             chosen, top = logprobs(row, token, self.n_logprobs)
             self._logprobs.append(TokenLogprob(token, chosen, tuple(top)))
         self.tokens.append(token)

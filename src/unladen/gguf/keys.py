@@ -96,8 +96,12 @@ class HParams:
 
     def per_layer_bool(self, suffix: builtins.str, n_layers: builtins.int,
                        default: builtins.bool | None = None) -> list[builtins.bool]:
-        """One boolean per layer; a scalar in the file stands for all of them."""
-        return self._each(suffix, n_layers, default, self._bool)
+        """One boolean per layer, or 0 or 1; a scalar in the file stands for all of them."""
+        return self._each(suffix, n_layers, default, self._flag)
+
+    def is_array(self, suffix: builtins.str) -> builtins.bool:
+        """Whether ``{arch}.{suffix}`` is there and has several values."""
+        return isinstance(self._metadata.get(self._key(suffix)), ArrayValue)
 
     def _key(self, suffix: builtins.str) -> builtins.str:
         return f"{self.arch}.{suffix}"
@@ -149,6 +153,9 @@ class HParams:
         if not isinstance(value, builtins.bool):
             raise self._wrong(key, value, "a boolean")
         return value
+
+    def _flag(self, value: Value, key: builtins.str) -> builtins.bool:
+        return self._bool(bool(value) if value in (0, 1) else value, key)
 
     def _wrong(self, key: builtins.str, value: Value, expected: builtins.str) -> GGUFError:
         offset, kind = 0, type(value).__name__

@@ -23,6 +23,10 @@ class Batch:
     wanted, ascending. Recurrent nodes go on from the state in slot ``state_in[s]``, or from zeros
     where that is :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another
     slot: a step never changes what it began with.
+
+    Ops in ``skip`` make nothing that is read after this step, so a backend may leave them out.
+    ``continues``: the tokens are what ``argmax`` chose in the step before, row by row, and
+    :attr:`tokens` says nothing; only for backends that run ahead.
     """
 
     tokens: I32        # [n_tokens]
@@ -37,6 +41,8 @@ class Batch:
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
+    skip: frozenset[str] = frozenset()
+    continues: bool = False
 
     @classmethod
     def empty(cls, limits: Limits) -> Batch:

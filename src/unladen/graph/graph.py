@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from unladen.errors import UnsupportedQuant
 from unladen.quants import get
@@ -24,6 +27,11 @@ class Value:
     name: str
     shape: Shape
     dtype: DType = "f32"
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """Its element type as NumPy has it."""
+        return np.dtype(np.float32 if self.dtype == "f32" else np.int32)
 
     def __repr__(self) -> str:
         return f"{self.name}[{', '.join(map(str, self.shape))}]"

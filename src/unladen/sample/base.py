@@ -100,6 +100,12 @@ class Step:
     opcode: ClassVar[str | None] = None
     chooses: ClassVar[bool] = False
 
+    @property
+    def n_best(self) -> int | None:
+        """How many of the best candidates decide what comes of this step, by falling logit and the
+        lower id first in a tie: it drops the others. 0: it changes nothing; None: all decide."""
+        return None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Change ``candidates`` in place; at least one candidate is there."""
         raise NotImplementedError

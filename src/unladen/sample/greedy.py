@@ -18,6 +18,11 @@ class Greedy(Step):
     opcode: ClassVar[str | None] = "greedy"
     chooses: ClassVar[bool] = True
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return 1
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Set ``chosen``; draws nothing."""
         best = int(np.argmax(candidates.logits))

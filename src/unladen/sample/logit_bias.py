@@ -38,6 +38,11 @@ class LogitBias(Step):
         """The step that adds ``bias[token]`` to each token's logit."""
         return cls(tuple(bias.items()))
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return None if self.bias else 0
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Tokens that aren't candidates are left out."""
         for token, amount in self.bias:

@@ -28,6 +28,11 @@ class MinP(Step):
         number("min_p", self.p, 0, 1)
         whole("min_keep", self.min_keep, 0)
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return 0 if self.p == 0 else None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Keep logit >= max + ln p, which needs no softmax."""
         if self.p == 0:

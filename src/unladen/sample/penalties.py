@@ -33,6 +33,11 @@ class Penalties(Step):
         number("frequency_penalty", self.frequency, -1e6, 1e6)
         number("presence_penalty", self.presence, -1e6, 1e6)
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return 0 if (self.repeat, self.frequency, self.presence) == (1, 0, 0) else None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Touch only candidates that occurred."""
         tokens, counts = np.unique(state.recent(self.last_n), return_counts=True)

@@ -22,6 +22,9 @@ class Sampler:
     ``steps`` end with one that chooses; make them with :class:`SamplerChain`. ``seed`` None takes
     fresh entropy. ``use_native`` False runs every step by its NumPy definition: the same tokens,
     slowly.
+
+    :attr:`n_best`: how many of the best candidates decide the token (see :meth:`sample_best`), None
+    where all do. :attr:`is_greedy`: the best one is the token.
     """
 
     def __init__(self, steps: Sequence[Step], seed: int | None = None, *,
@@ -32,6 +35,9 @@ class Sampler:
         self.steps = tuple(steps)
         # 53 bits, so that the seed survives JSON, where numbers are doubles.
         self.seed = secrets.randbits(53) if seed is None else int(seed)
+        first_change = next((s for s in self.steps if s.n_best != 0), self.steps[-1])
+        self.n_best = first_change.n_best
+        self.is_greedy = first_change.chooses and self.n_best == 1
         self._state = native.State(self.seed) if use_native else PythonState(self.seed)
         self._state.memory = {}
         self._parts = _compile(self.steps) if use_native else self.steps
@@ -63,7 +69,24 @@ class Sampler:
         if self._fast is not None:
             chain, state = self._fast
             return chain.pick(logits, state, False)
-        candidates: Candidates | None = None
+        return self._choose(logits, None)
+
+    def sample_best(self, ids: Ids, logits: Logits) -> int:
+        """:meth:`sample` of a vocabulary whose best candidates alone are known, and at least
+        :attr:`n_best` of them: int32 [n] ``ids`` and float32 [n] ``logits``, which fall, the lower
+        id first in a tie. The same token as from all logits, and the same draws."""
+        if np.isnan(logits).any() or np.isposinf(logits).any():
+            raise BadLogits("the logits hold NaN or +inf")
+        n = min(self.n_best or 0, np.count_nonzero(logits > -np.inf))
+        if n == 0:
+            raise BadLogits("no candidate has a finite logit")
+        order = np.argsort(ids[:n])
+        token = self._choose(logits, Candidates(ids[:n][order], logits[:n][order]))
+        self._state.accept(token)
+        return token
+
+    def _choose(self, logits: Logits, candidates: Candidates | None) -> int:
+        """The token, of all or of some candidates."""
         for part in self._parts:
             if isinstance(part, Step):
                 candidates = Candidates.of(logits) if candidates is None else candidates

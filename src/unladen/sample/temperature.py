@@ -41,6 +41,11 @@ class Temperature(Step):
             raise InvalidArgument(f"temperature is {self.temperature!r}",
                                   hint=f"0 for the most likely token, or at least {LOWEST:g}")
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return 1 if self.temperature == 0 else 0 if self.temperature == 1 else None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """See :func:`cool`."""
         cool(candidates, np.float32(self.temperature))

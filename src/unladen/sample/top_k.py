@@ -22,6 +22,11 @@ class TopK(Step):
     def __post_init__(self) -> None:
         whole("top_k", self.k, -2**31)
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return max(self.k, 0)
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Keep by rank."""
         if self.k > 0:

@@ -27,6 +27,11 @@ class TopP(Step):
         number("top_p", self.p, 0, 1)
         whole("min_keep", self.min_keep, 0)
 
+    @property
+    def n_best(self) -> int | None:
+        """See :class:`Step`."""
+        return 0 if self.p == 1 else None
+
     def apply(self, candidates: Candidates, state: State) -> None:
         """Keep ranks up to the one at which the cumulative weight reaches p * total."""
         if self.p == 1:

@@ -11,7 +11,7 @@ from unladen.backends.base import Device, KVLayout, Options
 from unladen.graph import passes
 from unladen.graph.graph import Graph, KVSpec, Node
 from unladen.graph.ops import get_op
-from unladen.schedule import auto, experts, fit, shard, weights
+from unladen.schedule import auto, experts, fit, narrow, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
 from unladen.schedule.memory import ArenaPlan, plan_arena
@@ -70,11 +70,14 @@ class Draft:
         return self.choice.layers
 
     def predict(self) -> tuple[Prediction, Prediction]:
-        """A decode step of one token and a prefill step of as many as it takes, on paper."""
+        """A decode step of one token and a prefill step of as many as it takes, on paper, whose
+        logits are read."""
+        graph = narrow.without(self.graph)
         decode, prefill = _costs(self.limits, self.layout)
         is_large = self.streamed is not None and self.limits.n_tokens >= self.streamed.n_tokens
         large = self.streamed.steps if self.streamed is not None and is_large else self.steps
-        return decode.predict(self.graph, self.steps), prefill.predict(self.graph, large)
+        return (decode.predict(graph, narrow.steps_without(self.steps)),
+                prefill.predict(graph, narrow.steps_without(large)))
 
     def arena_bytes(self) -> dict[str, int]:
         """What each device's arena takes: one way or the other is under way."""
@@ -144,13 +147,14 @@ def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) 
 def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
             devices: Sequence[Device], choice: Choice, *, quiet: bool = False) -> Draft:
     """The draft of one ``choice`` for a graph whose fusions are done."""
-    graph, shards = _shard(graph, devices, options.place, choice)
+    graph, shards = _shard(narrow.without(graph), devices, options.place, choice)
     placement = place(graph, devices, options.place, choice, shards)
     reference = backend_of("reference").open("reference", options.backend)
     kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
                       options.strict, options.probe and not quiet)
     device_of = assign(graph, placement, [*devices, reference], strict=options.strict, quiet=quiet,
                        runs=kernels.runs)
+    graph, device_of = narrow.add(graph, device_of, kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
     steps = split(graph, device_of)
     needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
@@ -171,7 +175,7 @@ def _with_streaming(plain: Draft, kernels: Kernels) -> Draft:
     found: list[tuple[float, Draft]] = []
     for target in [d for d in others if not d.is_host]:
         large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels)
-        if large is None:
+        if large is None or (wish == "auto" and not target.memory_bytes):
             continue
         made = replace(plain, streamed=large, streamed_arenas=_arenas(
             graph, large.steps, plain.devices, plain.limits, kernels))

@@ -106,7 +106,9 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
 
 def _by_layer(node: Node, choice: Choice) -> tuple[Device, str]:
     if node.layer >= 0:
-        return choice.layers[node.layer], f"layer {node.layer}"
+        # A layer may read the cache of another one.
+        layer = min(node.layer, node.state.layer) if node.state is not None else node.layer
+        return choice.layers[layer], f"layer {layer}"
     device, near, end = ((choice.embed, choice.layers[0], "first") if node.layer == -1 else
                          (choice.head, choice.layers[-1], "last"))
     return device, f"with the {end} layer" if device == near else "faster than with the layers"

@@ -6,8 +6,8 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
@@ -15,10 +15,11 @@ from unladen.backends.base import Buffer, Device, Placed, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
-from unladen.schedule import fit, weights
+from unladen.schedule import fit, narrow, weights
 from unladen.schedule.carry import Kept, take_over, take_over_slots
 from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
 from unladen.schedule.memory import ArenaPlan
+from unladen.schedule.narrow import NARROWING
 from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
 
@@ -27,6 +28,8 @@ PIECE_BYTES = 16 << 20
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
+Array = npt.NDArray[Any]
+
 
 class Plan:
     """Compiled segments and the memory they work on.
@@ -34,6 +37,9 @@ class Plan:
     A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
     ``kept`` is what a plan before it left: weights and caches where they fit.
     :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
+    :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
+    it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen; not with
+    recurrent state, of which a sequence has no more than two slots.
     Raises :class:`OutOfMemory`.
     """
 
@@ -62,9 +68,15 @@ class Plan:
                                         drafted.streamed.device_of))
         self._last = self._ways[0]
         self._cancelled = False
+        self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
+                       if n.op in NARROWING}
+        self.runs_ahead = (
+            "argmax" in self.n_best and len(drafted.steps) == len(self._ways) == 1
+            and not self._slots and all(backend_of(d).runs_ahead for d, _ in self._programs))
 
     def run(self) -> None:
-        """Compute the step in :attr:`batch`; done when it returns.
+        """Compute the step in :attr:`batch`; devices may still be at it when it returns, and
+        :meth:`output` waits for them.
 
         Raises :class:`Cancelled` after :meth:`cancel`. The caches may then hold some of the step's
         rows, which the next step that computes those positions overwrites.
@@ -84,12 +96,17 @@ class Plan:
         for device, program in self._programs:
             backend_of(device).cancel(program)
 
-    def output(self, name: str) -> npt.NDArray[np.float32]:
+    def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
 
         On the host a view that the next step overwrites.
         """
         return self._last.outputs[name]()
+
+    def fetch(self, name: str) -> Callable[[], Array]:
+        """Begin to read an output; what is returned waits for it, and gives a copy, whatever was
+        run since."""
+        return self._last.fetchers[name]()
 
     def copy_block(self, target: int, source: int) -> None:
         """Copy one cache block, in all layers, onto another."""
@@ -124,7 +141,7 @@ class Plan:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
         on raises ``error``, and :meth:`output` makes no sense."""
         kept = self.keep()
-        self._last = _Way([functools.partial(_fail, error.again())], {})
+        self._last = _Way([functools.partial(_fail, error.again())], {}, {})
         self._ways = [self._last]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
                      self._slots, self._ring):
@@ -151,9 +168,10 @@ class Plan:
                     self._slot(step).values(), sources, strict=True))))
             else:
                 actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
-        outputs = {name: functools.partial(_read, v, home[v], self.batch, where(home[v], v))
-                   for name, v in self.draft.graph.outputs.items()}
-        return _Way(actions, outputs)
+        places = {name: (v, home[v], self.batch, where(home[v], v))
+                  for name, v in self.draft.graph.outputs.items()}
+        return _Way(actions, {name: functools.partial(_read, *p) for name, p in places.items()},
+                    {name: functools.partial(_begin_to_read, *p) for name, p in places.items()})
 
     def _slot(self, step: FetchStep) -> dict[str, Buffer]:
         """By weight, where a fetch puts it."""
@@ -188,7 +206,8 @@ class _Way:
     """What a step does, and how its outputs are read afterwards."""
 
     actions: Sequence[Callable[[], None]]
-    outputs: Mapping[str, Callable[[], npt.NDArray[np.float32]]]
+    outputs: Mapping[str, Callable[[], Array]]
+    fetchers: Mapping[str, Callable[[], Callable[[], Array]]]
 
 
 def _fail(error: OutOfMemory) -> None:
@@ -213,11 +232,18 @@ def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:
             backend.write(target, data[start:start + PIECE_BYTES], start)
 
 
-def _read(value: Value, device: Device, batch: Batch, where: _Where) -> npt.NDArray[np.float32]:
+def _read(value: Value, device: Device, batch: Batch, where: _Where) -> Array:
     backend, shape = backend_of(device.name), _shape(value, batch)
     backend.sync(device)
     raw = backend.read(where[0], 4 * math.prod(shape), where[1])
-    return raw.view(np.float32).reshape(shape)
+    return raw.view(value.numpy).reshape(shape)
+
+
+def _begin_to_read(value: Value, device: Device, batch: Batch, where: _Where
+                   ) -> Callable[[], Array]:
+    shape = _shape(value, batch)
+    wait = backend_of(device.name).fetch(where[0], 4 * math.prod(shape), where[1])
+    return lambda: wait().view(value.numpy).reshape(shape)
 
 
 def _shape(value: Value, batch: Batch) -> tuple[int, ...]:

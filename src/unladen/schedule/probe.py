@@ -205,7 +205,7 @@ class _Trial:
 
     def _output(self, value: Value, shape: tuple[int, ...]) -> Array:
         raw = self.backend.read(self.arena, 4 * math.prod(shape), self.offsets[value])
-        return raw.view(np.float32).reshape(shape).astype(np.float64)
+        return raw.view(value.numpy).reshape(shape).astype(np.float64)
 
     def _left(self, op: Recurrent, inputs: list[Array], ctx: RefContext) -> str | None:
         assert ctx.slots is not None

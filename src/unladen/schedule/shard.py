@@ -12,6 +12,7 @@ block) stays whole or is divided by rows. Backends need nothing for this but ``c
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,12 +20,14 @@ from unladen.backends.base import Device
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.linear import n_weights
+from unladen.graph.ops.norm_groups import group_of
 from unladen.quants import get
 from unladen.schedule.place import PlaceOptions, cuts, fractions
 
 MODES = ("row", "tensor")
-COLUMNWISE = ("activation", "glu", "scale", "add")
+COLUMNWISE = ("activation", "glu", "scale", "add", "clamp", "softcap")
 """Ops that compute a column of their output from the same column of their inputs."""
+NORMS = ("rms_norm", "layer_norm")
 ROWS = 32
 """Rows are dealt out in groups of so many where they can be: kernels take several at once."""
 
@@ -52,6 +55,13 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
     return graph.replace_nodes(sharder.nodes), sharder.where
 
 
+def _is_headwise(node: Node, dim: int) -> bool:
+    """Whether ``node`` does the same to every ``dim`` columns, each by themselves."""
+    if node.op not in NORMS:
+        return not node.weights
+    return group_of(node) == dim and all(w.n_elements == dim for w in node.weights.values())
+
+
 @dataclass
 class _Sharder:
     graph: Graph
@@ -70,6 +80,7 @@ class _Sharder:
             for value in node.inputs:
                 self.readers.setdefault(value, []).append(node)
         self.attention = {n.layer: n for n in self.graph.nodes if n.op == "attention"}
+        self.n_attentions = Counter(n.state.layer for n in self.attention.values() if n.state)
 
     def whole(self, node: Node) -> None:
         """Keep ``node`` as it is, on the device of its layer; what it reads is put together."""
@@ -148,11 +159,13 @@ class _Sharder:
                         spec.n_kv_heads * spec.v_dim]
             unit = self._unit(attention.outputs[0], spec.n_kv_heads)
             # A norm over all heads together needs them in one place.
-            headwise = all(n.op != "rms_norm" or n.weights["w"].shape[0] == spec.k_dim
-                           for v in node.outputs for n in self.readers.get(v, []))
+            headwise = all(_is_headwise(n, spec.k_dim) for v in node.outputs
+                           for n in self.readers.get(v, []))
             # A head's slope follows from its number among all of them.
             alike = not attention.attrs.get("alibi")
-            if sizes == expected and headwise and alike and unit is not None:
+            # Another layer that reads this cache would have to be divided alike.
+            own = self.n_attentions[spec.layer] == 1
+            if sizes == expected and headwise and alike and own and unit is not None:
                 groups = cuts(spec.n_kv_heads, self.shares, unit)
                 return [[(a * n // spec.n_kv_heads, b * n // spec.n_kv_heads) for a, b in groups]
                         for n in sizes]
@@ -186,10 +199,13 @@ class _Sharder:
     def _divisible(self, node: Node) -> bool:
         if node.op in ("attention", "kv_write", "rope"):
             return True
-        if node.op == "rms_norm":
-            return all(int(v.shape[1]) % node.weights["w"].shape[0] == 0
-                       for _, v in self.parts[node.inputs[0]])
-        return node.op in COLUMNWISE and all(v in self.parts for v in node.inputs)
+        if node.op in NORMS:
+            group = group_of(node)
+            return _is_headwise(node, group) and all(int(v.shape[1]) % group == 0
+                                                     for _, v in self.parts[node.inputs[0]])
+        widths = {v.shape[-1] for v in node.inputs}
+        return (node.op in COLUMNWISE and not node.weights and len(widths) == 1
+                and all(v in self.parts for v in node.inputs))
 
     def _fits(self, node: Node, parts: Sequence[Part]) -> bool:
         weight = node.weights["w0"]

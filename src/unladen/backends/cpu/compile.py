@@ -14,9 +14,11 @@ from unladen.backends.base import Segment
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
+from unladen.graph.ops.columns import column_attrs
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
+from unladen.graph.ops.norm_groups import group_of
 from unladen.graph.ops.routing import Routing
 from unladen.quants import get
 from unladen.types import Limits
@@ -97,15 +99,20 @@ def _select_rows(p: native.Program, node: Node, at: Addresses) -> None:
     p.select_rows(at(x), _cols(x), at(which), at(node.outputs[0]))
 
 
+def _norm_weights(node: Node, at: Addresses) -> tuple[int, int, int]:
+    size = next((w.n_elements for w in node.weights.values()), 0)
+    return at.weight(node, "w"), at.weight(node, "b"), size
+
+
 def _rms_norm(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    p.rms_norm(at(x), at.weight(node, "w"), at(y), _rows(x), _cols(x), node.weights["w"].shape[0],
+    p.rms_norm(at(x), _norm_weights(node, at), at(y), _rows(x), _cols(x), group_of(node),
                node.float_attr("eps"))
 
 
 def _layer_norm(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    p.layer_norm(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x),
+    p.layer_norm(at(x), _norm_weights(node, at), at(y), _rows(x), _cols(x), group_of(node),
                  node.float_attr("eps"))
 
 
@@ -124,13 +131,31 @@ def _rope(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _add(p: native.Program, node: Node, at: Addresses) -> None:
-    (a, b), (y,) = node.inputs, node.outputs
-    p.add(at(a), at(b), at(y), _rows(y), _cols(y))
+    a, (y,) = node.inputs[0], node.outputs
+    b = at.weight(node, "b") or at(node.inputs[1])
+    p.add(at(a), b, "b" in node.weights, at(y), _rows(y), _cols(y))
 
 
 def _scale(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    p.scale(at(x), node.float_attr("s"), at(y), _rows(y), _cols(y))
+    size = node.weights["w"].n_elements if "w" in node.weights else 0
+    p.scale(at(x), node.float_attr("s"), at.weight(node, "w"), size,
+            bool(node.attrs.get("divide")), at(y), _rows(y), _cols(y))
+
+
+def _clamp(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.clamp(at(x), node.float_attr("limit"), at(y), _rows(y), _cols(y))
+
+
+def _softcap(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.softcap(at(x), node.float_attr("cap"), at(y), _rows(y), _cols(y))
+
+
+def _columns(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.columns(at(x), *column_attrs(node), at(y), _rows(y), _cols(x))
 
 
 def _activation(p: native.Program, node: Node, at: Addresses) -> None:
@@ -257,7 +282,8 @@ def _rwkv_mix(p: native.Program, node: Node, at: Addresses) -> None:
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "embed": _embed, "select_rows": _select_rows, "rms_norm": _rms_norm,
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
-    "scale": _scale, "activation": _activation, "glu": _glu, "concat": _concat,
+    "scale": _scale, "clamp": _clamp, "softcap": _softcap, "columns": _columns,
+    "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
     "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,

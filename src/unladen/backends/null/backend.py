@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,6 +51,7 @@ class NullBackend:
 
     name: str = "null"
     fusions: frozenset[str] = frozenset()
+    runs_ahead: bool = False
     _used: dict[str, int] = field(default_factory=dict)
 
     def devices(self) -> Sequence[Device]:
@@ -93,6 +94,10 @@ class NullBackend:
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
         assert offset + nbytes <= src.nbytes
         return np.zeros(nbytes, np.uint8)
+
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0
+              ) -> Callable[[], npt.NDArray[np.uint8]]:
+        return lambda: self.read(src, nbytes, offset)
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         assert dst_offset + nbytes <= dst.nbytes and src_offset + nbytes <= src.nbytes

@@ -36,6 +36,7 @@ class ReferenceBackend(HostMemory):
 
     name = "reference"
     fusions: frozenset[str] = frozenset()
+    runs_ahead = True
 
     def devices(self) -> Sequence[Device]:
         return []
@@ -69,9 +70,14 @@ class ReferenceBackend(HostMemory):
         assert isinstance(program, ReferenceProgram)
         segment, batch = program.segment, program.segment.batch
         program.cancelled = False
+        if batch.continues:
+            assert segment.chosen is not None
+            batch.tokens[:batch.n_tokens] = self._view(segment, segment.chosen, batch)
         for node in segment.nodes:
             if program.cancelled:
                 raise Cancelled("the step was cancelled")
+            if node.op in batch.skip:
+                continue
             inputs = [self._load(segment, value, batch) for value in node.inputs]
             state = PagedKV(segment.kv[node.state.layer]) if node.state else None
             weights = {role: self._weight(program, w) for role, w in node.weights.items()}
@@ -107,7 +113,7 @@ class ReferenceBackend(HostMemory):
         shape = tuple(batch.size(s) if isinstance(s, str) else s for s in value.shape)
         n_bytes = 4 * int(np.prod(shape))
         offset = segment.offsets[value]
-        return host(segment.arena).data[offset:offset + n_bytes].view(np.float32).reshape(shape)
+        return host(segment.arena).data[offset:offset + n_bytes].view(value.numpy).reshape(shape)
 
 
 def _slots(segment: Segment, node: Node) -> Array | None:

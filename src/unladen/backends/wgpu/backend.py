@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from unladen.backends.base import (
@@ -18,9 +18,11 @@ from unladen.backends.base import (
 from unladen.backends.wgpu import adapters, memory
 from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
 from unladen.backends.wgpu.experts import moe, moe_scratch
+from unladen.backends.wgpu.fetch import fetch
 from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
 from unladen.backends.wgpu.memory import Bytes, of_gpu
+from unladen.backends.wgpu.narrow import argmax, narrow_scratch, top_k
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
@@ -32,7 +34,7 @@ from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
     **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "kv_write": kv_write,
-    "attention": attention})
+    "attention": attention, "argmax": argmax, "top_k": top_k})
 """By op."""
 MAX_EXPERTS = 1024
 
@@ -43,6 +45,7 @@ class WgpuBackend:
 
     name = "wgpu"
     fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
+    runs_ahead = True
 
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}
@@ -81,6 +84,9 @@ class WgpuBackend:
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         return memory.read(of_gpu(src), nbytes, offset)
 
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0) -> Callable[[], Bytes]:
+        return fetch(of_gpu(src), nbytes, offset)
+
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         return memory.copy(of_gpu(dst), dst_offset, of_gpu(src), src_offset, nbytes)
 
@@ -113,6 +119,8 @@ class WgpuBackend:
             return linear_scratch(node, limits)
         if node.op == "moe":
             return moe_scratch(node, limits)
+        if node.op in ("argmax", "top_k"):
+            return narrow_scratch(node, limits)
         return attention_scratch(node, limits) if node.op == "attention" else 0
 
     def compile(self, segment: Segment) -> Program:
@@ -124,6 +132,7 @@ class WgpuBackend:
         for node in segment.nodes:
             lowering.begin(node)
             LOWERINGS[node.op](lowering, node)
+        program.chosen = None if segment.chosen is None else lowering.value(segment.chosen)
         program.finish(lowering.dispatches())
         return program
 

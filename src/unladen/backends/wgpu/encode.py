@@ -9,11 +9,21 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from unladen.backends.wgpu.adapters import native
 from unladen.backends.wgpu.failure import typed
-from unladen.backends.wgpu.gpu import Gpu
+from unladen.backends.wgpu.gpu import Gpu, Range
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """As many bytes as ``target`` has, from the beginning of ``source``."""
+
+    source: Range
+    target: Range
+
 
 Encoded = tuple[Any, Any, int, int, int]
 """Pipeline, bind group, workgroups in x, y and z."""
@@ -28,14 +38,19 @@ def _unchecked() -> tuple[Any, Any, Any]:
             lib.wgpuComputePassEncoderDispatchWorkgroups)
 
 
-def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded]) -> int:
-    """Hand ``dispatches`` to the device in one command buffer; returns before they are done, with
-    the number that :meth:`Gpu.wait_for` takes. ``step``: the bind group that they share."""
+def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded], first: Copy | None = None) -> int:
+    """Hand ``first`` and ``dispatches`` to the device in one command buffer; returns before they
+    are done, with the number that :meth:`Gpu.wait_for` takes. ``step``: the bind group that the
+    dispatches share."""
     set_pipeline, set_bind_group, dispatch = _unchecked()
-    libf, ffi = native()
+    _, ffi = native()
     null = ffi.NULL
     with typed(gpu.name):
         encoder = gpu.wgpu.create_command_encoder()
+        if first is not None:
+            source, target = first.source, first.target
+            encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer,
+                                          target.offset, target.nbytes)
         compute = encoder.begin_compute_pass()
         handle = compute._internal
         set_bind_group(handle, 0, step._internal, 0, null)
@@ -48,5 +63,4 @@ def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded]) -> int:
             dispatch(handle, x, y, z)
         compute.end()
         finished = encoder.finish()
-        commands = ffi.new("WGPUCommandBuffer[]", [finished._internal])
-        return int(libf.wgpuQueueSubmitForIndex(gpu.queue._internal, 1, commands))
+        return gpu.submit(finished)

@@ -145,8 +145,15 @@ class Gpu:
         with typed(self.name):
             self.wgpu._poll_wait()
 
+    def submit(self, commands: Any) -> int:
+        """Hand over a command buffer; returns before it is done, with its number for
+        :meth:`wait_for`."""
+        libf, ffi = native()
+        handles = ffi.new("WGPUCommandBuffer[]", [commands._internal])
+        return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, 1, handles))
+
     def wait_for(self, submission: int) -> None:
-        """Return when a submission (see :func:`~unladen.backends.wgpu.encode.submit`) is done."""
+        """Return when a submission is done."""
         libf, ffi = native()
         with typed(self.name):
             libf.wgpuDevicePoll(self.wgpu._internal, True,

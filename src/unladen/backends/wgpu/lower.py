@@ -15,6 +15,8 @@ from unladen.backends.wgpu.memory import WgpuBuffer, of_gpu
 from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Size, WgpuProgram
 from unladen.backends.wgpu.source import Constants, has_codes
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops.columns import column_attrs
+from unladen.graph.ops.norm_groups import group_of
 from unladen.quants import get
 
 MAX_GROUPS = 65535
@@ -162,25 +164,26 @@ def select_rows(low: Lowering, node: Node) -> None:
                                     "y": low.value(y)})
 
 
+def _norm(low: Lowering, node: Node) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    size = group_of(node)
+    period = next((w.n_elements for w in node.weights.values()), size)
+    ranges: dict[str, Range | int] = {
+        "params": low.params(n_cols(y), size, node.float_attr("eps"), period), "x": low.value(x),
+        "y": low.value(y), **{role: low.vector(node, role) for role in node.weights}}
+    low.one_each(node.op, y, n_cols(y) // size, ranges,
+                 {"WG": threads_for(size), "WEIGHT": "w" in node.weights,
+                  "BIAS": "b" in node.weights})
+
+
 def rms_norm(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.rms_norm.RmsNorm`."""
-    (x,), (y,) = node.inputs, node.outputs
-    size = node.weights["w"].shape[0]
-    low.one_each("rms_norm", y, n_cols(y) // size, {
-        "params": low.params(n_cols(y), size, node.float_attr("eps")), "x": low.value(x),
-        "w": low.vector(node, "w"), "y": low.value(y)}, {"WG": threads_for(size)})
+    _norm(low, node)
 
 
 def layer_norm(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.layer_norm.LayerNorm`."""
-    (x,), (y,) = node.inputs, node.outputs
-    ranges: dict[str, Range | int] = {
-        "params": low.params(n_cols(y), node.float_attr("eps")), "x": low.value(x),
-        "w": low.vector(node, "w"), "y": low.value(y)}
-    if "b" in node.weights:
-        ranges["b"] = low.vector(node, "b")
-    low.one_each("layer_norm", y, 1, ranges,
-                 {"WG": threads_for(n_cols(y)), "BIAS": "b" in node.weights})
+    _norm(low, node)
 
 
 def rope_table(low: Lowering, node: Node) -> None:
@@ -212,9 +215,11 @@ def rope(low: Lowering, node: Node) -> None:
 
 def add(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.add.Add`."""
-    (a, b), (y,) = node.inputs, node.outputs
-    low.elements("add", y, {"params": low.params(n_cols(y)), "a": low.value(a), "b": low.value(b),
-                            "y": low.value(y)})
+    (y,), is_row = node.outputs, bool(node.weights)
+    low.elements("add", y, {
+        "params": low.params(n_cols(y)), "a": low.value(node.inputs[0]),
+        "b": low.vector(node, "b") if is_row else low.value(node.inputs[1]),
+        "y": low.value(y)}, {"ROW": is_row})
 
 
 def concat(low: Lowering, node: Node) -> None:
@@ -230,8 +235,33 @@ def concat(low: Lowering, node: Node) -> None:
 def scale(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.scale.Scale`."""
     (x,), (y,) = node.inputs, node.outputs
-    low.elements("scale", y, {"params": low.params(n_cols(y), node.float_attr("s")),
+    n_weights = node.weights["w"].n_elements if node.weights else 0
+    ranges: dict[str, Range | int] = {
+        "params": low.params(n_cols(y), node.float_attr("s"), n_weights), "x": low.value(x),
+        "y": low.value(y), **{role: low.vector(node, role) for role in node.weights}}
+    low.elements("scale", y, ranges, {"WEIGHT": bool(node.weights),
+                                      "DIVIDE": bool(node.attrs.get("divide"))})
+
+
+def clamp(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.clamp.Clamp`."""
+    (x,), (y,) = node.inputs, node.outputs
+    low.elements("clamp", y, {"params": low.params(n_cols(y), node.float_attr("limit")),
                               "x": low.value(x), "y": low.value(y)})
+
+
+def softcap(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.softcap.Softcap`."""
+    (x,), (y,) = node.inputs, node.outputs
+    low.elements("softcap", y, {"params": low.params(n_cols(y), node.float_attr("cap")),
+                                "x": low.value(x), "y": low.value(y)})
+
+
+def columns(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.columns.Columns`."""
+    (x,), (y,) = node.inputs, node.outputs
+    low.elements("columns", y, {"params": low.params(n_cols(y), *column_attrs(node)),
+                                "x": low.value(x), "y": low.value(y)})
 
 
 def activation(low: Lowering, node: Node) -> None:
@@ -261,6 +291,7 @@ def whole(buffer: WgpuBuffer) -> Range:
 SIMPLE: Mapping[str, Lower] = MappingProxyType({
     "select_rows": select_rows, "rms_norm": rms_norm, "layer_norm": layer_norm,
     "rope_table": rope_table, "rope": rope, "add": add, "concat": concat, "scale": scale,
+    "clamp": clamp, "softcap": softcap, "columns": columns,
     "activation": activation, "glu": glu})
 """By op."""
 

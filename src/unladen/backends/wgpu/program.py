@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends.wgpu.encode import Encoded, submit
+from unladen.backends.wgpu.encode import Copy, Encoded, submit
 from unladen.backends.wgpu.gpu import Gpu, Pipeline, Range
 from unladen.errors import Cancelled
 from unladen.graph.batch import Batch
 from unladen.types import Limits
 
 HEADER_WORDS = 13
+TOKENS_WORD = 3
+"""Of the header: where the tokens are."""
 TILE_TOKENS = 8
 """Tokens of one sequence whose attention a workgroup computes together, in a prefill."""
 KEYS_PER_SPLIT = 256
@@ -29,13 +31,15 @@ DISPATCHES_AT_ONCE = 24
 @dataclass(frozen=True, slots=True)
 class Size:
     """What the number of workgroups depends on. ``n_tiles`` of attention; in a decode step (one
-    token of each sequence) ``n_splits`` workgroups share the keys of a query."""
+    token of each sequence) ``n_splits`` workgroups share the keys of a query. Ops in ``skip`` are
+    left out."""
 
     n_tokens: int
     n_outputs: int
     n_tiles: int
     n_splits: int
     is_decode: bool
+    skip: frozenset[str]
 
     def rows(self, symbol: str) -> int:
         """The present value of ``T`` or ``S``."""
@@ -81,6 +85,7 @@ class WgpuProgram:
     limits: Limits
     dispatches: Sequence[Dispatch] = ()
     tables: list[RopeTable] = field(default_factory=list)
+    chosen: Range | None = None
     n_kv_heads: int = 1
     cancelled: bool = False
     encoded: dict[Size, list[list[Encoded]]] = field(default_factory=dict)
@@ -112,14 +117,21 @@ class WgpuProgram:
                 self.encoded.clear()
             parts = self.encoded[size] = self._encode(size)
         before: int | None = None
+        tokens = self._tokens() if self.batch.continues else None
         for part in parts:
             if self.cancelled:
                 raise Cancelled("the step was cancelled")
-            submission = submit(self.gpu, self.step_bindings, part)
+            submission = submit(self.gpu, self.step_bindings, part, tokens)
             if before is not None:
                 # Two are under way: enough to keep the device busy, few to wait for after a cancel.
                 self.gpu.wait_for(before)
-            before = submission
+            before, tokens = submission, None
+
+    def _tokens(self) -> Copy:
+        """From where ``argmax`` left them to where ``embed`` looks for them."""
+        assert self.chosen is not None
+        start = 4 * int(self.words[TOKENS_WORD])
+        return Copy(self.chosen, Range(self.step.buffer, start, 4 * self.batch.n_tokens))
 
     def _encode(self, size: Size) -> list[list[Encoded]]:
         flat: list[Encoded] = []
@@ -159,13 +171,14 @@ class WgpuProgram:
         if b.n_tokens == b.n_seqs:
             single = np.ones((b.n_seqs, 3), np.int32)
             single[:, 0] = single[:, 2] = np.arange(b.n_seqs)
-            return single.reshape(-1), Size(b.n_tokens, b.n_outputs, b.n_seqs, self._splits(), True)
+            return single.reshape(-1), Size(b.n_tokens, b.n_outputs, b.n_seqs, self._splits(), True,
+                                                b.skip)
         found = []
         for seq in range(b.n_seqs):
             first, end = int(b.q_start[seq]), int(b.q_start[seq + 1])
             found += [(t, min(TILE_TOKENS, end - t), seq) for t in range(first, end, TILE_TOKENS)]
         tiles = np.array(found, np.int32).reshape(-1)
-        return tiles, Size(b.n_tokens, b.n_outputs, len(found), 1, False)
+        return tiles, Size(b.n_tokens, b.n_outputs, len(found), 1, False, b.skip)
 
     def _splits(self) -> int:
         b = self.batch

@@ -1,4 +1,4 @@
-"""The sum of two arrays: residual connections, position embeddings."""
+"""The sum of two arrays: residual connections, position embeddings, token types."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 
 
 class Add(Op):
-    """``y = a + b``, same shape."""
+    """``y = a + b``: same shape, or one input f32 [T, n] and a weight b of n numbers."""
 
     name = "add"
 
     def infer(self, node: Node) -> Inferred:
-        a, b = node.inputs
-        assert a.shape == b.shape, (a, b)
+        a = node.inputs[0]
+        if node.weights:
+            assert len(node.inputs) == 1 and node.weights["b"].n_elements == a.shape[-1], node.name
+        else:
+            assert a.shape == node.inputs[1].shape, node.inputs
         return [(a.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        return [inputs[0] + inputs[1]]
+        b = ctx.weights["b"].ravel() if node.weights else inputs[1]
+        return [inputs[0] + b]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        return [EPS32 * np.abs(inputs[0] + inputs[1])]
+        return [EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

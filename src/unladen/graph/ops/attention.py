@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 
 import numpy as np
 
-from unladen.graph.graph import KVSpec, Node
+from unladen.graph.graph import Attr, KVSpec, Node
 from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext, cut, narrowed
 from unladen.types import Limits
 
@@ -84,6 +84,11 @@ class Scoring:
         scoring = cls(**given)  # type: ignore[arg-type]
         assert scoring.window_kind in WINDOW_KINDS, node.name
         return scoring
+
+    def attrs(self) -> dict[str, Attr]:
+        """The attributes of a node that scores so; what is as usual is left out."""
+        return {f.name: getattr(self, f.name) for f in fields(self)
+                if getattr(self, f.name) != f.default}
 
     @property
     def is_plain(self) -> bool:

@@ -8,24 +8,31 @@ import numpy as np
 
 from unladen.graph.graph import Node
 from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.norm_groups import columns_of, group_of, grouped
 from unladen.types import Limits
 
 
 class LayerNorm(Op):
-    """``y = (x - mean) / sqrt(var + eps) * w + b``: x f32 [T, n], w and optional b [n]."""
+    """``y = (x - mean) / sqrt(var + eps) * w + b`` over each ``group`` of the last dimension.
+
+    x f32 [T, n]. Attributes ``eps`` and, optional, ``group``; optional w and b. All as of
+    :class:`~unladen.graph.ops.rms_norm.RmsNorm`.
+    """
 
     name = "layer_norm"
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs
-        assert all(w.shape == x.shape[-1:] for w in node.weights.values())
+        assert group_of(node) and set(node.weights) <= {"w", "b"}
         return [(x.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        x = inputs[0] - inputs[0].mean(axis=-1, keepdims=True)
+        x = grouped(node, inputs[0])
+        x = x - x.mean(axis=-1, keepdims=True)
         var = np.mean(x * x, axis=-1, keepdims=True)
-        y = x / np.sqrt(var + node.float_attr("eps")) * ctx.weights["w"]
-        return [y + ctx.weights["b"] if "b" in ctx.weights else y]
+        y = (x / np.sqrt(var + node.float_attr("eps"))).reshape(inputs[0].shape)
+        n = y.shape[-1]
+        return [y * columns_of(ctx, "w", n, 1.0) + columns_of(ctx, "b", n, 0.0)]
 
     def flops(self, node: Node, limits: Limits) -> int:
         return 7 * limits.count(node.inputs[0].shape)
@@ -33,11 +40,12 @@ class LayerNorm(Op):
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # The mean carries n*u of the mean magnitude, which every centred element inherits; the
         # variance then has relative error (n + 2*shift)*u, and its root half of it.
-        x = inputs[0]
+        x = grouped(node, inputs[0])
         n = x.shape[-1]
-        w = ctx.weights["w"]
         std = np.sqrt(x.var(axis=-1, keepdims=True) + node.float_attr("eps"))
         shift = (n + 2) * EPS32 * np.abs(x).mean(axis=-1, keepdims=True)
         centred = np.abs(x - x.mean(axis=-1, keepdims=True))
-        scaled = (shift + centred * ((n + 8) * EPS32 + shift / std)) / std * np.abs(w)
-        return [scaled + EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]
+        off = (shift + centred * ((n + 8) * EPS32 + shift / std)) / std
+        w = np.abs(columns_of(ctx, "w", inputs[0].shape[-1], 1.0))
+        return [off.reshape(inputs[0].shape) * w
+                + EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

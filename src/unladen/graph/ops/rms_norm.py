@@ -8,30 +8,30 @@ import numpy as np
 
 from unladen.graph.graph import Node
 from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
+from unladen.graph.ops.norm_groups import columns_of, group_of, grouped
 from unladen.types import Limits
 
 
 class RmsNorm(Op):
-    """``y = x / sqrt(mean(x^2) + eps) * w`` over groups of ``len(w)`` of the last dimension.
+    """``y = x / sqrt(mean(x^2) + eps) * w`` over each ``group`` of the last dimension.
 
-    x f32 [T, n]; w [n] normalizes whole rows, w [n / k] each of k heads by itself.
-    Attribute ``eps``.
+    x f32 [T, n]. Attributes ``eps`` and ``group``, which is the size of w where it isn't said (so
+    that w [n] normalizes whole rows, w [n / k] each of k heads by itself). Optional w of one or
+    several groups; it is repeated where it is shorter than a row.
     """
 
     name = "rms_norm"
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs
-        (size,) = node.weights["w"].shape
-        assert isinstance(x.shape[-1], int) and x.shape[-1] % size == 0, (x, size)
+        assert group_of(node) and set(node.weights) <= {"w"}
         return [(x.shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        w = ctx.weights["w"]
-        x = inputs[0].reshape(-1, len(w))
-        mean = np.mean(x * x, axis=1, keepdims=True)
-        y = x / np.sqrt(mean + node.float_attr("eps")) * w
-        return [y.reshape(inputs[0].shape)]
+        x = grouped(node, inputs[0])
+        mean = np.mean(x * x, axis=-1, keepdims=True)
+        y = (x / np.sqrt(mean + node.float_attr("eps"))).reshape(inputs[0].shape)
+        return [y * columns_of(ctx, "w", y.shape[-1], 1.0)]
 
     def flops(self, node: Node, limits: Limits) -> int:
         return 4 * limits.count(node.inputs[0].shape)
@@ -39,5 +39,5 @@ class RmsNorm(Op):
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         # The sum of n squares (all positive) has relative error n*u, its root half of it; then a
         # square root, a division and two products.
-        n = len(ctx.weights["w"])
+        n = group_of(node)
         return [(n / 2 + 6) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

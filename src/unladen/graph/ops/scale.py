@@ -1,4 +1,4 @@
-"""Multiplication by a constant."""
+"""Multiplication by a constant, or by numbers of the file."""
 
 from __future__ import annotations
 
@@ -11,16 +11,24 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 
 
 class Scale(Op):
-    """``y = s * x``; attribute ``s``."""
+    """``y = s * x``; with a weight w of m numbers, each for n / m columns of x f32 [T, n] side by
+    side, ``y = s * x * w``, or with the attribute ``divide`` ``y = s * x / w``. Attribute ``s``."""
 
     name = "scale"
 
     def infer(self, node: Node) -> Inferred:
+        n, w = node.inputs[0].shape[-1], node.weights.get("w")
+        assert w is None or (isinstance(n, int) and n % w.n_elements == 0), (node.name, w)
         return [(node.inputs[0].shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        return [inputs[0] * node.float_attr("s")]
+        y = inputs[0] * node.float_attr("s")
+        if "w" in ctx.weights:
+            w = np.repeat(ctx.weights["w"].ravel(), y.shape[-1] // ctx.weights["w"].size)
+            y = y / w if node.attrs.get("divide") else y * w
+        return [y]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # s itself is rounded to float32 once, the product once more.
-        return [2 * EPS32 * np.abs(inputs[0] * node.float_attr("s"))]
+        # s itself is rounded to float32 once, the product once more; a quotient may be a product
+        # with a rounded inverse.
+        return [(2 + 2 * len(ctx.weights)) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

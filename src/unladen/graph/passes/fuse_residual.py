@@ -16,7 +16,7 @@ def run(graph: Graph) -> Graph:
     fused: dict[Node, Node] = {}
     dropped: set[Node] = set()
     for node in graph.nodes:
-        if node.op != "add":
+        if node.op != "add" or node.weights:
             continue
         for value, other in (node.inputs, node.inputs[::-1]):
             product = product_of.get(value)

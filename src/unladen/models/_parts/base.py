@@ -23,10 +23,11 @@ class Architecture:
         self.tensors = Tensors(file)
         self.n_layers = hparams.int("block_count", minimum=1)
         self.n_embd = hparams.int("embedding_length", minimum=1)
-        self.context_length = hparams.int("context_length", minimum=1)
+        self.context_length = self.context = hparams.int("context_length", minimum=1)
         self.n_vocab = self.tensors.shape("token_embd.weight")[0]
 
-    def build(self) -> Graph:
+    def build(self, context: int | None = None) -> Graph:
         """The graph of a step: inputs as in :class:`~unladen.graph.builder.GraphBuilder`, output
-        ``logits`` f32 [S, n_vocab]."""
+        ``logits`` f32 [S, n_vocab]. ``context``: tokens that a sequence may have, None for as many
+        as it was trained for; some ways of stretching it depend on that."""
         raise NotImplementedError

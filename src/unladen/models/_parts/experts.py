@@ -10,14 +10,14 @@ from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value, Weight
 
 if TYPE_CHECKING:
-    from unladen.models._parts.decoder import Decoder
+    from unladen.models._parts.feed_forward import FeedForward
 
 GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
 """By the number under ``expert_gating_func``; 0 says nothing."""
 DAMAGED = "the metadata is damaged: convert or fetch the file again"
 
 
-def mixture(model: Decoder, g: GraphBuilder, x: Value, seen: Value | None = None) -> Value:
+def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = None) -> Value:
     """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. Raises
     :class:`GGUFError` for numbers that make no sense.
     """
@@ -60,7 +60,7 @@ def routing_attrs(hp: HParams, gating: str, normalize: bool, n_experts: int) -> 
     return attrs
 
 
-def _matrices(model: Decoder, g: GraphBuilder, n_experts: int) -> dict[str, Weight]:
+def _matrices(model: FeedForward, g: GraphBuilder, n_experts: int) -> dict[str, Weight]:
     t, n = model.tensors, model.n_embd
     n_ff = model.expert_size(g)
     shapes = {"gate": (n_experts, n_ff, n), "up": (n_experts, n_ff, n),
@@ -81,7 +81,7 @@ def _matrices(model: Decoder, g: GraphBuilder, n_experts: int) -> dict[str, Weig
     return weights if scale is None else {**weights, "down_scale": scale}
 
 
-def shared(model: Decoder, g: GraphBuilder, x: Value) -> Value | None:
+def shared(model: FeedForward, g: GraphBuilder, x: Value) -> Value | None:
     """The feed-forward network that every token passes beside its experts, if the layer has one,
     under a sigmoid of its own where the file has a gate for it."""
     t, name = model.tensors, model.name(g, "ffn_down_shexp.weight")

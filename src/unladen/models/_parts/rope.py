@@ -12,35 +12,56 @@ from unladen.gguf import HParams
 from unladen.models._parts.load import Tensors
 
 
-def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int
+def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None = None,
+               scaled: bool = True, factors: str = "rope_freqs.weight"
                ) -> dict[str, tuple[float, ...] | float]:
     """Attributes of a ``rope_table`` node: ``freqs`` [n_rot / 2] and ``magnitude``.
 
-    Plain: base^(-2i / n_rot). ``rope.scaling.type`` linear, which is also what a bare factor means,
-    divides by the factor; yarn (Peng et al. 2023) divides slow dimensions, leaves fast ones, and
-    blends between. ``rope_freqs.weight`` (llama 3) divides each dimension by its own factor.
-    Raises :class:`GGUFError` for numbers that make no sense, :class:`UnsupportedModel` for another
-    type of scaling.
+    Plain: base^(-2i / n_rot), ``base`` None: as the file says. Where that is ``scaled``,
+    ``rope.scaling.type`` linear, which is also what a bare factor means, divides by the factor;
+    yarn (Peng et al. 2023) divides slow dimensions, leaves fast ones, and blends between. The
+    tensor ``factors``, if it is there, divides each dimension by a number of its own (llama 3;
+    longrope, Ding et al. 2024). Raises :class:`GGUFError` for numbers that make no sense,
+    :class:`UnsupportedModel` for another type of scaling.
     """
-    base = _positive(hp, "rope.freq_base", 10000.0)
+    base = rope_base(hp) if base is None else base
     freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot)
-    factors = tensors.values("rope_freqs.weight", n_rot // 2)
-    if factors is not None:
-        if not np.all((factors > 0) & np.isfinite(factors)):
-            raise GGUFError("rope_freqs.weight holds numbers that aren't positive", path=hp.path)
-        freqs = freqs / factors
+    divisors = tensors.values(factors, n_rot // 2)
+    if divisors is not None:
+        if not np.all((divisors > 0) & np.isfinite(divisors)):
+            raise GGUFError(f"{factors} holds numbers that aren't positive", path=hp.path)
+        freqs = freqs / divisors
+    magnitude = 1.0
+    if scaled:
+        freqs, magnitude = _scale(hp, freqs, base, n_rot)
+    return {"freqs": tuple(freqs.tolist()), "magnitude": magnitude}
+
+
+def _scale(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int
+           ) -> tuple[npt.NDArray[np.float64], float]:
+    """Frequencies and magnitude for the context that the file's keys stretch to."""
     kind = hp.str("rope.scaling.type", "linear")
     factor = _factor(hp)
     magnitude = _positive(hp, "rope.scaling.attn_factor", 1.0)
     if kind == "yarn":
         freqs = _yarn(hp, freqs, base, n_rot, factor)
-        magnitude *= 1 + 0.1 * math.log(factor)
-    elif kind == "linear":
+        log_factor = max(0.0, math.log(factor))
+        multiplier = hp.float("rope.scaling.yarn_log_multiplier", 0.0)
+        magnitude *= (1 + 0.1 * log_factor) / (1 + 0.1 * multiplier * log_factor)
+    elif kind in ("linear", "longrope"):
         freqs = freqs / factor
     elif kind != "none":
         raise UnsupportedModel(f"{hp.path}: rope scaling {kind!r} isn't implemented", arch=hp.arch,
-                               hint="known: none, linear, yarn")
-    return {"freqs": tuple(freqs.tolist()), "magnitude": magnitude}
+                               hint="known: none, linear, longrope, yarn")
+    return freqs, magnitude
+
+
+def rope_base(hp: HParams, suffix: str = "rope.freq_base", default: float | None = None) -> float:
+    """The base that ``suffix`` names, else ``default``, else that of ``rope.freq_base``; raises
+    :class:`GGUFError`."""
+    if default is None:
+        default = 10000.0 if suffix == "rope.freq_base" else rope_base(hp)
+    return _positive(hp, suffix, default)
 
 
 def _positive(hp: HParams, suffix: str, default: float) -> float:

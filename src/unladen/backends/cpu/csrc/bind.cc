@@ -59,6 +59,14 @@ Visibility visibility_of(const PyVisibility &v) {
     return {causal, window, window_kind_of(kind)};
 }
 
+// Addresses of the factors and of what is added, or 0; their size.
+using PyNormWeights = std::tuple<uintptr_t, uintptr_t, int>;
+
+NormWeights norm_weights_of(const PyNormWeights &w) {
+    auto &[scale, shift, size] = w;
+    return {at<const float>(scale), at<const float>(shift), size};
+}
+
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
@@ -198,16 +206,15 @@ nb::class_<P> bind_program(nb::module_ &m) {
 
 void bind_rows(nb::class_<P> &program) {
     program
-        .def("rms_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t y, const std::string &rows,
-                            int n, int group, float eps) {
-            p.program.add(make_rms_norm(p.kernels(), at<const float>(x), at<const float>(w),
+        .def("rms_norm", [](P &p, uintptr_t x, const PyNormWeights &w, uintptr_t y,
+                            const std::string &rows, int n, int group, float eps) {
+            p.program.add(make_rms_norm(p.kernels(), at<const float>(x), norm_weights_of(w),
                                         at<float>(y), rows_of(rows), n, group, eps));
         })
-        .def("layer_norm", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
-                              const std::string &rows, int n, float eps) {
-            p.program.add(make_layer_norm(p.kernels(), at<const float>(x), at<const float>(w),
-                                          at<const float>(b), at<float>(y), rows_of(rows), n,
-                                          eps));
+        .def("layer_norm", [](P &p, uintptr_t x, const PyNormWeights &w, uintptr_t y,
+                              const std::string &rows, int n, int group, float eps) {
+            p.program.add(make_layer_norm(p.kernels(), at<const float>(x), norm_weights_of(w),
+                                          at<float>(y), rows_of(rows), n, group, eps));
         })
         .def("rope_table", [](P &p, std::vector<double> freqs, double magnitude, uintptr_t y) {
             p.program.add(make_rope_table(std::move(freqs), magnitude, at<float>(y)));
@@ -217,14 +224,29 @@ void bind_rows(nb::class_<P> &program) {
             p.program.add(make_rope(p.kernels(), at<const float>(x), at<const float>(table),
                                     at<float>(y), n_heads, head_dim, n_rot, neox));
         })
-        .def("add", [](P &p, uintptr_t a, uintptr_t b, uintptr_t y, const std::string &rows,
-                       int n) {
-            p.program.add(make_add(p.kernels(), at<const float>(a), at<const float>(b),
+        .def("add", [](P &p, uintptr_t a, uintptr_t b, bool same_b, uintptr_t y,
+                       const std::string &rows, int n) {
+            p.program.add(make_add(p.kernels(), at<const float>(a), at<const float>(b), same_b,
                                    at<float>(y), rows_of(rows), n));
         })
-        .def("scale", [](P &p, uintptr_t x, float s, uintptr_t y, const std::string &rows, int n) {
-            p.program.add(
-                make_scale(p.kernels(), at<const float>(x), s, at<float>(y), rows_of(rows), n));
+        .def("scale", [](P &p, uintptr_t x, float s, uintptr_t w, int w_size, bool divide,
+                         uintptr_t y, const std::string &rows, int n) {
+            p.program.add(make_scale(at<const float>(x), s, {at<const float>(w), w_size, divide},
+                                     at<float>(y), rows_of(rows), n));
+        })
+        .def("clamp", [](P &p, uintptr_t x, float limit, uintptr_t y, const std::string &rows,
+                         int n) {
+            p.program.add(make_clamp(at<const float>(x), limit, at<float>(y), rows_of(rows), n));
+        })
+        .def("softcap", [](P &p, uintptr_t x, float cap, uintptr_t y, const std::string &rows,
+                           int n) {
+            p.program.add(make_softcap(p.kernels(), at<const float>(x), cap, at<float>(y),
+                                       rows_of(rows), n));
+        })
+        .def("columns", [](P &p, uintptr_t x, int group, int first, int count, uintptr_t y,
+                           const std::string &rows, int n) {
+            p.program.add(make_columns(at<const float>(x), group, first, count, at<float>(y),
+                                       rows_of(rows), n));
         })
         .def("activation", [](P &p, uintptr_t x, const std::string &act, uintptr_t y,
                               const std::string &rows, int n) {

@@ -144,6 +144,7 @@ struct Kernels {
     void (*glu)(float *y, const float *gate, const float *up, int n, Activation act);
     void (*add)(float *y, const float *a, const float *b, int n);            // y = a + b
     void (*scale_add)(float *y, const float *x, int n, float s);             // y += s * x
+    void (*softcap)(float *y, const float *x, int n, float cap);     // y = cap * tanh(x / cap)
     // Stores one token's k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] at `slot` of `block`.
     void (*kv_store)(const KVView &kv, int block, int slot, const float *k, const float *v);
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,

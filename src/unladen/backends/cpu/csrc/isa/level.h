@@ -26,6 +26,7 @@ void activate(float *y, const float *x, int n, Activation act);
 void glu(float *y, const float *gate, const float *up, int n, Activation act);
 void add(float *y, const float *a, const float *b, int n);
 void scale_add(float *y, const float *x, int n, float s);
+void softcap(float *y, const float *x, int n, float cap);
 
 // attention.cc
 void kv_store(const KVView &kv, int block, int slot, const float *k, const float *v);

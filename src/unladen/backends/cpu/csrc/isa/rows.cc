@@ -198,6 +198,13 @@ void add(float *y, const float *a, const float *b, int n) {
     });
 }
 
+void softcap(float *y, const float *x, int n, float cap) {
+    const float inverse = 1.0f / cap;
+    each_vector(n, [=](int i, int count) {
+        store_at(y, i, count, tanh(load_at(x, i, count) * inverse) * cap);
+    });
+}
+
 void scale_add(float *y, const float *x, int n, float s) {
     each_vector(n, [=](int i, int count) {
         store_at(y, i, count, fma(load_at(x, i, count), splat(s), load_at(y, i, count)));

@@ -11,9 +11,10 @@ const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
     static constexpr Kernels table = {
         UNLADEN_STRING(UNLADEN_ISA), level::rms_norm,   level::layer_norm,
         level::rope,                 level::activate,   level::glu,
-        level::add,                  level::scale_add,  level::kv_store,
-        level::attention_scratch_floats, level::attention, level::conv1d,
-        level::ssm_scan,             level::linear_attention, level::rwkv_mix, level::packer,
+        level::add,                  level::scale_add,  level::softcap,
+        level::kv_store,             level::attention_scratch_floats,
+        level::attention,            level::conv1d,     level::ssm_scan,
+        level::linear_attention,     level::rwkv_mix,   level::packer,
         level::linear,               level::dequantize,
     };
     return &table;

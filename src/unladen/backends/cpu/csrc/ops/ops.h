@@ -26,17 +26,41 @@ struct Matrix {
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);
 
-OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
+// What a norm multiplies with and adds, repeated every `size` columns; either may be nullptr.
+struct NormWeights {
+    const float *scale, *shift;
+    int size;
+
+    const float *scale_at(int column) const { return scale ? scale + column % size : nullptr; }
+    const float *shift_at(int column) const { return shift ? shift + column % size : nullptr; }
+};
+
+// `group` columns are normalized together; it divides the size of the weights.
+OperationPtr make_rms_norm(const Kernels &k, const float *x, NormWeights w, float *y, Rows rows,
                            int n_cols, int group, float eps);
-OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
-                             float *y, Rows rows, int n_cols, float eps);
+OperationPtr make_layer_norm(const Kernels &k, const float *x, NormWeights w, float *y, Rows rows,
+                             int n_cols, int group, float eps);
 OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y);
 OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
                        int head_dim, int n_rot, bool neox);
 
-OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y, Rows rows,
-                      int n_cols);
-OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows, int n_cols);
+// same_b: one row of b for all of a.
+OperationPtr make_add(const Kernels &k, const float *a, const float *b, bool same_b, float *y,
+                      Rows rows, int n_cols);
+// n numbers, each for as many neighbouring columns as there are columns for each; n = 0: none.
+struct Factors {
+    const float *values;
+    int n;
+    bool divide;
+};
+// The factors are read when this is called.
+OperationPtr make_scale(const float *x, float s, Factors w, float *y, Rows rows, int n_cols);
+OperationPtr make_clamp(const float *x, float limit, float *y, Rows rows, int n_cols);
+OperationPtr make_softcap(const Kernels &k, const float *x, float cap, float *y, Rows rows,
+                          int n_cols);
+// Columns first .. first + count of each `group` of them.
+OperationPtr make_columns(const float *x, int group, int first, int count, float *y, Rows rows,
+                          int n_cols);
 OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
                              int n_cols);
 // act(min(gate, limit)) * (up between -limit and limit, + up_offset); limit 0: none.

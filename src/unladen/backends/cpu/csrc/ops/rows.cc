@@ -1,45 +1,11 @@
 // Operations that work row by row.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "backends/cpu/csrc/ops/by_rows.h"
 #include "backends/cpu/csrc/ops/ops.h"
 
 namespace unladen::cpu {
-namespace {
-
-// Cuts `rows` rows into tiles of enough work to be worth handing over.
-template <class RowFunction>
-class RowOperation final : public Operation {
-public:
-    RowOperation(Rows rows, double ns_per_row, RowFunction f)
-        : rows_(rows), ns_per_row_(ns_per_row), f_(std::move(f)) {}
-
-    Tiling prepare(const Step &step) override {
-        int n = count(step, rows_);
-        rows_per_tile_ = std::clamp(static_cast<int>(1500 / ns_per_row_), 1, std::max(1, n));
-        return {ceil_div(n, rows_per_tile_), n * ns_per_row_};
-    }
-    void tile(const Step &step, int index, void *) override {
-        int last = std::min(count(step, rows_), (index + 1) * rows_per_tile_);
-        for (int row = index * rows_per_tile_; row < last; row++) f_(step, row);
-    }
-
-private:
-    Rows rows_;
-    double ns_per_row_;
-    int rows_per_tile_ = 1;
-    RowFunction f_;
-};
-
-template <class RowFunction>
-OperationPtr by_rows(Rows rows, double ns_per_row, RowFunction f) {
-    return std::make_unique<RowOperation<RowFunction>>(rows, std::max(1.0, ns_per_row),
-                                                       std::move(f));
-}
-
-}  // namespace
-
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y) {
     auto dequantize = k.dequantize(table.type.c_str());
     const Linear &kernel = linear_kernel(k, table.type, true);
@@ -56,20 +22,21 @@ OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, 
     });
 }
 
-OperationPtr make_rms_norm(const Kernels &k, const float *x, const float *w, float *y, Rows rows,
+OperationPtr make_rms_norm(const Kernels &k, const float *x, NormWeights w, float *y, Rows rows,
                            int n_cols, int group, float eps) {
     return by_rows(rows, n_cols * 0.2, [=, &k](const Step &, int row) {
         size_t at = static_cast<size_t>(row) * n_cols;
         for (int i = 0; i < n_cols; i += group)
-            k.rms_norm(y + at + i, x + at + i, w, group, eps);
+            k.rms_norm(y + at + i, x + at + i, w.scale_at(i), group, eps);
     });
 }
 
-OperationPtr make_layer_norm(const Kernels &k, const float *x, const float *w, const float *b,
-                             float *y, Rows rows, int n_cols, float eps) {
+OperationPtr make_layer_norm(const Kernels &k, const float *x, NormWeights w, float *y, Rows rows,
+                             int n_cols, int group, float eps) {
     return by_rows(rows, n_cols * 0.3, [=, &k](const Step &, int row) {
         size_t at = static_cast<size_t>(row) * n_cols;
-        k.layer_norm(y + at, x + at, w, b, n_cols, eps);
+        for (int i = 0; i < n_cols; i += group)
+            k.layer_norm(y + at + i, x + at + i, w.scale_at(i), w.shift_at(i), group, eps);
     });
 }
 
@@ -95,20 +62,50 @@ OperationPtr make_rope(const Kernels &k, const float *x, const float *table, flo
     });
 }
 
-OperationPtr make_add(const Kernels &k, const float *a, const float *b, float *y, Rows rows,
-                      int n_cols) {
-    size_t n = n_cols;
+OperationPtr make_add(const Kernels &k, const float *a, const float *b, bool same_b, float *y,
+                      Rows rows, int n_cols) {
+    size_t n = n_cols, b_stride = same_b ? 0 : n;
     return by_rows(rows, n * 0.15, [=, &k](const Step &, int row) {
-        k.add(y + row * n, a + row * n, b + row * n, n_cols);
+        k.add(y + row * n, a + row * n, b + row * b_stride, n_cols);
     });
 }
 
-OperationPtr make_scale(const Kernels &k, const float *x, float s, float *y, Rows rows,
-                        int n_cols) {
+OperationPtr make_scale(const float *x, float s, Factors w, float *y, Rows rows, int n_cols) {
     size_t n = n_cols;
-    return by_rows(rows, n * 0.15, [=, &k](const Step &, int row) {
-        std::memset(y + row * n, 0, n * sizeof(float));
-        k.scale_add(y + row * n, x + row * n, n_cols, s);
+    std::vector<float> factors(n, s);
+    for (size_t i = 0; w.n > 0 && i < n; i++) {
+        float factor = w.values[i * w.n / n];
+        factors[i] = w.divide ? s / factor : s * factor;
+    }
+    return by_rows(rows, n * 0.15, [=, factors = std::move(factors)](const Step &, int row) {
+        for (size_t i = 0; i < n; i++) y[row * n + i] = x[row * n + i] * factors[i];
+    });
+}
+
+OperationPtr make_clamp(const float *x, float limit, float *y, Rows rows, int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.15, [=](const Step &, int row) {
+        for (size_t i = row * n; i < (row + 1) * n; i++)
+            y[i] = x[i] < -limit ? -limit : x[i] > limit ? limit : x[i];
+    });
+}
+
+OperationPtr make_softcap(const Kernels &k, const float *x, float cap, float *y, Rows rows,
+                          int n_cols) {
+    size_t n = n_cols;
+    return by_rows(rows, n * 0.8, [=, &k](const Step &, int row) {
+        k.softcap(y + row * n, x + row * n, n_cols, cap);
+    });
+}
+
+OperationPtr make_columns(const float *x, int group, int first, int count, float *y, Rows rows,
+                          int n_cols) {
+    size_t n = n_cols, n_groups = n / group;
+    return by_rows(rows, n * 0.1, [=](const Step &, int row) {
+        const float *from = x + row * n + first;
+        float *to = y + row * n_groups * count;
+        for (size_t i = 0; i < n_groups; i++, from += group, to += count)
+            std::memcpy(to, from, count * sizeof(float));
     });
 }
 

@@ -1,0 +1,28 @@
+"""Bounds of queries, keys and values (MPT, 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from unladen.graph.graph import Node
+from unladen.graph.ops.base import Array, Inferred, Op, RefContext
+
+
+class Clamp(Op):
+    """``y = min(max(x, -limit), limit)``; attribute ``limit``."""
+
+    name = "clamp"
+
+    def infer(self, node: Node) -> Inferred:
+        assert node.float_attr("limit") >= 0
+        return [(node.inputs[0].shape, "f32")]
+
+    def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        # A limit that float32 can't hold is rounded, here as everywhere.
+        limit = np.float32(node.float_attr("limit"))
+        return [np.clip(inputs[0], -limit, limit)]
+
+    def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
+        return [np.zeros_like(inputs[0])]

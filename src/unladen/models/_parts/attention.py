@@ -1,0 +1,158 @@
+"""Attention: queries, keys and values, rotated, over the layer's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from unladen.gguf import GGUFFile, HParams
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Attr, KVSpec, Value
+from unladen.graph.ops.attention import Scoring
+from unladen.models._parts.heads import Heads
+from unladen.models._parts.layers import Layers, n_columns
+from unladen.models._parts.rope import rope_attrs, rope_base
+
+
+class Attention(Layers):
+    """Norms of queries and keys, and attention sinks, are applied where the file has them.
+
+    ``rope_style``: ``"norm"``, ``"neox"``, or ``""`` where nothing is rotated. ``norm_after_rope``:
+    queries and keys are normalized after they are rotated, not before. ``fewest_heads`` 0: layers
+    may have no heads.
+    """
+
+    rope_style: str = "norm"
+    norm_after_rope: ClassVar[bool] = False
+    fewest_heads: ClassVar[int] = 1
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        super().__init__(file, hparams)
+        self.sliding = self.read_sliding()
+        self.heads = Heads.read(hparams, self.n_embd, self.sliding, self.fewest_heads)
+
+    def read_sliding(self) -> Sequence[bool]:
+        """By layer, whether it sees a window only; see
+        :func:`~unladen.models._parts.heads.sliding_layers`."""
+        return [False] * self.n_layers
+
+    def rope_table(self, g: GraphBuilder, name: str = "rope_table", *, layer: int = 0,
+                   base: float | None = None, scaled: bool = True) -> Value:
+        """The rotations of ``layer`` and those like it; see
+        :func:`~unladen.models._parts.rope.rope_attrs`."""
+        attrs: dict[str, Attr] = dict(rope_attrs(
+            self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
+            factors=self.rope_factors()))
+        return g.one("rope_table", g.inputs["positions"], name=name, attrs=attrs)
+
+    def rope_factors(self) -> str:
+        """The tensor whose numbers divide the frequencies, if the file has it: one for all
+        contexts, or one for those that the model was trained with and one for longer ones."""
+        if "rope_factors_long.weight" not in self.tensors:
+            return "rope_freqs.weight"
+        original = self.hparams.int("rope.scaling.original_context_length",
+                                    self.hparams.int("context_length"))
+        return f"rope_factors_{'long' if self.context > original else 'short'}.weight"
+
+    def positions(self, g: GraphBuilder) -> Sequence[Value | None]:
+        """By layer the table of rotations, or None where nothing is rotated."""
+        if not self.rope_style:
+            return [None] * self.n_layers
+        return [self.rope_table(g)] * self.n_layers
+
+    def local_positions(self, g: GraphBuilder, default: float | None = None, *,
+                        scaled: bool = True) -> Sequence[Value | None]:
+        """:meth:`positions` where sliding layers have a table of their own: with
+        ``rope.freq_base_swa``, else ``default``, else the base of the others."""
+        tables = {slides: self._table_of(g, slides, default, scaled)
+                  for slides in sorted(set(self.sliding))}
+        return [tables[slides] for slides in self.sliding]
+
+    def _table_of(self, g: GraphBuilder, slides: bool, default: float | None, scaled: bool
+                  ) -> Value:
+        layer = list(self.sliding).index(slides)
+        if not slides:
+            return self.rope_table(g, layer=layer)
+        base = rope_base(self.hparams, "rope.freq_base_swa", default)
+        return self.rope_table(g, "rope_table_swa", layer=layer, base=base, scaled=scaled)
+
+    def scoring(self, layer: int) -> Scoring:
+        """How ``layer`` weighs keys."""
+        scale = self.hparams.float("attention.scale", 0.0) or self.heads[layer].k_dim ** -0.5
+        return Scoring(scale, window=self.window() if self.sliding[layer] else 0)
+
+    def window(self) -> int:
+        """Tokens that a sliding layer sees."""
+        return self.hparams.int("attention.sliding_window", minimum=1)
+
+    def attention(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
+        """Attention of x f32 [T, n_embd] over the layer's cache, projected back."""
+        q, k, v = self.qkv(g, x)
+        if self.norm_after_rope:
+            q, k = self.head_norms(g, *self.rotate(g, q, k, table))
+        else:
+            q, k = self.rotate(g, *self.head_norms(g, q, k), table)
+        y = self.attend(g, q, k, v)
+        return self.linear(g, y, {"attn_output": self.n_embd}, "attn_out")[0]
+
+    def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
+        """Queries, keys and values, from a matrix each or from one of all three."""
+        h = self.heads[g.layer]
+        rows = {"attn_q": h.n_heads * h.k_dim, "attn_k": h.n_kv_heads * h.k_dim,
+                "attn_v": h.n_kv_heads * h.v_dim}
+        if self.has(g, "attn_qkv"):
+            q, k, v = self.packed(g, x, "attn_qkv", list(rows.values()), "attn_qkv")
+        else:
+            q, k, v = self.linear(g, x, rows, "attn_qkv")
+        return self.clamped(g, q, "q"), self.clamped(g, k, "k"), self.clamped(g, v, "v")
+
+    def clamped(self, g: GraphBuilder, x: Value, name: str) -> Value:
+        """x within ``attention.clamp_kqv`` of 0, where the file has that key."""
+        limit = self.hparams.float("attention.clamp_kqv", 0.0)
+        if limit <= 0:
+            return x
+        return g.one("clamp", x, name=f"{name}_clamped", attrs={"limit": limit})
+
+    def head_norms(self, g: GraphBuilder, q: Value, k: Value) -> tuple[Value, Value]:
+        """Queries and keys normalized."""
+        return self.head_norm(g, q, "attn_q_norm"), self.head_norm(g, k, "attn_k_norm")
+
+    def head_norm(self, g: GraphBuilder, x: Value, part: str) -> Value:
+        """A norm, where the file has weights for it: of every head, with the same weights or with
+        its own, or of the whole row, as their shape has it."""
+        full = self.name(g, part)
+        if full + ".weight" not in self.tensors:
+            return x
+        n, dim = n_columns(x), self.heads[g.layer].k_dim
+        shape = self.tensors.shape(full + ".weight")
+        known = shape if shape in ((n,), (n // dim, dim)) else (dim,)
+        weights = {"w": self.tensors.weight(full + ".weight", *known)}
+        bias = self.tensors.optional(full + ".bias", *known)
+        if bias is not None:
+            weights["b"] = bias
+        return g.one(self.norm_op, x, name=part, weights=weights,
+                     attrs={"eps": self.eps, "group": known[-1]})
+
+    def rotate(self, g: GraphBuilder, q: Value, k: Value, table: Value | None
+               ) -> tuple[Value, Value]:
+        """Queries and keys turned by their positions."""
+        if table is None:
+            return q, k
+        attrs: dict[str, Attr] = {"head_dim": self.heads[g.layer].k_dim, "style": self.rope_style}
+        return (g.one("rope", q, table, name="rope_q", attrs=attrs),
+                g.one("rope", k, table, name="rope_k", attrs=attrs))
+
+    def attend(self, g: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+        """Keys and values into the layer's cache, and what the queries find there."""
+        h = self.heads[g.layer]
+        state = KVSpec(g.layer, h.n_kv_heads, h.k_dim, h.v_dim)
+        g.add("kv_write", (k, v), name="kv_write", state=state)
+        return self.read(g, q, state)
+
+    def read(self, g: GraphBuilder, q: Value, state: KVSpec) -> Value:
+        """What the queries find in the cache ``state``."""
+        n_heads = self.heads[g.layer].n_heads
+        sinks = self.tensors.optional(self.name(g, "attn_sinks.weight"), n_heads)
+        attrs = {"n_heads": n_heads, **self.scoring(g.layer).attrs()}
+        return g.one("attention", q, name="attn", state=state, attrs=attrs,
+                     weights={} if sinks is None else {"sinks": sinks})

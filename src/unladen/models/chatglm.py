@@ -1,0 +1,9 @@
+"""ChatGLM 3 and GLM-4-9B (Zeng et al. 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class ChatGlm(Decoder):
+    """The gate lies in the same matrix as what it gates."""
+
+    arch = "chatglm"

@@ -1,0 +1,10 @@
+"""EXAONE 3 (LG AI Research 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Exaone(Decoder):
+    """Rotation of half-way pairs."""
+
+    arch = "exaone"
+    rope_style = "neox"

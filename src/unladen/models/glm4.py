@@ -1,0 +1,20 @@
+"""GLM-4 0414 (Zeng et al. 2025), text part."""
+
+from __future__ import annotations
+
+from unladen.gguf import GGUFFile, HParams
+from unladen.models._parts.decoder import Decoder
+
+
+class Glm4(Decoder):
+    """Norms around attention and feed-forward; the gate lies in the same matrix as what it gates.
+    The models that also see images rotate half-way pairs."""
+
+    arch = "glm4"
+    attn_post_norm = "post_attention_norm"
+    ffn_post_norm = "post_ffw_norm"
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        super().__init__(file, hparams)
+        if hparams.is_array("rope.dimension_sections"):
+            self.rope_style = "neox" if any(hparams.numbers("rope.dimension_sections")) else "norm"

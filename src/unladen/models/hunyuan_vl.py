@@ -1,0 +1,9 @@
+"""Hunyuan VL (Tencent 2025), text part."""
+
+from unladen.models.hunyuan_dense import HunyuanDense
+
+
+class HunyuanVl(HunyuanDense):
+    """As Hunyuan: for text the sections of a position are equal."""
+
+    arch = "hunyuan_vl"

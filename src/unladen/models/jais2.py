@@ -1,0 +1,13 @@
+"""Jais 2 (2025)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Jais2(Decoder):
+    """Layer norms; a feed-forward of squared ReLU; rotation of half-way pairs."""
+
+    arch = "jais2"
+    norm_op = "layer_norm"
+    rope_style = "neox"
+    act = "relu_squared"
+    gated = False

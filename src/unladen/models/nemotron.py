@@ -1,0 +1,13 @@
+"""Nemotron 4 (Parmar et al. 2024)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Nemotron(Decoder):
+    """Layer norms; a feed-forward of squared ReLU; rotation of half-way pairs."""
+
+    arch = "nemotron"
+    norm_op = "layer_norm"
+    rope_style = "neox"
+    act = "relu_squared"
+    gated = False

@@ -1,0 +1,13 @@
+"""openPangu-Embedded (Huawei 2025)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class PanguEmbedded(Decoder):
+    """Rotation of half-way pairs."""
+
+    arch = "pangu-embedded"
+    rope_style = "neox"
+
+    def rope_factors(self) -> str:
+        return ""

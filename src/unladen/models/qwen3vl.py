@@ -1,0 +1,10 @@
+"""Qwen 3 VL (Qwen team 2025), text part."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class Qwen3Vl(Decoder):
+    """As Qwen 3: for text the sections of a position are equal."""
+
+    arch = "qwen3vl"
+    rope_style = "neox"
