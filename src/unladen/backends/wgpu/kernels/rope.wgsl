@@ -1,12 +1,14 @@
 #use step element
-// Rotates pairs of every head: (2i, 2i + 1), or with neox (i, i + n_rot / 2). With TWO, the first
-// n_first columns of a row are those of x, the others those of x1.
+// Rotates pairs of every head, counted from its column `first`: (2i, 2i + 1), or with neox
+// (i, i + n_rot / 2). With TWO, the first n_first columns of a row are those of x, the others those
+// of x1.
 struct Params {
   n_cols: u32,
   n_first: u32,
   head_dim: u32,
   n_rot: u32,
   neox: u32,
+  first: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -47,7 +49,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   if (e >= n_rows(ROWS) * params.n_cols) { return; }
   let t = e / params.n_cols;
   let c = e % params.n_cols;
-  let d = c % params.head_dim;
+  // Round the end of u32 for columns before the first.
+  let d = c % params.head_dim - params.first;
   var by = Turn(0, 1.0, 0.0);
   if (d < params.n_rot) { by = turn(t, d); }
 #if TWO
