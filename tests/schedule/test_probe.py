@@ -58,7 +58,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Sabotage:
                 types.add(at.segment.kv[node.state.layer].layout.k_type)
             if not only or only in types:
                 for y in node.outputs:
-                    p.add(at(y), at(y), at(y), y.shape[0], y.shape[1])
+                    p.add(at(y), at(y), False, at(y), y.shape[0], y.shape[1])
         monkeypatch.setattr(lowering, "LOWERINGS",
                             MappingProxyType({**lowering.LOWERINGS, op: wrong}))
     return break_
