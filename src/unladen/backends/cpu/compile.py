@@ -245,10 +245,9 @@ def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> 
     return [matrix(node, "router", ""), gate, up, matrix(node, "down", "down_b")]
 
 
-def _affine(p: native.Program, node: Node, at: Addresses) -> None:
+def _head_sum(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    n = max(w.n_elements for w in node.weights.values())
-    p.affine(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x), n)
+    p.head_sum(at(x), at(y), _rows(x), _cols(x), node.int_attr("head_dim"))
 
 
 def _l2_norm(p: native.Program, node: Node, at: Addresses) -> None:
@@ -298,7 +297,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
     "head_linear": _head_linear, "position_scale": _position_scale,
-    "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
+    "head_sum": _head_sum, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
     "rwkv_mix": _rwkv_mix,
 })

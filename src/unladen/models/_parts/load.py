@@ -54,6 +54,10 @@ class Tensors:
             return replace(self.weight(name, *shape[1:]), shape=shape)
         return self.weight(name, *shape)
 
+    def vector(self, name: str, n: int) -> Weight:
+        """The vector ``name`` [n] as a matrix of one column."""
+        return replace(self.weight(name, n), shape=(n, 1))
+
     def values(self, name: str, *shape: int) -> npt.NDArray[np.float32] | None:
         """The numbers of a small tensor (rope factors), or None where the file has none."""
         weight = self.optional(name, *shape)

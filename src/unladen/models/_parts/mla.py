@@ -34,7 +34,7 @@ class LatentDecoder(Decoder):
                                    hint="convert the model again with a present converter")
         self.key_dim = hp.int("attention.key_length_mla", minimum=1)
         self.value_dim = hp.int("attention.value_length_mla", minimum=1)
-        for h in self.heads:
+        for h in (h for h in self.heads if h.n_kv_heads):
             if (h.n_kv_heads, h.k_dim, h.v_dim) != (1, self.rank + h.n_rot, self.rank) or (
                     self.key_dim <= h.n_rot):
                 raise GGUFError(f"latent attention of rank {self.rank} with {h} makes no sense",

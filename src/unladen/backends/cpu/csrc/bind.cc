@@ -314,10 +314,10 @@ Slots slots_of(const PySlots &slots) { return {at<float>(slots.first), slots.sec
 
 void bind_rearranging(nb::class_<P> &program) {
     program
-        .def("affine", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
-                          const std::string &rows, int n_cols, int n) {
-            p.program.add(make_affine(at<const float>(x), at<const float>(w), at<const float>(b),
-                                      at<float>(y), rows_of(rows), n_cols, n));
+        .def("head_sum", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n_cols,
+                            int head_dim) {
+            p.program.add(make_head_sum(at<const float>(x), at<float>(y), rows_of(rows), n_cols,
+                                        head_dim));
         })
         .def("l2_norm", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n,
                            int group, float eps) {

@@ -79,9 +79,8 @@ OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const fl
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
-// y = x * w + b, each number of w and b for n_cols / n columns; either may be nullptr.
-OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
-                         int n_cols, int n);
+// The sum of each head's columns.
+OperationPtr make_head_sum(const float *x, float *y, Rows rows, int n_cols, int head_dim);
 OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
                           int group, float eps);
 

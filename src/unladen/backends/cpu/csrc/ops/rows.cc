@@ -179,14 +179,15 @@ OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float
     });
 }
 
-OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
-                         int n_cols, int n) {
-    size_t each = n_cols / n;
-    return by_rows(rows, n_cols * 0.3, [=](const Step &, int row) {
-        size_t at = static_cast<size_t>(row) * n_cols;
-        for (int i = 0; i < n; i++)
-            for (size_t j = i * each; j < (i + 1) * each; j++)
-                y[at + j] = x[at + j] * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
+OperationPtr make_head_sum(const float *x, float *y, Rows rows, int n_cols, int head_dim) {
+    int n_heads = n_cols / head_dim;
+    return by_rows(rows, n_cols * 0.5, [=](const Step &, int row) {
+        const float *head = x + static_cast<size_t>(row) * n_cols;
+        for (int h = 0; h < n_heads; h++, head += head_dim) {
+            float sum = 0;
+            for (int i = 0; i < head_dim; i++) sum += head[i];
+            y[static_cast<size_t>(row) * n_heads + h] = sum;
+        }
     });
 }
 
