@@ -162,7 +162,8 @@ def test_a_little_wrong_and_not_at_all_computed(path: Path, monkeypatch: pytest.
                                                 ) -> None:
     def other_eps(p: Any, node: Any, at: Any) -> None:
         (x,), (y,) = node.inputs, node.outputs
-        p.rms_norm(at(x), (at.weight(node, "w"), x.shape[1], 0), at(y), x.shape[0], x.shape[1], x.shape[1],
+        weights = at.weight(node, "w"), 0, x.shape[1]
+        p.rms_norm(at(x), weights, at(y), x.shape[0], x.shape[1], x.shape[1],
                    node.float_attr("eps") * 30)
     for wrong in (other_eps, lambda p, node, at: None):
         fault.cache_clear()
