@@ -94,8 +94,6 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op == "linear_attention" and "decay" in node.attrs:
-            return Support.NO
         if node.op == "moe" and not _takes_experts(node):
             return Support.NO
         return Support.YES

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from unladen.backends.wgpu.gpu import Range
 from unladen.backends.wgpu.lower import (
     NO_CONSTANTS,
@@ -65,15 +67,18 @@ def ssm_scan(low: Lowering, node: Node) -> None:
 
 def linear_attention(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.linear_attention.LinearAttention`."""
-    s, delta = Shapes.of(node), bool(node.attrs["delta"])
-    names = ("q", "k", "v", "g", "beta")[:len(node.inputs)]
+    s, fixed = Shapes.of(node), node.attrs.get("decay", ())
+    assert isinstance(fixed, tuple)
+    names = ["q", "k", "v"] + ["g"] * (not fixed) + ["beta"] * bool(node.attrs["delta"])
     values = dict(zip(names, map(low.value, node.inputs), strict=True))
-    per_row = n_cols(node.inputs[3]) > s.n_heads
+    if fixed:
+        values["decay"] = low.numbers(np.exp(fixed))
+    per_row = not fixed and n_cols(node.inputs[3]) > s.n_heads
     _scan(low, node, s.n_heads * s.v_dim, {
         "params": low.params(s.n_heads, s.n_k_heads, s.k_dim, s.v_dim, int(bool(
             node.attrs["tiled"])), int(per_row), node.float_attr("scale")),
         **values, **{role: low.vector(node, role) for role in node.weights}},
-        {"DELTA": delta, "FIRST": "first" in node.weights})
+        {"DELTA": "beta" in values, "FIRST": "first" in node.weights, "FIXED": bool(fixed)})
 
 
 def rwkv_mix(low: Lowering, node: Node) -> None:

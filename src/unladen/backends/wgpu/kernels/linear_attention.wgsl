@@ -14,7 +14,11 @@ struct Params {
 @group(1) @binding(1) var<storage, read_write> q: array<f32>;
 @group(1) @binding(2) var<storage, read_write> k: array<f32>;
 @group(1) @binding(3) var<storage, read_write> v: array<f32>;
+#if FIXED
+@group(1) @binding(4) var<storage, read> decay: array<f32>;
+#else
 @group(1) @binding(4) var<storage, read_write> g: array<f32>;
+#end
 #if DELTA
 @group(1) @binding(5) var<storage, read_write> beta: array<f32>;
 #end
@@ -26,8 +30,12 @@ struct Params {
 
 // What is kept of row i of the head whose token's number is `own`.
 fn kept(own: u32, i: u32) -> f32 {
+#if FIXED
+  return decay[own % params.n_heads];
+#else
   if (params.per_row == 1u) { return exp_f32(g[own * params.k_dim + i]); }
   return exp_f32(g[own]);
+#end
 }
 
 @compute @workgroup_size(64)
