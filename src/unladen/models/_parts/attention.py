@@ -42,11 +42,11 @@ class Attention(Layers):
         :func:`~unladen.models._parts.rope.rope_attrs`."""
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
-            factors=self.rope_factors()))
+            factors=self.rope_factors(layer)))
         return g.one("rope_table", g.inputs["positions"], name=name, attrs=attrs)
 
-    def rope_factors(self) -> str:
-        """The tensor whose numbers divide the frequencies, if the file has it: one for all
+    def rope_factors(self, layer: int) -> str:
+        """The tensor whose numbers divide the frequencies of ``layer``, if the file has it: one for all
         contexts, or one for those that the model was trained with and one for longer ones."""
         if "rope_factors_long.weight" not in self.tensors:
             return "rope_freqs.weight"
@@ -92,7 +92,7 @@ class Attention(Layers):
             q, k = self.head_norms(g, *self.rotate(g, q, k, table))
         else:
             q, k = self.rotate(g, *self.head_norms(g, q, k), table)
-        y = self.attend(g, q, k, v)
+        y = self.output_gate(g, x, self.attend(g, q, k, v))
         return self.linear(g, y, {"attn_output": self.n_embd}, "attn_out")[0]
 
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
@@ -141,6 +141,17 @@ class Attention(Layers):
         attrs: dict[str, Attr] = {"head_dim": self.heads[g.layer].k_dim, "style": self.rope_style}
         return (g.one("rope", q, table, name="rope_q", attrs=attrs),
                 g.one("rope", k, table, name="rope_k", attrs=attrs))
+
+    def output_gate(self, g: GraphBuilder, x: Value, y: Value) -> Value:
+        """What attention gave, under a sigmoid for each column or each head where the file has a
+        matrix for it."""
+        if not self.has(g, "attn_gate"):
+            return y
+        h = self.heads[g.layer]
+        rows = self.tensors.shape(self.name(g, "attn_gate.weight"))[0]
+        known = h.n_heads if rows == h.n_heads else h.n_heads * h.v_dim
+        (gate,) = self.linear(g, x, {"attn_gate": known}, "attn_gate")
+        return g.one("glu", gate, y, name="attn_gated", attrs={"act": "sigmoid"})
 
     def attend(self, g: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
         """Keys and values into the layer's cache, and what the queries find there."""
