@@ -186,12 +186,14 @@ def test_budget_is_what_is_free(has: Has, monkeypatch: pytest.MonkeyPatch) -> No
     assert backend.free_bytes(device) == 1 << 46
 
 
-def test_memory_that_nobody_knows(caplog: pytest.LogCaptureFixture) -> None:
+def test_memory_that_nobody_knows(caplog: pytest.LogCaptureFixture,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing goes there unasked, and it is said why; what was asked for goes."""
+    monkeypatch.setattr(backend_of("null"), "free_bytes", lambda d: d.memory_bytes or 1 << 46)
     graph = graph_of(paper_file(Shape("llama", n_layers=3), "F32"))
-    limits, layout = Limits(8, 8, 1, 4, 4, 32), KVLayout(32, 4, "F16", "F16")
+    limits, layout = Limits(512, 8, 1, 16, 16, 32), KVLayout(32, 16, "F16", "F16")
     fast = {"bandwidth": 1e12, "flops": 1e13, "link_bandwidth": 1e11, "is_pretend": True}
-    host = Device("null:9", "", GIB, 1e9, 1e10, is_host=True, is_pretend=True)
+    host = Device("null:9", "", GIB, 1e9, 1e8, is_host=True, is_pretend=True)
     unknown, known = (Device(f"null:{i}", "", i * GIB, **fast) for i in (0, 1))
 
     def layers(*devices: Device, **place: Any) -> set[str]:
