@@ -44,14 +44,15 @@ class HrmText(Decoder):
 
     def layers(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:
         start = self.tensors.weight("hrm.z_l_init", self.n_embd)
-        slow, total = x, g.one("add", x, name="z_l_init", weights={"b": start})
-        g.layer = 0
+        total = g.one("add", x, name="z_l_init", weights={"b": start})
+        g.layer, slow = 0, x
         for cycle in range(self.n_slow):
-            for run in range(self.n_fast):
-                if cycle or run:
-                    total = g.one("add", slow, fast, name="sum")
+            for _ in range(self.n_fast):
                 fast = self.stack(g, total, tables)
-            slow = self.stack(g, g.one("add", slow, fast, name="sum"), tables)
+                total = g.one("add", slow, fast, name="sum")
+            slow = self.stack(g, total, tables)
+            if cycle + 1 < self.n_slow:
+                total = g.one("add", slow, fast, name="sum")
         return slow
 
     def stack(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:

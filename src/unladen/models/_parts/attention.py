@@ -46,8 +46,8 @@ class Attention(Layers):
         return g.one("rope_table", g.inputs["positions"], name=name, attrs=attrs)
 
     def rope_factors(self, layer: int) -> str:
-        """The tensor whose numbers divide the frequencies of ``layer``, if the file has it: one for all
-        contexts, or one for those that the model was trained with and one for longer ones."""
+        """The tensor whose numbers divide the frequencies of ``layer``, if the file has it: one for
+        all contexts, or one for those that the model was trained with and one for longer ones."""
         if "rope_factors_long.weight" not in self.tensors:
             return "rope_freqs.weight"
         original = self.hparams.int("rope.scaling.original_context_length",
