@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
-from unladen.engine import Engine, Request
+from unladen.engine import Engine, Request, state
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, open_gguf
 from unladen.hub import resolve_model
@@ -174,6 +174,24 @@ class Model:
         self.engine.finish(request)
         _result(request)
         return np.concatenate(request.logits)
+
+    def save_state(self, prompt: str | Sequence[int]) -> bytes:
+        """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
+        of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
+                          decoder=StreamDecoder(self.tokenizer))
+        self.engine.submit(request)
+        self.engine.finish(request)
+        _result(request)
+        return state.save(self.engine, ids)
+
+    def load_state(self, data: bytes) -> list[int]:
+        """Take up what :meth:`save_state` gave, of this model with any ``context_size``,
+        ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
+        there. Raises :class:`InvalidArgument` for bytes of another model,
+        :class:`ContextOverflow`."""
+        return state.load(self.engine, data)
 
     def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
                  ) -> list[int]:

@@ -73,3 +73,9 @@ def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> f
     """Normalized mean squared error."""
     a, b = mine.astype(np.float64), expected.astype(np.float64)
     return float(((a - b) ** 2).sum() / (b ** 2).sum())
+
+
+def has_logits(name: str) -> bool:
+    """Whether the recipe is of a decoder, with keys and values or a state to keep."""
+    with np.load(SHARED / f"archs/{name}.npz") as data:
+        return "logits" in data

@@ -19,6 +19,7 @@ class HrmText(Decoder):
     """
 
     arch = "hrm_text"
+    attn_gate = "sigmoid"
     rope_style = "neox"
     norm_weights = False
 

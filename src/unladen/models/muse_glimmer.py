@@ -18,6 +18,7 @@ class MuseGlimmer(Decoder):
     capped."""
 
     arch = "muse-glimmer"
+    attn_gate = "sigmoid"
     attn_post_norm = "post_attention_norm"
     ffn_post_norm = "post_ffw_norm"
 

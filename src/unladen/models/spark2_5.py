@@ -15,6 +15,7 @@ class Spark2_5(Decoder):
     the feed-forward is GELU."""
 
     arch = "spark2_5"
+    attn_gate = "sigmoid"
     rope_style = "neox"
     act = "gelu"
 

@@ -16,7 +16,9 @@ from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Siz
 from unladen.backends.wgpu.source import Constants, has_codes
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.columns import column_attrs
+from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.norm_groups import group_of
+from unladen.graph.ops.rope import first_rotated
 from unladen.quants import get
 
 MAX_GROUPS = 65535
@@ -201,7 +203,7 @@ def rope(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.rope.Rope`."""
     (x, table), (y,) = node.inputs, node.outputs
     params = low.params(n_cols(y), node.int_attr("head_dim"), n_cols(table),
-                        int(node.attrs["style"] == "neox"))
+                        int(node.attrs["style"] == "neox"), first_rotated(node))
     low.elements("rope", y, {"params": params, "x": low.value(x), "table": low.value(table),
                              "y": low.value(y)})
 
@@ -267,8 +269,18 @@ def activation(low: Lowering, node: Node) -> None:
 def glu(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.glu.Glu`."""
     (a, b), (y,) = node.inputs, node.outputs
-    low.elements("glu", y, {"params": low.params(n_cols(y)), "a": low.value(a), "b": low.value(b),
-                            "y": low.value(y)}, activation_flag(node.attrs["act"]))
+    unit = GatedUnit.of(node)
+    params = low.params(n_cols(y), n_cols(b) // n_cols(a), unit.limit, unit.up_offset)
+    low.elements("glu", y, {"params": params, "a": low.value(a), "b": low.value(b),
+                            "y": low.value(y)},
+                 {"LIMITED": unit.limit > 0, **activation_flag(unit.act)})
+
+
+def position_scale(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.position_scale.PositionScale`."""
+    (y,) = node.outputs
+    params = low.params(node.int_attr("length"), node.int_attr("offset"), node.float_attr("scale"))
+    low.elements("position_scale", y, {"params": params, "y": low.value(y)})
 
 
 def row_bytes(quant: str, n: int) -> int:
@@ -285,7 +297,7 @@ SIMPLE: Mapping[str, Lower] = MappingProxyType({
     "select_rows": select_rows, "rms_norm": rms_norm, "layer_norm": layer_norm,
     "rope_table": rope_table, "rope": rope, "add": add, "concat": concat, "scale": scale,
     "clamp": clamp, "softcap": softcap, "columns": columns,
-    "activation": activation, "glu": glu})
+    "activation": activation, "glu": glu, "position_scale": position_scale})
 """By op."""
 
 

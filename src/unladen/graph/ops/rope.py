@@ -44,7 +44,8 @@ class Rope(Op):
     """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot].
 
     Attributes ``head_dim`` and ``style``: ``"norm"`` pairs (2i, 2i+1), ``"neox"`` pairs
-    (i, i + n_rot/2). Dimensions of a head from n_rot on stay as they are.
+    (i, i + n_rot/2), counted from the dimension ``first`` of a head (0 where it isn't said).
+    Dimensions outside ``first .. first + n_rot`` stay as they are.
     """
 
     name = "rope"
@@ -54,7 +55,7 @@ class Rope(Op):
         head_dim = node.int_attr("head_dim")
         assert isinstance(x.shape[-1], int) and x.shape[-1] % head_dim == 0
         n_rot = table.shape[-1]
-        assert isinstance(n_rot, int) and n_rot % 2 == 0 and n_rot <= head_dim
+        assert isinstance(n_rot, int) and n_rot % 2 == 0 and first_rotated(node) + n_rot <= head_dim
         assert node.attrs["style"] in ("norm", "neox")
         return [(x.shape, "f32")]
 
@@ -70,10 +71,11 @@ class Rope(Op):
                ) -> tuple[Array, Array, slice, slice]:
         n_rot = table.shape[1]
         heads = x.reshape(len(x), -1, node.int_attr("head_dim"))
+        at = first_rotated(node)
         if node.attrs["style"] == "norm":
-            first, second = slice(0, n_rot, 2), slice(1, n_rot, 2)
+            first, second = slice(at, at + n_rot, 2), slice(at + 1, at + n_rot, 2)
         else:
-            first, second = slice(0, n_rot // 2), slice(n_rot // 2, n_rot)
+            first, second = slice(at, at + n_rot // 2), slice(at + n_rot // 2, at + n_rot)
         return heads[..., first], heads[..., second], first, second
 
     def flops(self, node: Node, limits: Limits) -> int:
@@ -87,3 +89,8 @@ class Rope(Op):
         bound[..., first] = 3 * EPS32 * (np.abs(a) * cos + np.abs(b) * sin)
         bound[..., second] = 3 * EPS32 * (np.abs(a) * sin + np.abs(b) * cos)
         return [bound.reshape(x.shape)]
+
+
+def first_rotated(node: Node) -> int:
+    """The first dimension of a head that a ``rope`` node rotates."""
+    return node.int_attr("first") if "first" in node.attrs else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, KVSpec, Value
@@ -24,6 +25,7 @@ class Attention(Layers):
 
     rope_style: str = "norm"
     norm_after_rope: ClassVar[bool] = False
+    attn_gate: ClassVar[str] = ""
     fewest_heads: ClassVar[int] = 1
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
@@ -92,8 +94,20 @@ class Attention(Layers):
             q, k = self.head_norms(g, *self.rotate(g, q, k, table))
         else:
             q, k = self.rotate(g, *self.head_norms(g, q, k), table)
-        y = self.output_gate(g, x, self.attend(g, q, k, v))
+        y = self.attend(g, q, k, v)
+        if self.attn_gate:
+            y = self.gate(g, x, y)
         return self.linear(g, y, {"attn_output": self.n_embd}, "attn_out")[0]
+
+    def gate(self, g: GraphBuilder, x: Value, y: Value) -> Value:
+        """What attention gave, times a gate of x for each head or for each of its numbers."""
+        n = self.tensors.shape(self.name(g, "attn_gate.weight"))[0]
+        if n not in (self.heads[g.layer].n_heads, n_columns(y)):
+            raise GGUFError(f"{self.name(g, 'attn_gate.weight')} has {n} rows",
+                            path=self.hparams.path,
+                            hint="metadata and tensors disagree: convert or fetch the file again")
+        (gate,) = self.linear(g, x, {"attn_gate": n}, "attn_gate")
+        return g.one("glu", gate, y, name="attn_gated", attrs={"act": self.attn_gate})
 
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
         """Queries, keys and values, from a matrix each or from one of all three."""
@@ -141,17 +155,6 @@ class Attention(Layers):
         attrs: dict[str, Attr] = {"head_dim": self.heads[g.layer].k_dim, "style": self.rope_style}
         return (g.one("rope", q, table, name="rope_q", attrs=attrs),
                 g.one("rope", k, table, name="rope_k", attrs=attrs))
-
-    def output_gate(self, g: GraphBuilder, x: Value, y: Value) -> Value:
-        """What attention gave, under a sigmoid for each column or each head where the file has a
-        matrix for it."""
-        if not self.has(g, "attn_gate"):
-            return y
-        h = self.heads[g.layer]
-        rows = self.tensors.shape(self.name(g, "attn_gate.weight"))[0]
-        known = h.n_heads if rows == h.n_heads else h.n_heads * h.v_dim
-        (gate,) = self.linear(g, x, {"attn_gate": known}, "attn_gate")
-        return g.one("glu", gate, y, name="attn_gated", attrs={"act": "sigmoid"})
 
     def attend(self, g: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
         """Keys and values into the layer's cache, and what the queries find there."""

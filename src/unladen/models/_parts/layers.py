@@ -20,7 +20,7 @@ class Layers(Architecture):
     """
 
     unbiased: ClassVar[frozenset[str]] = frozenset()
-    norm_op: ClassVar[str] = "rms_norm"
+    norm_op: str = "rms_norm"
     norm_weights: ClassVar[bool] = True
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:

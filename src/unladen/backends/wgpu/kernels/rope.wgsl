@@ -1,10 +1,12 @@
 #use step element
-// Rotates pairs of every head: (2i, 2i + 1), or with neox (i, i + n_rot / 2).
+// Rotates pairs of every head, counted from its column `first`: (2i, 2i + 1), or with neox
+// (i, i + n_rot / 2).
 struct Params {
   n_cols: u32,
   head_dim: u32,
   n_rot: u32,
   neox: u32,
+  first: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -17,7 +19,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
   if (i >= n_rows(ROWS) * params.n_cols) { return; }
-  let d = i % params.n_cols % params.head_dim;
+  // Round the end of u32 for columns before the first.
+  let d = i % params.n_cols % params.head_dim - params.first;
   if (d >= params.n_rot) {
     y[i] = x[i];
     return;
