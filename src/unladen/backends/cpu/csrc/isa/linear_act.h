@@ -33,7 +33,8 @@ using Choose = typename Chosen<first, A, B>::type;
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
 
-// Only the AVX-512 kernels read int8 in panels; float32 comes in them at every level.
+// Only the AVX-512 kernels read int8 in panels, and of more than one row always; float32 comes in
+// them at every level.
 #if defined(__AVX512VNNI__)
 constexpr bool int8_in_panels = true;
 #else
@@ -41,7 +42,7 @@ constexpr bool int8_in_panels = false;
 #endif
 
 constexpr bool in_panels(ActFormat format, int n_rows) {
-    return n_rows > few_rows && (format == ActFormat::f32 || int8_in_panels);
+    return format == ActFormat::f32 ? n_rows > few_rows : int8_in_panels && n_rows > 1;
 }
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -115,18 +116,16 @@ struct Row32Parts {
 };
 
 struct Panel32Parts {
-    int8_t *q;       // [n_cols / 4][8][4]
-    float *d;        // [n_blocks][8]
-    float *sum;      // [n_blocks][8]
-    int32_t *minus;  // [n_blocks][8]: minus the sum of q
+    int8_t *q;   // [n_cols / 4][8][4]
+    float *d;    // [n_blocks][8]
+    float *sum;  // [n_blocks][8]: d times the sum of q
     void carve(Carver &c, size_t n) {
         q = c.take<int8_t>(n * panel_columns);
         d = c.take<float>(n / 32 * panel_columns);
         sum = c.take<float>(n / 32 * panel_columns);
-        minus = c.take<int32_t>(n / 32 * panel_columns);
     }
     UNLADEN_INLINE void move(size_t bytes) {
-        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes), move_by(minus, bytes);
+        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes);
     }
 };
 
@@ -166,18 +165,18 @@ struct Row256Parts {
 };
 
 struct Panel256Parts {
-    int8_t *q;       // [n_cols / 4][8][4]
-    float *d;        // [n_blocks][8]
-    int32_t *minus;  // [n_cols / 16][8]
-    int16_t *pairs;  // [n_cols / 64][8][2]: minus the sums of 32 q
+    int8_t *q;         // [n_cols / 4][8][4]
+    float *d;          // [n_blocks][8]
+    int16_t *minus16;  // [n_cols / 32][8][2]: minus the sums of 16 q
+    int16_t *minus32;  // [n_cols / 64][8][2]: of 32
     void carve(Carver &c, size_t n) {
         q = c.take<int8_t>(n * panel_columns);
         d = c.take<float>(n / 256 * panel_columns);
-        minus = c.take<int32_t>(n / 16 * panel_columns);
-        pairs = c.take<int16_t>(n / 32 * panel_columns);
+        minus16 = c.take<int16_t>(n / 16 * panel_columns);
+        minus32 = c.take<int16_t>(n / 32 * panel_columns);
     }
     UNLADEN_INLINE void move(size_t bytes) {
-        move_by(q, bytes), move_by(d, bytes), move_by(minus, bytes), move_by(pairs, bytes);
+        move_by(q, bytes), move_by(d, bytes), move_by(minus16, bytes), move_by(minus32, bytes);
     }
 };
 

@@ -34,9 +34,10 @@ void expand(float *to, const uint8_t *row, int k, int n) {
 
 template <class T>
 struct Float {
+    using Type = T;
     using Row = RowF32;
     using Panel = PanelF32;
-    static constexpr int rows = Vec::width, tile_k = 256;
+    static constexpr int rows = Vec::width, tile_k = 256, occasions = tile_k / 16;
     // Plain numbers are quickly unpacked; of the others a tile must serve many columns.
     static constexpr int n_tiles = T::block_size == 1 ? 2 : 1, columns = n_tiles == 2 ? 128 : 512;
     static_assert(tile_k % T::block_size == 0);
@@ -57,6 +58,8 @@ struct Float {
         }
         for (int k = 0; k < n_cols; k += tile_k) {
             const int n = n_cols - k < tile_k ? n_cols - k : tile_k;
+            ask_ahead(row + size_t(k / T::block_size) * T::block_bytes,
+                      tile_k / T::block_size * T::block_bytes);
             int done = 0;
             if constexpr (is_f32<T>) {
                 // Whole vectors are multiplied where they lie.
@@ -100,24 +103,27 @@ struct Float {
         }
     }
 
-    static void unpack(Tile &tile, const uint8_t *const *row, int k, int n) {
+    static void unpack(Tile &tile, Part part, int n) {
         alignas(64) float w[rows][tile_k];
-        for (int r = 0; r < rows; ++r) expand<T>(w[r], row[r], k, n);
+        for (int r = 0; r < rows; ++r) expand<T>(w[r], part.p + r * part.stride, 0, n);
         for (int i = 0; i < n; i += rows) transpose_tile(tile.w + i * rows, &w[0][i], tile_k);
     }
 
-    static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n) {
+    template <int n_columns>
+    static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n,
+                         Ahead ahead) {
         const float *x = panel.x + size_t(k) * panel_columns;
-        Vec sum[panel_columns];
+        Vec sum[n_columns];
 #pragma GCC unroll 8
-        for (int j = 0; j < panel_columns; ++j) sum[j] = Vec::load(c + j * rows);
+        for (int j = 0; j < n_columns; ++j) sum[j] = Vec::load(c + j * rows);
         for (int i = 0; i < n; ++i, x += panel_columns) {
+            if (i % 16 == 0) ahead.ask();
             const Vec w = Vec::load(tile.w + i * rows);
 #pragma GCC unroll 8
-            for (int j = 0; j < panel_columns; ++j) sum[j] = w.times_plus(Vec::all(x[j]), sum[j]);
+            for (int j = 0; j < n_columns; ++j) sum[j] = w.times_plus(Vec::all(x[j]), sum[j]);
         }
 #pragma GCC unroll 8
-        for (int j = 0; j < panel_columns; ++j) sum[j].store(c + j * rows);
+        for (int j = 0; j < n_columns; ++j) sum[j].store(c + j * rows);
     }
 };
 

@@ -15,20 +15,23 @@ using Int8Types =
     Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS>;
 
 template <class T>
+constexpr ActFormat format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;
+
+template <class T>
 void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
     using Kernel = Choose<T::block_size == 32, Int8Of32<T>, Int8Of256<T>>;
     if constexpr (int8_in_panels) {
-        if (n_rows > few_rows) return run_tiles<Kernel>(job);
+        in_panels(format<T>, n_rows) ? run_tiles<Kernel>(job) : run_row<Kernel>(job);
+    } else {
+        run_rows<Kernel>(job);
     }
-    run_rows<Kernel>(job);
 }
 
 template <class T>
-constexpr Linear linear_of = {T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256,
-                              T::block_size, T::block_bytes, 16, run<T>};
+constexpr Linear linear_of = {format<T>, T::block_size, T::block_bytes, 16, run<T>};
 
 template <class... T>
 const Linear *find(Types<T...>, const char *type) {

@@ -15,6 +15,7 @@ struct Int8Of32 {
         Total total[C];
         float mins[C] = {};
         for (int b = 0; b < n_cols / 32; ++b, row += T::block_bytes) {
+            if (b % 2 == 0) ask_ahead(row, 2 * T::block_bytes);
             const Block32 w = Codes<T>::of(row);
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
@@ -37,6 +38,7 @@ struct Int8Of256 {
     static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         Total total[C], mins[C];
         for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
+            ask_ahead(row, T::block_bytes);
             const Codes<T> w(row);
             const Words16 words = w.scales();
             const Scales scales(words);

@@ -72,7 +72,6 @@ void write(const Panel32 &to, int column, const float *x, int n_cols) {
         const int at = k / 32 * panel_columns + column, total = sum(q, 32);
         place(to.q, column, k, q, 32);
         to.d[at] = d;
-        to.minus[at] = -total;
         to.sum[at] = d * float(total);
     }
 }
@@ -110,12 +109,12 @@ void write(const Panel256 &to, int column, const float *x, int n_cols) {
         int8_t q[256] = {};
         to.d[k / 256 * panel_columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
         place(to.q, column, k, q, 256);
-        for (int s = 0; s < 16; ++s) {
-            to.minus[(k / 16 + s) * panel_columns + column] = -sum(q + 16 * s, 16);
-        }
         for (int s = 0; s < 8; ++s) {
+            const int first = -sum(q + 32 * s, 16), second = -sum(q + 32 * s + 16, 16);
+            int16_t *both = to.minus16 + 2 * ((k / 32 + s) * panel_columns + column);
+            both[0] = int16_t(first), both[1] = int16_t(second);
             const int pair = (k / 64 + s / 2) * panel_columns + column;
-            to.pairs[2 * pair + s % 2] = int16_t(-sum(q + 32 * s, 32));
+            to.minus32[2 * pair + s % 2] = int16_t(first + second);
         }
     }
 }

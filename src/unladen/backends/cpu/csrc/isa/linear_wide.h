@@ -60,16 +60,4 @@ UNLADEN_INLINE __m512i look_up(__m512i q, const int8_t *codebook, int bias) {
 template <class T>
 struct Wide;
 
-// Where the sum of code * q starts, for the codes are too large: at minus their bias times the sum
-// of q. That lies in n parts, `step` apart.
-template <int bias_log2, int n>
-UNLADEN_INLINE __m512i start(const int32_t *minus, int step) {
-    if constexpr (bias_log2 == 0) return _mm512_setzero_si512();
-    __m512i sum = _mm512_slli_epi32(_mm512_set1_epi32(*minus), bias_log2);
-    if constexpr (n == 2) {
-        sum = _mm512_add_epi32(sum, _mm512_slli_epi32(_mm512_set1_epi32(minus[step]), bias_log2));
-    }
-    return sum;
-}
-
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -79,10 +79,13 @@ public:
 private:
     static constexpr int max_tile_rows = 256;
 
-    // Large enough that handing a tile over is nothing beside it, small enough to balance.
+    // Large enough that handing a tile over is nothing beside it, small enough to balance. Few
+    // activations wait for weights, which arrive best in long stretches.
     int rows_per_tile(const Matrix &w, const Linear &kernel) const {
         double bytes = static_cast<double>(w.n_cols) / kernel.block_size * kernel.block_bytes;
-        int rows = n_rows_ > 4 ? 64 : static_cast<int>(65536 / std::max(1.0, bytes));
+        int rows = 64;
+        if (n_rows_ == 1) rows = static_cast<int>(65536 / std::max(1.0, bytes));
+        if (n_rows_ > 1 && n_rows_ <= 16) rows = std::max(rows, w.n_rows / 16);
         rows = std::clamp(rows, 16, max_tile_rows);
         return ceil_div(rows, kernel.row_granule) * kernel.row_granule;
     }
