@@ -44,7 +44,7 @@ class WgpuBackend:
     are further logical devices on the same ones."""
 
     name = "wgpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WgpuBackend:
         return gpu.free_bytes() if card is None else card.free_bytes
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
         return None

@@ -283,8 +283,9 @@ void bind_wide_operations(nb::class_<P> &program) {
                              std::vector<float> slopes, uintptr_t sinks) {
             AttentionOptions options{n_heads, visibility_of(visibility), scale, softcap,
                                      std::move(slopes), at<const float>(sinks)};
-            p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
-                                         std::move(options), p.max_rows));
+            for (auto &op : make_attention(p.kernels(), kv_of(kv), at<const float>(q),
+                                           at<float>(y), std::move(options), p.max_rows))
+                p.program.add(std::move(op));
         })
         .def("head_linear", [](P &p, const PyMatrix &w, int n_heads, int width, uintptr_t x,
                                uintptr_t y, const std::string &rows, uintptr_t scratch) {

@@ -117,8 +117,9 @@ struct AttentionOptions {
     std::vector<float> slopes;   // [n_heads] or empty
     const float *sinks;          // [n_heads] or nullptr
 };
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                            AttentionOptions options, int max_tokens);
+// The phases of attention, in the order in which they run.
+std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                                         AttentionOptions options, int max_tokens);
 
 // Activations of `rows` rows into the layout that `type`'s kernel reads.
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
