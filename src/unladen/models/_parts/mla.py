@@ -69,7 +69,7 @@ class LatentDecoder(Decoder):
                    base: float | None = None, scaled: bool = True) -> Value:
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
-            factors=self.rope_factors()))
+            factors=self.rope_factors(layer)))
         return g.one("rope_table", g.inputs["positions"], name=name,
                      attrs={**attrs, "magnitude": self.rope_magnitude()})
 
