@@ -101,6 +101,13 @@ class Lowering:
         self.gpu.write(buffer, 0, data)
         return Range(buffer, 0, data.nbytes)
 
+    def numbers(self, values: npt.ArrayLike) -> Range:
+        """A buffer of its own with these numbers, float32."""
+        data = np.asarray(values, np.float32).reshape(-1).view(np.uint8)
+        buffer = self.gpu.buffer(len(data))
+        self.gpu.write(buffer, 0, data)
+        return Range(buffer, 0, len(data))
+
     def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
              *, quant: str = "") -> None:
         """Append a dispatch."""
