@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
-from unladen.engine import Engine, Request
+from unladen.engine import Engine, Request, state
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, open_gguf
 from unladen.hub import resolve_model
@@ -151,12 +151,47 @@ class Model:
         _result(request)
 
     def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``."""
+        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``. Raises
+        :class:`InvalidArgument` for an encoder."""
+        if "logits" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
+        return self._rows(tokens)
+
+    def embed(self, text: str | Sequence[int], *, pooling: str = "none"
+              ) -> npt.NDArray[np.float32]:
+        """float32 [n_tokens, n_embd]: what an encoder makes of each token of ``text`` (or of token
+        ids, taken as they are). ``pooling``: "none". Raises :class:`InvalidArgument` for a model
+        that is no encoder."""
+        if "embeddings" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+        if pooling != "none":
+            raise InvalidArgument(f"pooling={pooling!r} isn't known", hint='use "none"')
+        return self._rows(self.tokenize(text) if isinstance(text, str) else text)
+
+    def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
         _result(request)
         return np.concatenate(request.logits)
+
+    def save_state(self, prompt: str | Sequence[int]) -> bytes:
+        """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
+        of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
+                          decoder=StreamDecoder(self.tokenizer))
+        self.engine.submit(request)
+        self.engine.finish(request)
+        _result(request)
+        return state.save(self.engine, ids)
+
+    def load_state(self, data: bytes) -> list[int]:
+        """Take up what :meth:`save_state` gave, of this model with any ``context_size``,
+        ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
+        there. Raises :class:`InvalidArgument` for bytes of another model,
+        :class:`ContextOverflow`."""
+        return state.load(self.engine, data)
 
     def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
                  ) -> list[int]:

@@ -60,6 +60,25 @@ def test_a_fork_goes_on_from_the_same_state() -> None:
     assert pool.slots.n_available == N_SLOTS
 
 
+def test_a_prefix_whose_checkpoint_is_gone_gets_a_new_one() -> None:
+    pool = BlockPool(MAX_BLOCKS, BLOCK, 4)
+    tokens = [1, 2, 3, 4, 5]
+    for lost in (True, False):
+        cached = CachedSequence(pool, lambda target, source: None, MAX_BLOCKS)
+        assert cached.attach(tokens) == 0
+        cached.reserve(BLOCK)
+        cached.commit(tokens, BLOCK)
+        cached.release()
+        if lost:
+            slots = [pool.slots.take() for _ in range(4)]
+            assert None not in slots
+            for slot in slots:
+                pool.slots.release(slot or 0)
+    cached = CachedSequence(pool, lambda target, source: None, MAX_BLOCKS)
+    assert cached.attach(tokens) == BLOCK
+    cached.release()
+
+
 class Sequences(RuleBasedStateMachine):
     """Steps of several sequences over one pool; ``content`` is what each slot would hold: the
     tokens that made it."""

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.conftest import SHARED
 
+from unladen import Model
 from unladen.models import registry
 
 COMPUTED_GELU = Path(__file__).with_name("gelu_answers.npz")
@@ -62,7 +63,19 @@ def make(name: str, folder: Path) -> Recipe:
     return Recipe(name, path, tokens, expected)
 
 
+def answer(model: Model, tokens: list[int]) -> npt.NDArray[np.float32]:
+    """What the model gives for each of ``tokens``: logits, or an encoder's embeddings."""
+    is_encoder = "embeddings" in model.architecture.build().outputs
+    return model.embed(tokens) if is_encoder else model.logits(tokens)
+
+
 def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
     """Normalized mean squared error."""
     a, b = mine.astype(np.float64), expected.astype(np.float64)
     return float(((a - b) ** 2).sum() / (b ** 2).sum())
+
+
+def has_logits(name: str) -> bool:
+    """Whether the recipe is of a decoder, with keys and values or a state to keep."""
+    with np.load(SHARED / f"archs/{name}.npz") as data:
+        return "logits" in data

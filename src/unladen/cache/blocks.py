@@ -90,6 +90,10 @@ class BlockPool:
         serial = self._serial_of.get(before)
         return None if serial is None else self._known.get(PrefixKey(serial, tokens))
 
+    def is_known(self, block: int) -> bool:
+        """Whether later sequences find ``block`` by its content."""
+        return block in self._key_of
+
     def publish(self, block: int, before: int, tokens: tuple[int, ...]) -> None:
         """Make the content of the full ``block`` known. A second block of the same content stays
         unknown: later sequences share the first."""

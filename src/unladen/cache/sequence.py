@@ -49,16 +49,11 @@ class CachedSequence:
         token must be computed to know what follows. Returns how many tokens that is. The sequence
         must be empty."""
         assert not self._blocks
-        size, known = self._pool.block_tokens, [NO_BLOCK]
-        for start in range(0, len(tokens) - size, size):
-            block = self._pool.find(known[-1], tuple(tokens[start:start + size]))
-            if block is None:
-                break
-            known.append(block)
-        for block in known[1:1 + self._n_continuable(known[1:])]:
+        known = self._known(tokens[:-1])
+        for block in known[:self._n_continuable(known)]:
             self._pool.share(block)
             self._append(block)
-        self.length = len(self._blocks) * size
+        self.length = len(self._blocks) * self._pool.block_tokens
         self._n_published = len(self._blocks)
         return self.length
 
@@ -102,7 +97,7 @@ class CachedSequence:
             self._leave_slot()
             self.slot, self.next_slot = self.next_slot, NO_SLOT
             if length % size == 0:
-                self._pool.slots.keep(self._blocks[length // size - 1], self.slot)
+                self._keep(tokens[:length])
 
     def fork(self) -> CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
@@ -140,6 +135,26 @@ class CachedSequence:
         if self.next_slot != NO_SLOT:
             self._pool.slots.release(self.next_slot)
             self.next_slot = NO_SLOT
+
+    def _known(self, tokens: Sequence[int]) -> list[int]:
+        """The known blocks that hold the beginning of ``tokens``."""
+        size, known = self._pool.block_tokens, [NO_BLOCK]
+        for start in range(0, len(tokens) - size + 1, size):
+            block = self._pool.find(known[-1], tuple(tokens[start:start + size]))
+            if block is None:
+                break
+            known.append(block)
+        return known[1:]
+
+    def _keep(self, tokens: Sequence[int]) -> None:
+        """Leave a checkpoint at the end of ``tokens``, for this sequence and for those that will
+        begin like it: these find another block, if one was known before."""
+        i = len(tokens) // self._pool.block_tokens - 1
+        self._pool.slots.keep(self._blocks[i], self.slot)
+        if not self._pool.is_known(self._blocks[i]):
+            known = self._known(tokens)
+            if len(known) > i:
+                self._pool.slots.keep(known[i], self.slot)
 
     def _n_continuable(self, blocks: Sequence[int]) -> int:
         """How many of the sequence's first ``blocks`` can be gone on from; takes up the state

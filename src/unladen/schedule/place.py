@@ -12,7 +12,7 @@ from typing import Literal
 from unladen.backends.base import Device
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node
-from unladen.graph.ops.moe import first_expert, n_held
+from unladen.graph.ops.moe import first_expert, n_held, n_networks
 
 SPLIT_MODES = ("layer", "none", "row", "tensor")
 OFFLOAD_ORDERS = ("first", "last", "cost")
@@ -205,7 +205,7 @@ def held(node: Node, devices: Sequence[Device], options: PlaceOptions
     """The devices that ``expert_split`` gives experts of the ``moe`` node's layer, the first, and
     their number; raises :class:`InvalidArgument`."""
     shares = fractions(len(devices), options.expert_split, "expert_split")
-    ranges = cuts(node.weights["router"].shape[0], shares, 1)
+    ranges = cuts(n_networks(node), shares, 1)
     return [(d, a, b - a) for d, (a, b) in zip(devices, ranges, strict=True) if a < b]
 
 

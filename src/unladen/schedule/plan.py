@@ -11,7 +11,7 @@ from typing import Any
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends.base import Buffer, Device, Placed, Program, Segment
+from unladen.backends.base import Buffer, Device, Placed, PlacedKV, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
@@ -117,6 +117,16 @@ class Plan:
                 backend = backend_of(buffer.device.name)
                 if not backend.copy(buffer, target * n, buffer, source * n, n):
                     backend.write(buffer, backend.read(buffer, n, source * n), target * n)
+
+    @property
+    def kv(self) -> Mapping[int, PlacedKV]:
+        """The cache of every layer that has one."""
+        return self._kv
+
+    @property
+    def slots(self) -> Mapping[str, Buffer]:
+        """The recurrent state of every node that has some."""
+        return self._slots
 
     def explain(self) -> str:
         """Each node, its device, and why it is there."""

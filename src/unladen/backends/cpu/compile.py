@@ -16,9 +16,11 @@ from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.columns import column_attrs
 from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.head_linear import head_width
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
 from unladen.graph.ops.norm_groups import group_of
+from unladen.graph.ops.rope import first_rotated
 from unladen.graph.ops.routing import Routing
 from unladen.quants import get
 from unladen.types import Limits
@@ -123,10 +125,16 @@ def _rope_table(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _rope(p: native.Program, node: Node, at: Addresses) -> None:
-    (x, table), (y,) = node.inputs, node.outputs
+    *xs, table = node.inputs
     head_dim = node.int_attr("head_dim")
-    p.rope(at(x), at(table), at(y), _cols(x) // head_dim, head_dim, _cols(table),
-           node.attrs["style"] == "neox")
+    for x, y in zip(xs, node.outputs, strict=True):
+        p.rope(at(x), at(table), at(y), _cols(x) // head_dim, head_dim, first_rotated(node),
+               _cols(table), node.attrs["style"] == "neox")
+
+
+def _position_scale(p: native.Program, node: Node, at: Addresses) -> None:
+    p.position_scale(node.float_attr("scale"), node.int_attr("length"), node.int_attr("offset"),
+                     at(node.outputs[0]))
 
 
 def _add(p: native.Program, node: Node, at: Addresses) -> None:
@@ -199,6 +207,12 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
              None if act is None else str(act), residual, _rows(x))
 
 
+def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.head_linear(at.matrix(node, "w"), node.weights["w"].shape[0], head_width(node), at(x), at(y),
+                  _rows(x), at.scratch)
+
+
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
     (y,) = node.outputs
     p.moe(_expert_matrices(node, at.matrix), _experts(node),
@@ -213,10 +227,10 @@ def _experts(node: Node) -> tuple[int, int, int]:
 
 
 def _routing(node: Node, router_b: int = 0, select_b: int = 0
-             ) -> tuple[int, str, bool, float, int, int, int, int]:
+             ) -> tuple[int, str, bool, float, int, int, int, int, int]:
     r = Routing.of(node)
-    return (r.n_used, r.gating, r.normalize, r.scale, r.n_groups, r.n_groups_used, router_b,
-            select_b)
+    return (r.n_used, r.gating, r.normalize, r.scale, r.n_groups, r.n_groups_used, r.fold,
+            router_b, select_b)
 
 
 def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> list[Matrix]:
@@ -232,10 +246,9 @@ def _expert_matrices(node: Node, matrix: Callable[[Node, str, str], Matrix]) -> 
     return [matrix(node, "router", ""), gate, up, matrix(node, "down", "down_b")]
 
 
-def _affine(p: native.Program, node: Node, at: Addresses) -> None:
+def _head_sum(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
-    n = max(w.n_elements for w in node.weights.values())
-    p.affine(at(x), at.weight(node, "w"), at.weight(node, "b"), at(y), _rows(x), _cols(x), n)
+    p.head_sum(at(x), at(y), _rows(x), _cols(x), node.int_attr("head_dim"))
 
 
 def _l2_norm(p: native.Program, node: Node, at: Addresses) -> None:
@@ -284,7 +297,8 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "scale": _scale, "clamp": _clamp, "softcap": _softcap, "columns": _columns,
     "activation": _activation, "glu": _glu, "concat": _concat,
     "kv_write": _kv_write, "attention": _attention, "linear": _linear, "moe": _moe,
-    "affine": _affine, "l2_norm": _l2_norm, "token_shift": _token_shift,
+    "head_linear": _head_linear, "position_scale": _position_scale,
+    "head_sum": _head_sum, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
     "rwkv_mix": _rwkv_mix,
 })
@@ -309,6 +323,10 @@ def scratch_bytes(node: Node, limits: Limits, level: str, quants: Mapping[str, s
     if node.op == "linear":
         types = [str(quants[f"w{i}"]) for i in range(n_weights(node))]
         return native.packed_bytes(level, types, node.weights["w0"].shape[-1], max_rows, precise)
+    if node.op == "head_linear":
+        n_heads, _, n_cols = node.weights["w"].shape
+        return native.head_linear_scratch_bytes(level, str(quants["w"]), n_heads, n_cols, max_rows,
+                                                precise)
     if node.op == "moe":
         def matrix(node: Node, role: str, bias: str) -> Matrix:
             w = node.weights[role]

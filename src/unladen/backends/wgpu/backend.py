@@ -17,7 +17,7 @@ from unladen.backends.base import (
 )
 from unladen.backends.wgpu import adapters, memory
 from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
-from unladen.backends.wgpu.experts import moe, moe_scratch
+from unladen.backends.wgpu.experts import head_linear, moe, moe_scratch
 from unladen.backends.wgpu.fetch import fetch
 from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
 from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
@@ -25,16 +25,16 @@ from unladen.backends.wgpu.memory import Bytes, of_gpu
 from unladen.backends.wgpu.narrow import argmax, narrow_scratch, top_k
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
+from unladen.backends.wgpu.recurrent import RECURRENT
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops.gated import GatedUnit
-from unladen.graph.ops.moe import is_plain
+from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
-    **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "kv_write": kv_write,
-    "attention": attention, "argmax": argmax, "top_k": top_k})
+    **SIMPLE, **RECURRENT, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear,
+    "kv_write": kv_write, "attention": attention, "argmax": argmax, "top_k": top_k})
 """By op."""
 MAX_EXPERTS = 1024
 
@@ -44,7 +44,7 @@ class WgpuBackend:
     are further logical devices on the same ones."""
 
     name = "wgpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class WgpuBackend:
         return gpu.free_bytes() if card is None else card.free_bytes
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
         return None
@@ -94,18 +94,13 @@ class WgpuBackend:
         state = node.state
         if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
             return Support.NO
-        if node.op == "glu" and not (GatedUnit.of(node).is_plain
-                                     and node.inputs[0].shape == node.inputs[1].shape):
-            return Support.NO
-        if node.op == "moe" and not is_plain(node):
-            return Support.NO
-        if node.op == "moe" and (node.weights["gate"].quant != node.weights["up"].quant
-                                 or node.weights["router"].shape[0] > MAX_EXPERTS):
+        if node.op == "moe" and not _takes_experts(node):
             return Support.NO
         return Support.YES
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
-        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants
+        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants and not (
+            node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES))
         return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
 
     def variant(self, device: Device, node: Node, options: Options) -> str:
@@ -146,6 +141,12 @@ class WgpuBackend:
 
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
+
+
+def _takes_experts(node: Node) -> bool:
+    w = node.weights
+    alike = "gate" not in w or w["gate"].quant == w["up"].quant
+    return alike and w["router"].shape[0] <= MAX_EXPERTS
 
 
 def formats(node: Node) -> frozenset[str]:

@@ -7,7 +7,7 @@ together, so that its weights are decoded once for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from unladen.backends.wgpu.gpu import ALIGNMENT, Range
 from unladen.backends.wgpu.lower import (
@@ -32,7 +32,10 @@ from unladen.backends.wgpu.products import (
 from unladen.backends.wgpu.program import Grid, Groups, Size
 from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node, Value
-from unladen.graph.ops.moe import first_expert
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.head_linear import head_width
+from unladen.graph.ops.moe import first_expert, has_gate, weighs_input
+from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
 
@@ -52,7 +55,7 @@ class Shape:
     @classmethod
     def of(cls, node: Node, limits: Limits) -> Shape:
         """Read off the node."""
-        n_held, n_ff, n = node.weights["gate"].shape
+        n_held, n, n_ff = node.weights["down"].shape
         x: Value = node.inputs[0]
         return cls(symbol(x), limits.count(x.shape[:-1]), node.weights["router"].shape[0],
                    first_expert(node), n_held, node.int_attr("n_used"), n, n_ff)
@@ -89,8 +92,9 @@ def moe(low: Lowering, node: Node) -> None:
 
 
 def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
-    extra: dict[str, Range | int] = {"x": low.value(node.inputs[0]), "y": at["logits"]}
-    if "router_b" in node.weights:
+    routing, has = Routing.of(node), node.weights
+    extra: dict[str, Range | int] = {"x": low.value(node.inputs[-1]), "y": at["logits"]}
+    if "router_b" in has:
         extra["bias"] = low.vector(node, "router_b")
     for m in matrices(low, node, "router"):
         product(low, m, shape.rows, extra)
@@ -98,12 +102,18 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
     def grid(size: Size) -> Groups | None:
         return (size.rows(shape.rows), 1, 1) if size.rows(shape.rows) else None
 
-    params = low.params(shape.n_used, int(node.attrs["gating"] == "sigmoid"),
-                        int(bool(node.attrs["normalize"])), node.float_attr("scale"),
-                        shape.first_expert)
-    low.emit("moe_route", grid, {"params": params, "x": at["logits"], "chosen": at["chosen"],
-                                 "weights": at["weights"]},
-             {"EXPERTS": shape.n_experts, "WG": 64})
+    params = low.params(shape.n_used, routing.scale, shape.first_expert, routing.n_groups,
+                        routing.n_groups_used, routing.fold)
+    ranges: dict[str, Range | int] = {"params": params, "x": at["logits"],
+                                      "chosen": at["chosen"], "weights": at["weights"]}
+    if "select_b" in has:
+        ranges["select_bias"] = low.vector(node, "select_b")
+    # Probabilities stand in the order of the logits, which are more exact.
+    scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
+    low.emit("moe_route", grid, ranges,
+             {"EXPERTS": shape.n_experts, "WG": 64, routing.gating.upper(): True, "SCORED": scored,
+              "SELECT_BIAS": "select_b" in has, "GROUPS": routing.n_groups > 1,
+              "NORMALIZE": routing.normalize})
 
 
 def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
@@ -116,15 +126,17 @@ def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -
 
         return groups
 
-    for a, ranges in _gate_up(low, node):
+    extra, flags = _unit(low, node, at)
+    for a, ranges in _gate_up(low, node, shape):
         low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), {
-            **ranges, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
-            {"SECOND": True, "ALL_OUT": 2 * ROWS_PER_GROUP, **_few(a),
-             **activation_flag(node.attrs["act"])}, quant=a.quant)
+            **ranges, **extra, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
+            {"ALL_OUT": (1 + has_gate(node)) * ROWS_PER_GROUP, **_few(a), **flags}, quant=a.quant)
+    extra, flags = _results(low, node)
     for m, ranges in _down(low, node):
         low.emit("moe_out", grid(shape.n, 1), {
-            **ranges, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
-            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **_few(m)}, quant=m.quant)
+            **ranges, **extra, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
+            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **_few(m), **flags},
+            quant=m.quant)
 
 
 def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
@@ -140,18 +152,43 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
     low.emit("moe_group", many(lambda size: (1, 1, 1)),
              {"params": low.params(shape.n_used), "chosen": at["chosen"], **pairs},
              {"EXPERTS": shape.n_held, **rows})
-    for a, ranges in _gate_up(low, node):
-        low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, "x": at["x"],
+    extra, flags = _unit(low, node, at)
+    for a, ranges in _gate_up(low, node, shape):
+        low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, **extra, "x": at["x"],
                                                  "y": at["hidden"]},
-                 {"SECOND": True, **a.constants, **activation_flag(node.attrs["act"])},
-                 quant=a.quant)
+                 {"HIDDEN": True, **a.constants, **flags}, quant=a.quant)
     for m, ranges in _down(low, node):
         low.emit("moe_tile", tiles(shape.n), {**ranges, **pairs, "x": at["hidden"],
-                                              "y": at["parts"]}, m.constants, quant=m.quant)
+                                              "y": at["parts"]},
+                 {**m.constants, "IDENTITY": True}, quant=m.quant)
     cols = n_cols(node.outputs[0])
+    extra, flags = _results(low, node)
     low.emit("moe_join", many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // 256)), 1)),
              {"params": low.params(cols, shape.n_used, shape.n_held), "x": at["parts"],
-              "weights": at["weights"], "y": at["y"], "chosen": at["chosen"]}, rows)
+              "weights": at["weights"], "y": at["y"], "chosen": at["chosen"], **extra},
+             {**rows, **flags})
+
+
+def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Constants]:
+    """What kernels/parts/moe_unit.wgsl wants beside matrices."""
+    unit = GatedUnit.of(node)
+    ranges: dict[str, Range | int] = {
+        name: low.vector(node, role) for name, role in (("gate_bias", "gate_b"),
+                                                        ("up_bias", "up_b"))
+        if role in node.weights}
+    if weighs_input(node):
+        ranges["weights"] = at["weights"]
+    return ranges, {"SECOND": has_gate(node), "W1": has_gate(node), "WEIGHED": weighs_input(node),
+                    "GATE_BIAS": "gate_b" in node.weights, "UP_BIAS": "up_b" in node.weights,
+                    "LIMITED": unit.limit > 0, **activation_flag(unit.act)}
+
+
+def _results(low: Lowering, node: Node) -> tuple[Ranges, Constants]:
+    """What kernels/parts/moe_result.wgsl wants."""
+    roles = {"down_scale": "down_scale", "down_bias": "down_b"}
+    ranges = {name: low.vector(node, role) for name, role in roles.items() if role in node.weights}
+    return ranges, {"WEIGHED": weighs_input(node),
+                    **{name.upper(): name in ranges for name in roles}}
 
 
 def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
@@ -164,24 +201,50 @@ def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
             of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_held)]
 
 
-def _gate_up(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:
-    for a, b in zip(_experts(low, node, "gate"), _experts(low, node, "up"), strict=True):
-        yield a, {"m": a.params(low), "w": a.at, "w1": b.at, "routing": _routing(low, node, a)}
+def _gate_up(low: Lowering, node: Node, shape: Shape) -> Iterator[tuple[Matrix, Ranges]]:
+    """The gate's matrix, or where there is none the other one."""
+    first, second = ("gate_up",) * 2 if "gate_up" in node.weights else (
+        "gate" if has_gate(node) else "up", "up")
+    for a, b in zip(_experts(low, node, first), _experts(low, node, second), strict=True):
+        a, apart = replace(a, n_out=shape.n_ff), a.n_out
+        up_first = shape.n_ff if first == second == "gate_up" else 0
+        ranges: dict[str, Range | int] = {"m": a.params(low), "w": a.at,
+                                          "routing": _routing(low, node, a, apart, up_first)}
+        yield a, {**ranges, "w1": b.at} if has_gate(node) else ranges
 
 
 def _down(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:
     for m in _experts(low, node, "down"):
-        yield m, {"m": m.params(low), "w": m.at, "routing": _routing(low, node, m)}
+        yield m, {"m": m.params(low), "w": m.at, "routing": _routing(low, node, m, m.n_out, 0)}
 
 
 def _few(m: Matrix) -> Constants:
     return {"R": ROWS_PER_GROUP, "NT": 1, "WG": m.threads, **m.constants}
 
 
-def _routing(low: Lowering, node: Node, m: Matrix) -> int:
-    return low.params(node.int_attr("n_used"), m.first_row, m.n_rows)
+def _routing(low: Lowering, node: Node, m: Matrix, rows_apart: int, up_first: int) -> int:
+    unit = GatedUnit.of(node)
+    return low.params(node.int_attr("n_used"), m.first_row, m.n_rows, rows_apart, up_first,
+                      unit.limit, unit.up_offset)
 
 
 def moe_scratch(node: Node, limits: Limits) -> int:
     """Bytes of what a node keeps while it runs."""
     return Shape.of(node, limits).scratch()[1]
+
+
+def head_linear(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.head_linear.HeadLinear`: heads stand like experts."""
+    (x,), (y,) = node.inputs, node.outputs
+    n_heads, width = node.weights["w"].shape[0], head_width(node)
+    ranges = {"x": low.value(x), "y": low.value(y)}
+    for m in _experts(low, node, "w"):
+        def grid(size: Size, m: Matrix = m) -> Groups | None:
+            n = size.rows(symbol(x))
+            return (-(-m.n_out // ROWS_PER_GROUP), m.n_rows, n) if n else None
+
+        constants = {"ALL_OUT": ROWS_PER_GROUP, **_few(m)}
+        constants["RAGGED"] = bool(constants["RAGGED"]) or width % 4 > 0
+        low.emit("head_linear", grid, {
+            **ranges, "m": m.params(low), "w": m.at,
+            "heads": low.params(n_heads, width, m.first_row)}, constants, quant=m.quant)

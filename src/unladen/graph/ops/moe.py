@@ -31,6 +31,11 @@ def n_held(node: Node) -> int:
     return node.weights["down"].shape[0]
 
 
+def n_networks(node: Node) -> int:
+    """How many experts there are on all devices."""
+    return node.weights["router"].shape[0] // Routing.of(node).fold
+
+
 def weighs_input(node: Node) -> bool:
     """Whether weights are applied to what the experts get, not to what they give."""
     return bool(node.attrs.get("weigh_input"))
@@ -78,8 +83,8 @@ class Moe(Op):
         assert all(weight.shape == shapes[role] for role, weight in w.items()), node.name
         assert ("up" in w) != ("gate_up" in w) and ("gate" not in w or "up" in w)
         assert "gate_b" not in w or has_gate(node)
-        assert "first_expert" in node.attrs or h == n_experts
-        assert 0 <= first_expert(node) <= n_experts - h <= n_experts - 1
+        assert "first_expert" in node.attrs or h == n_networks(node)
+        assert 0 <= first_expert(node) <= n_networks(node) - h <= n_networks(node) - 1
         Routing.of(node), GatedUnit.of(node)
         return [(x.shape, "f32")]
 

@@ -23,7 +23,8 @@ def group_of(node: Node) -> int:
 
 def grouped(node: Node, x: Array) -> Array:
     """x [T, n] as [T, n / group, group]."""
-    return x.reshape(len(x), -1, group_of(node))
+    group = group_of(node)
+    return x.reshape(len(x), x.shape[-1] // group, group)
 
 
 def columns_of(ctx: RefContext, role: str, n: int, default: float) -> Array:

@@ -25,7 +25,8 @@ class Routing:
     ``n_groups`` g > 1: only experts of the ``n_groups_used`` groups, of E / g neighbours each,
     whose two best add up to most. Weights are the chosen probabilities without ``select_b``, with
     ``gating`` "softmax_chosen" the softmax of the chosen logits alone; ``normalize``: divided by
-    their sum; times ``scale``.
+    their sum; times ``scale``. ``fold`` f > 1: each network serves f neighbours of the E, and is
+    weighed by the probability at its own number (GroveMoE, 2025).
     """
 
     n_used: int
@@ -34,6 +35,7 @@ class Routing:
     scale: float = 1.0
     n_groups: int = 1
     n_groups_used: int = 1
+    fold: int = 1
 
     @classmethod
     def of(cls, node: Node) -> Routing:
@@ -43,7 +45,7 @@ class Routing:
         n_experts = node.weights["router"].shape[0]
         assert 1 <= routing.n_used <= n_experts and routing.gating in GATINGS, routing
         assert 1 <= routing.n_groups_used <= routing.n_groups, routing
-        assert n_experts % routing.n_groups == 0, routing
+        assert n_experts % routing.n_groups == n_experts % routing.fold == 0, routing
         assert routing.n_used <= n_experts // routing.n_groups * routing.n_groups_used, routing
         return routing
 
@@ -51,6 +53,7 @@ class Routing:
         """Experts int [T, n_used], best first, and their weights float64, of logits [T, E]."""
         p = GATINGS[self.gating](logits)
         chosen = self._best(p if select_b is None else p + select_b)
+        chosen = chosen // self.fold
         picked = np.take_along_axis(p, chosen, axis=-1)
         if self.gating == "softmax_chosen":
             picked = _softmax(picked)

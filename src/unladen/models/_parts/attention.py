@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, KVSpec, Value
@@ -24,6 +25,7 @@ class Attention(Layers):
 
     rope_style: str = "norm"
     norm_after_rope: ClassVar[bool] = False
+    attn_gate: ClassVar[str] = ""
     fewest_heads: ClassVar[int] = 1
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
@@ -42,12 +44,12 @@ class Attention(Layers):
         :func:`~unladen.models._parts.rope.rope_attrs`."""
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
-            factors=self.rope_factors()))
+            factors=self.rope_factors(layer)))
         return g.one("rope_table", g.inputs["positions"], name=name, attrs=attrs)
 
-    def rope_factors(self) -> str:
-        """The tensor whose numbers divide the frequencies, if the file has it: one for all
-        contexts, or one for those that the model was trained with and one for longer ones."""
+    def rope_factors(self, layer: int) -> str:
+        """The tensor whose numbers divide the frequencies of ``layer``, if the file has it: one for
+        all contexts, or one for those that the model was trained with and one for longer ones."""
         if "rope_factors_long.weight" not in self.tensors:
             return "rope_freqs.weight"
         original = self.hparams.int("rope.scaling.original_context_length",
@@ -93,7 +95,19 @@ class Attention(Layers):
         else:
             q, k = self.rotate(g, *self.head_norms(g, q, k), table)
         y = self.attend(g, q, k, v)
+        if self.attn_gate:
+            y = self.gate(g, x, y)
         return self.linear(g, y, {"attn_output": self.n_embd}, "attn_out")[0]
+
+    def gate(self, g: GraphBuilder, x: Value, y: Value) -> Value:
+        """What attention gave, times a gate of x for each head or for each of its numbers."""
+        n = self.tensors.shape(self.name(g, "attn_gate.weight"))[0]
+        if n not in (self.heads[g.layer].n_heads, n_columns(y)):
+            raise GGUFError(f"{self.name(g, 'attn_gate.weight')} has {n} rows",
+                            path=self.hparams.path,
+                            hint="metadata and tensors disagree: convert or fetch the file again")
+        (gate,) = self.linear(g, x, {"attn_gate": n}, "attn_gate")
+        return g.one("glu", gate, y, name="attn_gated", attrs={"act": self.attn_gate})
 
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
         """Queries, keys and values, from a matrix each or from one of all three."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from unladen.errors import GGUFError
 from unladen.gguf import HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value, Weight
+from unladen.models._parts.layers import n_columns
 
 if TYPE_CHECKING:
     from unladen.models._parts.feed_forward import FeedForward
@@ -17,25 +19,32 @@ GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
 DAMAGED = "the metadata is damaged: convert or fetch the file again"
 
 
-def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = None) -> Value:
-    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. Raises
-    :class:`GGUFError` for numbers that make no sense.
+def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = None, *,
+            suffix: str = "_exps", fold: int = 1) -> Value:
+    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. ``suffix``: of
+    their tensors' names; ``fold``: choices that each of them serves. Raises :class:`GGUFError` for
+    numbers that make no sense.
     """
-    n_experts = model.hparams.int("expert_count", minimum=1)
-    attrs = routing_attrs(model.hparams, model.expert_gating, model.expert_normalize, n_experts)
+    n_choices = model.hparams.int("expert_count", minimum=1)
+    if fold < 1 or n_choices % fold:
+        raise GGUFError(f"{n_choices} experts in groups of {fold}", path=model.hparams.path,
+                        hint=DAMAGED)
+    attrs = routing_attrs(model.hparams, model.expert_gating, model.expert_normalize, n_choices)
     attrs |= model.unit_attrs(g) | ({"weigh_input": True} if model.weigh_input else {})
+    if fold > 1:
+        n_used = min(n_choices // fold, model.hparams.int("expert_used_count", minimum=1))
+        attrs |= {"fold": fold, "n_used": n_used}
     seen = x if seen is None else seen
-    n_seen = seen.shape[-1]
-    assert isinstance(n_seen, int)
     t, name = model.tensors, model.name(g, "ffn_gate_inp")
-    weights = {"router": t.weight(f"{name}.weight", n_experts, n_seen),
-               **_matrices(model, g, n_experts)}
-    for role, bias in (("router_b", f"{name}.bias"),
+    weights = {"router": t.weight(f"{name}.weight", n_choices, n_columns(seen)),
+               **_matrices(model, g, n_choices // fold, suffix)}
+    # Some converters leave the bias's suffix out.
+    for role, bias in (("router_b", f"{name}.bias"), ("select_b", model.name(g, "exp_probs_b")),
                        ("select_b", model.name(g, "exp_probs_b.bias"))):
         if bias in t:
-            weights[role] = t.weight(bias, n_experts)
+            weights[role] = t.weight(bias, n_choices)
     inputs = (x,) if seen is x else (x, seen)
-    return g.one("moe", *inputs, name="ffn_moe", weights=weights, attrs=attrs)
+    return g.one("moe", *inputs, name=f"ffn{suffix}", weights=weights, attrs=attrs)
 
 
 def routing_attrs(hp: HParams, gating: str, normalize: bool, n_experts: int) -> dict[str, Attr]:
@@ -60,12 +69,13 @@ def routing_attrs(hp: HParams, gating: str, normalize: bool, n_experts: int) -> 
     return attrs
 
 
-def _matrices(model: FeedForward, g: GraphBuilder, n_experts: int) -> dict[str, Weight]:
+def _matrices(model: FeedForward, g: GraphBuilder, n_experts: int, suffix: str
+              ) -> dict[str, Weight]:
     t, n = model.tensors, model.n_embd
-    n_ff = model.expert_size(g)
+    n_ff = model.expert_size(g, suffix)
     shapes = {"gate": (n_experts, n_ff, n), "up": (n_experts, n_ff, n),
               "down": (n_experts, n, n_ff)}
-    names = {role: model.name(g, f"ffn_{role}_exps") for role in (*shapes, "gate_up")}
+    names = {role: model.name(g, f"ffn_{role}{suffix}") for role in (*shapes, "gate_up")}
     weights: dict[str, Weight] = {}
     if f"{names['gate_up']}.weight" in t:
         weights["gate_up"] = t.weight(f"{names['gate_up']}.weight", n_experts, 2 * n_ff, n)
@@ -90,6 +100,13 @@ def shared(model: FeedForward, g: GraphBuilder, x: Value) -> Value | None:
     y = model.dense(g, x, t.shape(name)[-1], "_shexp")
     if model.name(g, "ffn_gate_inp_shexp.weight") not in t:
         return y
-    row = t.row(model.name(g, "ffn_gate_inp_shexp.weight"), model.n_embd)
+    row = t.stacked(model.name(g, "ffn_gate_inp_shexp.weight"), 1, model.n_embd)
     (gate,) = g.add("linear", (x,), name="ffn_gate_shexp", weights={"w0": row})
     return g.one("glu", gate, y, name="ffn_gated_shexp", attrs={"act": "sigmoid"})
+
+
+def limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
+    """Attributes of units that are cut at ``limit``, 0 for none; raises :class:`GGUFError`."""
+    if not 0 <= limit < math.inf:
+        raise GGUFError(f"units are cut at {limit}", path=hp.path, hint=DAMAGED)
+    return {"limit": limit} if limit else {}

@@ -63,8 +63,10 @@ class FeedForward(Layers):
         y, beside = mixture(self, g, x), shared(self, g, x)
         return y if beside is None else g.one("add", y, beside, name="ffn_with_shexp")
 
-    def expert_size(self, g: GraphBuilder) -> int:
+    def expert_size(self, g: GraphBuilder, suffix: str = "_exps") -> int:
         """Hidden units of each expert in the layer being built."""
         hp = self.hparams
+        if suffix != "_exps":
+            return self.tensors.shape(self.name(g, f"ffn_down{suffix}.weight"))[-1]
         sizes = hp.per_layer("expert_feed_forward_length", self.n_layers, 0)
         return sizes[g.layer] or hp.int("feed_forward_length", minimum=1)

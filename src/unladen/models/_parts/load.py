@@ -48,9 +48,15 @@ class Tensors:
         """:meth:`weight`, or None where the file has no such tensor."""
         return self.weight(name, *shape) if name in self else None
 
-    def row(self, name: str, n: int) -> Weight:
-        """The vector ``name`` [n] as a matrix of one row."""
-        return replace(self.weight(name, n), shape=(1, n))
+    def stacked(self, name: str, *shape: int) -> Weight:
+        """:meth:`weight`, also where the file leaves out a first dimension of 1."""
+        if shape[0] == 1 and self.shape(name) == shape[1:]:
+            return replace(self.weight(name, *shape[1:]), shape=shape)
+        return self.weight(name, *shape)
+
+    def vector(self, name: str, n: int) -> Weight:
+        """The vector ``name`` [n] as a matrix of one column."""
+        return replace(self.weight(name, n), shape=(n, 1))
 
     def values(self, name: str, *shape: int) -> npt.NDArray[np.float32] | None:
         """The numbers of a small tensor (rope factors), or None where the file has none."""

@@ -147,7 +147,8 @@ struct BoundProgram {
 // How many experts there are, the first of those held and their number.
 using PyExperts = std::tuple<int, int, int>;
 // As struct Routing and struct GatedUnit have them.
-using PyRouting = std::tuple<int, std::string, bool, float, int, int, uintptr_t, uintptr_t>;
+using PyRouting =
+    std::tuple<int, std::string, bool, float, int, int, int, uintptr_t, uintptr_t>;
 using PyUnit = std::tuple<std::string, float, float>;
 
 GatedUnit unit_of(const PyUnit &unit) {
@@ -156,10 +157,12 @@ GatedUnit unit_of(const PyUnit &unit) {
 }
 
 Routing routing_of(const PyRouting &routing) {
-    auto &[n_used, gating, normalize, scale, n_groups, n_groups_used, router_b, select_b] = routing;
-    return {n_used,   gating_of(gating), normalize,
-            scale,    n_groups,          n_groups_used,
-            at<const float>(router_b),   at<const float>(select_b)};
+    auto &[n_used, gating, normalize, scale, n_groups, n_groups_used, fold, router_b, select_b] =
+        routing;
+    return {n_used,        gating_of(gating), normalize,
+            scale,         n_groups,          n_groups_used,
+            fold,          at<const float>(router_b),
+            at<const float>(select_b)};
 }
 
 // Matrices: router, gate, up, down; flags: merged, weigh_input.
@@ -220,9 +223,12 @@ void bind_rows(nb::class_<P> &program) {
             p.program.add(make_rope_table(std::move(freqs), magnitude, at<float>(y)));
         })
         .def("rope", [](P &p, uintptr_t x, uintptr_t table, uintptr_t y, int n_heads, int head_dim,
-                        int n_rot, bool neox) {
+                        int first, int n_rot, bool neox) {
             p.program.add(make_rope(p.kernels(), at<const float>(x), at<const float>(table),
-                                    at<float>(y), n_heads, head_dim, n_rot, neox));
+                                    at<float>(y), n_heads, head_dim, first, n_rot, neox));
+        })
+        .def("position_scale", [](P &p, double scale, int length, int offset, uintptr_t y) {
+            p.program.add(make_position_scale(scale, length, offset, at<float>(y)));
         })
         .def("add", [](P &p, uintptr_t a, uintptr_t b, bool same_b, uintptr_t y,
                        const std::string &rows, int n) {
@@ -277,8 +283,15 @@ void bind_wide_operations(nb::class_<P> &program) {
                              std::vector<float> slopes, uintptr_t sinks) {
             AttentionOptions options{n_heads, visibility_of(visibility), scale, softcap,
                                      std::move(slopes), at<const float>(sinks)};
-            p.program.add(make_attention(p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
-                                         std::move(options), p.max_rows));
+            for (auto &op : make_attention(p.kernels(), kv_of(kv), at<const float>(q),
+                                           at<float>(y), std::move(options), p.max_rows))
+                p.program.add(std::move(op));
+        })
+        .def("head_linear", [](P &p, const PyMatrix &w, int n_heads, int width, uintptr_t x,
+                               uintptr_t y, const std::string &rows, uintptr_t scratch) {
+            HeadLinearArgs args{matrix_of(w), n_heads, width, at<const float>(x), at<float>(y),
+                                rows_of(rows), p.precise, p.max_rows, at<uint8_t>(scratch)};
+            for (auto &op : make_head_linear(p.kernels(), args)) p.program.add(std::move(op));
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
                        std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
@@ -302,10 +315,10 @@ Slots slots_of(const PySlots &slots) { return {at<float>(slots.first), slots.sec
 
 void bind_rearranging(nb::class_<P> &program) {
     program
-        .def("affine", [](P &p, uintptr_t x, uintptr_t w, uintptr_t b, uintptr_t y,
-                          const std::string &rows, int n_cols, int n) {
-            p.program.add(make_affine(at<const float>(x), at<const float>(w), at<const float>(b),
-                                      at<float>(y), rows_of(rows), n_cols, n));
+        .def("head_sum", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n_cols,
+                            int head_dim) {
+            p.program.add(make_head_sum(at<const float>(x), at<float>(y), rows_of(rows), n_cols,
+                                        head_dim));
         })
         .def("l2_norm", [](P &p, uintptr_t x, uintptr_t y, const std::string &rows, int n,
                            int group, float eps) {
@@ -387,6 +400,12 @@ void bind_cpu(nb::module_ &m) {
     });
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.def("packed_bytes", &cpu::packed_bytes);
+    m.def("head_linear_scratch_bytes",
+          [](const std::string &level, const std::string &type, int n_heads, int n_cols,
+             int max_rows, bool precise) {
+              return cpu::head_linear_scratch_bytes(*cpu::kernels_for(level), type, n_heads, n_cols,
+                                                    max_rows, precise);
+          });
     m.def("moe_scratch_bytes", [](const std::string &level,
                                   const std::vector<cpu::PyMatrix> &matrices,
                                   const cpu::PyExperts &experts, const cpu::PyRouting &routing,

@@ -181,7 +181,7 @@ nb::object attention(In<float, 3> q, In<float, 3> k, In<float, 3> v, int block_t
     std::vector<AttentionTask> tasks(n_tasks);
     for (size_t i = 0; i < n_tasks; i++) {
         tasks[i] = {&q(i, 0, 0), &y[i * n_heads * v_dim], block_table.data(),
-                    seen(i, 0), seen(i, 1), seen(i, 2)};
+                    seen(i, 0), seen(i, 1), seen(i, 2), nullptr};
     }
     const int group = int(n_heads / n_kv_heads);
     const Scoring scoring{scale, softcap, slopes ? slopes->data() : nullptr,

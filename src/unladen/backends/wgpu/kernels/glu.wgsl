@@ -1,7 +1,10 @@
 #use step element exp activation
-// y = act(a) b.
+// y = act(a) (b + offset), with a cut at the limit and b on both sides; a column of a for `each` of b.
 struct Params {
   n_cols: u32,
+  each: u32,
+  limit: f32,
+  up_offset: f32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -14,5 +17,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
   if (i >= n_rows(ROWS) * params.n_cols) { return; }
-  y[i] = activate(a[i]) * b[i];
+  var gate = a[i / params.each];
+  var up = b[i];
+#if LIMITED
+  gate = min(gate, params.limit);
+  up = clamp(up, -params.limit, params.limit);
+#end
+  y[i] = activate(gate) * (up + params.up_offset);
 }

@@ -11,6 +11,7 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> weights: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
 @group(1) @binding(4) var<storage, read_write> chosen: array<u32>;
+#use moe_result
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -21,7 +22,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   var total = 0.0;
   for (var s = pair; s < pair + params.n_used; s++) {
     if (chosen[s] < params.n_held) {
-      total += weights[s] * x[s * params.n_cols + i % params.n_cols];
+      let col = i % params.n_cols;
+      total += result_weight(s, chosen[s]) * x[s * params.n_cols + col];
+#if DOWN_BIAS
+      total += bias_of(s, chosen[s], params.n_cols, col);
+#end
     }
   }
   y[i] = total;

@@ -5,27 +5,79 @@
 // token.
 struct Params {
   n_used: u32,
-  gating: u32,
-  normalize: u32,
   scale: f32,
   first_expert: u32,
+  n_groups: u32,
+  n_groups_used: u32,
+  fold: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> chosen: array<u32>;
 @group(1) @binding(3) var<storage, read_write> weights: array<f32>;
+#if SELECT_BIAS
+@group(1) @binding(4) var<storage, read> select_bias: array<f32>;
+#end
 
-const SIGMOID = 1u;
 const LOWEST = -3.4e38;
+// As small as a sum that weights are divided by may be.
+const LEAST_SUM = 6.103515625e-5;
 var<workgroup> logit: array<f32, EXPERTS>;
+var<workgroup> score: array<f32, EXPERTS>;
 var<workgroup> best: array<u32, WG>;
 
 // The better of two experts; EXPERTS stands for none.
 fn better(a: u32, b: u32) -> u32 {
   if (a == EXPERTS || b == EXPERTS) { return min(a, b); }
-  return select(select(a, b, logit[b] > logit[a]), min(a, b), logit[a] == logit[b]);
+  return select(select(a, b, score[b] > score[a]), min(a, b), score[a] == score[b]);
 }
+
+// What an expert counts, but for a factor that is the same for all that are chosen.
+fn probability(e: u32, top: f32, sum: f32) -> f32 {
+#if SIGMOID
+  return sigmoid(logit[e]);
+#end
+#if SQRT_SOFTPLUS
+  // exp(-20) is lost beside 1: below, log(1 + exp(x)) is exp(x).
+  let l = logit[e];
+  return sqrt(select(max(l, 0.0) + log(1.0 + exp_f32(-abs(l))), exp_f32(l), l < -8.0));
+#end
+#if SOFTMAX
+  return exp_f32(logit[e] - top) / sum;
+#end
+#if SOFTMAX_CHOSEN
+  return exp_f32(logit[e] - top);
+#end
+}
+
+#if GROUPS
+// Leaves only the experts of the groups whose two best add up to most.
+fn mask_groups() {
+  let size = EXPERTS / params.n_groups;
+  var worth: array<f32, EXPERTS>;
+  for (var g = 0u; g < params.n_groups; g++) {
+    var first = LOWEST;
+    var next = LOWEST;
+    for (var e = g * size; e < (g + 1u) * size; e++) {
+      next = max(next, min(first, score[e]));
+      first = max(first, score[e]);
+    }
+    worth[g] = first;
+    if (size > 1u) { worth[g] += next; }
+  }
+  for (var i = 0u; i < params.n_groups_used; i++) {
+    var kept = 0u;
+    for (var g = 1u; g < params.n_groups; g++) {
+      if (worth[g] > worth[kept]) { kept = g; }
+    }
+    worth[kept] = LOWEST;
+  }
+  for (var e = 0u; e < EXPERTS; e++) {
+    if (worth[e / size] > LOWEST) { score[e] = LOWEST; }
+  }
+}
+#end
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
@@ -39,13 +91,27 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
   var sum = 0.0;
   for (var e = lane; e < EXPERTS; e += WG) { sum += exp_f32(logit[e] - top); }
   sum = sum_all(who, sum);
+  for (var e = lane; e < EXPERTS; e += WG) {
+    score[e] = logit[e];
+#if SCORED
+    score[e] = probability(e, top, sum);
+#end
+#if SELECT_BIAS
+    score[e] += select_bias[e];
+#end
+  }
+#if GROUPS
+  workgroupBarrier();
+  if (lane == 0u) { mask_groups(); }
+  workgroupBarrier();
+#end
 
   let out = id.x * params.n_used;
   var total = 0.0;
   for (var i = 0u; i < params.n_used; i++) {
     var mine = EXPERTS;
     for (var e = lane; e < EXPERTS; e += WG) {
-      if (logit[e] > LOWEST) { mine = better(mine, e); }
+      if (score[e] > LOWEST) { mine = better(mine, e); }
     }
     best[lane] = mine;
     workgroupBarrier();
@@ -56,16 +122,22 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
     if (lane == 0u) {
       // None is left only where logits are no numbers.
       let e = min(best[0], EXPERTS - 1u);
-      let p = select(exp_f32(logit[e] - top) / sum, sigmoid(logit[e]), params.gating == SIGMOID);
-      chosen[out + i] = e - params.first_expert;
+      let p = probability(e / params.fold, top, sum);
+      chosen[out + i] = e / params.fold - params.first_expert;
       weights[out + i] = p;
       total += p;
-      logit[e] = LOWEST;
+      score[e] = LOWEST;
     }
     workgroupBarrier();
   }
   if (lane == 0u) {
-    let factor = select(params.scale, params.scale / total, params.normalize != 0u);
+    var factor = params.scale;
+#if NORMALIZE
+    factor /= max(total, LEAST_SUM);
+#end
+#if SOFTMAX_CHOSEN
+    factor = params.scale / total;
+#end
     for (var i = 0u; i < params.n_used; i++) { weights[out + i] *= factor; }
   }
 }

@@ -1,18 +1,8 @@
-#use step tile
-#if SECOND
-#use exp activation
-#end
+#use step tile exp activation moe_unit
 // Products of one expert with up to 64 of the rows that chose it (see moe_group), a result for each
-// pair: with SECOND act(gate x) * (up x) of a token's row, else down x of a pair's.
-struct Routing {
-  n_used: u32,
-  first_expert: u32,
-  n_experts: u32,
-}
-
+// pair: with HIDDEN the unit of a token's row (see moe_hidden), else down x of a pair's.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 @group(1) @binding(6) var<storage, read_write> order: array<u32>;
-@group(1) @binding(7) var<uniform> routing: Routing;
 @group(1) @binding(8) var<storage, read_write> tiles: array<u32>;
 
 // Expert (counted from those that the bindings hold), first place in `order`, number of pairs.
@@ -30,28 +20,36 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let tile = workgroupUniformLoad(&work);
   if (tile.z == 0u) { return; }
   let first = (id.x + id.y * groups.x) * TILE;
-  let w_row = (tile.x * m.n_out + min(first + lane / 4u, m.n_out - 1u)) * m.row_bytes;
+  let w_row = row_of(tile.x, min(first + lane / 4u, m.n_out - 1u));
   let pair = order[tile.y + min(lane / 4u, tile.z - 1u)];
-#if SECOND
+#if HIDDEN
   let x_row = pair / routing.n_used * m.n_in;
+#else
+  let x_row = pair * m.n_in;
+#end
   multiply(lane, w_row, x_row);
+#if SECOND
   let gate = acc;
   acc = array<vec4f, 4>();
-  second = true;
-  multiply(lane, w_row, x_row);
-  for (var r = 0u; r < 4u; r++) {
-    for (var n = 0u; n < 4u; n++) { acc[r][n] *= activate(gate[r][n]); }
-  }
-#else
-  multiply(lane, w_row, pair * m.n_in);
+  which = 1u;
+  multiply(lane, w_row + routing.up_first * m.row_bytes, x_row);
 #end
   for (var n = 0u; n < 4u; n++) {
     let k = lane / 16u + 16u * n;
     if (k < tile.z) {
-      let to = order[tile.y + k] * m.n_out;
+      let mine = order[tile.y + k];
       for (var r = 0u; r < 4u; r++) {
         let row = first + lane % 16u + 16u * r;
-        if (row < m.n_out) { y[to + row] = acc[r][n]; }
+        if (row >= m.n_out) { continue; }
+        var value = acc[r][n];
+#if HIDDEN
+        var g = 0.0;
+#if SECOND
+        g = gate[r][n];
+#end
+        value = unit(g, value, mine, tile.x + routing.first_expert, row);
+#end
+        y[mine * m.n_out + row] = value;
       }
     }
   }

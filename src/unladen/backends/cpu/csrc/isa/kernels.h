@@ -62,7 +62,11 @@ struct AttentionTask {
     float *out;              // [n_heads][v_dim] of the token
     const int32_t *blocks;   // the sequence's block table
     int32_t position;
-    int32_t first, last;     // the token sees keys [first, last), at least one
+    int32_t first, last;     // the token sees keys [first, last): at least one, but for parts
+    // nullptr: `out` is the result. Otherwise it is left out, and here, [n_heads][v_dim + 2], is
+    // what these keys add to it: sums of values, weighted by e^(score - top), that top, and the sum
+    // of the weights. The sinks count as a key.
+    float *part;
 };
 
 // What becomes of q k^T before the softmax, in this order.
@@ -150,6 +154,8 @@ struct Kernels {
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                        int block_tokens);
     void (*attention)(const AttentionArgs &args);
+    // One token's result [n_heads][v_dim] from its n_parts parts, which stand one after another.
+    void (*attention_merge)(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
     void (*conv1d)(const ConvArgs &args);
     // scratch: n_state, k_dim or dim floats of this thread's own.
     void (*ssm_scan)(const SsmArgs &args, float *scratch);

@@ -33,6 +33,7 @@ void kv_store(const KVView &kv, int block, int slot, const float *k, const float
 size_t attention_scratch_floats(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                 int block_tokens);
 void attention(const AttentionArgs &args);
+void attention_merge(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
 
 // recurrent.cc
 void conv1d(const ConvArgs &args);

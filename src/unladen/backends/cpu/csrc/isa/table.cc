@@ -13,7 +13,8 @@ const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
         level::rope,                 level::activate,   level::glu,
         level::add,                  level::scale_add,  level::softcap,
         level::kv_store,             level::attention_scratch_floats,
-        level::attention,            level::conv1d,     level::ssm_scan,
+        level::attention,            level::attention_merge,
+        level::conv1d,               level::ssm_scan,
         level::linear_attention,     level::rwkv_mix,   level::packer,
         level::linear,               level::dequantize,
     };

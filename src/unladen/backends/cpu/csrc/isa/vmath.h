@@ -124,12 +124,10 @@ static inline vec scale_by_power(vec p, vec n) {
 #endif
 }
 
-// e^x within 1.5 * 2^-23 of it relatively (plus half a subnormal step): 0 below -104, infinity from
-// 88.73 on; NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24; the rest
-// is rounding.
-static inline vec exp(vec x) {
+// e^x for x < 88.7 within 1.5 * 2^-23 of it relatively (plus half a subnormal step): 0 below -104;
+// NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24, the rest rounding.
+static inline vec exp_of_moderate(vec x) {
     x = max(splat(-104.5f), x);
-    x = choose(x > 89.0f, splat(89.0f), x);
     // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
     const vec big = splat(12582912.0f);
     const vec n = fma(x, splat(1.44269504f), big) - big;
@@ -144,6 +142,9 @@ static inline vec exp(vec x) {
     q = fma(q, r * r, r) + 1.0f;
     return scale_by_power(q, n);
 }
+
+// The same for any x: infinity from 88.73 on.
+static inline vec exp(vec x) { return exp_of_moderate(choose(x > 89.0f, splat(89.0f), x)); }
 
 // ln(1 + x) for 0 <= x <= 1: twice the inverse hyperbolic tangent of x / (2 + x) <= 1/3, whose
 // series is cut where the next term is below 2^-30 of it.

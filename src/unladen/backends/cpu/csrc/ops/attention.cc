@@ -1,4 +1,6 @@
-// Attention cut into (a few consecutive tokens of one sequence) x (one key/value head).
+// Attention cut into (a few consecutive tokens of one sequence) x (one key/value head), and where a
+// sequence has only a few tokens in a step, also into ranges of keys whose parts are then merged.
+// The cuts depend on the sequence alone: not on threads, nor on what else is in the step.
 #include <algorithm>
 
 #include "backends/cpu/csrc/ops/ops.h"
@@ -8,6 +10,8 @@ namespace {
 
 // Tokens that share one pass over the keys in prefill; fewer where each has many query rows.
 constexpr int max_tasks_per_tile = 32, max_rows_per_tile = 256;
+// Keys of a range; more where they would make too many ranges.
+constexpr int range_keys = 1024, max_ranges = 16;
 
 struct Span {
     int first, last;
@@ -28,6 +32,12 @@ Span seen(const Visibility &v, int position, int n_keys) {
 
 class AttentionOperation final : public Operation {
 public:
+    // A token whose result has parts.
+    struct Merge {
+        float *out;
+        int first_task, step, n_parts;  // its tasks are so many apart
+    };
+
     AttentionOperation(const Kernels &k, KVView kv, const float *q, float *y,
                        AttentionOptions options, int max_tokens)
         : k_(k), kv_(kv), q_(q), y_(y), n_heads_(options.n_heads), options_(std::move(options)) {
@@ -46,17 +56,20 @@ public:
     Tiling prepare(const Step &step) override {
         tasks_.clear();
         groups_.clear();
-        double work = 0;
+        merges_.clear();
         for (int seq = 0; seq < step.n_seqs; seq++) {
-            for (int row = step.q_start[seq]; row < step.q_start[seq + 1]; row++) {
-                int offset = row - step.q_start[seq];
-                if (offset % tasks_per_tile_ == 0) groups_.push_back({row, 0});
-                groups_.back().n_tasks++;
-                add_task(step, seq, row);
-                work += tasks_.back().last - tasks_.back().first;
+            int first = step.q_start[seq], last = step.q_start[seq + 1];
+            for (int row = first; row < last; row += tasks_per_tile_) {
+                groups_.push_back({static_cast<int>(tasks_.size()),
+                                   std::min(tasks_per_tile_, last - row), true});
+                for (int i = 0; i < groups_.back().n_tasks; i++) add_task(step, seq, row + i);
             }
+            if (last - first <= tasks_per_tile_) divide(groups_.back());
         }
-        double ns = work * n_heads_ * (kv_.k_dim + kv_.v_dim) / 16 * 0.3;
+        place_parts();
+        double work = 0;
+        for (auto &task : tasks_) work += std::max(0, task.last - task.first);
+        double ns = work * n_heads_ * (kv_.k_dim + kv_.v_dim) / 16 * 0.2;
         return {static_cast<int>(groups_.size()) * kv_.n_kv_heads, ns};
     }
 
@@ -64,21 +77,26 @@ public:
         // The longest tasks stand last in a sequence: begin with them, so that none is left over.
         int last = static_cast<int>(groups_.size()) - 1;
         const Group &group = groups_[last - index / kv_.n_kv_heads];
-        AttentionArgs args{kv_,
-                           n_heads_,
-                           {options_.scale, options_.softcap,
-                            options_.slopes.empty() ? nullptr : options_.slopes.data(),
-                            options_.sinks},
-                           tasks_.data() + group.first,
-                           group.n_tasks,
-                           index % kv_.n_kv_heads,
+        const float *slopes = options_.slopes.empty() ? nullptr : options_.slopes.data();
+        const float *sinks = group.is_first ? options_.sinks : nullptr;
+        AttentionArgs args{kv_, n_heads_, {options_.scale, options_.softcap, slopes, sinks},
+                           tasks_.data() + group.first, group.n_tasks, index % kv_.n_kv_heads,
                            static_cast<float *>(scratch)};
         k_.attention(args);
     }
 
+    const std::vector<Merge> &merges() const { return merges_; }
+
+    void merge(const Merge &m) const {
+        k_.attention_merge(m.out, tasks_[m.first_task].part, m.n_parts, n_heads_, kv_.v_dim);
+    }
+
+    double merge_ns() const { return n_heads_ * (10.0 + kv_.v_dim / 8.0); }
+
 private:
     struct Group {
         int first, n_tasks;
+        bool is_first;  // of its tokens' ranges: the one that counts the sinks
     };
 
     void add_task(const Step &step, int seq, int row) {
@@ -87,7 +105,47 @@ private:
         Span keys = seen(options_.visibility, position, step.kv_len[seq]);
         tasks_.push_back({q_ + r * n_heads_ * kv_.k_dim, y_ + r * n_heads_ * kv_.v_dim,
                           step.block_table + seq * step.table_stride, position, keys.first,
-                          keys.last});
+                          keys.last, nullptr});
+    }
+
+    // Replaces the last group by one for each range of its keys, where that makes several.
+    void divide(Group whole) {
+        const size_t end = tasks_.size();
+        int first = tasks_[whole.first].first, last = 0;
+        for (size_t i = whole.first; i < end; i++) {
+            first = std::min(first, tasks_[i].first);
+            last = std::max(last, tasks_[i].last);
+        }
+        const int range = range_keys * ceil_div(last, range_keys * max_ranges);
+        const int n_ranges = ceil_div(last, range) - first / range;
+        if (n_ranges == 1) return;
+        for (int i = 0; i < whole.n_tasks; i++) {
+            merges_.push_back({tasks_[whole.first + i].out, whole.first + i, whole.n_tasks,
+                               n_ranges});
+        }
+        const std::vector<AttentionTask> tasks(tasks_.begin() + whole.first, tasks_.end());
+        tasks_.resize(whole.first);
+        groups_.pop_back();
+        for (int i = 0, at = first / range * range; i < n_ranges; i++, at += range) {
+            groups_.push_back({static_cast<int>(tasks_.size()), whole.n_tasks, i == 0});
+            for (AttentionTask task : tasks) {
+                task.first = std::max(task.first, at);
+                task.last = std::min(task.last, at + range);
+                tasks_.push_back(task);
+            }
+        }
+    }
+
+    void place_parts() {
+        const size_t size = static_cast<size_t>(n_heads_) * (kv_.v_dim + 2);
+        size_t n_parts = 0;
+        for (auto &merge : merges_) n_parts += merge.n_parts;
+        parts_.resize(std::max(parts_.size(), n_parts * size));
+        float *next = parts_.data();
+        for (auto &merge : merges_) {
+            for (int i = 0; i < merge.n_parts; i++, next += size)
+                tasks_[merge.first_task + i * merge.step].part = next;
+        }
     }
 
     const Kernels &k_;
@@ -98,13 +156,36 @@ private:
     AttentionOptions options_;
     std::vector<AttentionTask> tasks_;
     std::vector<Group> groups_;
+    std::vector<Merge> merges_;
+    std::vector<float> parts_;
+};
+
+class MergeOperation final : public Operation {
+public:
+    explicit MergeOperation(const AttentionOperation &parts) : parts_(parts) {}
+
+    Tiling prepare(const Step &) override {
+        double ns = 0;
+        for (auto &merge : parts_.merges()) ns += merge.n_parts * parts_.merge_ns();
+        return {static_cast<int>(parts_.merges().size()), ns};
+    }
+
+    void tile(const Step &, int index, void *) override { parts_.merge(parts_.merges()[index]); }
+
+private:
+    const AttentionOperation &parts_;
 };
 
 }  // namespace
 
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                            AttentionOptions options, int max_tokens) {
-    return std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options), max_tokens);
+std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                                         AttentionOptions options, int max_tokens) {
+    auto parts = std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options), max_tokens);
+    auto merge = std::make_unique<MergeOperation>(*parts);
+    std::vector<OperationPtr> phases;
+    phases.push_back(std::move(parts));
+    phases.push_back(std::move(merge));
+    return phases;
 }
 
 }  // namespace unladen::cpu

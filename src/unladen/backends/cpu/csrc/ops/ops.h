@@ -42,7 +42,9 @@ OperationPtr make_layer_norm(const Kernels &k, const float *x, NormWeights w, fl
                              int n_cols, int group, float eps);
 OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y);
 OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
-                       int head_dim, int n_rot, bool neox);
+                       int head_dim, int first, int n_rot, bool neox);
+// y[row] = 1 + scale log(1 + (position + offset) / length).
+OperationPtr make_position_scale(double scale, int length, int offset, float *y);
 
 // same_b: one row of b for all of a.
 OperationPtr make_add(const Kernels &k, const float *a, const float *b, bool same_b, float *y,
@@ -77,9 +79,8 @@ OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const fl
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
-// y = x * w + b, each number of w and b for n_cols / n columns; either may be nullptr.
-OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
-                         int n_cols, int n);
+// The sum of each head's columns.
+OperationPtr make_head_sum(const float *x, float *y, Rows rows, int n_cols, int head_dim);
 OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
                           int group, float eps);
 
@@ -116,8 +117,9 @@ struct AttentionOptions {
     std::vector<float> slopes;   // [n_heads] or empty
     const float *sinks;          // [n_heads] or nullptr
 };
-OperationPtr make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                            AttentionOptions options, int max_tokens);
+// The phases of attention, in the order in which they run.
+std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                                         AttentionOptions options, int max_tokens);
 
 // Activations of `rows` rows into the layout that `type`'s kernel reads.
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
@@ -133,6 +135,20 @@ struct LinearArgs {
     int max_rows;
 };
 OperationPtr make_linear(const Kernels &k, LinearArgs args);
+
+struct HeadLinearArgs {
+    Matrix w;        // the rows of all heads, one head after another
+    int n_heads, width;  // columns of a head of x, of which the first w.n_cols meet the matrix
+    const float *x;
+    float *y;
+    Rows rows;
+    bool precise;
+    int max_rows;
+    uint8_t *scratch;  // head_linear_scratch_bytes(...)
+};
+size_t head_linear_scratch_bytes(const Kernels &k, const std::string &type, int n_heads, int n_cols,
+                                 int max_rows, bool precise);
+std::vector<OperationPtr> make_head_linear(const Kernels &k, const HeadLinearArgs &args);
 
 struct MoeArgs {
     Matrix router;                 // [n_experts][n_cols]

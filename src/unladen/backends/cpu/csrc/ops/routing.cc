@@ -30,7 +30,7 @@ int best_of(const std::vector<double> &values) {
 
 Router::Router(const Routing &routing, int n_experts)
     : r_(routing), n_experts_(n_experts), p_(n_experts), score_(n_experts),
-      worth_(routing.n_groups) {}
+      picked_(routing.n_used), worth_(routing.n_groups) {}
 
 void Router::choose(const float *logits, int32_t *chosen, float *weight) {
     probabilities(logits);
@@ -43,16 +43,18 @@ void Router::choose(const float *logits, int32_t *chosen, float *weight) {
     const bool of_logits = r_.gating == Gating::softmax_chosen;
     double sum = 0, top = 0;
     for (int i = 0; i < r_.n_used; i++) {
-        const int e = chosen[i] = best_of(score_);
+        const int e = best_of(score_);
         score_[e] = none;
-        if (i == 0) top = p_[e];
-        if (of_logits) p_[e] = std::exp(p_[e] - top);
-        sum += p_[e];
+        chosen[i] = e / r_.fold;
+        double &p = picked_[i] = p_[chosen[i]];
+        if (i == 0) top = p;
+        if (of_logits) p = std::exp(p - top);
+        sum += p;
     }
     double factor = r_.scale;
     if (of_logits) factor /= sum;
     if (r_.normalize) factor /= of_logits ? 1.0 : std::max(sum, least_sum);
-    for (int i = 0; i < r_.n_used; i++) weight[i] = static_cast<float>(p_[chosen[i]] * factor);
+    for (int i = 0; i < r_.n_used; i++) weight[i] = static_cast<float>(picked_[i] * factor);
 }
 
 void Router::probabilities(const float *logits) {

@@ -14,7 +14,7 @@ struct Routing {
     Gating gating;
     bool normalize;
     float scale;
-    int n_groups, n_groups_used;
+    int n_groups, n_groups_used, fold;
     const float *router_b, *select_b;  // [n_experts] or nullptr
 };
 
@@ -31,6 +31,7 @@ private:
     Routing r_;
     int n_experts_;
     std::vector<double> p_, score_;  // [n_experts]
+    std::vector<double> picked_;     // [n_used]
     std::vector<double> worth_;      // [n_groups]
 };
 

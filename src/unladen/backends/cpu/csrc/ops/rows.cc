@@ -54,11 +54,26 @@ OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float 
 }
 
 OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
-                       int head_dim, int n_rot, bool neox) {
+                       int head_dim, int first, int n_rot, bool neox) {
     size_t n = static_cast<size_t>(n_heads) * head_dim;
     return by_rows(Rows::tokens, n * 0.4, [=, &k](const Step &, int row) {
-        k.rope(y + row * n, x + row * n, table + static_cast<size_t>(row) * n_rot, n_heads,
-               head_dim, n_rot, neox);
+        const float *angles = table + static_cast<size_t>(row) * n_rot;
+        if (first == 0) {
+            k.rope(y + row * n, x + row * n, angles, n_heads, head_dim, n_rot, neox);
+            return;
+        }
+        for (int h = 0; h < n_heads; h++) {
+            size_t at = row * n + static_cast<size_t>(h) * head_dim;
+            std::memcpy(y + at, x + at, first * sizeof(float));
+            k.rope(y + at + first, x + at + first, angles, 1, head_dim - first, n_rot, neox);
+        }
+    });
+}
+
+OperationPtr make_position_scale(double scale, int length, int offset, float *y) {
+    return by_rows(Rows::tokens, 30, [=](const Step &step, int row) {
+        int n = (step.positions[row] + offset) / length;
+        y[row] = static_cast<float>(1 + scale * std::log1p(n));
     });
 }
 
@@ -164,14 +179,15 @@ OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float
     });
 }
 
-OperationPtr make_affine(const float *x, const float *w, const float *b, float *y, Rows rows,
-                         int n_cols, int n) {
-    size_t each = n_cols / n;
-    return by_rows(rows, n_cols * 0.3, [=](const Step &, int row) {
-        size_t at = static_cast<size_t>(row) * n_cols;
-        for (int i = 0; i < n; i++)
-            for (size_t j = i * each; j < (i + 1) * each; j++)
-                y[at + j] = x[at + j] * (w ? w[i] : 1.0f) + (b ? b[i] : 0.0f);
+OperationPtr make_head_sum(const float *x, float *y, Rows rows, int n_cols, int head_dim) {
+    int n_heads = n_cols / head_dim;
+    return by_rows(rows, n_cols * 0.5, [=](const Step &, int row) {
+        const float *head = x + static_cast<size_t>(row) * n_cols;
+        for (int h = 0; h < n_heads; h++, head += head_dim) {
+            float sum = 0;
+            for (int i = 0; i < head_dim; i++) sum += head[i];
+            y[static_cast<size_t>(row) * n_heads + h] = sum;
+        }
     });
 }
 

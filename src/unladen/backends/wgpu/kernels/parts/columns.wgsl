@@ -9,10 +9,19 @@ fn columns(at: u32, p: u32) -> vec4f {
   }
   return v;
 }
+
+// Element `at` of x.
+fn value(at: u32) -> f32 {
+  return x[at];
+}
 #else
 @group(1) @binding(4) var<storage, read_write> x: array<vec4f>;
 
 fn columns(at: u32, p: u32) -> vec4f {
   return x[(at + p) >> 2u];
+}
+
+fn value(at: u32) -> f32 {
+  return x[at >> 2u][at & 3u];
 }
 #end

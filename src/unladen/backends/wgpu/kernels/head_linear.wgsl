@@ -1,0 +1,32 @@
+#use step dot_rows
+// Rows of a matrix for each head times that head's first columns; the columns beyond are copied.
+struct Heads {
+  n_heads: u32,
+  width: u32,
+  first_head: u32,
+}
+
+@group(1) @binding(5) var<storage, read_write> y: array<f32>;
+@group(1) @binding(6) var<uniform> heads: Heads;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        who: Thread) {
+  let lane = who.lane;
+  let first = id.x * R;
+  let pair = id.z * heads.n_heads + heads.first_head + id.y;
+  let rest = heads.width - m.n_in;
+  var rows: array<u32, R>;
+  for (var r = 0u; r < R; r++) {
+    rows[r] = (id.y * m.n_out + min(first + r, m.n_out - 1u)) * m.row_bytes;
+  }
+  accumulate(lane, 0u, rows, array<u32, NT>(pair * heads.width), 1.0);
+  finish(who);
+  let to = pair * (m.n_out + rest);
+  if (lane < OUT && first + lane < m.n_out) { y[to + first + lane] = totals[lane]; }
+  if (id.x == 0u) {
+    for (var i = lane; i < rest; i += WG) {
+      y[to + m.n_out + i] = value(pair * heads.width + m.n_in + i);
+    }
+  }
+}

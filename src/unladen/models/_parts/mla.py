@@ -1,0 +1,125 @@
+"""Latent attention: one short row per token instead of keys and values (DeepSeek V2, 2024)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import ClassVar
+
+from unladen.errors import GGUFError, UnsupportedModel
+from unladen.gguf import GGUFFile, HParams
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Attr, Value
+from unladen.graph.ops.attention import Scoring
+from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.rope import rope_attrs
+
+
+class LatentDecoder(Decoder):
+    """The first layers are dense, later ones mixtures with shared experts.
+
+    Each token's row of the cache is its latent and one rotated key for all heads. What would make
+    keys and values of the latent is applied to the queries, and to what they find, instead: so
+    every head reads the same rows, ``rank + n_rot`` wide, and finds their first ``rank`` columns.
+    """
+
+    expert_normalize = False
+    magnitudes_are_equal: ClassVar[bool] = False
+    """Whether ``mscale`` is ``mscale_all_dim`` too."""
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        super().__init__(file, hparams)
+        hp = hparams
+        self.rank = hp.int("attention.kv_lora_rank", minimum=1)
+        self.query_rank = hp.int("attention.q_lora_rank", 0)
+        if "attention.key_length_mla" not in hp:
+            raise UnsupportedModel(f"{hp.path}: keys and values of latent attention in one matrix "
+                                   "(attn_kv_b) aren't implemented", arch=hp.arch,
+                                   hint="convert the model again with a present converter")
+        self.key_dim = hp.int("attention.key_length_mla", minimum=1)
+        self.value_dim = hp.int("attention.value_length_mla", minimum=1)
+        for h in (h for h in self.heads if h.n_kv_heads):
+            if (h.n_kv_heads, h.k_dim, h.v_dim) != (1, self.rank + h.n_rot, self.rank) or (
+                    self.key_dim <= h.n_rot):
+                raise GGUFError(f"latent attention of rank {self.rank} with {h} makes no sense",
+                                path=hp.path,
+                                hint="the metadata is damaged: convert or fetch the file again")
+
+    def scoring(self, layer: int) -> Scoring:
+        key_log = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) * self.log_factor
+        stretch = self.rope_magnitude() * (1 + key_log)
+        return replace(super().scoring(layer), scale=stretch ** 2 * self.key_dim ** -0.5)
+
+    @property
+    def log_factor(self) -> float:
+        """The logarithm of what YaRN stretches the context by."""
+        is_yarn = self.hparams.str("rope.scaling.type", "") == "yarn"
+        return math.log(max(1.0, self.hparams.float("rope.scaling.factor", 1.0))) * is_yarn
+
+    def rope_magnitude(self) -> float:
+        """Of the rotated part. The files' multiplier is a tenth of the published ``mscale_all_dim``
+        m: YaRN's magnitude 1 + 0.1 log(factor), of its own ``mscale``, is divided by
+        1 + 0.1 m log(factor), which goes to the scores instead."""
+        m = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) / 0.1
+        own = m if m and self.magnitudes_are_equal else 1.0
+        ratio = (1 + 0.1 * own * self.log_factor) / (1 + 0.1 * m * self.log_factor)
+        return self.hparams.float("rope.scaling.attn_factor", 1.0) * ratio
+
+    def rope_table(self, g: GraphBuilder, name: str = "rope_table", *, layer: int = 0,
+                   base: float | None = None, scaled: bool = True) -> Value:
+        attrs: dict[str, Attr] = dict(rope_attrs(
+            self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
+            factors=self.rope_factors(layer)))
+        return g.one("rope_table", g.inputs["positions"], name=name,
+                     attrs={**attrs, "magnitude": self.rope_magnitude()})
+
+    def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
+        """Queries of all heads, and the row and its latent part for the cache."""
+        h, (latent, turned) = self.heads[g.layer], self._latent(g, x)
+        k = g.one("concat", latent, turned, name="attn_row")
+        return self._queries(g, x, h.n_heads), k, latent
+
+    def _queries(self, g: GraphBuilder, x: Value, n_heads: int) -> Value:
+        """Each head's query: what it looks for in the latent, and its rotated part."""
+        n = n_heads * self.key_dim
+        if not self.query_rank:
+            return self.linear(g, x, {"attn_q": n}, "attn_q")[0]
+        (x,) = self.linear(g, x, {"attn_q_a": self.query_rank}, "attn_q_a")
+        return self.linear(g, self.norm(g, x, "attn_q_a_norm"), {"attn_q_b": n}, "attn_q_b")[0]
+
+    def _latent(self, g: GraphBuilder, x: Value) -> tuple[Value, Value]:
+        n_rot = self.heads[g.layer].n_rot
+        parts = self.packed(g, x, "attn_kv_a_mqa", [self.rank, n_rot], "attn_kv_a")
+        return self.norm(g, parts[0], "attn_kv_a_norm"), parts[1]
+
+    def rotate(self, g: GraphBuilder, q: Value, k: Value, table: Value | None
+               ) -> tuple[Value, Value]:
+        h = self.heads[g.layer]
+        if table is not None:
+            attrs: dict[str, Attr] = {"style": self.rope_style}
+            q = g.one("rope", q, table, name="rope_q", attrs={
+                **attrs, "head_dim": self.key_dim, "first": self.key_dim - h.n_rot})
+            k = g.one("rope", k, table, name="rope_k", attrs={
+                **attrs, "head_dim": h.k_dim, "first": self.rank})
+        w = self.tensors.stacked(self.name(g, "attn_k_b.weight"), h.n_heads, self.rank,
+                                 self.key_dim - h.n_rot)
+        return g.one("head_linear", q, name="attn_q_latent", weights={"w": w}), k
+
+    def attend(self, g: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
+        y, n_heads = super().attend(g, q, k, v), self.heads[g.layer].n_heads
+        w = self.tensors.stacked(self.name(g, "attn_v_b.weight"), n_heads, self.value_dim,
+                                 self.rank)
+        return g.one("head_linear", y, name="attn_values", weights={"w": w})
+
+
+class IndexedDecoder(LatentDecoder):
+    """Latent attention to the ``attention.indexer.top_k`` keys that an indexer selects.
+
+    As many tokens are all selected, so no context is longer than that, and nothing is computed for
+    the selection.
+    """
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        super().__init__(file, hparams)
+        self.context_length = min(self.context_length,
+                                  hparams.int("attention.indexer.top_k", minimum=1))

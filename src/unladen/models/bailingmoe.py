@@ -1,0 +1,19 @@
+"""Ling (inclusionAI 2025)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from unladen.graph.ops.attention import Scoring
+from unladen.models._parts.decoder import Decoder
+
+
+class BailingMoe(Decoder):
+    """Experts and shared ones; scores are scaled by what is rotated of a head."""
+
+    arch = "bailingmoe"
+    expert_normalize = False
+
+    def scoring(self, layer: int) -> Scoring:
+        n_rot = self.heads[layer].n_rot or self.heads[layer].k_dim
+        return replace(super().scoring(layer), scale=n_rot ** -0.5)

@@ -1,0 +1,13 @@
+"""Ling 2 (inclusionAI 2025)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class BailingMoe2(Decoder):
+    """Queries and keys are normalized per head; experts chosen by sigmoid and bias, from groups,
+    and shared ones."""
+
+    arch = "bailingmoe2"
+    rope_style = "neox"
+    expert_gating = "sigmoid"
+    expert_normalize = False

@@ -1,0 +1,13 @@
+"""Hunyuan 3 (Tencent 2026)."""
+
+from unladen.models._parts.decoder import Decoder
+
+
+class HyV3(Decoder):
+    """Queries and keys are normalized per head; experts chosen by sigmoid and bias, and a shared
+    one."""
+
+    arch = "hy_v3"
+    rope_style = "neox"
+    expert_gating = "sigmoid"
+    expert_normalize = False

@@ -1,0 +1,27 @@
+"""Mamba (Gu and Dao 2023), also FalconMamba (TII 2024)."""
+
+from __future__ import annotations
+
+from unladen.gguf import GGUFFile, HParams
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import Value
+from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.layers import Layers
+from unladen.models._parts.mamba import mamba
+
+
+class Mamba(Decoder):
+    """Nothing but Mamba layers; keys about heads mean nothing."""
+
+    arch = "mamba"
+    rope_style = ""
+
+    def __init__(self, file: GGUFFile, hparams: HParams) -> None:
+        Layers.__init__(self, file, hparams)
+
+    def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
+        return self.residual(g, x, self.mix(g, self.norm(g, x, self.attn_norm)), "residual")
+
+    def mix(self, g: GraphBuilder, x: Value) -> Value:
+        """What a layer adds to the stream."""
+        return mamba(self, g, x)
