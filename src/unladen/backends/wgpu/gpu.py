@@ -119,7 +119,8 @@ class Gpu:
     def write(self, buffer: Any, offset: int, data: npt.NDArray[np.uint8]) -> None:
         """Upload ``data``; ``offset`` and its size are multiples of 4."""
         with typed(self.name, requested=data.nbytes):
-            if buffer.usage & self.usage.MAP_WRITE and offset % 8 == 0 and data.nbytes:
+            is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
+            if is_mappable and offset % 8 == 0 and data.nbytes:
                 buffer.map_sync("WRITE", offset, data.nbytes)
                 buffer.write_mapped(data, offset)
                 buffer.unmap()
@@ -127,7 +128,8 @@ class Gpu:
             for start in range(0, data.nbytes, WRITE_BYTES):
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
-                if data.nbytes > WRITE_BYTES:
+                if data.nbytes > WRITE_BYTES or is_mappable:
+                    # What stays in the queue would come after a later write through a mapping.
                     self.queue.submit([])
                     self.wgpu._poll_wait()
 
