@@ -31,9 +31,9 @@ encoder's embeddings) over the sum of their squares, on a prompt of 100 tokens. 
 numbers in another order moves it by about 1e-12, rounding the cache to float16 by about 1e-7; more
 than 1e-5 would be a wrong operation.
 
-`reference` is NumPy, `cpu` and `wgpu` have a float32 cache (`cpu f16`: a float16 one); of `cpu` it is
-the worst of three: the prompt whole, in chunks of 7, token by token. "Elsewhere" are the ops that
-`wgpu` leaves to another device. `tests/parity` holds all of them to bounds, also beside other
+`reference` is NumPy, `cpu` and `wgpu` have a float32 cache (`cpu f16`: a float16 one); of `cpu` it
+is the worst of three: the prompt whole, in chunks of 7, token by token. "Elsewhere" are the ops
+that `wgpu` leaves to another device. `tests/parity` holds all of them to bounds, also beside other
 sequences, divided over two devices at every layer, after rolling back five tokens, and after saving
 and restoring the state.
 
@@ -43,12 +43,12 @@ and restoring the state.
 
 
 def row(recipe: Recipe) -> str:
-    cells = [recipe.name.rpartition("-")[0], recipe.name.rpartition("-")[2]]
-    for options in ([{"devices": ["reference"], "kv_type": "f32"}],
-                    [{"devices": ["cpu"], "kv_type": "f32", "batch_size": n}
-                     for n in (512, 7, 1)],
-                    [{"devices": ["cpu"], "batch_size": n} for n in (512, 7, 1)]):
-        cells.append(f"{max(measured(recipe, each) for each in options):.0e}")
+    name, _, kind = recipe.name.rpartition("-")
+    sizes = (512, 7, 1)
+    modes = ([{"devices": ["reference"], "kv_type": "f32"}],
+             [{"devices": ["cpu"], "kv_type": "f32", "batch_size": n} for n in sizes],
+             [{"devices": ["cpu"], "batch_size": n} for n in sizes])
+    cells = [name, kind, *(f"{max(measured(recipe, m) for m in each):.0e}" for each in modes)]
     with Model(recipe.path, devices=["wgpu:0"], kv_type="f32") as model:
         cells.append(f"{error(answer(model, recipe.tokens), recipe.expected):.0e}")
         placed = [line.split() for line in model.placement().splitlines()]

@@ -25,6 +25,9 @@ TABLE = math.ldexp(1, -20)
 WITHOUT_MEANING = frozenset({"refact-moe"})
 """Its answer passes over the experts, and so has no feed-forward network at all."""
 
+WHOLE = frozenset({"dream-dense", "llada-dense"})
+"""Decoders whose tokens see those after them too."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -75,7 +78,8 @@ def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> f
     return float(((a - b) ** 2).sum() / (b ** 2).sum())
 
 
-def has_logits(name: str) -> bool:
-    """Whether the recipe is of a decoder, with keys and values or a state to keep."""
+def continues(name: str) -> bool:
+    """Whether the recipe is of a decoder that continues a text, so that there is something to
+    keep: not of an encoder, nor of a model that sees whole texts."""
     with np.load(SHARED / f"archs/{name}.npz") as data:
-        return "logits" in data
+        return "logits" in data and name not in WHOLE
