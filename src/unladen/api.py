@@ -151,7 +151,24 @@ class Model:
         _result(request)
 
     def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``."""
+        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``. Raises
+        :class:`InvalidArgument` for an encoder."""
+        if "logits" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
+        return self._rows(tokens)
+
+    def embed(self, text: str | Sequence[int], *, pooling: str = "none"
+              ) -> npt.NDArray[np.float32]:
+        """float32 [n_tokens, n_embd]: what an encoder makes of each token of ``text`` (or of token
+        ids, taken as they are). ``pooling``: "none". Raises :class:`InvalidArgument` for a model
+        that is no encoder."""
+        if "embeddings" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+        if pooling != "none":
+            raise InvalidArgument(f"pooling={pooling!r} isn't known", hint='use "none"')
+        return self._rows(self.tokenize(text) if isinstance(text, str) else text)
+
+    def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)

@@ -11,6 +11,7 @@ from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile
 from unladen.graph.graph import Graph
 from unladen.graph.ops import get_op
+from unladen.graph.ops.attention import Scoring
 from unladen.models import Architecture
 from unladen.quants import get
 from unladen.schedule import fit
@@ -76,11 +77,12 @@ def make_draft(architecture: Architecture, options: PlanOptions, **sizes: Unpack
     context = _context(graph, architecture.context_length, context_size, k_type, v_type)
     n_blocks = -(-context // BLOCK_TOKENS)
     layout = KVLayout(BLOCK_TOKENS, n_blocks, k_type, v_type)
-    batch_size = min(batch_size, context)
+    is_whole = not all(Scoring.of(n).causal for n in graph.nodes if n.op == "attention")
+    batch_size = context if is_whole else min(batch_size, context)
     n_seqs = min(max_seqs, batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
-    limits = Limits(batch_size, n_outputs, n_seqs, n_blocks, n_blocks, BLOCK_TOKENS,
-                    _n_slots(graph, n_seqs))
+    limits = Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs, n_blocks, n_blocks,
+                    BLOCK_TOKENS, _n_slots(graph, n_seqs), is_whole)
     return draft(graph, limits, layout, options), context
 
 

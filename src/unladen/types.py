@@ -28,7 +28,8 @@ class Limits:
 
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
     ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
-    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state.
+    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state. ``whole_sequences``:
+    tokens see those after them, so a sequence goes through one step as a whole.
     """
 
     n_tokens: int
@@ -38,6 +39,7 @@ class Limits:
     n_blocks: int
     block_tokens: int = BLOCK_TOKENS
     n_slots: int = 0
+    whole_sequences: bool = False
 
     @property
     def n_keys(self) -> int:

@@ -37,7 +37,9 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         for n_tokens, gate, held in ((1, "F32", None), (5, "Q8_0", (2, 4)), (40, "F32", None)):
             yield one(rng, n_tokens, 8, 3, "gelu_quick", gate, "F32", held, twists=(twist,))
     for n_tokens, gate, down in ((1, "Q8_0", "Q8_0"), (3, "MXFP4", "F16"), (50, "F16", "F32")):
-        several = rng.choice(TWISTS, 5, replace=False)
+        # A cut far below the size of products leaves little but their rounding.
+        suited = [t for t in TWISTS if t != "limit"]
+        several = rng.choice(suited, 5, replace=False)
         yield one(rng, n_tokens, 8, 3, "silu", gate, down, twists=tuple(several))
 
 

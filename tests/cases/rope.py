@@ -18,3 +18,11 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             yield m.case("rope", m.input("T", n_heads * head_dim),
                          m.input("T", n_rot, values=1.1 * table),
                          attrs={"head_dim": head_dim, "style": style})
+        for n_others in (1, 2):
+            yield fused(rng, style, n_others)
+
+
+def fused(rng: np.random.Generator, style: str, n_others: int) -> Case:
+    m = Maker(rng, int(rng.integers(1, 40)))
+    xs = [m.input("T", 20 * int(rng.integers(1, 4))) for _ in range(1 + n_others)]
+    return m.case("rope", *xs, m.input("T", 12), attrs={"head_dim": 20, "style": style})

@@ -14,6 +14,7 @@ from tests.tiny_model import write_tiny
 
 from unladen import Model
 from unladen.errors import InvalidArgument, OutOfMemory
+from unladen.schedule.speed import measure
 
 LADDER = ["ubatch", "kv:q8_0", "layers", "context"]
 PROMPT = list(range(5, 60))
@@ -35,8 +36,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Iterator[Faults]:
-    # Probes allocate too, but only once a process.
+    # Probes and measurements allocate too, but only once a process.
     monkeypatch.setenv("UNLADEN_PROBE", "0")
+    measure("cpu:0")
     with faults("cpu", "null") as made:
         yield made
 

@@ -129,6 +129,20 @@ def test_a_chain_of_residuals(rng: np.random.Generator) -> None:
     assert ops(after) == ["linear"] * 3
 
 
+def test_rotations_of_the_same_kind(rng: np.random.Generator) -> None:
+    """Not those of what another has rotated, nor otherwise."""
+    net = Net()
+    a, b, table = net.linear(net.x, 3)
+    turn = {"head_dim": N, "style": "norm"}
+    q, k = net.op("rope", a, table, **turn), net.op("rope", b, table, **turn)
+    again = net.op("rope", q, table, **turn)
+    other = net.op("rope", k, table, head_dim=N, style="neox")
+    graph = net.g.finish(q=q, k=k, again=again, other=other)
+    after = same(net, graph, ["fuse_rope"], rng)
+    assert ops(after) == ["linear"] + ["rope"] * 3
+    assert after.nodes[1].inputs == (a, b, table) and after.nodes[1].outputs == (q, k)
+
+
 def test_all_passes_together(rng: np.random.Generator) -> None:
     """A whole feed-forward, twice; and a gated unit that is itself added to something."""
     net = Net()
@@ -147,4 +161,4 @@ def test_all_passes_together(rng: np.random.Generator) -> None:
 
 
 def test_passes_are_found_by_scanning() -> None:
-    assert {"fuse_glu", "fuse_residual"} <= set(passes.registry())
+    assert {"fuse_glu", "fuse_residual", "fuse_rope"} <= set(passes.registry())

@@ -99,11 +99,12 @@ def test_attention_by_loops(rng: np.random.Generator) -> None:
 
 def test_rope_by_complex_numbers(rng: np.random.Generator) -> None:
     for case in cases.registry()["rope"](rng):
-        (y,), _, _ = on_paper(case)
-        head_dim, n_rot = case.node.int_attr("head_dim"), case.node.inputs[1].shape[1]
-        table, x = values(case, 1), values(case, 0)
+        ys, _, _ = on_paper(case)
+        head_dim, n_rot = case.node.int_attr("head_dim"), case.node.inputs[-1].shape[1]
+        table = values(case, len(ys))
         assert isinstance(n_rot, int)
-        for _ in range(FEW):
+        for k in rng.integers(0, len(ys), FEW):
+            x, y = values(case, k), ys[k]
             t, at = int(rng.integers(len(x))), int(rng.integers(x.shape[1]) // head_dim * head_dim)
             head, turned = x[t, at:at + head_dim], y[t, at:at + head_dim]
             i = int(rng.integers(n_rot // 2))

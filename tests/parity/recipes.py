@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.conftest import SHARED
 
+from unladen import Model
 from unladen.models import registry
 
 COMPUTED_GELU = Path(__file__).with_name("gelu_answers.npz")
@@ -23,6 +24,9 @@ TABLE = math.ldexp(1, -20)
 
 WITHOUT_MEANING = frozenset({"refact-moe"})
 """Its answer passes over the experts, and so has no feed-forward network at all."""
+
+WHOLE = frozenset({"dream-dense", "llada-dense"})
+"""Decoders whose tokens see those after them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +66,20 @@ def make(name: str, folder: Path) -> Recipe:
     return Recipe(name, path, tokens, expected)
 
 
+def answer(model: Model, tokens: list[int]) -> npt.NDArray[np.float32]:
+    """What the model gives for each of ``tokens``: logits, or an encoder's embeddings."""
+    is_encoder = "embeddings" in model.architecture.build().outputs
+    return model.embed(tokens) if is_encoder else model.logits(tokens)
+
+
 def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
     """Normalized mean squared error."""
     a, b = mine.astype(np.float64), expected.astype(np.float64)
     return float(((a - b) ** 2).sum() / (b ** 2).sum())
 
 
-def has_logits(name: str) -> bool:
-    """Whether the recipe is of a decoder, with keys and values or a state to keep."""
+def continues(name: str) -> bool:
+    """Whether the recipe is of a decoder that continues a text, so that there is something to
+    keep: not of an encoder, nor of a model that sees whole texts."""
     with np.load(SHARED / f"archs/{name}.npz") as data:
-        return "logits" in data
+        return "logits" in data and name not in WHOLE

@@ -23,7 +23,7 @@ KEPT = 64
 
 
 def _decoders() -> list[str]:
-    return [n for n in recipes.names() if recipes.has_logits(n)]
+    return [n for n in recipes.names() if recipes.continues(n)]
 
 
 @pytest.fixture(scope="module", params=_decoders())

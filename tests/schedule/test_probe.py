@@ -58,7 +58,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Sabotage:
                 types.add(at.segment.kv[node.state.layer].layout.k_type)
             if not only or only in types:
                 for y in node.outputs:
-                    p.add(at(y), at(y), at(y), y.shape[0], y.shape[1])
+                    p.add(at(y), at(y), False, at(y), y.shape[0], y.shape[1])
         monkeypatch.setattr(lowering, "LOWERINGS",
                             MappingProxyType({**lowering.LOWERINGS, op: wrong}))
     return break_
@@ -162,7 +162,8 @@ def test_a_little_wrong_and_not_at_all_computed(path: Path, monkeypatch: pytest.
                                                 ) -> None:
     def other_eps(p: Any, node: Any, at: Any) -> None:
         (x,), (y,) = node.inputs, node.outputs
-        p.rms_norm(at(x), at.weight(node, "w"), at(y), x.shape[0], x.shape[1], x.shape[1],
+        weights = at.weight(node, "w"), 0, x.shape[1]
+        p.rms_norm(at(x), weights, at(y), x.shape[0], x.shape[1], x.shape[1],
                    node.float_attr("eps") * 30)
     for wrong in (other_eps, lambda p, node, at: None):
         fault.cache_clear()

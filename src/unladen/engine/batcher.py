@@ -36,7 +36,9 @@ def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
     for i, request in enumerate(prompts):
         share = max(n_tokens // (len(prompts) - i), MIN_CHUNK)
         n = min(request.n_pending, share, n_tokens)
-        if request.wants_all_logits:
+        if limits.whole_sequences:
+            n = request.n_pending if request.n_pending <= min(n_tokens, n_outputs) else 0
+        elif request.wants_all_logits:
             n = min(n, n_outputs)
         elif n == request.n_pending:
             n = _to_checkpoint(request, limits.block_tokens) or n

@@ -64,6 +64,9 @@ class Engine:
         n = request.n_prompt
         if n == 0:
             raise InvalidArgument("the prompt has no tokens", hint="give at least one token")
+        if self._limits.whole_sequences and not request.wants_all_logits:
+            raise InvalidArgument("the model sees whole texts, it continues none",
+                                  hint="use logits() or embed()")
         # A prompt that is to be continued needs room for one token more.
         most = self.context_size - (not request.wants_all_logits)
         if n > most:

@@ -36,7 +36,8 @@ class Flight:
         """Run the step in the plan's batch; raises what :meth:`Plan.run` does."""
         plan.run()
         if not op:
-            return cls(work, op, lambda: [plan.output("logits")])
+            (name,) = {"logits", "embeddings"} & set(plan.draft.graph.outputs)
+            return cls(work, op, lambda: [plan.output(name)])
         waits = [plan.fetch(name) for name in NARROWING[op]]
         return cls(work, op, lambda: [wait() for wait in waits])
 

@@ -18,5 +18,5 @@ class CogVlm(Decoder):
     def positions(self, g: GraphBuilder) -> Sequence[Value | None]:
         return [self.rope_table(g, base=10000.0, scaled=False)] * self.n_layers
 
-    def rope_factors(self) -> str:
+    def rope_factors(self, layer: int) -> str:
         return ""

@@ -7,3 +7,4 @@ class DeepSeek2(LatentDecoder):
     """Latent attention; experts chosen by softmax, or by sigmoid and bias from groups."""
 
     arch = "deepseek2"
+    magnitudes_are_equal = True

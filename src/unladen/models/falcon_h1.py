@@ -15,7 +15,7 @@ class FalconH1(Decoder):
     rope_style = "neox"
     unbiased = frozenset({"attn_output"})
 
-    def rope_factors(self) -> str:
+    def rope_factors(self, layer: int) -> str:
         return ""
 
     def attention(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:

@@ -9,5 +9,5 @@ class PanguEmbedded(Decoder):
     arch = "pangu-embedded"
     rope_style = "neox"
 
-    def rope_factors(self) -> str:
+    def rope_factors(self, layer: int) -> str:
         return ""

@@ -10,6 +10,7 @@ from cases.base import Case, Maker
 from unladen import quants
 from unladen.backends import backend_of
 from unladen.backends.base import KVLayout
+from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Attr, KVSpec, Weight
 
@@ -53,6 +54,25 @@ def test_products(quant: str, n_tokens: int, rng: Rng) -> None:
     n = width(quant, rng)
     case = m.case("linear", m.input("T", n), weights={"w0": m.weight("w0", 70, n, quant=quant)})
     running.check(case, bench(case).run(), precise=True, what=quant)
+
+
+@pytest.mark.parametrize("formats", [["Q4_0"] * 3, ["IQ2_XS"] * 2 + ["Q8_0"], ["F16"] * 5])
+@pytest.mark.parametrize("n_tokens", [1, 5])
+def test_products_of_one_input_in_one_dispatch(formats: list[str], n_tokens: int, rng: Rng) -> None:
+    """Two or three of a format at a time, with biases or without."""
+    m = Maker(rng, n_tokens)
+    weights = {}
+    for i, quant in enumerate(formats):
+        n_out = int(rng.integers(1, 40))
+        weights[f"w{i}"] = m.weight(f"w{i}", n_out, 256, quant=quant)
+        if rng.random() < 0.5:
+            weights[f"b{i}"] = m.weight(f"b{i}", n_out)
+    run = bench(m.case("linear", m.input("T", 256), weights=weights))
+    running.check(run.case, run.run(), precise=True, what=str(formats))
+    assert isinstance(run.program, WgpuProgram)
+    n_groups = sum(-(-formats.count(f) // 3) for f in set(formats))
+    (parts,) = run.program.encoded.values()
+    assert sum(map(len, parts)) == n_groups
 
 
 def test_a_wide_product(rng: Rng) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from unladen import Model
 from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import Options, Use
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
@@ -36,12 +36,13 @@ def small(backend: WgpuBackend) -> Iterator[Gpu]:
     gpu.max_binding, gpu.max_buffer = kept
 
 
+@pytest.mark.parametrize("use", ["weights", "arena"])
 @pytest.mark.parametrize("row_bytes", [1, 34, 144, 1000])
-def test_bytes_come_back_from_pieces(backend: WgpuBackend, small: Gpu, rng: Rng, row_bytes: int
-                                     ) -> None:
+def test_bytes_come_back_from_pieces(backend: WgpuBackend, small: Gpu, rng: Rng, row_bytes: int,
+                                     use: Use) -> None:
     small.max_buffer = 10240
     n = row_bytes * (50_000 // row_bytes)
-    buffer = backend.alloc(small.device, n, "weights", row_bytes)
+    buffer = backend.alloc(small.device, n, use, row_bytes)
     expected = rng.integers(0, 256, n, np.uint8)
     backend.write(buffer, expected)
     for _ in range(5):
@@ -51,6 +52,18 @@ def test_bytes_come_back_from_pieces(backend: WgpuBackend, small: Gpu, rng: Rng,
         expected[start:start + len(data)] = data
     assert np.array_equal(backend.read(buffer, n), expected)
     assert np.array_equal(backend.read(buffer, n // 2, n // 3), expected[n // 3:n // 3 + n // 2])
+
+
+def test_weights_in_shared_memory_take_no_way_through_the_queue(
+        backend: WgpuBackend, small: Gpu, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not small.maps_weights:
+        pytest.skip("the adapter has memory of its own, or maps no buffers of kernels")
+    monkeypatch.setattr(small, "queue", None)
+    buffer = backend.alloc(small.device, 4096, "weights")
+    data = rng.integers(0, 256, 4096, np.uint8)
+    backend.write(buffer, data)
+    monkeypatch.undo()
+    assert np.array_equal(backend.read(buffer, 4096), data)
 
 
 def test_copies_within_a_buffer(backend: WgpuBackend, small: Gpu, rng: Rng) -> None:

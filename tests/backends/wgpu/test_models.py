@@ -107,6 +107,18 @@ def test_perplexity_of_shared_experts(shared: Path, n_gpu_layers: int | str) -> 
     assert value == pytest.approx(expected, rel=2e-2)
 
 
+def test_dispatches_of_a_decode_step(make_model: Callable[..., Path]) -> None:
+    """Of 16 layers, as models of 1B have, after so many tokens that workgroups share the keys."""
+    path = make_model("llama", n_layers=16, quant="Q8_0")
+    with Model(path, devices=DEVICE, context_size=512) as model:
+        model.generate([3] * 300, temperature=0.0, max_tokens=2)
+        ((_, program),) = model.engine.plan._programs
+        decode = [parts for size, parts in program.encoded.items()
+                  if size.is_decode and size.n_splits > 1]
+    (n,) = {sum(map(len, parts)) for parts in decode}
+    assert n <= 10 * 16 + 10
+
+
 def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> None:
     """Several sequences in a step, blocks that two of them share and one copies."""
     path = make_model("llama", n_embd=128, n_heads=4, n_kv_heads=2)

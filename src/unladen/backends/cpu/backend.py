@@ -29,7 +29,7 @@ class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
     name = "cpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
 
     def __init__(self) -> None:
         self._level = isa_level()

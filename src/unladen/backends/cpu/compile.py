@@ -125,10 +125,11 @@ def _rope_table(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _rope(p: native.Program, node: Node, at: Addresses) -> None:
-    (x, table), (y,) = node.inputs, node.outputs
+    *xs, table = node.inputs
     head_dim = node.int_attr("head_dim")
-    p.rope(at(x), at(table), at(y), _cols(x) // head_dim, head_dim, first_rotated(node),
-           _cols(table), node.attrs["style"] == "neox")
+    for x, y in zip(xs, node.outputs, strict=True):
+        p.rope(at(x), at(table), at(y), _cols(x) // head_dim, head_dim, first_rotated(node),
+               _cols(table), node.attrs["style"] == "neox")
 
 
 def _position_scale(p: native.Program, node: Node, at: Addresses) -> None:

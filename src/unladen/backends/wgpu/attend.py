@@ -26,6 +26,8 @@ THREADS = 128
 TILE_ROWS, TILE_BYTES = 16, 12 << 10
 """Query rows of a workgroup, and their bytes: with the scores below the 16 KiB of workgroup memory
 that every device has. A tile of a prefill may need more where rows are long."""
+CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
+"""Numbers of the formats in kernels/kv_write.wgsl."""
 LONGEST_WINDOW = 1 << 30
 
 
@@ -33,17 +35,20 @@ def kv_write(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.attention.KVWrite`."""
     placed = _cache(low, node)
     spec, layout = placed.spec, placed.layout
-    for value, buffer, quant, dim in ((node.inputs[0], placed.k, layout.k_type, spec.k_dim),
-                                      (node.inputs[1], placed.v, layout.v_type, spec.v_dim)):
-        per_row = spec.n_kv_heads * dim // (32 if quant == "Q8_0" else 2)
+    k, v = node.inputs
+    sides = ((layout.k_type, spec.k_dim), (layout.v_type, spec.v_dim))
+    per_token = sum(spec.n_kv_heads * dim // (32 if quant == "Q8_0" else 2) for quant, dim in sides)
 
-        def grid(size: Size, per_row: int = per_row) -> Groups | None:
-            n = size.n_tokens * per_row
-            return (*fold(-(-n // 64)), 1) if n else None
+    def grid(size: Size) -> Groups | None:
+        n = size.n_tokens * per_token
+        return (*fold(-(-n // 64)), 1) if n else None
 
-        params = low.params(spec.n_kv_heads, dim, row_bytes(quant, dim), layout.block_tokens)
-        low.emit("kv_write", grid, {"params": params, "x": low.value(value),
-                                    "cache": whole(of_gpu(buffer))}, {quant: True})
+    rows = [n for quant, dim in sides for n in (dim, row_bytes(quant, dim))]
+    low.emit("kv_write", grid, {
+        "params": low.params(spec.n_kv_heads, layout.block_tokens, *rows),
+        "k": low.value(k), "v": low.value(v), "keys": whole(of_gpu(placed.k)),
+        "values": whole(of_gpu(placed.v))},
+        {"K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type]})
 
 
 def attention(low: Lowering, node: Node) -> None:

@@ -25,6 +25,7 @@ from unladen.backends.wgpu.memory import Bytes, of_gpu
 from unladen.backends.wgpu.narrow import argmax, narrow_scratch, top_k
 from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
+from unladen.backends.wgpu.recurrent import RECURRENT
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
@@ -32,7 +33,7 @@ from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
-    **SIMPLE, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear,
+    **SIMPLE, **RECURRENT, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear,
     "kv_write": kv_write, "attention": attention, "argmax": argmax, "top_k": top_k})
 """By op."""
 MAX_EXPERTS = 1024
@@ -43,7 +44,7 @@ class WgpuBackend:
     are further logical devices on the same ones."""
 
     name = "wgpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
 
     def __init__(self) -> None:
@@ -72,7 +73,7 @@ class WgpuBackend:
         return gpu.free_bytes() if card is None else card.free_bytes
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        return memory.alloc(self.gpu(device.name), nbytes, row_bytes)
+        return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
         return None

@@ -178,7 +178,7 @@ def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Cons
         if role in node.weights}
     if weighs_input(node):
         ranges["weights"] = at["weights"]
-    return ranges, {"SECOND": has_gate(node), "WEIGHED": weighs_input(node),
+    return ranges, {"SECOND": has_gate(node), "W1": has_gate(node), "WEIGHED": weighs_input(node),
                     "GATE_BIAS": "gate_b" in node.weights, "UP_BIAS": "up_b" in node.weights,
                     "LIMITED": unit.limit > 0, **activation_flag(unit.act)}
 

@@ -30,6 +30,9 @@ UNKNOWN_MEMORY = 1 << 46
 SOFTWARE_SPEED = 1e10
 """Bytes and operations per second of an adapter that the processor plays: less than its own kernels
 do, so that nothing goes there for speed."""
+MAPPABLE = "mappable-primary-buffers"
+"""Feature of an adapter: what kernels use can be mapped too. On one that has memory of its own it
+would move the buffer into the host's."""
 WRITE_BYTES = 32 << 20
 """What is uploaded at once: the queue keeps a copy until it is done."""
 
@@ -63,17 +66,20 @@ class Gpu:
     def __init__(self, name: str, number: int) -> None:
         module, _ = load()
         adapter = self.adapter = adapter_of(number)
+        self.maps_weights = shares_host_memory(adapter) and MAPPABLE in adapter.features
         self.device = device_of(adapter, name)
         self.features = features.chosen(adapter)
         self.forgone: set[tuple[str, frozenset[str]]] = set()
+        wanted = features.device_features(adapter) + ([MAPPABLE] if self.maps_weights else [])
         with typed(name):
             self.wgpu = adapter.request_device_sync(
-                required_features=features.device_features(adapter),
+                required_features=wanted,
                 required_limits={key: adapter.limits[key] for key in LIMITS})
         self.queue = self.wgpu.queue
         self.usage = module.BufferUsage
         self.max_binding: int = adapter.limits["max-storage-buffer-binding-size"] // 256 * 256
         self.max_buffer: int = adapter.limits["max-buffer-size"] // 256 * 256
+        self.max_storage_buffers: int = adapter.limits["max-storage-buffers-per-shader-stage"]
         self.alignment: int = adapter.limits["min-storage-buffer-offset-alignment"]
         self.step_layout = self._layout(((0, "read-only-storage"),))
         self._pipelines: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Pipeline] = {}
@@ -96,25 +102,34 @@ class Gpu:
             return free_host_bytes()
         return self.device.memory_bytes or UNKNOWN_MEMORY
 
-    def buffer(self, nbytes: int, *, uniform: bool = False) -> Any:
+    def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False) -> Any:
         """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
-        :class:`OutOfMemory`."""
+        :class:`OutOfMemory`. ``mappable``: the host will write to it, directly if it can."""
         size = max(16, -(-nbytes // 16) * 16)
         free = min(self.free_bytes(), self.max_buffer)
         if size > free:
             raise OutOfMemory(device=self.name, requested=size, free=free, hint=HINT)
         usage = self.usage.COPY_DST | self.usage.COPY_SRC
         usage |= self.usage.UNIFORM if uniform else self.usage.STORAGE
+        if mappable and self.maps_weights:
+            usage |= self.usage.MAP_WRITE
         with typed(self.name, requested=size, free=free):
             return self.wgpu.create_buffer(size=size, usage=usage)
 
     def write(self, buffer: Any, offset: int, data: npt.NDArray[np.uint8]) -> None:
         """Upload ``data``; ``offset`` and its size are multiples of 4."""
         with typed(self.name, requested=data.nbytes):
+            is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
+            if is_mappable and offset % 8 == 0 and data.nbytes:
+                buffer.map_sync("WRITE", offset, data.nbytes)
+                buffer.write_mapped(data, offset)
+                buffer.unmap()
+                return
             for start in range(0, data.nbytes, WRITE_BYTES):
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
-                if data.nbytes > WRITE_BYTES:
+                if data.nbytes > WRITE_BYTES or is_mappable:
+                    # What stays in the queue would come after a later write through a mapping.
                     self.queue.submit([])
                     self.wgpu._poll_wait()
 

@@ -101,6 +101,13 @@ class Lowering:
         self.gpu.write(buffer, 0, data)
         return Range(buffer, 0, data.nbytes)
 
+    def numbers(self, values: npt.ArrayLike) -> Range:
+        """A buffer of its own with these numbers, float32."""
+        data = np.asarray(values, np.float32).reshape(-1).view(np.uint8)
+        buffer = self.gpu.buffer(len(data))
+        self.gpu.write(buffer, 0, data)
+        return Range(buffer, 0, len(data))
+
     def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
              *, quant: str = "") -> None:
         """Append a dispatch."""
@@ -116,15 +123,16 @@ class Lowering:
         result = []
         for kernel, quant, constants, ranges, grid in self._pending:
             pipeline = self.gpu.pipeline(kernel, quant, constants)
-            bound = {name: Range(buffer, r, 32) if isinstance(r, int) else r
+            bound = {name: Range(buffer, r, ALIGNMENT) if isinstance(r, int) else r
                      for name, r in ranges.items()}
             result.append(Dispatch(pipeline, self.gpu.bind(pipeline, bound), grid))
         return result
 
     def elements(self, kernel: str, value: Value, ranges: Ranges,
-                 constants: Constants = NO_CONSTANTS) -> None:
-        """A kernel with a thread for each element of ``value``."""
-        rows, cols = symbol(value), n_cols(value)
+                 constants: Constants = NO_CONSTANTS, cols: int = 0) -> None:
+        """A kernel with a thread for each element of ``value``, or with ``cols`` for that many a
+        row."""
+        rows, cols = symbol(value), cols or n_cols(value)
 
         def grid(size: Size) -> Groups | None:
             n = size.rows(rows) * cols
@@ -201,11 +209,17 @@ def rope_table(low: Lowering, node: Node) -> None:
 
 def rope(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.rope.Rope`."""
-    (x, table), (y,) = node.inputs, node.outputs
-    params = low.params(n_cols(y), node.int_attr("head_dim"), n_cols(table),
-                        int(node.attrs["style"] == "neox"), first_rotated(node))
-    low.elements("rope", y, {"params": params, "x": low.value(x), "table": low.value(table),
-                             "y": low.value(y)})
+    *xs, table = node.inputs
+    for at in range(0, len(xs), 2):
+        one, *other = zip(xs[at:at + 2], node.outputs[at:at + 2], strict=True)
+        cols = [n_cols(y) for _, y in (one, *other)]
+        ranges: dict[str, Range | int] = {
+            "params": low.params(sum(cols), cols[0], node.int_attr("head_dim"), n_cols(table),
+                                 int(node.attrs["style"] == "neox"), first_rotated(node)),
+            "table": low.value(table), "x": low.value(one[0]), "y": low.value(one[1])}
+        for x, y in other:
+            ranges |= {"x1": low.value(x), "y1": low.value(y)}
+        low.elements("rope", one[1], ranges, {"TWO": bool(other)}, cols=sum(cols))
 
 
 def add(low: Lowering, node: Node) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends.base import Buffer, Device
+from unladen.backends.base import Buffer, Device, Use
 from unladen.backends.wgpu.failure import HINT, typed
 from unladen.backends.wgpu.gpu import Gpu, Range
 from unladen.errors import OutOfMemory
@@ -67,7 +67,7 @@ class WgpuBuffer:
                 yield Range(part.buffer, start, size), done // row_bytes + first, count
 
 
-def alloc(gpu: Gpu, nbytes: int, row_bytes: int) -> WgpuBuffer:
+def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuffer:
     """Zeroed memory, cut between rows where the device can't have it in one piece."""
     if nbytes > gpu.free_bytes():
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.free_bytes(), hint=HINT)
@@ -75,7 +75,8 @@ def alloc(gpu: Gpu, nbytes: int, row_bytes: int) -> WgpuBuffer:
     if part == 0 and nbytes:
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
     sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)] if nbytes else []
-    return WgpuBuffer(gpu, nbytes, tuple(Range(gpu.buffer(n), 0, n) for n in sizes), max(part, 1))
+    parts = tuple(Range(gpu.buffer(n, mappable=use == "weights"), 0, n) for n in sizes)
+    return WgpuBuffer(gpu, nbytes, parts, max(part, 1))
 
 
 def write(dst: WgpuBuffer, src: Bytes, offset: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from unladen.backends.wgpu.gpu import ALIGNMENT, Range
@@ -31,6 +32,8 @@ FEW_ROWS = 8
 memory; beyond it pays to decode tiles."""
 ROWS_PER_GROUP = 4
 ROWS_PER_TILE = 64
+MOST_BINDINGS = 12
+"""Storage buffers of a product with three weights, biases and a codebook, and the step's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,20 @@ class Matrix:
         """Of a workgroup whose threads share a row's groups of 32."""
         return 64 if self.n_in > 32 * 32 else 32
 
-    def params(self, low: Lowering) -> int:
+    @property
+    def n_groups(self) -> int:
+        """Workgroups that take its rows."""
+        return -(-self.n_rows // ROWS_PER_GROUP)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
         """The kernels' ``Matrix``."""
-        return low.params(self.first_row, self.n_rows, self.n_out, self.n_in,
-                          row_bytes(self.quant, self.n_in))
+        return (self.first_row, self.n_rows, self.n_out, self.n_in,
+                row_bytes(self.quant, self.n_in))
+
+    def params(self, low: Lowering) -> int:
+        """Where its numbers are."""
+        return low.params(*self.numbers)
 
 
 def matrices(low: Lowering, node: Node, role: str) -> list[Matrix]:
@@ -93,15 +106,49 @@ def linear(low: Lowering, node: Node) -> None:
     if "act" in node.attrs:
         _gated(low, node)
         return
-    x = low.value(node.inputs[0])
-    for i in range(n_weights(node)):
-        extra: dict[str, Range | int] = {"x": x, "y": low.value(node.outputs[i])}
+    pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
+    together = _together(low, pieces)
+    for i, found in enumerate(pieces):
+        extra: dict[str, Range | int] = {"x": low.value(node.inputs[0]),
+                                         "y": low.value(node.outputs[i])}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         if "residual" in node.attrs:
             extra["residual"] = low.value(node.inputs[1])
-        for m in matrices(low, node, f"w{i}"):
-            product(low, m, symbol(node.outputs[i]), extra)
+        for m in found:
+            product(low, m, symbol(node.outputs[i]), extra,
+                    few=not any(i in group for group in together))
+    for group in together:
+        _joined(low, node, {i: pieces[i][0] for i in group})
+
+
+def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
+    """Which of a node's weights one dispatch multiplies with few rows: two or three of a format, in
+    one piece each."""
+    if low.gpu.max_storage_buffers < MOST_BINDINGS:
+        return []
+    groups: dict[str, list[int]] = {}
+    for i, found in enumerate(pieces):
+        if len(found) == 1:
+            groups.setdefault(found[0].quant, []).append(i)
+    cut = [group[at:at + 3] for group in groups.values() for at in range(0, len(group), 3)]
+    return [group for group in cut if len(group) > 1]
+
+
+def _joined(low: Lowering, node: Node, parts: Mapping[int, Matrix]) -> None:
+    """Products of few rows with several weights of a format, in one dispatch."""
+    ranges: dict[str, Range | int] = {
+        "parts": low.params(*(n for m in parts.values() for n in (*m.numbers, 0, 0, 0))),
+        "x": low.value(node.inputs[0])}
+    flags: dict[str, int | bool] = {"PARTS": len(parts), "W1": True, "W2": len(parts) == 3}
+    for at, (i, m) in zip(("", "1", "2"), parts.items(), strict=False):
+        ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
+        if f"b{i}" in node.weights:
+            ranges[f"bias{at}"] = low.vector(node, f"b{i}")
+            flags[f"BIAS{at}"] = True
+    rows = symbol(node.outputs[0])
+    _few_rows(low, next(iter(parts.values())), sum(m.n_groups for m in parts.values()), rows,
+              ranges, {**flags, "ROWS": ROWS_WORD[rows]})
 
 
 def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
@@ -109,10 +156,9 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
     """One matrix times the rows of x, by the kernel that suits their number."""
     ranges: dict[str, Range | int] = {"m": m.params(low), "w": m.at, **extra}
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROWS": ROWS_WORD[rows]}
-    most = low.segment.limits.bind("T" if rows == "T" else "S")
     if few:
-        _few_rows(low, m, rows, most, ranges, flags)
-    if most > FEW_ROWS:
+        _few_rows(low, m, m.n_groups, rows, ranges, flags)
+    if _most(low, rows) > FEW_ROWS:
         def tiles(size: Size) -> Groups | None:
             n = size.rows(rows)
             if n <= FEW_ROWS:
@@ -122,25 +168,29 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
         low.emit("matmul", tiles, ranges, {**flags, **m.constants}, quant=m.quant)
 
 
-def _few_rows(low: Lowering, m: Matrix, rows: str, most: int, ranges: Ranges,
+def _most(low: Lowering, rows: str) -> int:
+    return low.segment.limits.bind("T" if rows == "T" else "S")
+
+
+def _few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
               flags: Constants) -> None:
     second = bool(flags.get("SECOND"))
     for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
-        if most < from_rows:
+        if _most(low, rows) < from_rows:
             continue
-        grid = _groups(m.n_rows, rows, n_together, from_rows, to_rows)
+        grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
         low.emit("matvec", grid, ranges, {
             "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads,
             "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
             quant=m.quant)
 
 
-def _groups(n_rows: int, rows: str, n_together: int, from_rows: int, to_rows: int) -> Grid:
+def _groups(n_groups: int, rows: str, n_together: int, from_rows: int, to_rows: int) -> Grid:
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
         if not from_rows <= n <= to_rows:
             return None
-        return *fold(-(-n_rows // ROWS_PER_GROUP)), -(-n // n_together)
+        return *fold(n_groups), -(-n // n_together)
 
     return grid
 
@@ -155,13 +205,12 @@ def _gated(low: Lowering, node: Node) -> None:
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
         if role in node.weights}
     together = all(a.quant == b.quant for a, b in pairs) and "residual" not in node.attrs
-    most = low.segment.limits.bind("T" if rows == "T" else "S")
     if together:
         for a, b in pairs:
             ranges: dict[str, Range | int] = {"m": a.params(low), "w": a.at, "w1": b.at, "x": x,
                                               "y": out, **biases}
-            _few_rows(low, a, rows, most, ranges, {
-                "SECOND": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
+            _few_rows(low, a, a.n_groups, rows, ranges, {
+                "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROWS": ROWS_WORD[rows], **activation_flag(node.attrs["act"])})
     _gated_by_parts(low, node, pairs, few=not together)
 
@@ -170,7 +219,7 @@ def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]
                     few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)
-    if not few and low.segment.limits.bind("T" if rows == "T" else "S") <= FEW_ROWS:
+    if not few and _most(low, rows) <= FEW_ROWS:
         return
     half = _half_scratch(low.segment.limits, node)
     parts = [low.scratch(i * half, half) for i in range(2)]

@@ -15,7 +15,7 @@ from unladen.errors import Cancelled
 from unladen.graph.batch import Batch
 from unladen.types import Limits
 
-HEADER_WORDS = 13
+HEADER_WORDS = 15
 TOKENS_WORD = 3
 """Of the header: where the tokens are."""
 TILE_TOKENS = 8
@@ -100,7 +100,8 @@ class WgpuProgram:
         """Give it its dispatches, and room for the largest step."""
         self.dispatches = dispatches
         b, n = self.batch, self.limits.n_tokens
-        arrays = (b.tokens, b.positions, b.seq_of, b.q_start, b.kv_len, b.out_rows, b.block_table)
+        arrays = (b.tokens, b.positions, b.seq_of, b.q_start, b.kv_len, b.out_rows, b.block_table,
+                  b.state_in, b.state_out)
         n_words = (HEADER_WORDS + len(self.tables) + sum(a.size for a in arrays) + 3 * n
                    + sum(2 * len(t.freqs) * n for t in self.tables))
         self.words = np.zeros(n_words, np.int32)
@@ -154,14 +155,16 @@ class WgpuProgram:
         places = []
         arrays = (b.tokens[:n], b.positions[:n], b.seq_of[:n], b.q_start[:n_seqs + 1],
                   b.kv_len[:n_seqs], b.out_rows[:b.n_outputs], b.block_table[:n_seqs].reshape(-1),
-                  tiles, *(t.at(b.positions[:n]).view(np.int32) for t in self.tables))
+                  tiles, b.state_in[:n_seqs], b.state_out[:n_seqs],
+                  *(t.at(b.positions[:n]).view(np.int32) for t in self.tables))
         for array in arrays:
             words[at:at + array.size] = array
             places.append(at)
             at += array.size
         words[3:10] = places[:7]
         words[11] = places[7]
-        words[HEADER_WORDS:HEADER_WORDS + len(self.tables)] = places[8:]
+        words[13:15] = places[8:10]
+        words[HEADER_WORDS:HEADER_WORDS + len(self.tables)] = places[10:]
         self.gpu.write(self.step.buffer, 0, words[:at].view(np.uint8))
         return size
 

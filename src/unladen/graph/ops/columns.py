@@ -24,8 +24,9 @@ class Columns(Op):
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         group, first, count = column_attrs(node)
-        x = inputs[0].reshape(len(inputs[0]), -1, group)
-        return [x[..., first:first + count].reshape(len(x), -1)]
+        rows, n = inputs[0].shape
+        x = inputs[0].reshape(rows, n // group, group)
+        return [x[..., first:first + count].reshape(rows, n // group * count)]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         return [np.zeros_like(self.reference(node, inputs, ctx)[0])]

@@ -24,7 +24,7 @@ def group_of(node: Node) -> int:
 def grouped(node: Node, x: Array) -> Array:
     """x [T, n] as [T, n / group, group]."""
     group = group_of(node)
-    return x.reshape(len(x), x.shape[-1] // group, group)  # of no rows too
+    return x.reshape(len(x), x.shape[-1] // group, group)
 
 
 def columns_of(ctx: RefContext, role: str, n: int, default: float) -> Array:

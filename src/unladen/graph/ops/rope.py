@@ -41,7 +41,8 @@ class RopeTable(Op):
 
 
 class Rope(Op):
-    """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot].
+    """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot]; fused, of
+    several x before the same table.
 
     Attributes ``head_dim`` and ``style``: ``"norm"`` pairs (2i, 2i+1), ``"neox"`` pairs
     (i, i + n_rot/2), counted from the dimension ``first`` of a head (0 where it isn't said).
@@ -51,21 +52,25 @@ class Rope(Op):
     name = "rope"
 
     def infer(self, node: Node) -> Inferred:
-        x, table = node.inputs
+        *xs, table = node.inputs
         head_dim = node.int_attr("head_dim")
-        assert isinstance(x.shape[-1], int) and x.shape[-1] % head_dim == 0
+        assert xs and all(isinstance(n, int) and n % head_dim == 0 for n in
+                          (x.shape[-1] for x in xs))
         n_rot = table.shape[-1]
         assert isinstance(n_rot, int) and n_rot % 2 == 0 and first_rotated(node) + n_rot <= head_dim
         assert node.attrs["style"] in ("norm", "neox")
-        return [(x.shape, "f32")]
+        return [(x.shape, "f32") for x in xs]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        x, table = inputs
+        *xs, table = inputs
+        return [self._rotated(node, x, table) for x in xs]
+
+    def _rotated(self, node: Node, x: Array, table: Array) -> Array:
         a, b, first, second = self._pairs(node, x, table)
         cos, sin = table[:, None, 0::2], table[:, None, 1::2]
         y = x.reshape(len(x), -1, node.int_attr("head_dim")).copy()
         y[..., first], y[..., second] = a * cos - b * sin, a * sin + b * cos
-        return [y.reshape(x.shape)]
+        return y.reshape(x.shape)
 
     def _pairs(self, node: Node, x: Array, table: Array
                ) -> tuple[Array, Array, slice, slice]:
@@ -79,16 +84,19 @@ class Rope(Op):
         return heads[..., first], heads[..., second], first, second
 
     def flops(self, node: Node, limits: Limits) -> int:
-        return 3 * limits.count(node.inputs[0].shape)
+        return 3 * sum(limits.count(x.shape) for x in node.inputs[:-1])
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        x, table = inputs
+        *xs, table = inputs
+        return [self._bound(node, x, table) for x in xs]
+
+    def _bound(self, node: Node, x: Array, table: Array) -> Array:
         a, b, first, second = self._pairs(node, x, table)
         cos, sin = np.abs(table[:, None, 0::2]), np.abs(table[:, None, 1::2])
         bound = np.zeros(x.shape).reshape(len(x), -1, node.int_attr("head_dim"))
         bound[..., first] = 3 * EPS32 * (np.abs(a) * cos + np.abs(b) * sin)
         bound[..., second] = 3 * EPS32 * (np.abs(a) * sin + np.abs(b) * cos)
-        return [bound.reshape(x.shape)]
+        return bound.reshape(x.shape)
 
 
 def first_rotated(node: Node) -> int:

@@ -44,12 +44,12 @@ class Attention(Layers):
         :func:`~unladen.models._parts.rope.rope_attrs`."""
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
-            factors=self.rope_factors()))
+            factors=self.rope_factors(layer)))
         return g.one("rope_table", g.inputs["positions"], name=name, attrs=attrs)
 
-    def rope_factors(self) -> str:
-        """The tensor whose numbers divide the frequencies, if the file has it: one for all
-        contexts, or one for those that the model was trained with and one for longer ones."""
+    def rope_factors(self, layer: int) -> str:
+        """The tensor whose numbers divide the frequencies of ``layer``, if the file has it: one for
+        all contexts, or one for those that the model was trained with and one for longer ones."""
         if "rope_factors_long.weight" not in self.tensors:
             return "rope_freqs.weight"
         original = self.hparams.int("rope.scaling.original_context_length",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from unladen.graph.builder import AFTER_LAYERS, GraphBuilder
@@ -28,16 +29,19 @@ class Decoder(Attention, FeedForward):
         self.context = context or self.context_length
         g = GraphBuilder()
         g.n_layers = self.n_layers
-        x = self.embed(g)
-        tables = self.positions(g)
-        for layer in range(self.n_layers):
-            g.layer = layer
-            x = self.block(g, x, tables[layer])
+        x = self.layers(g, self.embed(g), self.positions(g))
         g.layer = AFTER_LAYERS
         x = g.one("select_rows", x, g.inputs["out_rows"], name="last_rows")
         outputs = self.outputs(g, x)
         self.tensors.report_unused()
         return g.finish(**outputs)
+
+    def layers(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:
+        """All layers of x f32 [T, n_embd]; ``tables``: the rotations, by layer."""
+        for layer in range(self.n_layers):
+            g.layer = layer
+            x = self.block(g, x, tables[layer])
+        return x
 
     def embed(self, g: GraphBuilder) -> Value:
         """Token embeddings f32 [T, n_embd]."""

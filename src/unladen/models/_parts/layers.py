@@ -79,7 +79,12 @@ class Layers(Architecture):
         bias = self.tensors.optional(full + ".bias", n_columns(x))
         if bias is not None and self.norm_op == "layer_norm":
             weights["b"] = bias
-        return g.one(self.norm_op, x, name=part, weights=weights, attrs={"eps": self.eps})
+        return g.one(self.norm_op, x, name=part, weights=weights,
+                     attrs={"eps": self.norm_eps(part)})
+
+    def norm_eps(self, part: str) -> float:
+        """Epsilon of the norm called ``part``."""
+        return self.eps
 
     def plain_norm(self, g: GraphBuilder, x: Value, name: str, group: int = 0) -> Value:
         """A norm without weights of x f32 [T, n], or of each ``group`` of its columns."""

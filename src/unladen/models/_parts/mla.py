@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import ClassVar
 
 from unladen.errors import GGUFError, UnsupportedModel
 from unladen.gguf import GGUFFile, HParams
@@ -11,6 +12,7 @@ from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value
 from unladen.graph.ops.attention import Scoring
 from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.rope import rope_attrs
 
 
 class LatentDecoder(Decoder):
@@ -22,6 +24,8 @@ class LatentDecoder(Decoder):
     """
 
     expert_normalize = False
+    magnitudes_are_equal: ClassVar[bool] = False
+    """Whether ``mscale`` is ``mscale_all_dim`` too."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
@@ -42,11 +46,32 @@ class LatentDecoder(Decoder):
                                 hint="the metadata is damaged: convert or fetch the file again")
 
     def scoring(self, layer: int) -> Scoring:
-        """YaRN's magnitude is left to the scores: 1 + 0.1 m log(factor), squared."""
-        hp = self.hparams
-        factor = max(1.0, hp.float("rope.scaling.factor", 1.0) or 1.0)
-        stretch = 1 + hp.float("rope.scaling.yarn_log_multiplier", 0.0) * math.log(factor)
+        key_log = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) * self.log_factor
+        stretch = self.rope_magnitude() * (1 + key_log)
         return replace(super().scoring(layer), scale=stretch ** 2 * self.key_dim ** -0.5)
+
+    @property
+    def log_factor(self) -> float:
+        """The logarithm of what YaRN stretches the context by."""
+        is_yarn = self.hparams.str("rope.scaling.type", "") == "yarn"
+        return math.log(max(1.0, self.hparams.float("rope.scaling.factor", 1.0))) * is_yarn
+
+    def rope_magnitude(self) -> float:
+        """Of the rotated part. The files' multiplier is a tenth of the published ``mscale_all_dim``
+        m: YaRN's magnitude 1 + 0.1 log(factor), of its own ``mscale``, is divided by
+        1 + 0.1 m log(factor), which goes to the scores instead."""
+        m = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) / 0.1
+        own = m if m and self.magnitudes_are_equal else 1.0
+        ratio = (1 + 0.1 * own * self.log_factor) / (1 + 0.1 * m * self.log_factor)
+        return self.hparams.float("rope.scaling.attn_factor", 1.0) * ratio
+
+    def rope_table(self, g: GraphBuilder, name: str = "rope_table", *, layer: int = 0,
+                   base: float | None = None, scaled: bool = True) -> Value:
+        attrs: dict[str, Attr] = dict(rope_attrs(
+            self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
+            factors=self.rope_factors(layer)))
+        return g.one("rope_table", g.inputs["positions"], name=name,
+                     attrs={**attrs, "magnitude": self.rope_magnitude()})
 
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
         """Queries of all heads, and the row and its latent part for the cache."""

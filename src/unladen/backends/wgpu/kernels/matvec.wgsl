@@ -3,13 +3,22 @@
 #use exp activation
 #end
 // y = x w^T (+ bias) for few rows of x: a workgroup computes R rows of w for NT rows of x. With
-// SECOND, act(x w^T) * (x w1^T).
+// SECOND, act(x w^T) * (x w1^T). With PARTS, several products of the same x.
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         who: Thread) {
   let lane = who.lane;
-  let first = (id.x + id.y * groups.x) * R;
+  var group = id.x + id.y * groups.x;
+#if PARTS
+  for (; which + 1u < PARTS; which++) {
+    let n_groups = (parts[which].n_rows + R - 1u) / R;
+    if (group < n_groups) { break; }
+    group -= n_groups;
+  }
+  m = parts[which];
+#end
+  let first = group * R;
   let count = n_rows(ROWS);
   var rows: array<u32, R>;
   for (var r = 0u; r < R; r++) { rows[r] = min(first + r, m.n_rows - 1u) * m.row_bytes; }
@@ -17,7 +26,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   for (var n = 0u; n < NT; n++) { xs[n] = min(id.z * NT + n, count - 1u) * m.n_in; }
   accumulate(lane, 0u, rows, xs, 1.0);
 #if SECOND
-  second = true;
+  which = 1u;
   accumulate(lane, OUT, rows, xs, 1.0);
 #end
   finish(who);

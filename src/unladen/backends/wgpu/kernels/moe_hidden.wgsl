@@ -18,7 +18,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     let xs = array<u32, NT>(id.z / routing.n_used * m.n_in);
     accumulate(lane, 0u, rows, xs, 1.0);
 #if SECOND
-    second = true;
+    which = 1u;
     for (var r = 0u; r < R; r++) { rows[r] += routing.up_first * m.row_bytes; }
     accumulate(lane, OUT, rows, xs, 1.0);
 #end

@@ -31,7 +31,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
 #if SECOND
   let gate = acc;
   acc = array<vec4f, 4>();
-  second = true;
+  which = 1u;
   multiply(lane, w_row + routing.up_first * m.row_bytes, x_row);
 #end
   for (var n = 0u; n < 4u; n++) {

@@ -1,8 +1,10 @@
 #use step element
 // Rotates pairs of every head, counted from its column `first`: (2i, 2i + 1), or with neox
-// (i, i + n_rot / 2).
+// (i, i + n_rot / 2). With TWO, the first n_first columns of a row are those of x, the others those
+// of x1.
 struct Params {
   n_cols: u32,
+  n_first: u32,
   head_dim: u32,
   n_rot: u32,
   neox: u32,
@@ -13,28 +15,51 @@ struct Params {
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> table: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
+#if TWO
+@group(1) @binding(4) var<storage, read_write> x1: array<f32>;
+@group(1) @binding(5) var<storage, read_write> y1: array<f32>;
+#end
+
+// A pair's member at d of a head: its partner, and its and the partner's factors.
+struct Turn {
+  other: i32,
+  own: f32,
+  partner: f32,
+}
+
+fn turn(t: u32, d: u32) -> Turn {
+  let half_rot = params.n_rot / 2u;
+  var pair = d / 2u;
+  var is_second = d % 2u == 1u;
+  var distance = 1;
+  if (params.neox != 0u) {
+    pair = d % half_rot;
+    is_second = d >= half_rot;
+    distance = i32(half_rot);
+  }
+  let at = t * params.n_rot + 2u * pair;
+  return Turn(select(distance, -distance, is_second), table[at],
+              select(-table[at + 1u], table[at + 1u], is_second));
+}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let i = element(id, groups, lane);
-  if (i >= n_rows(ROWS) * params.n_cols) { return; }
+  let e = element(id, groups, lane);
+  if (e >= n_rows(ROWS) * params.n_cols) { return; }
+  let t = e / params.n_cols;
+  let c = e % params.n_cols;
   // Round the end of u32 for columns before the first.
-  let d = i % params.n_cols % params.head_dim - params.first;
-  if (d >= params.n_rot) {
-    y[i] = x[i];
+  let d = c % params.head_dim - params.first;
+  var by = Turn(0, 1.0, 0.0);
+  if (d < params.n_rot) { by = turn(t, d); }
+#if TWO
+  if (c >= params.n_first) {
+    let i = t * (params.n_cols - params.n_first) + c - params.n_first;
+    y1[i] = x1[i] * by.own + x1[u32(i32(i) + by.other)] * by.partner;
     return;
   }
-  let half_rot = params.n_rot / 2u;
-  var pair = d / 2u;
-  var is_second = d % 2u == 1u;
-  var other = select(i + 1u, i - 1u, is_second);
-  if (params.neox != 0u) {
-    pair = d % half_rot;
-    is_second = d >= half_rot;
-    other = select(i + half_rot, i - half_rot, is_second);
-  }
-  let at = i / params.n_cols * params.n_rot + 2u * pair;
-  let sine = select(-table[at + 1u], table[at + 1u], is_second);
-  y[i] = x[i] * table[at] + x[other] * sine;
+#end
+  let i = t * params.n_first + c;
+  y[i] = x[i] * by.own + x[u32(i32(i) + by.other)] * by.partner;
 }

@@ -151,6 +151,7 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     constexpr int part_bytes = Kernel::tile_k / T::block_size * T::block_bytes;
     Ahead ahead = {job.w + (n0 + Kernel::n_tiles * rows) * job.row_bytes,
                    size_t(rows * part_bytes / Kernel::occasions)};
+    const size_t part_step = n_panels > 1 ? Kernel::panel_bytes / Kernel::occasions : 0;
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
@@ -160,9 +161,12 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
             const typename Kernel::Panel x = first.at(p0 + p);
             const int n_columns = t1 - t0 - p * panel_columns;
             for (int i = 0; i < n_tiles; ++i) {
-                multiply_panel<Kernel>(c[i] + p * panel_columns * rows, tile[i], x, k, n_k,
-                                       n_columns, p == 0 && !is_last ? ahead : Ahead{nullptr, 0});
+                // Beside the first panel the next weights, beside the others the next panel.
+                Ahead next = {Kernel::codes_at(first.at(p0 + p + 1), k), i == 0 ? part_step : 0};
+                if (p == 0) next = is_last ? Ahead{nullptr, 0} : ahead;
                 if (p == 0) ahead.p += Kernel::occasions * ahead.step;
+                multiply_panel<Kernel>(c[i] + p * panel_columns * rows, tile[i], x, k, n_k,
+                                       n_columns, next);
             }
         }
     }

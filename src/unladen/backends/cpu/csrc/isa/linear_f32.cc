@@ -109,6 +109,11 @@ struct Float {
         for (int i = 0; i < n; i += rows) transpose_tile(tile.w + i * rows, &w[0][i], tile_k);
     }
 
+    static constexpr size_t panel_bytes = tile_k * panel_columns * sizeof(float);
+    static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
+        return reinterpret_cast<const uint8_t *>(x.x + size_t(k) * panel_columns);
+    }
+
     template <int n_columns>
     static void multiply(float *c, const Tile &tile, const Panel &panel, int k, int n,
                          Ahead ahead) {

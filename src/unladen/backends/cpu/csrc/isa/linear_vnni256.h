@@ -78,6 +78,11 @@ struct Int8Of256 {
         Across<T>::scales(tile, w);
     }
 
+    static constexpr size_t panel_bytes = tile_k * panel_columns;
+    static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
+        return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
+    }
+
     template <int n>
     static void multiply(float *c, const Tile &tile, const Panel &x, int k, int,
                          Ahead ahead) {

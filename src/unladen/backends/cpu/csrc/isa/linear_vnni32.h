@@ -74,6 +74,11 @@ struct Int8Of32 {
         }
     }
 
+    static constexpr size_t panel_bytes = tile_k * panel_columns;
+    static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
+        return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
+    }
+
     template <int n>
     static void multiply(float *c, const Tile &tile, const Panel &x, int k, int n_k,
                          Ahead ahead) {

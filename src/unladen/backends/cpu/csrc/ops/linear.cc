@@ -84,7 +84,8 @@ private:
     int rows_per_tile(const Matrix &w, const Linear &kernel) const {
         double bytes = static_cast<double>(w.n_cols) / kernel.block_size * kernel.block_bytes;
         int rows = 64;
-        if (n_rows_ == 1) rows = static_cast<int>(65536 / std::max(1.0, bytes));
+        if (n_rows_ == 1)
+            rows = static_cast<int>(std::min(w.n_rows / 32.0, 262144 / std::max(1.0, bytes)));
         if (n_rows_ > 1 && n_rows_ <= 16) rows = std::max(rows, w.n_rows / 16);
         rows = std::clamp(rows, 16, max_tile_rows);
         return ceil_div(rows, kernel.row_granule) * kernel.row_granule;

@@ -1,8 +1,11 @@
 // Bytes of `w`, an array of words; blocks of 18, 34 or 210 bytes begin at any even address.
 
 fn raw(i: u32) -> u32 {
-#if SECOND
-  if (second) { return w1[i]; }
+#if W1
+  if (which == 1u) { return w1[i]; }
+#end
+#if W2
+  if (which == 2u) { return w2[i]; }
 #end
   return w[i];
 }

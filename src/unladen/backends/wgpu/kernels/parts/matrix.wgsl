@@ -5,12 +5,22 @@ struct Matrix {
   n_rows: u32,
   n_out: u32,
   n_in: u32,
-  row_bytes: u32,
+  @size(16) row_bytes: u32,
 }
 
+#if PARTS
+// Several of one format that meet the same x; a workgroup takes rows of one.
+@group(1) @binding(0) var<uniform> parts: array<Matrix, PARTS>;
+var<private> m: Matrix;
+#else
 @group(1) @binding(0) var<uniform> m: Matrix;
-@group(1) @binding(1) var<storage, read> w: array<u32>;
-#if SECOND
-@group(1) @binding(2) var<storage, read> w1: array<u32>;
-var<private> second: bool;
 #end
+@group(1) @binding(1) var<storage, read> w: array<u32>;
+#if W1
+@group(1) @binding(2) var<storage, read> w1: array<u32>;
+#end
+#if W2
+@group(1) @binding(9) var<storage, read> w2: array<u32>;
+#end
+// Of which matrix the bytes are: w, w1 or w2.
+var<private> which: u32;

@@ -15,7 +15,9 @@ const BLOCK_TABLE = 9u;
 const BLOCKS_PER_SEQ = 10u;
 const TILES = 11u;
 const N_SPLITS = 12u;
-const ROPE_TABLES = 13u;
+const STATE_IN = 13u;
+const STATE_OUT = 14u;
+const ROPE_TABLES = 15u;
 
 // Entry i of the array whose place is in word `which`.
 fn batch(which: u32, i: u32) -> i32 {
