@@ -27,9 +27,11 @@ FAMILIES = {pre.steps: name for name, pre in sorted(pre_tokenizers().items()) if
 N_STRINGS = 300
 
 MORE_PIECES = [
-    "12345", "1234567890", "1234a", "12½345", "1_000", "4096 ", "５６７８", "camelCase", "HTTPServer",
-    "ÉCOLE", "ǅ", "漢字かな", "カナ", "々〇", "ㄅㄆ", "ㄱㄴ", "、。", "「」", "…", "–", "IMGIMGABCDZ",
-    "<sentinel:12>", " \n", "\n ", "\t\t", "    ", " " * 17, "#tag", "/path//", ":/\n", "can't",
+    "12345", "1234567890", "1234a", "12½345", "1_000", "4096 ",
+    "\uff15\uff16\uff17\uff18", "camelCase", "HTTPServer", "ÉCOLE", "ǅ", "漢字かな",
+    "カナ", "々〇", "ㄅㄆ", "ㄱㄴ", "、。", "「」", "…", "\u2013",
+    "IMGIMGABCDZ", "<sentinel:12>",
+    " \n", "\n ", "\t\t", "    ", " " * 17, "#tag", "/path//", ":/\n", "can't",
     "CAN'T", "a'S", "e\u0301a\u0308", "\u0301", "กขค", "ไทย", "မြန်", "ខ្មែរ", "(x|y).", "?!\n\n",
 ]
 

@@ -9,6 +9,7 @@
 
 #include "tokenizer/csrc/bpe.h"
 #include "tokenizer/csrc/opaque.h"
+#include "tokenizer/csrc/rwkv.h"
 #include "tokenizer/csrc/spm.h"
 #include "tokenizer/csrc/tokenizer.h"
 
@@ -88,6 +89,13 @@ tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
     return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
 }
 
+tok::Tokenizer rwkv(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
+                    Array<uint8_t> strips, int32_t unk) {
+    if (unk >= 0) checked(unk, vocab->size());
+    auto all = tokens(std::move(vocab), types, strips);
+    return {all, std::make_unique<tok::Rwkv>(*all, unk)};
+}
+
 tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
                       Array<uint8_t> strips) {
     auto all = tokens(std::move(vocab), types, strips);
@@ -145,6 +153,7 @@ void bind_tokenizer(nb::module_ &m) {
     m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
           nb::arg("offsets"), nb::arg("lengths"), nb::arg("steps"), nb::arg("ignore_merges"),
           nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"), nb::arg("unk"));
+    m.def("rwkv", &rwkv, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("unk"));
     m.def("opaque", &opaque, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"));
 }
 

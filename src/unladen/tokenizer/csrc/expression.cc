@@ -84,7 +84,9 @@ class ExpressionParser {
         p_ += c.size;
         return c.code;
     }
-    static void append(Code &to, const Code &from) { to.insert(to.end(), from.begin(), from.end()); }
+    static void append(Code &to, const Code &from) {
+        to.insert(to.end(), from.begin(), from.end());
+    }
     static int32_t length(const Code &code) { return static_cast<int32_t>(code.size()); }
 
     Code alternatives() {

@@ -1,9 +1,9 @@
 // Pre-tokenizers: the regular expressions that cut text into words.
 //
-// A pre-tokenizer is a list of steps: names of expressions written out by hand here, because they
-// are common or slow in general, or expressions. Each step cuts every piece it is given into the matches of
-// its expression and the gaps between them; the next step cuts these. Which steps belong to which
-// tokenizer.ggml.pre is said in pretokenize.py.
+// A pre-tokenizer is a list of steps: expressions, or names of those that are written out by hand
+// here, being common or slow in general. Each step cuts every piece it is given into the matches
+// of its expression and the gaps between them; the next step cuts these. Which steps belong to
+// which tokenizer.ggml.pre is said in pretokenize.py.
 #pragma once
 #include <memory>
 #include <span>
