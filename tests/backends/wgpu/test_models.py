@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.conftest import SHARED
 from tests.parity import recipes
-from tests.parity.recipes import error
+from tests.parity.recipes import answer, error
 
 from unladen import Model
 from unladen.evaluation import Evaluation
@@ -56,7 +56,7 @@ def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
     for batch_size, kv_type, bound in ((512, "f32", EXACT_CACHE), (512, "f16", F16_CACHE),
                                        (7, "f32", EXACT_CACHE), (1, "f16", F16_CACHE)):
         with Model(recipe.path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
-            assert error(model.logits(recipe.tokens), recipe.expected) < bound
+            assert error(answer(model, recipe.tokens), recipe.expected) < bound
 
 
 @pytest.mark.parametrize("devices", [["cpu:0", "wgpu:0"], ["wgpu:0", "wgpu:1"]])
