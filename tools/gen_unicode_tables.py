@@ -16,15 +16,21 @@ from pathlib import Path
 
 TABLE = Path(__file__).parents[1] / "src/unladen/tokenizer/csrc/unicode_tables.inc"
 CLASSES = {"L": 1, "N": 2, "P": 4, "S": 8, "M": 16, "Z": 32}
-SPACE = 64
+SPACE, WORD = 64, 8192
+SUBCLASSES = {"Lu": 128, "Ll": 256, "Lt": 512, "Lm": 1024, "Lo": 2048, "Nd": 4096}
+LATIN_NUMBERS = [0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE]  # which Oniguruma takes for parts of words
+CIRCLED = [*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A),
+           *range(0x1F170, 0x1F18A)]  # symbols that count as alphabetic (Other_Alphabetic)
 
 
 def classes(code: int) -> int:
-    """The bits of a code point: its general category's first letter, and White_Space."""
+    """The bits of a code point: its general category, White_Space, and being part of a word."""
     category = unicodedata.category(chr(code))
     # White_Space is Z and six controls; str.isspace() counts U+001C..1F as well.
     space = category[0] == "Z" or code in (0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x85)
-    return CLASSES.get(category[0], 0) | (SPACE if space else 0)
+    word = category[0] in "LM" or category in ("Nd", "Nl", "Pc") or code in CIRCLED + LATIN_NUMBERS
+    return (CLASSES.get(category[0], 0) | SUBCLASSES.get(category, 0)
+            | (SPACE if space else 0) | (WORD if word else 0))
 
 
 def render() -> str:

@@ -48,7 +48,9 @@ class PackedStrings(Protocol):
     lengths: npt.NDArray[np.int64]
 
 
-class _Packed:
+class Packed:
+    """Texts as :class:`PackedStrings`."""
+
     def __init__(self, texts: Sequence[str]) -> None:
         raw = [text.encode() for text in texts]
         self.buffer = np.frombuffer(b"".join(raw), np.uint8)
@@ -120,7 +122,7 @@ class Fields:
         if (not isinstance(value, Sequence) or isinstance(value, str)
                 or not all(isinstance(text, str) for text in value)):
             raise self.error(key, "isn't an array of strings")
-        return _Packed(value)
+        return Packed(value)
 
     def numbers(self, key: str, kind: str, n: int) -> npt.NDArray[Any] | None:
         """The ``n`` numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``)."""

@@ -14,8 +14,10 @@ Tokenizer = _native.Tokenizer
 spm = _native.spm
 """A SentencePiece BPE tokenizer; ``unk`` -1: characters without tokens raise ValueError."""
 bpe = _native.bpe
-"""A byte-level BPE tokenizer; ``steps`` are names of split.cc."""
+"""A BPE tokenizer; ``steps`` are names of split.cc or expressions, flags those of PreTokenizer."""
+rwkv = _native.rwkv
+"""RWKV's tokenizer: the longest token first; texts are byte literals."""
 opaque = _native.opaque
 """A tokenizer that only decodes."""
 
-__all__ = ["Tokenizer", "Vocab", "bpe", "opaque", "spm"]
+__all__ = ["Tokenizer", "Vocab", "bpe", "opaque", "rwkv", "spm"]

@@ -9,6 +9,7 @@
 
 #include "tokenizer/csrc/bpe.h"
 #include "tokenizer/csrc/opaque.h"
+#include "tokenizer/csrc/rwkv.h"
 #include "tokenizer/csrc/spm.h"
 #include "tokenizer/csrc/tokenizer.h"
 
@@ -77,17 +78,22 @@ tok::Tokenizer spm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
 
 tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
                    Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths,
-                   const std::vector<std::string> &steps, bool ignore_merges, int32_t unk) {
+                   const std::vector<std::string> &steps, bool ignore_merges, bool raw,
+                   bool marks, bool whole_lines, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
-    tok::BpeOptions options{{}, ignore_merges, unk};
-    for (const std::string &name : steps) {
-        options.steps.push_back(tok::find_step(name));
-        if (!options.steps.back()) throw std::invalid_argument("no split step " + name);
-    }
+    tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
+    for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
     const tok::Strings merges = strings(buffer, offsets, lengths);
     nb::gil_scoped_release release;
     return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
+}
+
+tok::Tokenizer rwkv(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
+                    Array<uint8_t> strips, int32_t unk) {
+    if (unk >= 0) checked(unk, vocab->size());
+    auto all = tokens(std::move(vocab), types, strips);
+    return {all, std::make_unique<tok::Rwkv>(*all, unk)};
 }
 
 tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
@@ -146,7 +152,8 @@ void bind_tokenizer(nb::module_ &m) {
           nb::arg("space_prefix"), nb::arg("unk"));
     m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
           nb::arg("offsets"), nb::arg("lengths"), nb::arg("steps"), nb::arg("ignore_merges"),
-          nb::arg("unk"));
+          nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"), nb::arg("unk"));
+    m.def("rwkv", &rwkv, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("unk"));
     m.def("opaque", &opaque, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"));
 }
 

@@ -63,7 +63,8 @@ struct Bpe::Parts {
 
 Bpe::Bpe(const Tokens &tokens, const Strings &merges, BpeOptions options)
     : tokens_(tokens), options_(std::move(options)) {
-    for (int b = 0; b < 256; ++b) byte_symbols_[b] = symbol(alphabet().text[b]);
+    for (int b = 0; b < 256; ++b)
+        byte_symbols_[b] = symbol(options_.raw ? byte_text(b) : alphabet().text[b]);
     rules_.resize(std::bit_ceil(merges.size() + merges.size() / 3 + 2));
     // Lookups only read, so they are divided; what they find is entered in the order of ranks.
     std::vector<Parts> parts(merges.size());
@@ -161,12 +162,11 @@ Merge Bpe::find(int32_t left, int32_t right) const {
     return rules_[probe(pair_of(left, right))].merge;
 }
 
-void Bpe::emit(int32_t symbol, std::vector<int32_t> &out) const {
-    if (symbol < tokens_.vocab->size()) {
+void Bpe::emit(int32_t symbol, std::string_view bytes, std::vector<int32_t> &out) const {
+    if (symbol >= 0 && symbol < tokens_.vocab->size()) {
         out.push_back(symbol);
         return;
     }
-    const std::string bytes = spelled(text(symbol)).value();  // merged from single bytes
     for (const char c : bytes) {
         const auto byte = static_cast<uint8_t>(c);
         const int32_t one = byte_symbols_[byte];
@@ -176,30 +176,61 @@ void Bpe::emit(int32_t symbol, std::vector<int32_t> &out) const {
     }
 }
 
-void Bpe::encode(std::string_view text, bool, std::vector<int32_t> &out) const {
-    Merger merger;
-    std::string letters;
-    split(options_.steps, text, [&](std::string_view word) {
-        if (options_.ignore_merges) {
-            letters.clear();
-            for (const char c : word) letters += alphabet().text[static_cast<uint8_t>(c)];
-            if (const int32_t id = tokens_.find(letters); id >= 0) {
-                out.push_back(id);
-                return;
-            }
-        }
-        merger.clear();
+void Bpe::add_symbols(std::string_view word, Merger &merger) const {
+    if (!options_.raw) {
         for (uint32_t i = 0; i < word.size(); ++i)
             merger.add(byte_symbols_[static_cast<uint8_t>(word[i])], i, 1);
+        return;
+    }
+    const char *begin = word.data(), *end = begin + word.size();
+    for (const char *p = begin; p < end;) {
+        const std::string_view character(p, char_at(p, end).size);
+        int32_t id = tokens_.find(character);
+        if (id < 0) {
+            const int32_t phantom = phantom_index_.find(phantoms_, character);
+            if (phantom >= 0) id = tokens_.vocab->size() + phantom;
+        }
+        merger.add(id, static_cast<uint32_t>(p - begin), static_cast<uint32_t>(character.size()));
+        p += character.size();
+    }
+}
+
+bool Bpe::find_whole(std::string_view word, std::vector<int32_t> &out) const {
+    if (!options_.ignore_merges &&
+        !(options_.whole_lines && word.find_first_not_of('\n') == word.npos))
+        return false;
+    std::string letters;
+    if (!options_.raw)
+        for (const char c : word) letters += alphabet().text[static_cast<uint8_t>(c)];
+    const int32_t id = tokens_.find(options_.raw ? word : letters);
+    if (id >= 0) out.push_back(id);
+    return id >= 0;
+}
+
+void Bpe::encode(std::string_view text, bool, std::vector<int32_t> &out) const {
+    Merger merger;
+    const std::string marked = options_.marks ? with_marks(text) : std::string();
+    if (marked.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
+    split(options_.steps, options_.marks ? marked : text, [&](std::string_view word) {
+        if (find_whole(word, out)) return;
+        merger.clear();
+        add_symbols(word, merger);
         merger.run([this](const Symbol &a, const Symbol &b) { return find(a.id, b.id); });
-        merger.each([&](const Symbol &s) { emit(s.id, out); });
+        merger.each([&](const Symbol &s) { emit(s.id, word.substr(s.begin, s.size), out); });
     });
+}
+
+bool Bpe::looked_for(std::string_view text) const {
+    return !options_.marks || text.find(kSpaceMark) == text.npos;  // reached by merging
 }
 
 std::string Bpe::piece(int32_t id) const {
     const std::string_view text = tokens_.vocab->text(id);
-    if (tokens_.types[id] == kUserDefined) return std::string(text);
-    return spelled(text).value_or(std::string(text));
+    if (tokens_.types[id] == kUserDefined && looked_for(text)) return std::string(text);
+    if (!options_.raw) return spelled(text).value_or(std::string(text));
+    const auto byte = std::find(byte_symbols_.begin(), byte_symbols_.end(), id);
+    if (byte != byte_symbols_.end()) return {static_cast<char>(byte - byte_symbols_.begin())};
+    return options_.marks ? without_marks(text) : std::string(text);
 }
 
 }  // namespace unladen::tok

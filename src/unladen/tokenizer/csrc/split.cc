@@ -6,7 +6,7 @@ namespace {
 bool newline(char c) { return c == '\r' || c == '\n'; }
 
 // Passes over characters that have one of `classes`.
-const char *run(const char *p, const char *end, uint8_t classes) {
+const char *run(const char *p, const char *end, uint16_t classes) {
     while (p < end) {
         const Char c = char_at(p, end);
         if (!(c.classes & classes)) break;
@@ -16,7 +16,7 @@ const char *run(const char *p, const char *end, uint8_t classes) {
 }
 
 // Passes over characters that have none of `classes`.
-const char *run_without(const char *p, const char *end, uint8_t classes) {
+const char *run_without(const char *p, const char *end, uint16_t classes) {
     while (p < end) {
         const Char c = char_at(p, end);
         if (c.classes & classes) break;
@@ -54,11 +54,11 @@ const char *spaces(const char *p, const char *end) {
 }
 
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-const char *gpt2(const char *p, const char *end) {
+const char *gpt2(const char *, const char *p, const char *end) {
     if (const char *stop = contraction(p, end, false); stop != p) return stop;
     const char *body = *p == ' ' ? p + 1 : p;
     if (body < end) {
-        const uint8_t classes = char_at(body, end).classes;
+        const uint16_t classes = char_at(body, end).classes;
         if (classes & kLetter) return run(body, end, kLetter);
         if (classes & kNumber) return run(body, end, kNumber);
         if (!(classes & kSpace)) return run_without(body, end, kSpace | kLetter | kNumber);
@@ -94,11 +94,11 @@ const char *cl100k(const char *p, const char *end, int n_digits) {
     return white > p ? white : spaces(p, end);
 }
 
-const char *llama3(const char *p, const char *end) { return cl100k(p, end, 3); }
-const char *qwen2(const char *p, const char *end) { return cl100k(p, end, 1); }
+const char *llama3(const char *, const char *p, const char *end) { return cl100k(p, end, 3); }
+const char *qwen2(const char *, const char *p, const char *end) { return cl100k(p, end, 1); }
 
 // [\p{P}$+<=>^~|]+
-const char *punctuation(const char *p, const char *end) {
+const char *punctuation(const char *, const char *p, const char *end) {
     while (p < end) {
         const Char c = char_at(p, end);
         const bool listed = std::string_view("$+<=>^~|").find(*p) != std::string_view::npos;
@@ -109,36 +109,122 @@ const char *punctuation(const char *p, const char *end) {
 }
 
 // \p{N}+
-const char *numbers(const char *p, const char *end) { return run(p, end, kNumber); }
+const char *numbers(const char *, const char *p, const char *end) { return run(p, end, kNumber); }
 
 // \p{N}
-const char *number(const char *p, const char *end) {
+const char *number(const char *, const char *p, const char *end) {
     const Char c = char_at(p, end);
     return c.classes & kNumber ? p + c.size : p;
 }
 
 // [0-9][0-9][0-9]
-const char *digits3(const char *p, const char *end) {
+const char *digits3(const char *, const char *p, const char *end) {
     if (end - p < 3) return p;
     for (int i = 0; i < 3; ++i)
         if (p[i] < '0' || p[i] > '9') return p;
     return p + 3;
 }
 
+// The character that ends at p > begin.
+Char before(const char *begin, const char *p) {
+    const char *end = p;
+    do --p;
+    while (p > begin && (*p & 0xC0) == 0x80);
+    return char_at(p, end);
+}
+
+// Where the run of `classes` that holds p > begin was looked at already.
+bool inside(const char *begin, const char *p, uint16_t classes) {
+    return p > begin && before(begin, p).classes & classes;
+}
+
+// Groups of three from the right of each run of `classes`: \d{1,3}(?=(\d{3})*(?!\d))
+const char *thirds(const char *begin, const char *p, const char *end, uint16_t classes) {
+    uint32_t n = 3;
+    if (!inside(begin, p, classes)) {
+        uint32_t n_run = 0;
+        for (const char *q = p; q < end; ++n_run) {
+            const Char c = char_at(q, end);
+            if (!(c.classes & classes)) break;
+            q += c.size;
+        }
+        n = n_run % 3 || n_run == 0 ? n_run % 3 : 3;
+    }
+    while (n-- && p < end) {
+        const Char c = char_at(p, end);
+        if (!(c.classes & classes)) break;
+        p += c.size;
+    }
+    return p;
+}
+
+const char *number_thirds(const char *begin, const char *p, const char *end) {
+    return thirds(begin, p, end, kNumber);
+}
+
+// Cuts wherever (?=(\d{3})+(?!\d)) holds: three digits or a multiple of it follow.
+const char *before_thirds(const char *begin, const char *p, const char *end) {
+    const char *q = p;
+    if (inside(begin, q, kDigit) && (q = thirds(begin, p, end, kDigit)) < end &&
+        char_at(q, end).classes & kDigit)
+        return q;
+    while (q < end) {
+        while (q < end && !(char_at(q, end).classes & kDigit)) q += char_at(q, end).size;
+        if (q == end) break;
+        const char *first = thirds(begin, q, end, kDigit), *stop = run(q, end, kDigit);
+        uint32_t n = 0;
+        for (const char *at = q; at < first; ++n) at += char_at(at, end).size;
+        if (n == 3 && q > p) return q;
+        if (first < stop) return first;
+        q = stop;
+    }
+    return end;
+}
+
+// \d+(?!\w), of which apart_thirds cuts up the matches
+const char *digits_apart(const char *begin, const char *p, const char *end) {
+    if (inside(begin, p, kDigit)) return p;
+    const char *stop = run(p, end, kDigit);
+    return stop < end && char_at(stop, end).classes & kWord ? p : stop;
+}
+
+// After digits_apart, which leaves no digits at the end of other pieces: with it,
+// \d{1,3}(?=(?:\d{3})*\b)
+const char *apart_thirds(const char *begin, const char *p, const char *end) {
+    return before(begin, end).classes & kDigit ? thirds(begin, p, end, kDigit) : p;
+}
+
+// \s+$
+const char *trailing(const char *begin, const char *p, const char *end) {
+    if (inside(begin, p, kSpace)) return p;
+    const char *stop = run(p, end, kSpace);
+    return stop == end ? stop : p;
+}
+
 constexpr struct {
     std::string_view name;
-    Step step;
+    const char *(*step)(const char *, const char *, const char *);
 } kSteps[] = {
-    {"gpt2", gpt2},       {"llama3", llama3}, {"qwen2", qwen2},     {"punctuation", punctuation},
-    {"numbers", numbers}, {"number", number}, {"digits3", digits3},
+    {"gpt2", gpt2},
+    {"llama3", llama3},
+    {"qwen2", qwen2},
+    {"punctuation", punctuation},
+    {"numbers", numbers},
+    {"number", number},
+    {"digits3", digits3},
+    {"number_thirds", number_thirds},
+    {"before_thirds", before_thirds},
+    {"digits_apart", digits_apart},
+    {"apart_thirds", apart_thirds},
+    {"trailing", trailing},
 };
 
 }  // namespace
 
-Step find_step(std::string_view name) {
+Step::Step(std::string_view text) {
     for (const auto &known : kSteps)
-        if (known.name == name) return known.step;
-    return nullptr;
+        if (known.name == text) named_ = known.step;
+    if (!named_) expression_ = std::make_shared<const Expression>(text);
 }
 
 }  // namespace unladen::tok

@@ -1,22 +1,34 @@
-// Pre-tokenizers: the regular expressions that cut text into words, written out by hand.
+// Pre-tokenizers: the regular expressions that cut text into words.
 //
-// A pre-tokenizer is a list of steps. Each step cuts every piece it is given into the matches of
-// its expression and the gaps between them; the next step cuts these. Which steps belong to which
-// tokenizer.ggml.pre is said in pretokenize.py.
+// A pre-tokenizer is a list of steps: expressions, or names of those that are written out by hand
+// here, being common or slow in general. Each step cuts every piece it is given into the matches
+// of its expression and the gaps between them; the next step cuts these. Which steps belong to
+// which tokenizer.ggml.pre is said in pretokenize.py.
 #pragma once
+#include <memory>
 #include <span>
 #include <string_view>
 
+#include "tokenizer/csrc/expression.h"
 #include "tokenizer/csrc/unicode.h"
 
 namespace unladen::tok {
 
-// Returns the end of the match that starts at p, or p where nothing matches. p < end; `end` is the
-// end of the piece, which look-ahead doesn't pass.
-using Step = const char *(*)(const char *p, const char *end);
+// One step of a pre-tokenizer.
+class Step {
+ public:
+    // A step by its name or its expression; throws std::invalid_argument.
+    explicit Step(std::string_view text);
+    // The end of the match that starts at p, or p where nothing matches. begin <= p < end are
+    // those of the piece, which look-ahead and look-behind don't pass.
+    const char *operator()(const char *begin, const char *p, const char *end) const {
+        return named_ ? named_(begin, p, end) : expression_->match(p, end);
+    }
 
-// The step of that name; nullptr if there is none.
-Step find_step(std::string_view name);
+ private:
+    const char *(*named_)(const char *begin, const char *p, const char *end) = nullptr;
+    std::shared_ptr<const Expression> expression_;
+};
 
 template <class Sink>
 void split(std::span<const Step> steps, std::string_view text, Sink &&sink) {
@@ -25,12 +37,13 @@ void split(std::span<const Step> steps, std::string_view text, Sink &&sink) {
         return;
     }
     const auto rest = steps.subspan(1);
-    const char *p = text.data(), *end = p + text.size(), *gap = p;
+    const char *const begin = text.data(), *const end = begin + text.size();
+    const char *p = begin, *gap = begin;
     const auto cut = [&](const char *from, const char *to) {
         if (from < to) split(rest, std::string_view(from, to - from), sink);
     };
     while (p < end) {
-        const char *stop = steps[0](p, end);
+        const char *stop = steps[0](begin, p, end);
         if (stop == p) {
             p += char_at(p, end).size;
             continue;

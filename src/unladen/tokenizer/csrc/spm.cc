@@ -10,13 +10,6 @@
 namespace unladen::tok {
 namespace {
 
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581 stands for a space
-
-std::string byte_text(int byte) {
-    constexpr char digits[] = "0123456789ABCDEF";
-    return {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
-}
-
 // Where the word ends that begins at `from`: before the first space mark that follows another
 // character.
 size_t word_end(std::string_view text, size_t from) {
@@ -67,9 +60,8 @@ void Spm::emit(std::string_view character, std::vector<int32_t> &out) const {
 
 void Spm::encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const {
     std::string marked;
-    marked.reserve(text.size() + text.size() / 2);
     if (fresh && options_.space_prefix) marked += kSpaceMark;
-    for (const char c : text) c == ' ' ? marked += kSpaceMark : marked += c;
+    marked += with_marks(text);
     if (marked.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
 
     Merger merger;
@@ -106,12 +98,7 @@ std::string Spm::piece(int32_t id) const {
         const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
         if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
     }
-    std::string out;
-    size_t from = 0;
-    for (size_t at; (at = text.find(kSpaceMark, from)) != std::string_view::npos;
-         from = at + kSpaceMark.size())
-        out.append(text.substr(from, at - from)) += ' ';
-    return out.append(text.substr(from));
+    return without_marks(text);
 }
 
 }  // namespace unladen::tok

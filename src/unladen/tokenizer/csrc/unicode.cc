@@ -11,15 +11,15 @@ constexpr uint32_t kCodes = 0x110000;
 
 struct Run {
     uint32_t first;
-    uint8_t classes;
+    uint16_t classes;
 };
 
 constexpr Run kRuns[] = {
 #include "tokenizer/csrc/unicode_tables.inc"
 };
 
-std::vector<uint8_t> expand() {
-    std::vector<uint8_t> table(kCodes);
+std::vector<uint16_t> expand() {
+    std::vector<uint16_t> table(kCodes);
     for (size_t i = 0; i < std::size(kRuns); ++i) {
         const uint32_t stop = i + 1 < std::size(kRuns) ? kRuns[i + 1].first : kCodes;
         std::fill(table.begin() + kRuns[i].first, table.begin() + stop, kRuns[i].classes);
@@ -29,8 +29,8 @@ std::vector<uint8_t> expand() {
 
 }  // namespace
 
-const uint8_t *class_table() {
-    static const std::vector<uint8_t> table = expand();
+const uint16_t *class_table() {
+    static const std::vector<uint16_t> table = expand();
     return table.data();
 }
 

@@ -4,7 +4,7 @@
 
 namespace unladen::tok {
 
-enum : uint8_t {
+enum : uint16_t {
     kLetter = 1,
     kNumber = 2,
     kPunctuation = 4,
@@ -12,15 +12,22 @@ enum : uint8_t {
     kMark = 16,
     kSeparator = 32,
     kSpace = 64,  // the property White_Space, \s of a Unicode-aware regex
+    kUpper = 128,
+    kLower = 256,
+    kTitle = 512,
+    kModifier = 1024,
+    kOtherLetter = 2048,
+    kDigit = 4096,
+    kWord = 8192,  // \w of a Unicode-aware regex
 };
 
 // The class bits of each of the 0x110000 code points.
-const uint8_t *class_table();
+const uint16_t *class_table();
 
 struct Char {
     uint32_t code;
     uint32_t size;  // bytes of UTF-8
-    uint8_t classes;
+    uint16_t classes;
 };
 
 // The character at p < end. A byte that starts no whole character counts as U+FFFD of size 1, so a

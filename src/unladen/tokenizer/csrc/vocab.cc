@@ -8,6 +8,27 @@ Vocab::Vocab(Strings texts) : texts_(std::move(texts)) {
     index_.insert_all(texts_);
 }
 
+std::string with_marks(std::string_view text) {
+    std::string out;
+    out.reserve(text.size() + text.size() / 2);
+    for (const char c : text) c == ' ' ? out += kSpaceMark : out += c;
+    return out;
+}
+
+std::string without_marks(std::string_view text) {
+    std::string out;
+    size_t from = 0;
+    for (size_t at; (at = text.find(kSpaceMark, from)) != std::string_view::npos;
+         from = at + kSpaceMark.size())
+        out.append(text.substr(from, at - from)) += ' ';
+    return out.append(text.substr(from));
+}
+
+std::string byte_text(int byte) {
+    constexpr char digits[] = "0123456789ABCDEF";
+    return {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+}
+
 int32_t SpecialTokens::below(int32_t first, uint8_t byte) const {
     while (first >= 0 && nodes_[first].byte != byte) first = nodes_[first].sibling;
     return first;

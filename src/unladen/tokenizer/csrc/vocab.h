@@ -40,6 +40,16 @@ class Vocab {
     StringIndex index_;
 };
 
+// Stands for a space in SentencePiece's texts: U+2581.
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
+
+// `text` with marks for spaces, and back.
+std::string with_marks(std::string_view text);
+std::string without_marks(std::string_view text);
+
+// The text of a token for one byte: <0x00> to <0xFF>.
+std::string byte_text(int byte);
+
 // What a file says of its tokens.
 struct Tokens {
     std::shared_ptr<const Vocab> vocab;

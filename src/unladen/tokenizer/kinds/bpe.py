@@ -1,11 +1,11 @@
-"""Byte-level BPE, as in GPT-2: words are cut by a pre-tokenizer, bytes merge by rank."""
+"""BPE, as in GPT-2: words are cut by a pre-tokenizer, bytes or characters merge by rank."""
 
 from __future__ import annotations
 
 import logging
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import Fields, Packed
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 from unladen.tokenizer.pretokenize import PreTokenizer, pre_tokenizer
 
@@ -24,22 +24,28 @@ class Bpe(Kind):
                 "%s: tokenizer.ggml.pre is missing, taking \"default\": text may be cut into "
                 "other tokens than the model was trained on", fields.path)
         return Defaults(add_bos=pre.add_bos, clean_spaces=pre.clean_spaces,
-                        token_ids={"bos": 11, "eos": 11})
+                        token_ids={"bos": 11, "eos": 11} if pre.bos else {"eos": 11})
 
     @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
-        """Needs ``merges``."""
-        merges = fields.strings("merges")
-        if merges is None:
-            raise fields.error("merges", "is missing", hint="a \"gpt2\" tokenizer needs it")
-        pre = _pre_tokenizer(fields)
-        try:
-            return native.bpe(tokens.vocab, tokens.types, tokens.strips,
-                              merges.buffer, merges.offsets, merges.lengths,
-                              pre.steps, pre.ignore_merges,
-                              -1 if tokens.unk_id is None else tokens.unk_id)
-        except ValueError as error:
-            raise fields.error("merges", str(error)) from None
+        """Needs ``merges``, which only ``kimi-k2`` may lack."""
+        return from_merges(fields, tokens, _pre_tokenizer(fields))
+
+
+def from_merges(fields: Fields, tokens: Tokens, pre: PreTokenizer) -> native.Tokenizer:
+    """BPE by the key ``merges`` after ``pre``; raises GGUFError."""
+    merges = fields.strings("merges")
+    if merges is None:
+        if fields.string("pre") != "kimi-k2":
+            raise fields.error("merges", "is missing", hint="a BPE tokenizer needs it")
+        merges = Packed(())
+    try:
+        return native.bpe(tokens.vocab, tokens.types, tokens.strips,
+                          merges.buffer, merges.offsets, merges.lengths,
+                          pre.steps, pre.ignore_merges, pre.raw, pre.marks, pre.whole_lines,
+                          -1 if tokens.unk_id is None else tokens.unk_id)
+    except ValueError as error:
+        raise fields.error("merges", str(error)) from None
 
 
 def _pre_tokenizer(fields: Fields) -> PreTokenizer:

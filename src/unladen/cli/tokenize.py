@@ -1,0 +1,41 @@
+"""``unladen tokenize MODEL TEXT``: the tokens of a text."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Annotated
+
+import typer
+
+from unladen.cli import _options as o
+
+
+def command(
+    model: o.ModelArg,
+    text: Annotated[str | None, typer.Argument(
+        metavar="TEXT", show_default="stdin", help="What to cut into tokens.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write a JSON array.")] = False,
+    pieces: Annotated[bool, typer.Option(
+        "--pieces", help="Show beside each id what it stands for.")] = False,
+    no_bos: Annotated[bool, typer.Option(
+        "--no-bos", help="Put no BOS in front, whatever the file says.")] = False,
+    no_special: Annotated[bool, typer.Option(
+        "--no-special", help="Take names of control tokens for plain text.")] = False,
+) -> None:
+    """Show the token ids of a text. Reads only the file's header."""
+    from unladen.api import Model
+    with Model(model, vocab_only=True) as loaded:
+        tokenizer = loaded.tokenizer
+        ids = tokenizer.encode(sys.stdin.read() if text is None else text,
+                               add_bos=False if no_bos else None, special=not no_special)
+    shown = [tokenizer.token_bytes(i).decode(errors="replace") for i in ids] if pieces else []
+    if as_json:
+        json.dump([{"id": i, "piece": p} for i, p in zip(ids, shown, strict=True)]
+                  if pieces else ids, sys.stdout)
+        sys.stdout.write("\n")
+    elif pieces:
+        for i, piece in zip(ids, shown, strict=True):
+            print(f"{i:8} {piece!r}")
+    else:
+        print(*ids)

@@ -1,0 +1,21 @@
+// RWKV's tokenizer (tokenizer.ggml.model "rwkv"): the longest token at each place, over bytes.
+#pragma once
+#include "tokenizer/csrc/encoder.h"
+
+namespace unladen::tok {
+
+class Rwkv final : public Encoder {
+ public:
+    // `unk` is for bytes without a token; -1: they are an error. Throws std::invalid_argument for
+    // a token that is no byte literal.
+    Rwkv(const Tokens &tokens, int32_t unk);
+    void encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const override;
+    std::string piece(int32_t id) const override;
+
+ private:
+    const Tokens &tokens_;
+    int32_t unk_;
+    SpecialTokens trie_;
+};
+
+}  // namespace unladen::tok

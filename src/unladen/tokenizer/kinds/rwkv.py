@@ -1,0 +1,27 @@
+"""RWKV's tokenizer: of all tokens that begin the rest of the text, the longest."""
+
+from __future__ import annotations
+
+from unladen.tokenizer import native
+from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
+
+
+class Rwkv(Kind):
+    """``rwkv``: token texts are byte literals with escapes."""
+
+    names = ("rwkv",)
+
+    @classmethod
+    def defaults(cls, fields: Fields) -> Defaults:
+        """Nothing."""
+        return Defaults()
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """Needs tokens that are byte literals."""
+        try:
+            return native.rwkv(tokens.vocab, tokens.types, tokens.strips,
+                               -1 if tokens.unk_id is None else tokens.unk_id)
+        except ValueError as error:
+            raise fields.error("tokens", str(error)) from None
