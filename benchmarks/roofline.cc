@@ -105,7 +105,7 @@ Vec multiply_many(Vec a, std::index_sequence<chain...>) {
         a = hidden(a);
         ((sums[chain] = multiply(sums[chain], a, a)), ...);
     }
-    Vec all = sums[0];
+    Vec all{};
     ((all = mix(all, sums[chain])), ...);
     return all;
 }
