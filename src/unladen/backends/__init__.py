@@ -46,7 +46,7 @@ def all_devices() -> list[Device]:
 def default_devices() -> list[Device]:
     """What is used where no devices are named: hardware beside the host's processor, if there is
     some, and that processor, last."""
-    found = all_devices()
+    found = [d for b in registry().values() if b.has_hardware() for d in b.devices()]
     return [d for d in found if d.is_default] + [d for d in found if d.is_host][:1]
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
+import importlib.util
+import os
 from collections.abc import Mapping
 
-from unladen.discover import classes
+from unladen.discover import PLUGIN_PATH, classes
 from unladen.errors import UnsupportedModel
 from unladen.gguf import GGUFFile, HParams
 from unladen.models._parts.base import Architecture
@@ -19,9 +22,24 @@ def registry() -> Mapping[str, type[Architecture]]:
     return {c.arch: c for c in classes("unladen.models", "models", Architecture)}
 
 
+def named(arch: str) -> type[Architecture] | None:
+    """The architecture from the file that is called after it, without a look at the others; None
+    where there is none, or a plug-in may have another of that name."""
+    name = arch.replace("-", "_")
+    if (not name.isidentifier() or name.startswith("_") or os.environ.get(PLUGIN_PATH)
+            or importlib.util.find_spec(f"{__name__}.{name}") is None):
+        return None
+    found = vars(importlib.import_module(f"{__name__}.{name}")).values()
+    return next((c for c in found if isinstance(c, type) and issubclass(c, Architecture)
+                 and c.__module__ == f"{__name__}.{name}" and c.arch == arch), None)
+
+
 def load_architecture(file: GGUFFile) -> Architecture:
     """The architecture of ``file``, checked; raises :class:`UnsupportedModel`."""
     hparams = HParams(file.metadata, path=str(file.path))
+    architecture = named(hparams.arch)
+    if architecture is not None:
+        return architecture(file, hparams)
     known = registry()
     if hparams.arch not in known:
         raise UnsupportedModel(f"{file.path}: the architecture {hparams.arch!r} isn't implemented",

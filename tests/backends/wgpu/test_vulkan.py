@@ -6,6 +6,7 @@ import ctypes
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -139,11 +140,25 @@ def has(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Makes this machine have some adapters and cards."""
     def set_up(found: list[Adapter], cards: list[Card]) -> None:
         monkeypatch.setattr(adapters, "adapters", lambda: tuple(found))
+        monkeypatch.setattr(adapters, "may_have_hardware", lambda: True)
         monkeypatch.setattr(vulkan, "cards", lambda: cards)
     return set_up
 
 
 Has = Callable[..., None]
+
+
+def test_nothing_is_looked_for_without_a_driver(monkeypatch: pytest.MonkeyPatch,
+                                               tmp_path: Path) -> None:
+    monkeypatch.setattr(adapters, "Path", lambda _: tmp_path)
+    monkeypatch.setattr(adapters.sys, "platform", "linux")
+    monkeypatch.setattr(adapters, "adapters", lambda: pytest.fail("looked for adapters"))
+    assert [d.name for d in default_devices()] == ["cpu:0"]
+    (tmp_path / "nvidia0").touch()
+    assert adapters.may_have_hardware()
+    monkeypatch.setattr(adapters.sys, "platform", "darwin")
+    (tmp_path / "nvidia0").unlink()
+    assert adapters.may_have_hardware()
 
 
 def test_alike_cards_in_order(has: Has) -> None:

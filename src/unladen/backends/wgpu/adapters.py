@@ -6,8 +6,10 @@ import contextlib
 import functools
 import importlib
 import os
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from unladen.backends.wgpu import vulkan
@@ -16,6 +18,8 @@ from unladen.errors import BackendNotInitialised
 BACKENDS = ("Vulkan", "Metal", "D3D12")
 """What wgpu may stand on; OpenGL lacks too much."""
 ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+DRIVER_FILES = ("dri/renderD*", "nvidia[0-9]*", "dxg", "kgsl-*", "mali*")
+"""Of Linux's own drivers, NVIDIA's, Windows' for its guests, Qualcomm's and Arm's."""
 INSTALL = "pip install 'unladen[gpu]'"
 
 
@@ -112,3 +116,9 @@ def adapter_of(number: int) -> Any:
     if not found:
         raise BackendNotInitialised(f"wgpu:{number} is not present", hint=why_none())
     return found[number % len(found)]
+
+
+def may_have_hardware() -> bool:
+    """Whether a GPU's driver may be there: on Linux one leaves a file in /dev."""
+    return sys.platform != "linux" or any(
+        found for pattern in DRIVER_FILES for found in Path("/dev").glob(pattern))
