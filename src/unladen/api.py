@@ -52,9 +52,10 @@ class Model:
     there is some, and the CPU). What goes where (``n_gpu_layers`` to ``stream_weights``) is as
     :class:`~unladen.schedule.place.PlaceOptions` says; :func:`plan` shows it beforehand.
     ``n_threads`` serve steps of few tokens, ``n_threads_batch`` prompts (None: one a core).
-    ``precise`` keeps activations float32
-    where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
-    loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
+    ``precise`` keeps activations float32 where they meet quantized weights. ``deterministic``: the
+    same tokens give the same logits to the last bit, whatever they are computed together with and
+    in chunks of whatever size; on the CPU alone, and slower. ``strict`` makes every fallback an
+    error. ``vocab_only`` loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
     example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
     without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
     tokens are guessed from what it said before and computed together, if that is measured to be
@@ -76,8 +77,9 @@ class Model:
                  stream_weights: bool | Literal["auto"] = "auto",
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
-                 precise: bool = False, strict: bool = False, vocab_only: bool = False,
-                 on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15) -> None:
+                 precise: bool = False, deterministic: bool = False, strict: bool = False,
+                 vocab_only: bool = False, on_oom: Sequence[str] = (), speculate: bool = True,
+                 n_draft: int = 15) -> None:
         if n_draft < 1:
             raise InvalidArgument(f"n_draft={n_draft} makes no sense",
                                   hint="use a number from 1 on, or speculate=False for none")
@@ -96,7 +98,7 @@ class Model:
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
                                  embed_device, head_device, expert_split, stream_weights),
-                    Options(n_threads, n_threads_batch, precise), use_mmap, strict,
+                    Options(n_threads, n_threads_batch, precise, deterministic), use_mmap, strict,
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
             self.tokenizer = tokenizer.result()

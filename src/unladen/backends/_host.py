@@ -85,6 +85,7 @@ class HostMemory:
     """The memory half of a backend's contract, on the host."""
 
     runs_ahead = False
+    is_deterministic = False
 
     def has_hardware(self) -> bool:
         """See :class:`~unladen.backends.base.Backend`."""

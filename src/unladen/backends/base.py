@@ -122,12 +122,14 @@ class Options:
     """What a user may say about how a backend works; None: the backend decides.
 
     ``n_threads`` serves steps of few tokens, ``n_threads_batch`` those of many. ``precise`` keeps
-    activations float32 where they meet quantized weights.
+    activations float32 where they meet quantized weights. ``deterministic``: what a token's row
+    comes to doesn't depend on what else is in the step, to the last bit.
     """
 
     n_threads: int | None = None
     n_threads_batch: int | None = None
     precise: bool = False
+    deterministic: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +175,9 @@ class Backend(Protocol):
     """A step may be started before anybody has seen the tokens that the step before it chose: see
     :attr:`~unladen.graph.batch.Batch.continues`. A run is then through with the batch's arrays when
     it returns."""
+
+    is_deterministic: bool
+    """It keeps the promise of :attr:`Options.deterministic`."""
 
     def devices(self) -> Sequence[Device]:
         """The devices present; empty is fine, and then :meth:`why_none` says why."""

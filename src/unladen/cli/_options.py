@@ -19,6 +19,9 @@ ThreadsBatch = Annotated[int | None, typer.Option(
     "--threads-batch", show_default="as --threads", help="Threads for prompts.")]
 KVType = Annotated[str, typer.Option(
     "--kv-type", help="Type of the KV cache: f16, f32, q8_0, or two by comma for K and V.")]
+Deterministic = Annotated[bool, typer.Option(
+    "--deterministic", help="The same logits to the last bit, whatever else is computed with them; "
+                            "slower.")]
 Speculate = Annotated[bool, typer.Option(
     "--speculate/--no-speculate", help="Guess ahead where the text repeats itself, if it pays: the "
                                        "same text, sooner.")]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
+from unladen.errors import InvalidArgument
 from unladen.graph import passes
 from unladen.graph.graph import Graph, KVSpec, Node
 from unladen.graph.ops import get_op
@@ -144,6 +145,14 @@ def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) 
     return drafted(graph, limits, layout, options, devices, choice)
 
 
+def _check_deterministic(devices: Sequence[Device]) -> None:
+    others = [d.name for d in devices if not backend_of(d.name).is_deterministic]
+    if others:
+        raise InvalidArgument(
+            f"deterministic=True, but on {', '.join(others)} sums depend on what is in a step",
+            hint='use devices=["cpu"]')
+
+
 def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
             devices: Sequence[Device], choice: Choice, *, quiet: bool = False) -> Draft:
     """The draft of one ``choice`` for a graph whose fusions are done."""
@@ -156,6 +165,8 @@ def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions
                        runs=kernels.runs)
     graph, device_of = narrow.add(graph, device_of, kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
+    if options.backend.deterministic:
+        _check_deterministic(used)
     steps = split(graph, device_of)
     needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
                           strict=options.strict, quiet=quiet, format_of=kernels.format_of)

@@ -30,6 +30,7 @@ class CpuBackend(HostMemory):
 
     name = "cpu"
     fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
+    is_deterministic = True
 
     def __init__(self) -> None:
         self._level = isa_level()
@@ -78,7 +79,7 @@ class CpuBackend(HostMemory):
         n_threads = options.n_threads or n_physical_cores()
         program = native.Program(self._level, n_threads, options.n_threads_batch or n_threads,
                                  max(segment.limits.n_tokens, segment.limits.n_outputs),
-                                 options.precise)
+                                 options.precise, options.deterministic)
         compile_segment(program, segment)
         return CpuProgram(program, segment)
 

@@ -52,6 +52,7 @@ class NullBackend:
     name: str = "null"
     fusions: frozenset[str] = frozenset()
     runs_ahead: bool = False
+    is_deterministic: bool = True
     _used: dict[str, int] = field(default_factory=dict)
 
     def devices(self) -> Sequence[Device]:

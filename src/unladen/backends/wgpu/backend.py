@@ -46,6 +46,7 @@ class WgpuBackend:
     name = "wgpu"
     fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
+    is_deterministic = False
 
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}

@@ -70,10 +70,12 @@ NormWeights norm_weights_of(const PyNormWeights &w) {
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
-                 bool precise)
+                 bool precise, bool deterministic)
         : program(kernels_for(level), n_threads, n_threads_batch),
           max_rows(max_rows),
-          precise(precise) {}
+          precise(precise) {
+        step.one_order = deterministic;
+    }
 
     Program program;
     Step step;
@@ -137,7 +139,7 @@ struct BoundProgram {
         for (auto &[known, where] : packed)
             if (known == format) return where;
         auto *where = at<uint8_t>(scratch);
-        scratch += (kernels().packer(format)->bytes(max_rows, w.n_cols) + 63) / 64 * 64;
+        scratch += (packed_bytes(*kernels().packer(format), max_rows, w.n_cols) + 63) / 64 * 64;
         program.add(make_pack(kernels(), format, at<const float>(x), w.n_cols, rows, where));
         packed.emplace_back(format, where);
         return where;
@@ -188,8 +190,8 @@ using P = BoundProgram;
 nb::class_<P> bind_program(nb::module_ &m) {
     nb::class_<P> program(m, "Program");
     program
-        .def(nb::init<const std::string &, int, int, int, bool>(), "level"_a, "n_threads"_a,
-             "n_threads_batch"_a, "max_rows"_a, "precise"_a)
+        .def(nb::init<const std::string &, int, int, int, bool, bool>(), "level"_a, "n_threads"_a,
+             "n_threads_batch"_a, "max_rows"_a, "precise"_a, "deterministic"_a)
         .def("bind_batch", &P::bind_batch)
         .def("run", &P::run)
         .def("cancel", [](P &p) { p.program.cancel(); })
@@ -371,7 +373,7 @@ void bind_recurrent(nb::class_<P> &program) {
         });
 }
 
-size_t packed_bytes(const std::string &level, const std::vector<std::string> &types, int n_cols,
+size_t packed_bytes_of(const std::string &level, const std::vector<std::string> &types, int n_cols,
                     int max_rows, bool precise) {
     const Kernels &k = *kernels_for(level);
     std::vector<ActFormat> formats;
@@ -380,7 +382,7 @@ size_t packed_bytes(const std::string &level, const std::vector<std::string> &ty
         ActFormat format = linear_kernel(k, type, precise).act;
         if (std::find(formats.begin(), formats.end(), format) != formats.end()) continue;
         formats.push_back(format);
-        total += (k.packer(format)->bytes(max_rows, n_cols) + 63) / 64 * 64;
+        total += (packed_bytes(*k.packer(format), max_rows, n_cols) + 63) / 64 * 64;
     }
     return total;
 }
@@ -399,7 +401,7 @@ void bind_cpu(nb::module_ &m) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
-    m.def("packed_bytes", &cpu::packed_bytes);
+    m.def("packed_bytes", &cpu::packed_bytes_of);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,
              int max_rows, bool precise) {

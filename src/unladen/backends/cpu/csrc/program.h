@@ -23,7 +23,13 @@ struct Step {
     int table_stride = 0;
     const int32_t *state_in = nullptr;     // [n_seqs] slot of recurrent state, below 0: zeros
     const int32_t *state_out = nullptr;    // [n_seqs] another slot
+    bool one_order = false;  // sums have the same order whatever else is in the step
 };
+
+// Of how many rows packed activations are to have the layout.
+inline int layout_rows(const Step &step, int n_rows) {
+    return step.one_order ? std::max(n_rows, many_rows) : n_rows;
+}
 
 enum class Rows : int32_t { tokens, outputs };
 

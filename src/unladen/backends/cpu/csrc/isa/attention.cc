@@ -51,7 +51,7 @@ struct Work {
     Work(const AttentionArgs &a)
         : args(a), group(a.n_heads / a.kv.n_kv_heads), n_rows(group * a.n_tasks),
           k_dim(a.kv.k_dim), v_dim(a.kv.v_dim), k_stride(key_rows(k_dim)),
-          v_stride(padded(v_dim, lanes)), few(n_rows <= 2 * block_rows) {
+          v_stride(padded(v_dim, lanes)), few(!a.one_order && n_rows <= 2 * block_rows) {
         const int n_blocks = (n_rows + block_rows - 1) / block_rows;
         block = (n_rows + n_blocks - 1) / n_blocks;
         const uintptr_t start = (uintptr_t)a.scratch + alignment - 1;

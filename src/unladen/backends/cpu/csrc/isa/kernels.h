@@ -23,7 +23,9 @@ enum class ActFormat : int32_t { f32, q8_32, q8_256 };
 
 // Packs rows of float32 into a format's own layout, which the matching Linear kernels read. The
 // layout may depend on n_rows (rows for a few, column panels for many): whoever packs and whoever
-// reads pass the same n_rows.
+// reads pass the same n_rows. From many_rows on it doesn't, and neither do the sums of a row.
+constexpr int many_rows = 8;
+
 struct Packer {
     // Bytes for n_rows rows of n_cols; also for any smaller n_rows.
     size_t (*bytes)(int n_rows, int n_cols);
@@ -37,7 +39,8 @@ struct Packer {
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows
 // [t_first, t_last); t_first is a multiple of the format's granule, n_first of `row_granule`.
 // `act` is what the Packer made of n_rows rows. y points at [t = 0][n = 0]; its stride is in
-// floats. The sum's order depends on the shapes alone, never on which thread or tile computes it.
+// floats. The sum's order depends on the shapes alone, never on which thread or tile computes it;
+// with n_rows from many_rows on, which may be more than there are, not even on t_first and t_last.
 struct Linear {
     ActFormat act;
     int block_size;
@@ -86,6 +89,8 @@ struct AttentionArgs {
     int32_t n_tasks;
     int32_t kv_head;         // all query heads that share this K/V head are computed
     float *scratch;          // attention_scratch_floats(...) floats, this thread's own
+    // A row's sums have the same order however many rows there are.
+    bool one_order;
 };
 
 // Nodes with recurrent state: the tokens of one sequence, everything from its first row on. `state`

@@ -64,7 +64,8 @@ public:
                                    std::min(tasks_per_tile_, last - row), true});
                 for (int i = 0; i < groups_.back().n_tasks; i++) add_task(step, seq, row + i);
             }
-            if (last - first <= tasks_per_tile_) divide(groups_.back());
+            // How many ranges there are depends on all of the sequence's tokens in the step.
+            if (last - first <= tasks_per_tile_ && !step.one_order) divide(groups_.back());
         }
         place_parts();
         double work = 0;
@@ -73,7 +74,7 @@ public:
         return {static_cast<int>(groups_.size()) * kv_.n_kv_heads, ns};
     }
 
-    void tile(const Step &, int index, void *scratch) override {
+    void tile(const Step &step, int index, void *scratch) override {
         // The longest tasks stand last in a sequence: begin with them, so that none is left over.
         int last = static_cast<int>(groups_.size()) - 1;
         const Group &group = groups_[last - index / kv_.n_kv_heads];
@@ -81,7 +82,7 @@ public:
         const float *sinks = group.is_first ? options_.sinks : nullptr;
         AttentionArgs args{kv_, n_heads_, {options_.scale, options_.softcap, slopes, sinks},
                            tasks_.data() + group.first, group.n_tasks, index % kv_.n_kv_heads,
-                           static_cast<float *>(scratch)};
+                           static_cast<float *>(scratch), step.one_order};
         k_.attention(args);
     }
 

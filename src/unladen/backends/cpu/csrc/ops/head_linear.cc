@@ -10,7 +10,7 @@ namespace {
 constexpr int tile_rows_wanted = 64;
 
 size_t packed_bytes_of_head(const Packer &packer, int max_rows, int n_cols) {
-    return (packer.bytes(max_rows, n_cols) + 63) / 64 * 64;
+    return (packed_bytes(packer, max_rows, n_cols) + 63) / 64 * 64;
 }
 
 class PackHeads final : public Operation {
@@ -23,10 +23,10 @@ public:
         n_rows_ = count(step, a_.rows);
         return {n_rows_ ? a_.n_heads : 0, n_rows_ * a_.n_heads * a_.w.n_cols * 0.2};
     }
-    void tile(const Step &, int head, void *) override {
+    void tile(const Step &step, int head, void *) override {
         packer_.pack(a_.scratch + head * stride_, a_.x + static_cast<size_t>(head) * a_.width,
-                     static_cast<size_t>(a_.n_heads) * a_.width, nullptr, n_rows_, a_.w.n_cols, 0,
-                     n_rows_);
+                     static_cast<size_t>(a_.n_heads) * a_.width, nullptr,
+                     layout_rows(step, n_rows_), a_.w.n_cols, 0, n_rows_);
     }
 
 private:
@@ -51,14 +51,14 @@ public:
         return {n_rows_ ? a_.n_heads * tiles_per_head_ : 0,
                 0.03 * n_rows_ * a_.w.n_rows * a_.w.n_cols};
     }
-    void tile(const Step &, int index, void *) override {
+    void tile(const Step &step, int index, void *) override {
         int head = index / tiles_per_head_, first = index % tiles_per_head_ * tile_rows_;
         int last = std::min(n_out_, first + tile_rows_);
         size_t row_bytes =
             static_cast<size_t>(a_.w.n_cols) / kernel_.block_size * kernel_.block_bytes;
         float *y = a_.y + static_cast<size_t>(head) * (n_out_ + rest_);
         kernel_.run(y, row_, a_.w.data + row_bytes * n_out_ * head, first, last, a_.w.n_cols,
-                    a_.scratch + head * stride_, n_rows_, 0, n_rows_);
+                    a_.scratch + head * stride_, layout_rows(step, n_rows_), 0, n_rows_);
         if (first == 0 && rest_ > 0)
             for (int t = 0; t < n_rows_; t++)
                 std::memcpy(y + t * row_ + n_out_,

@@ -16,9 +16,9 @@ public:
         n_rows_ = count(step, rows_);
         return {ceil_div(n_rows_, packer_.granule), n_rows_ * n_cols_ * 0.2};
     }
-    void tile(const Step &, int index, void *) override {
+    void tile(const Step &step, int index, void *) override {
         int first = index * packer_.granule;
-        packer_.pack(packed_, x_, n_cols_, nullptr, n_rows_, n_cols_, first,
+        packer_.pack(packed_, x_, n_cols_, nullptr, layout_rows(step, n_rows_), n_cols_, first,
                      std::min(n_rows_, first + packer_.granule));
     }
 
@@ -50,6 +50,7 @@ public:
 
     Tiling prepare(const Step &step) override {
         n_rows_ = count(step, a_.rows);
+        layout_rows_ = layout_rows(step, n_rows_);
         first_tile_.assign(1, 0);
         tile_rows_.clear();
         double ns = 0;
@@ -99,8 +100,8 @@ private:
 
     void product(size_t i, float *y, size_t stride, int first, int last) const {
         const Matrix &w = a_.weights[i];
-        kernels_[i]->run(y, stride, w.data, first, last, w.n_cols, a_.packed[i], n_rows_, 0,
-                         n_rows_);
+        kernels_[i]->run(y, stride, w.data, first, last, w.n_cols, a_.packed[i], layout_rows_,
+                         0, n_rows_);
         add_bias(y, stride, w.bias, first, last, n_rows_);
     }
 
@@ -127,7 +128,7 @@ private:
     LinearArgs a_;
     std::vector<const Linear *> kernels_;
     std::vector<int> first_tile_, tile_rows_;
-    int n_rows_ = 0;
+    int n_rows_ = 0, layout_rows_ = 0;
 };
 
 }  // namespace

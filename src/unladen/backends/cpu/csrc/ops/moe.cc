@@ -35,35 +35,38 @@ struct Moe {
           active(a.n_held) {
         uint8_t *at = a.scratch;
         auto take = [&at](size_t bytes) { return std::exchange(at, at + align64(bytes)); };
-        packed_router = take(k.packer(router.act)->bytes(a.max_rows, a.router.n_cols));
+        packed_router = take(packed_bytes(*k.packer(router.act), a.max_rows, a.router.n_cols));
         logits = reinterpret_cast<float *>(take(sizeof(float) * a.max_rows * a.n_experts));
-        packed_gate = take(packed_bytes(gate.act, n));
-        packed_up = up.act == gate.act ? packed_gate : take(packed_bytes(up.act, n));
+        packed_gate = take(room_for_slots(gate.act, n));
+        packed_up = up.act == gate.act ? packed_gate : take(room_for_slots(up.act, n));
         hidden = reinterpret_cast<float *>(take(sizeof(float) * max_slots * n_ff));
-        packed_down = take(packed_bytes(down.act, n_ff));
+        packed_down = take(room_for_slots(down.act, n_ff));
         results = reinterpret_cast<float *>(take(sizeof(float) * max_slots * n));
         scratch_bytes = at - a.scratch;
     }
 
     // Room for every expert's slots packed by themselves: each may waste a granule.
-    size_t packed_bytes(ActFormat format, int n_cols) const {
+    size_t room_for_slots(ActFormat format, int n_cols) const {
         return a.n_held * expert_stride_slack(format, n_cols) +
-               k.packer(format)->bytes(max_slots, n_cols);
+               packed_bytes(*k.packer(format), max_slots, n_cols);
     }
     size_t expert_stride_slack(ActFormat format, int n_cols) const {
         const Packer &packer = *k.packer(format);
-        return align64(packer.bytes(packer.granule, n_cols)) + 64;
+        return align64(packed_bytes(packer, packer.granule, n_cols)) + 64;
     }
     bool has_gate() const { return a.gate.n_rows > 0; }
     int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
     int n_slots() const { return first_slot.back(); }
 
     // Where each active expert's packed activations begin.
-    void place(std::vector<size_t> &offsets, ActFormat format, int n_cols) const {
+    void place(const Step &step, std::vector<size_t> &offsets, ActFormat format,
+               int n_cols) const {
         offsets.assign(1, 0);
-        for (int i = 0; i < n_active; i++)
+        for (int i = 0; i < n_active; i++) {
+            int n_slots = layout_rows(step, slots(active[i]));
             offsets.push_back(offsets.back() +
-                              align64(k.packer(format)->bytes(slots(active[i]), n_cols)));
+                              align64(k.packer(format)->bytes(n_slots, n_cols)));
+        }
     }
 
     const Kernels &k;
@@ -94,7 +97,7 @@ public:
         m_->n_rows = count(step, m_->a.rows);
         return {m_->n_rows ? 1 : 0, 0};
     }
-    void tile(const Step &, int, void *) override {
+    void tile(const Step &step, int, void *) override {
         const MoeArgs &a = m_->a;
         for (int t = 0; t < m_->n_rows; t++) choose(t);
         std::fill(m_->first_slot.begin(), m_->first_slot.end(), 0);
@@ -114,9 +117,9 @@ public:
         m_->n_active = 0;
         for (int e = 0; e < a.n_held; e++)
             if (m_->slots(e)) m_->active[m_->n_active++] = e;
-        m_->place(m_->gate_at, m_->gate.act, m_->n);
-        m_->place(m_->up_at, m_->up.act, m_->n);
-        m_->place(m_->down_at, m_->down.act, m_->n_ff);
+        m_->place(step, m_->gate_at, m_->gate.act, m_->n);
+        m_->place(step, m_->up_at, m_->up.act, m_->n);
+        m_->place(step, m_->down_at, m_->down.act, m_->n_ff);
     }
 
 private:
@@ -147,11 +150,12 @@ public:
     Tiling prepare(const Step &) override {
         return {m_->n_active, m_->n_slots() * n_cols_ * 0.2};
     }
-    void tile(const Step &, int index, void *) override {
+    void tile(const Step &step, int index, void *) override {
         int e = m_->active[index], n = m_->slots(e), first = m_->first_slot[e];
         const int32_t *rows = by_token_ ? m_->token_of.data() + first : nullptr;
         const float *x = by_token_ ? x_ : x_ + static_cast<size_t>(first) * n_cols_;
-        packer_.pack(packed_ + ((*m_).*offsets_)[index], x, n_cols_, rows, n, n_cols_, 0, n);
+        packer_.pack(packed_ + ((*m_).*offsets_)[index], x, n_cols_, rows,
+                     layout_rows(step, n), n_cols_, 0, n);
     }
 
 private:
@@ -175,14 +179,15 @@ public:
     Tiling prepare(const Step &) override {
         return {m_->n_active * tiles_per_expert_, m_->n_slots() * ns_per_slot_};
     }
-    void tile(const Step &, int index, void *scratch) override {
+    void tile(const Step &step, int index, void *scratch) override {
         int first = index % tiles_per_expert_ * tile_rows_;
-        expert_tile(index / tiles_per_expert_, first, std::min(n_rows_, first + tile_rows_),
+        expert_tile(step, index / tiles_per_expert_, first, std::min(n_rows_, first + tile_rows_),
                     static_cast<float *>(scratch));
     }
 
 protected:
-    virtual void expert_tile(int active, int first, int last, float *scratch) = 0;
+    virtual void expert_tile(const Step &step, int active, int first, int last,
+                             float *scratch) = 0;
     // The rows of expert e in a tensor that holds all experts, n_rows of each, one after another.
     static const uint8_t *expert(const Matrix &w, const Linear &kernel, int e, int n_rows) {
         size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
@@ -206,15 +211,16 @@ public:
     }
 
 private:
-    void expert_tile(int active, int first, int last, float *scratch) override {
-        int e = m_->active[active], n = m_->slots(e);
+    void expert_tile(const Step &step, int active, int first, int last,
+                     float *scratch) override {
+        int e = m_->active[active], n = m_->slots(e), laid_out = layout_rows(step, n);
         size_t width = last - first;
         float *gate = scratch, *up = scratch + width * n;
         if (m_->has_gate())
             m_->gate.run(gate - first, width, expert(m_->a.gate, m_->gate, e, rows_apart_), first,
-                         last, m_->n, m_->packed_gate + m_->gate_at[active], n, 0, n);
+                         last, m_->n, m_->packed_gate + m_->gate_at[active], laid_out, 0, n);
         m_->up.run(up - first, width, expert(m_->a.up, m_->up, e, rows_apart_), first, last, m_->n,
-                   m_->packed_up + m_->up_at[active], n, 0, n);
+                   m_->packed_up + m_->up_at[active], laid_out, 0, n);
         for (int i = 0; i < n; i++)
             join(e, m_->first_slot[e] + i, first, static_cast<int>(width), gate + i * width,
                  up + i * width);
@@ -247,11 +253,11 @@ public:
         : ExpertTiles(m, m->n, m->down.row_granule, 0.03 * m->n_ff * m->n) {}
 
 private:
-    void expert_tile(int active, int first, int last, float *) override {
+    void expert_tile(const Step &step, int active, int first, int last, float *) override {
         int e = m_->active[active], n = m_->slots(e);
         float *y = m_->results + static_cast<size_t>(m_->first_slot[e]) * m_->n;
         m_->down.run(y, m_->n, expert(m_->a.down, m_->down, e, n_rows_), first, last, m_->n_ff,
-                     m_->packed_down + m_->down_at[active], n, 0, n);
+                     m_->packed_down + m_->down_at[active], layout_rows(step, n), 0, n);
     }
 };
 

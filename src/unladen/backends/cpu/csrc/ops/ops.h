@@ -173,6 +173,11 @@ std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args);
 // The kernel of a type; throws std::invalid_argument where there is none.
 const Linear &linear_kernel(const Kernels &k, const std::string &type, bool precise);
 
+// Room for what any step packs of at most max_rows rows.
+inline size_t packed_bytes(const Packer &packer, int max_rows, int n_cols) {
+    return packer.bytes(std::max(max_rows, many_rows), n_cols);
+}
+
 inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace unladen::cpu
