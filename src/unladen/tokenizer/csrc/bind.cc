@@ -84,9 +84,9 @@ tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
     tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
     for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
-    const tok::Strings merges = strings(buffer, offsets, lengths);
+    tok::Strings merges = strings(buffer, offsets, lengths);
     nb::gil_scoped_release release;
-    return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
+    return {all, std::make_unique<tok::Bpe>(*all, std::move(merges), std::move(options))};
 }
 
 tok::Tokenizer rwkv(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,

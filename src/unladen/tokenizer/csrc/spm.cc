@@ -58,17 +58,17 @@ void Spm::emit(std::string_view character, std::vector<int32_t> &out) const {
     }
 }
 
-void Spm::encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const {
-    std::string marked;
-    if (fresh && options_.space_prefix) marked += kSpaceMark;
-    marked += with_marks(text);
-    if (marked.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
+void Spm::encode(std::string_view text, bool fresh, Workspace &work,
+                 std::vector<int32_t> &out) const {
+    with_marks(text, work.text);
+    if (fresh && options_.space_prefix) work.text.insert(0, kSpaceMark);
+    if (work.text.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
 
-    Merger merger;
-    const std::string_view whole = marked;
+    const std::string_view whole = work.text;
     for (size_t from = 0; from < whole.size();) {
         const size_t stop = words_apart_ ? word_end(whole, from) : whole.size();
-        encode_word(whole.substr(from, stop - from), merger, out);
+        work.remember(whole.substr(from, stop - from), options_.unk, out,
+                      [&](std::string_view word) { encode_word(word, work.merger, out); });
         from = stop;
     }
 }

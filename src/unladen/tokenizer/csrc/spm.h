@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tokenizer/csrc/encoder.h"
-#include "tokenizer/csrc/merge.h"
 
 namespace unladen::tok {
 
@@ -17,7 +16,8 @@ struct SpmOptions {
 class Spm final : public Encoder {
  public:
     Spm(const Tokens &tokens, SpmOptions options);
-    void encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const override;
+    void encode(std::string_view text, bool fresh, Workspace &work,
+                std::vector<int32_t> &out) const override;
     std::string piece(int32_t id) const override;
     bool space_prefix() const override { return options_.space_prefix; }
     bool looked_for(std::string_view text) const override;

@@ -27,31 +27,53 @@ std::vector<uint16_t> expand() {
     return table;
 }
 
+constexpr std::array<uint16_t, 0x80> ascii_classes() {
+    std::array<uint16_t, 0x80> table{};
+    for (size_t i = 0; i < std::size(kRuns); ++i)
+        for (uint32_t code = kRuns[i].first; code < table.size(); ++code)
+            table[code] = kRuns[i].classes;
+    return table;
+}
+
 }  // namespace
+
+constinit const std::array<uint16_t, 0x80> kAsciiClasses = ascii_classes();
 
 const uint16_t *class_table() {
     static const std::vector<uint16_t> table = expand();
     return table.data();
 }
 
-Char char_at(const char *p, const char *end) {
+Char long_char_at(const char *p, const char *end) {
     const auto byte = [p](int i) { return static_cast<uint8_t>(p[i]); };
     const uint8_t lead = byte(0);
-    uint32_t code = lead, size = 1;
-    if (lead >= 0x80) {
-        size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-        bool whole = lead >= 0xC2 && lead <= 0xF4 && end - p >= static_cast<ptrdiff_t>(size);
-        code = lead & (0x7Fu >> size);
-        for (uint32_t i = 1; whole && i < size; ++i) {
-            whole = (byte(i) & 0xC0) == 0x80;
-            code = code << 6 | (byte(i) & 0x3F);
-        }
-        if (!whole || code >= kCodes) {
-            code = 0xFFFD;
-            size = 1;
-        }
+    const uint32_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    bool whole = lead >= 0xC2 && lead <= 0xF4 && end - p >= static_cast<ptrdiff_t>(size);
+    uint32_t code = lead & (0x7Fu >> size);
+    for (uint32_t i = 1; whole && i < size; ++i) {
+        whole = (byte(i) & 0xC0) == 0x80;
+        code = code << 6 | (byte(i) & 0x3F);
     }
+    if (!whole || code >= kCodes) return {0xFFFD, 1, class_table()[0xFFFD]};
     return {code, size, class_table()[code]};
+}
+
+void append_utf8(uint32_t code, std::string &out) {
+    const auto tail = [&out, code](int shift) {
+        out += static_cast<char>(0x80 | (code >> shift & 0x3F));
+    };
+    if (code < 0x80) {
+        out += static_cast<char>(code);
+    } else if (code < 0x800) {
+        out += static_cast<char>(0xC0 | code >> 6);
+        tail(0);
+    } else if (code < 0x10000) {
+        out += static_cast<char>(0xE0 | code >> 12);
+        tail(6), tail(0);
+    } else {
+        out += static_cast<char>(0xF0 | code >> 18);
+        tail(12), tail(6), tail(0);
+    }
 }
 
 }  // namespace unladen::tok

@@ -1,6 +1,8 @@
 // Code points and their classes.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <string>
 
 namespace unladen::tok {
 
@@ -21,8 +23,9 @@ enum : uint16_t {
     kWord = 8192,  // \w of a Unicode-aware regex
 };
 
-// The class bits of each of the 0x110000 code points.
+// The class bits of each of the 0x110000 code points, and of the first of them.
 const uint16_t *class_table();
+extern const std::array<uint16_t, 0x80> kAsciiClasses;
 
 struct Char {
     uint32_t code;
@@ -32,6 +35,12 @@ struct Char {
 
 // The character at p < end. A byte that starts no whole character counts as U+FFFD of size 1, so a
 // reader always advances and never passes the end.
-Char char_at(const char *p, const char *end);
+Char long_char_at(const char *p, const char *end);
+inline Char char_at(const char *p, const char *end) {
+    const auto lead = static_cast<uint8_t>(*p);
+    return lead < 0x80 ? Char{lead, 1, kAsciiClasses[lead]} : long_char_at(p, end);
+}
+
+void append_utf8(uint32_t code, std::string &out);
 
 }  // namespace unladen::tok
