@@ -55,7 +55,7 @@ class Tokenizer:
         self._types = types
         self._encodes = kind.encodes
         unk = self.unk_id
-        if unk is not None and types[unk] == TokenType.CONTROL:
+        if unk in (self.bos_id, self.eos_id):
             unk = None  # StarCoder names its end of text: no text may become that
         self._native = kind.build(fields, Tokens(
             self._vocab, types, special.strips(fields, self._vocab, types), unk))

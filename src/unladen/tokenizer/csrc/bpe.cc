@@ -53,6 +53,8 @@ Bpe::Bpe(const Tokens &tokens, Strings merges, BpeOptions options)
     const auto &letters = alphabet().text;
     for (int b = 0; b < 256; ++b)
         byte_ids_[b] = tokens_.find(options_.raw ? byte_text(b) : letters[b]);
+    if (options_.marks)
+        for (int32_t i = 0; i < rules_.size(); ++i) ends_.add(rules_.merged(i));
     if (options_.raw) return;
     byte_pairs_.reserve(256 * 256);
     for (const std::string &left : letters)
@@ -121,8 +123,10 @@ void Bpe::encode_word(std::string_view word, Workspace &work, std::vector<int32_
 
 void Bpe::encode(std::string_view text, bool, Workspace &work, std::vector<int32_t> &out) const {
     if (options_.marks) with_marks(text, work.text);
-    split(options_.steps, options_.marks ? work.text : text,
-          [&](std::string_view word) { encode_word(word, work, out); });
+    const auto encode_one = [&](std::string_view word) { encode_word(word, work, out); };
+    split(options_.steps, options_.marks ? work.text : text, [&](std::string_view word) {
+        options_.marks ? ends_.each(word, encode_one) : encode_one(word);
+    });
 }
 
 bool Bpe::looked_for(std::string_view text) const {

@@ -6,6 +6,7 @@
 #include "tokenizer/csrc/encoder.h"
 #include "tokenizer/csrc/merge_rules.h"
 #include "tokenizer/csrc/split.h"
+#include "tokenizer/csrc/words.h"
 
 namespace unladen::tok {
 
@@ -40,6 +41,7 @@ class Bpe : public Encoder {
     BpeOptions options_;
     MergeRules rules_;
     std::array<int32_t, 256> byte_ids_;  // -1: none
+    WordEnds ends_;                      // with marks
     std::vector<int32_t> byte_pairs_;    // ranks of two bytes' letters, [256 * 256], unless raw
 };
 

@@ -3,7 +3,6 @@
 #include <array>
 #include <bit>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 namespace unladen::tok {
@@ -13,6 +12,10 @@ bool MergeRules::is(int32_t rank, std::string_view both, size_t left) const {
     return merge.size() == both.size() + 1 && merge[left] == ' ' &&
            merge.substr(0, left) == both.substr(0, left) &&
            merge.substr(left + 1) == both.substr(left);
+}
+
+std::string MergeRules::merged(int32_t rank) const {
+    return std::string(merges_[rank]).erase(cut(merges_[rank]), 1);
 }
 
 size_t MergeRules::probe(std::string_view both, size_t left, uint64_t h) const {
@@ -42,7 +45,7 @@ MergeRules::MergeRules(Strings merges)
         }
         if (i >= merges_.size()) continue;
         const std::string_view merge = merges_[i];
-        w.left = merge.find(' ', 1);  // a text may start with a space, not hold one
+        w.left = cut(merge);
         if (w.left == merge.npos || w.left + 1 == merge.size())
             throw std::invalid_argument("[" + std::to_string(i) + "] isn't two tokens and a space");
         w.both.assign(merge, 0, w.left).append(merge, w.left + 1);

@@ -1,6 +1,7 @@
 // The merges of BPE, by what they merge.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,6 +16,9 @@ class MergeRules {
  public:
     // Throws std::invalid_argument for what isn't two texts and a space.
     explicit MergeRules(Strings merges);
+    int32_t size() const { return static_cast<int32_t>(merges_.size()); }
+    // What the two of a merge become.
+    std::string merged(int32_t rank) const;
     // The rank of merging the first `left` bytes of `both` with the rest; -1: they don't merge.
     int32_t rank(std::string_view both, size_t left) const {
         return slots_[probe(both, left, hash(both, left))].rank;
@@ -25,6 +29,8 @@ class MergeRules {
         uint32_t hash;
         int32_t rank = -1;
     };
+    // Where the left text ends; it may start with a space, not hold one.
+    static size_t cut(std::string_view merge) { return merge.find(' ', 1); }
     static uint64_t hash(std::string_view both, size_t left) {
         return tok::hash(both) + left * 0x9E3779B97F4A7C15u;
     }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tokenizer/csrc/encoder.h"
+#include "tokenizer/csrc/words.h"
 
 namespace unladen::tok {
 
@@ -30,7 +31,7 @@ class Spm final : public Encoder {
     const Tokens &tokens_;
     SpmOptions options_;
     size_t longest_ = 0;       // bytes of the longest token
-    bool words_apart_ = true;  // no token reaches over the end of a word, so words merge alone
+    WordEnds ends_;
     std::array<int32_t, 256> byte_ids_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <vector>
 
 namespace unladen::tok {
@@ -11,24 +12,43 @@ constexpr uint32_t kCodes = 0x110000;
 
 struct Run {
     uint32_t first;
-    uint16_t classes;
+    uint32_t classes;
 };
 
 constexpr Run kRuns[] = {
 #include "tokenizer/csrc/unicode_tables.inc"
 };
 
-std::vector<uint16_t> expand() {
-    std::vector<uint16_t> table(kCodes);
-    for (size_t i = 0; i < std::size(kRuns); ++i) {
-        const uint32_t stop = i + 1 < std::size(kRuns) ? kRuns[i + 1].first : kCodes;
-        std::fill(table.begin() + kRuns[i].first, table.begin() + stop, kRuns[i].classes);
-    }
-    return table;
-}
+// Pages of 256 code points; most hold a single value, and share one page with all of that value.
+struct Pages {
+    std::array<uint16_t, kCodes / 256> page_of;
+    std::vector<std::array<uint32_t, 256>> pages;
 
-constexpr std::array<uint16_t, 0x80> ascii_classes() {
-    std::array<uint16_t, 0x80> table{};
+    Pages() {
+        std::map<uint32_t, uint16_t> uniform;
+        size_t run = 0;
+        for (uint32_t page = 0; page < page_of.size(); ++page) {
+            const auto next = [&run] {
+                return run + 1 < std::size(kRuns) ? kRuns[run + 1].first : kCodes;
+            };
+            if (next() <= page * 256) ++run;
+            if (next() >= (page + 1) * 256) {
+                const auto [at, added] = uniform.emplace(kRuns[run].classes, pages.size());
+                if (added) pages.emplace_back().fill(kRuns[run].classes);
+                page_of[page] = at->second;
+                continue;
+            }
+            page_of[page] = static_cast<uint16_t>(pages.size());
+            for (uint32_t i = 0; auto &classes : pages.emplace_back()) {
+                if (next() <= page * 256 + i++) ++run;
+                classes = kRuns[run].classes;
+            }
+        }
+    }
+};
+
+constexpr std::array<uint32_t, 0x80> ascii_classes() {
+    std::array<uint32_t, 0x80> table{};
     for (size_t i = 0; i < std::size(kRuns); ++i)
         for (uint32_t code = kRuns[i].first; code < table.size(); ++code)
             table[code] = kRuns[i].classes;
@@ -37,11 +57,11 @@ constexpr std::array<uint16_t, 0x80> ascii_classes() {
 
 }  // namespace
 
-constinit const std::array<uint16_t, 0x80> kAsciiClasses = ascii_classes();
+constinit const std::array<uint32_t, 0x80> kAsciiClasses = ascii_classes();
 
-const uint16_t *class_table() {
-    static const std::vector<uint16_t> table = expand();
-    return table.data();
+uint32_t classes_of(uint32_t code) {
+    static const Pages table;
+    return table.pages[table.page_of[code >> 8]][code & 255];
 }
 
 Char long_char_at(const char *p, const char *end) {
@@ -54,8 +74,8 @@ Char long_char_at(const char *p, const char *end) {
         whole = (byte(i) & 0xC0) == 0x80;
         code = code << 6 | (byte(i) & 0x3F);
     }
-    if (!whole || code >= kCodes) return {0xFFFD, 1, class_table()[0xFFFD]};
-    return {code, size, class_table()[code]};
+    if (!whole || code >= kCodes) return {0xFFFD, 1, classes_of(0xFFFD)};
+    return {code, size, classes_of(code)};
 }
 
 void append_utf8(uint32_t code, std::string &out) {

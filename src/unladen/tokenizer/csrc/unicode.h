@@ -6,7 +6,7 @@
 
 namespace unladen::tok {
 
-enum : uint16_t {
+enum : uint32_t {
     kLetter = 1,
     kNumber = 2,
     kPunctuation = 4,
@@ -21,16 +21,20 @@ enum : uint16_t {
     kOtherLetter = 2048,
     kDigit = 4096,
     kWord = 8192,  // \w of a Unicode-aware regex
+    kOther = 16384,       // controls, formats, private use
+    kDecomposes = 32768,  // has a canonical decomposition or a combining class
+    kFolds = 65536,       // isn't its own lower case
+    kNonspacing = 131072,
 };
 
-// The class bits of each of the 0x110000 code points, and of the first of them.
-const uint16_t *class_table();
-extern const std::array<uint16_t, 0x80> kAsciiClasses;
+// The class bits of a code point below 0x110000, and of the first of them.
+uint32_t classes_of(uint32_t code);
+extern const std::array<uint32_t, 0x80> kAsciiClasses;
 
 struct Char {
     uint32_t code;
     uint32_t size;  // bytes of UTF-8
-    uint16_t classes;
+    uint32_t classes;
 };
 
 // The character at p < end. A byte that starts no whole character counts as U+FFFD of size 1, so a

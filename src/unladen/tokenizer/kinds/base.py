@@ -22,6 +22,7 @@ class Defaults:
 
     add_bos: bool = False
     add_eos: bool = False
+    add_sep: bool = False
     clean_spaces: bool = False
     token_ids: Mapping[str, int] = field(default_factory=dict)
 
@@ -37,6 +38,11 @@ class Tokens:
     types: npt.NDArray[np.uint8]
     strips: npt.NDArray[np.uint8]
     unk_id: int | None
+
+    @property
+    def unk(self) -> int:
+        """``unk_id`` as native code takes it: -1 for none."""
+        return -1 if self.unk_id is None else self.unk_id
 
 
 class Kind:
