@@ -48,11 +48,14 @@ class Tokens:
 class Kind:
     """An algorithm: ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
 
-    ``encodes`` is False where text can't be turned into ids.
+    ``encodes`` is False where text can't be turned into ids; ``needs_bos``: BOS is added whatever
+    the file says; ``ends_in_sep``: SEP takes the place of EOS.
     """
 
     names: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
+    needs_bos: ClassVar[bool] = False
+    ends_in_sep: ClassVar[bool] = False
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
