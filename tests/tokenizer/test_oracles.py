@@ -22,17 +22,17 @@ oracle = pytest.importorskip("tokenizers", reason="the oracle is PyPI's tokenize
 N_STRINGS = int(os.environ.get("UNLADEN_ORACLE_STRINGS", "1000"))
 N_LEARNT = 4000
 Text = Callable[[np.random.Generator], str]
-WORDS = ("the of and a to in is you that it he was for on are as with his they I at be this have "
-         "from or one had by word but not what all were we when your can said there use an each "
-         "which she do how their if will up other about out many then them these so some her would "
-         "make like him into time has look two more write go see number no way could people").split()
+COMMON = """the of and a to in is you that it he was for on are as with his they I at be this have
+from or one had by word but not what all were we when your can said there use an each which she do
+how their if will up other about out many then them these so some her would make like him into
+time has look two more write go see number no way could people"""
 
 
 @pytest.fixture(scope="module")
 def text_of(random_text: Text) -> Text:
     """Mixed text, half of it common words."""
     def make(rng: np.random.Generator) -> str:
-        words = " ".join(rng.choice(WORDS, rng.integers(0, 12)).tolist())
+        words = " ".join(rng.choice(COMMON.split(), rng.integers(0, 12)).tolist())
         mixed = random_text(rng)
         return [words, mixed, words + mixed, mixed + words][int(rng.integers(4))]
     return make
@@ -130,7 +130,8 @@ def test_ugm(text_of: Text, rng: np.random.Generator, byte_fallback: bool) -> No
     trained.train_from_iterator(
         learnt([text_of(rng) for _ in range(N_LEARNT)]), oracle.trainers.UnigramTrainer(
             vocab_size=1500, show_progress=False, unk_token="<unk>", special_tokens=["<unk>"]))
-    pieces = [(text, score) for text, score in json.loads(trained.to_str())["model"]["vocab"]]
+    pieces = [(text, float(np.float32(score)))  # as files have it
+              for text, score in json.loads(trained.to_str())["model"]["vocab"]]
     marks = [f"<0x{b:02X}>" for b in range(256)] if byte_fallback else []
     theirs = oracle.Tokenizer(oracle.models.Unigram(
         pieces + [(mark, 0.0) for mark in marks], 0, byte_fallback))

@@ -109,8 +109,8 @@ tok::Tokenizer plamo2(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
 
 tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
                    Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths,
-                   const std::string &kin, const std::vector<std::string> &steps, bool ignore_merges, bool raw,
-                   bool marks, bool whole_lines, int32_t unk) {
+                   const std::string &kin, const std::vector<std::string> &steps,
+                   bool ignore_merges, bool raw, bool marks, bool whole_lines, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
     tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
     for (const std::string &step : steps) options.steps.emplace_back(step);
@@ -191,7 +191,8 @@ void bind_tokenizer(nb::module_ &m) {
           nb::arg("space_prefix"), nb::arg("unk"));
     m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
           nb::arg("offsets"), nb::arg("lengths"), nb::arg("kin"), nb::arg("steps"),
-          nb::arg("ignore_merges"), nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"), nb::arg("unk"));
+          nb::arg("ignore_merges"), nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"),
+          nb::arg("unk"));
     m.def("wpm", &wpm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("lowercase"),
           nb::arg("strip_accents"), nb::arg("unk"));
     m.def("ugm", &ugm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("scores"),
