@@ -41,6 +41,9 @@ UNLADEN_INLINE __m256i broadcast4(const void *p) {
     return _mm256_set1_epi32(bits::load<int32_t>(static_cast<const uint8_t *>(p)));
 }
 
+// Has a sum computed here: compilers otherwise add up trees, for which registers don't suffice.
+UNLADEN_INLINE void settle(__m256i &sum) { __asm__("" : "+x"(sum)); }
+
 // How many products of pairs of codes up to `most` with |x| <= 127 16 bits can sum up, at most 8.
 constexpr int pairs_in_16_bits(int most) {
     const int n = 32767 / (2 * 127 * most);
@@ -151,6 +154,7 @@ private:
                 const __m256i a = _mm256_maddubs_epi16(w0, four), b = _mm256_maddubs_epi16(w1, four);
                 pairs[0][j] = i ? _mm256_add_epi16(pairs[0][j], a) : a;
                 pairs[1][j] = i ? _mm256_add_epi16(pairs[1][j], b) : b;
+                settle(pairs[0][j]), settle(pairs[1][j]);
             }
         }
 #pragma GCC unroll 4
@@ -163,17 +167,17 @@ private:
     // Codes of up to 128 in size: |w| times x with the sign of w.
     template <int n_lines>
     UNLADEN_INLINE void add_signed(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
-#pragma GCC unroll 2
         for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
-            const __m256i w0 = half_of(q[i], 0), w1 = half_of(q[i], 1);
-            const __m256i size0 = _mm256_abs_epi8(w0), size1 = _mm256_abs_epi8(w1);
+#pragma GCC unroll 2
+            for (int h = 0; h < 2; ++h) {
+                const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
 #pragma GCC unroll 4
-            for (int j = 0; j < n; ++j) {
-                const __m256i four = broadcast4(x + 4 * j);
-                const __m256i a = _mm256_maddubs_epi16(size0, _mm256_sign_epi8(four, w0));
-                const __m256i b = _mm256_maddubs_epi16(size1, _mm256_sign_epi8(four, w1));
-                v[0][j] = _mm256_add_epi32(v[0][j], _mm256_madd_epi16(a, s0));
-                v[1][j] = _mm256_add_epi32(v[1][j], _mm256_madd_epi16(b, s1));
+                for (int j = 0; j < n; ++j) {
+                    const __m256i same = _mm256_sign_epi8(broadcast4(x + 4 * j), w);
+                    const __m256i pairs = _mm256_maddubs_epi16(size, same);
+                    v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, h ? s1 : s0));
+                    settle(v[h][j]);
+                }
             }
         }
     }
