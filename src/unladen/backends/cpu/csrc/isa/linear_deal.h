@@ -136,7 +136,8 @@ struct Dealt {
     static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
         return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
     }
-    // Calls body<n>(column) for a panel's first n_columns columns, as many at once as registers hold.
+    // Calls body<n>(column) for a panel's first n_columns columns, as many at once as registers
+    // hold.
     template <int n_columns, class Body>
     static UNLADEN_INLINE void each_columns(Body body) {
         constexpr int whole = n_columns / columns_at_once * columns_at_once;

@@ -134,7 +134,8 @@ private:
         if constexpr (W::is_signed) {
             add_signed<n_lines>(q, x, s0, s1);
         } else {
-            constexpr int most = pairs_in_16_bits(W::max_code), step = most < n_lines ? most : n_lines;
+            constexpr int most = pairs_in_16_bits(W::max_code);
+            constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
             for (int i = 0; i < n_lines; i += step) {
                 add_unsigned<step>(q + i, x + 4 * i * panel_columns, s0, s1);
@@ -151,7 +152,8 @@ private:
 #pragma GCC unroll 4
             for (int j = 0; j < n; ++j) {
                 const __m256i four = broadcast4(x + 4 * j);
-                const __m256i a = _mm256_maddubs_epi16(w0, four), b = _mm256_maddubs_epi16(w1, four);
+                const __m256i a = _mm256_maddubs_epi16(w0, four);
+                const __m256i b = _mm256_maddubs_epi16(w1, four);
                 pairs[0][j] = i ? _mm256_add_epi16(pairs[0][j], a) : a;
                 pairs[1][j] = i ? _mm256_add_epi16(pairs[1][j], b) : b;
                 settle(pairs[0][j]), settle(pairs[1][j]);
