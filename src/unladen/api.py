@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
@@ -27,12 +27,13 @@ from unladen.planner import PlaceChanges, Planner
 from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
 from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
+from unladen.schedule.loading import LoadOptions
 from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.schedule.pretend import pretended
 from unladen.schedule.report import PlanReport as PlanReport
 from unladen.tokenizer import StreamDecoder, Tokenizer, sequences
-from unladen.types import Completion
+from unladen.types import Completion, LoadProgress
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
 PROBE_VARIABLE = "UNLADEN_PROBE"
@@ -55,14 +56,21 @@ class Model:
     ``precise`` keeps activations float32 where they meet quantized weights. ``deterministic``: the
     same tokens give the same logits to the last bit, whatever they are computed together with and
     in chunks of whatever size; on the CPU alone, and slower. ``strict`` makes every fallback an
-    error. ``vocab_only`` loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
-    example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
-    without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
-    tokens are guessed from what it said before and computed together, if that is measured to be
-    faster; the text is the same (see :mod:`unladen.engine.speculate`).
+    error. ``vocab_only`` loads the tokenizer alone. ``on_oom``: what to give up where memory runs
+    out, in this order, for example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see
+    :class:`~unladen.ladder.Ladder`); without it, that is an error. ``speculate``: where a text
+    repeats itself, up to ``n_draft`` tokens are guessed from what it said before and computed
+    together, if that is measured to be faster; the text is the same (see
+    :mod:`unladen.engine.speculate`).
+
+    ``use_mmap`` False copies weights instead of mapping the file; ``use_mlock`` keeps those of the
+    host in memory, or warns that it can't. ``progress`` is called while weights are loaded; what it
+    raises ends that, with nothing left behind. ``numa``: "distribute" spreads threads over the
+    memory's nodes, "isolate" keeps them on the caller's, "numactl" where the process is allowed to
+    run (:mod:`unladen.backends.cpu.numa`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
-    :class:`OutOfMemory`, :class:`InvalidArgument`.
+    :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
     """
 
     def __init__(self, path: str | os.PathLike[str], *,
@@ -79,7 +87,8 @@ class Model:
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, deterministic: bool = False, strict: bool = False,
                  vocab_only: bool = False, on_oom: Sequence[str] = (), speculate: bool = True,
-                 n_draft: int = 15) -> None:
+                 n_draft: int = 15, use_mlock: bool = False, numa: str | None = None,
+                 progress: Callable[[LoadProgress], object] | None = None) -> None:
         if n_draft < 1:
             raise InvalidArgument(f"n_draft={n_draft} makes no sense",
                                   hint="use a number from 1 on, or speculate=False for none")
@@ -98,7 +107,8 @@ class Model:
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
                                  embed_device, head_device, expert_split, stream_weights),
-                    Options(n_threads, n_threads_batch, precise, deterministic), use_mmap, strict,
+                    Options(n_threads, n_threads_batch, precise, deterministic, numa), use_mmap,
+                    strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
             self.tokenizer = tokenizer.result()

@@ -72,6 +72,15 @@ class OutOfMemory(UnladenError, MemoryError):
                            hint=self.hint)
 
 
+class MemoryLockError(UnladenError):
+    """Memory can't be locked: ``requested`` bytes, ``limit`` of them allowed (None: unknown)."""
+
+    def __init__(self, message: str, *, requested: int, limit: int | None, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.requested = requested
+        self.limit = limit
+
+
 class DeviceLost(UnladenError):
     """A device stopped answering."""
 

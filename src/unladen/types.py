@@ -61,6 +61,25 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far the loading of weights is, ``seconds`` after it began."""
+
+    done_bytes: int
+    total_bytes: int
+    seconds: float
+
+    @property
+    def fraction(self) -> float:
+        """From 0 to 1."""
+        return self.done_bytes / self.total_bytes if self.total_bytes else 1.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that are left if it goes on like this; None while nobody can tell."""
+        return self.seconds * (1 / self.fraction - 1) if self.done_bytes else None
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of a request: ``n_cached`` of the prompt came from the prefix cache."""
 

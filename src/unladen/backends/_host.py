@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import mmap
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends.base import Buffer, Device
-from unladen.errors import OutOfMemory
+from unladen.errors import MemoryLockError, OutOfMemory
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -53,6 +56,52 @@ def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> Host
     if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
     return HostBuffer(device, np.frombuffer(memory, np.uint8))
+
+
+@functools.cache
+def _libc() -> ctypes.CDLL | None:
+    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
+    return libc if libc is not None and hasattr(libc, "madvise") else None
+
+
+def _pages(data: Bytes, *, inside: bool) -> tuple[ctypes.c_void_p, ctypes.c_size_t]:
+    """The pages that ``data`` lies in, or those that lie in it."""
+    size, first = mmap.PAGESIZE, int(data.ctypes.data)
+    last = first + data.nbytes
+    first, last = ((-(-first // size), last // size) if inside
+                   else (first // size, -(-last // size)))
+    return ctypes.c_void_p(first * size), ctypes.c_size_t(max(0, last - first) * size)
+
+
+def advise(data: Bytes, advice: str) -> None:
+    """Tell the system "WILLNEED" or "DONTNEED" of the pages of a mapped file in ``data``; it may
+    do nothing."""
+    libc, number = _libc(), getattr(mmap, f"MADV_{advice}", None)
+    if libc is not None and number is not None and data.nbytes:
+        libc.madvise(*_pages(data, inside=advice == "DONTNEED"), number)
+
+
+def lock(data: Bytes) -> None:
+    """Keep the pages of ``data`` in memory until they are freed; those of a file are read now.
+    Raises :class:`MemoryLockError`."""
+    libc = _libc()
+    if libc is None or libc.mlock(*_pages(data, inside=False)) == 0:
+        if libc is not None or not data.nbytes:
+            return
+        raise MemoryLockError("this system can't lock memory", requested=data.nbytes, limit=None,
+                              hint="load without use_mlock")
+    raise MemoryLockError(os.strerror(ctypes.get_errno()), requested=data.nbytes,
+                          limit=memory_lock_limit(), hint="load without use_mlock")
+
+
+def memory_lock_limit() -> int | None:
+    """Bytes that this process may lock, as its limits have it; None: any number, or unknown."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 def total_host_bytes() -> int:
@@ -97,7 +146,7 @@ class HostMemory:
 
     def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
-        return alloc_host(device, nbytes, huge_pages=use != "weights")
+        return alloc_host(device, nbytes, huge_pages=True)
 
     def wrap(self, device: Device, data: Bytes) -> HostBuffer | None:
         """See :class:`~unladen.backends.base.Backend`."""

@@ -123,13 +123,15 @@ class Options:
 
     ``n_threads`` serves steps of few tokens, ``n_threads_batch`` those of many. ``precise`` keeps
     activations float32 where they meet quantized weights. ``deterministic``: what a token's row
-    comes to doesn't depend on what else is in the step, to the last bit.
+    comes to doesn't depend on what else is in the step, to the last bit. ``numa``: on which nodes
+    the host's threads run (:mod:`unladen.backends.cpu.numa`).
     """
 
     n_threads: int | None = None
     n_threads_batch: int | None = None
     precise: bool = False
     deterministic: bool = False
+    numa: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from unladen.cli._extend import Parameters, extended
+from unladen.cli._progress import loading_line
 from unladen.errors import InvalidArgument
 
 
@@ -60,6 +61,11 @@ def placement(
         "--strict", help="Make every fallback an error.")] = False,
     no_mmap: Annotated[bool, typer.Option(
         "--no-mmap", help="Copy the weights instead of mapping.")] = False,
+    mlock: Annotated[bool, typer.Option(
+        "--mlock", help="Keep the CPU's weights in memory.")] = False,
+    numa: Annotated[str | None, typer.Option(
+        "--numa", help="Where threads run if memory has nodes: distribute, isolate or numactl."
+    )] = None,
 ) -> Parameters:
     """The options as parameters of a model; raises :class:`InvalidArgument`."""
     return {
@@ -70,7 +76,8 @@ def placement(
         "cpu_moe": cpu_moe, "n_cpu_moe": n_cpu_moe, "kv_offload": not no_kv_offload,
         "embed_device": embed_device, "head_device": head_device,
         "expert_split": _shares(expert_split, "--expert-split"),
-        "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap}
+        "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap,
+        "use_mlock": mlock, "numa": numa, "progress": loading_line()}
 
 
 def _streams(text: str) -> bool | Literal["auto"]:

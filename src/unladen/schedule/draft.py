@@ -15,6 +15,7 @@ from unladen.graph.ops import get_op
 from unladen.schedule import auto, experts, fit, narrow, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
+from unladen.schedule.loading import LoadOptions
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, place
 from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
@@ -39,6 +40,7 @@ class PlanOptions:
     use_mmap: bool = True
     strict: bool = False
     probe: bool = False
+    loading: LoadOptions = field(default_factory=LoadOptions)
 
     def open_devices(self) -> list[Device]:
         """The devices, made ready; raises :class:`BackendNotInitialised`."""

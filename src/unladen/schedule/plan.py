@@ -18,13 +18,11 @@ from unladen.graph.graph import Node, Value
 from unladen.schedule import fit, narrow, weights
 from unladen.schedule.carry import Kept, take_over, take_over_slots
 from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
+from unladen.schedule.loading import PIECE_BYTES
 from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.narrow import NARROWING
 from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
-
-PIECE_BYTES = 16 << 20
-"""What is written at once: a backend may wait for the device after much more."""
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
@@ -47,7 +45,8 @@ class Plan:
         kept = Kept() if kept is None else kept
         self.draft = drafted
         self.batch = Batch.empty(drafted.limits)
-        self._placed = weights.load(drafted.needs, data, kept.weights)
+        self._placed = weights.load(drafted.needs, data, kept.weights, drafted.options.loading,
+                                    strict=drafted.options.strict)
         self._owned = [self._placed[n.device.name, n.weight.name].buffer for n in drafted.needs
                        if not n.mapped]
         sizes = drafted.arena_bytes()

@@ -4,17 +4,19 @@ copied, and converted where it has no kernel for the file's format."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends.base import Device, Placed
-from unladen.errors import UnsupportedOp
+from unladen.backends._host import host, lock
+from unladen.backends.base import Buffer, Device, Placed
+from unladen.errors import MemoryLockError, UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.quants import dequantize, get, quantize
+from unladen.schedule.loading import LoadOptions, Report, fill
 
 log = logging.getLogger("unladen")
 
@@ -80,14 +82,22 @@ def _format_of(device: Device, node: Node, weight: Weight) -> str | None:
     return backend_of(device.name).weight_format(node, weight)
 
 
-def load(wanted: Iterable[Need], data: TensorData,
-         present: Mapping[tuple[str, str], Placed] | None = None) -> dict[tuple[str, str], Placed]:
-    """Allocate and fill; by (device name, weight name). What is ``present`` is used as it is."""
+def load(wanted: Sequence[Need], data: TensorData,
+         present: Mapping[tuple[str, str], Placed] | None = None,
+         options: LoadOptions | None = None, *, strict: bool = False
+         ) -> dict[tuple[str, str], Placed]:
+    """Allocate and fill; by (device name, weight name). What is ``present`` is used as it is.
+    Raises :class:`MemoryLockError` where memory can't be locked, if ``strict``; otherwise that is
+    a warning."""
     placed: dict[tuple[str, str], Placed] = {}
+    options = options or LoadOptions()
+    report = Report(sum(n.nbytes for n in wanted), options.progress)
+    locks = options.use_mlock
     for need in wanted:
         there = (present or {}).get((need.device.name, need.weight.name))
         if there is not None and there.quant == need.quant:
             placed[need.device.name, need.weight.name] = there
+            report.add(need.nbytes)
             continue
         backend = backend_of(need.device.name)
         raw = data(need.weight.tensor)
@@ -97,9 +107,31 @@ def load(wanted: Iterable[Need], data: TensorData,
             # One buffer each: devices limit what a kernel may bind, and no weight is cut by it.
             buffer, offset = backend.alloc(need.device, need.nbytes, "weights",
                                            need.row_bytes), 0
-            backend.write(buffer, _bytes(need, raw))
+            content = _bytes(need, raw)
+            fill(backend, buffer, content, is_host=need.device.is_host,
+                 is_mapped=np.may_share_memory(content, raw))
+        if locks and need.device.is_host:
+            locks = _lock(buffer, wanted, strict=strict)
+        report.add(need.nbytes)
         placed[need.device.name, need.weight.name] = Placed(need.weight, buffer, offset, need.quant)
     return placed
+
+
+def _lock(buffer: Buffer, wanted: Iterable[Need], *, strict: bool) -> bool:
+    """Whether that went well."""
+    try:
+        lock(host(buffer).data)
+    except MemoryLockError as error:
+        n = sum(need.nbytes for need in wanted if need.device.is_host)
+        limit = "" if error.limit is None else f", the limit is {error.limit} (RLIMIT_MEMLOCK)"
+        message = f"{n} bytes of weights can't be locked in memory: {error.message}{limit}"
+        hint = (f"allow more (ulimit -l {-(-n // 1024)}, LimitMEMLOCK= in a systemd unit, --ulimit "
+                "memlock=-1 of a container), or load without use_mlock")
+        if strict:
+            raise MemoryLockError(message, requested=n, limit=error.limit, hint=hint) from None
+        log.warning("%s (hint: %s)", message, hint)
+        return False
+    return True
 
 
 def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:

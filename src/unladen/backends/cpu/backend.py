@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
 from unladen.backends.base import Device, Options, Program, Segment, Support, device_number
+from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.errors import Cancelled, InvalidArgument
@@ -47,6 +48,8 @@ class CpuBackend(HostMemory):
             value = getattr(options, name)
             if value is not None and not 1 <= value <= 255:
                 raise InvalidArgument(f"{name}={value} is out of range", hint="1 to 255 threads")
+        if options.numa is not None:
+            numa.check(options.numa)
         return self._device(number)
 
     def _device(self, number: int) -> Device:
@@ -76,10 +79,14 @@ class CpuBackend(HostMemory):
 
     def compile(self, segment: Segment) -> Program:
         options = segment.options
-        n_threads = options.n_threads or n_physical_cores()
-        program = native.Program(self._level, n_threads, options.n_threads_batch or n_threads,
+        # Isolated threads are at most as many as their node has cores.
+        own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
+        n_threads = options.n_threads or n_physical_cores(own_node[0] if own_node else None)
+        n_threads_batch = options.n_threads_batch or n_threads
+        program = native.Program(self._level, n_threads, n_threads_batch,
                                  max(segment.limits.n_tokens, segment.limits.n_outputs),
-                                 options.precise, options.deterministic)
+                                 options.precise, options.deterministic,
+                                 numa.placement(options.numa, max(n_threads, n_threads_batch)))
         compile_segment(program, segment)
         return CpuProgram(program, segment)
 

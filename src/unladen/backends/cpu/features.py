@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Collection
 from pathlib import Path
 
 from unladen._native import cpu as native
@@ -29,13 +30,14 @@ def isa_level() -> str:
     return forced
 
 
-def n_physical_cores() -> int:
-    """Cores that this process may use, hardware threads of one core counted once."""
+def n_physical_cores(among: Collection[int] | None = None) -> int:
+    """Cores that this process may use, hardware threads of one core counted once; of the
+    processors ``among`` alone, if given."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     if allowed is None:
         return os.cpu_count() or 1
     cores = set()
-    for n in allowed:
+    for n in allowed if among is None else allowed & set(among):
         path = Path(f"/sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list")
         cores.add(path.read_text().strip() if path.exists() else str(n))
     return len(cores) or 1

@@ -70,8 +70,9 @@ NormWeights norm_weights_of(const PyNormWeights &w) {
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
-                 bool precise, bool deterministic)
-        : program(kernels_for(level), n_threads, n_threads_batch),
+                 bool precise, bool deterministic, const Placement &placement)
+        : program(kernels_for(level), n_threads, n_threads_batch,
+                  placement.empty() ? nullptr : std::make_shared<Placement>(placement)),
           max_rows(max_rows),
           precise(precise) {
         step.one_order = deterministic;
@@ -190,8 +191,9 @@ using P = BoundProgram;
 nb::class_<P> bind_program(nb::module_ &m) {
     nb::class_<P> program(m, "Program");
     program
-        .def(nb::init<const std::string &, int, int, int, bool, bool>(), "level"_a, "n_threads"_a,
-             "n_threads_batch"_a, "max_rows"_a, "precise"_a, "deterministic"_a)
+        .def(nb::init<const std::string &, int, int, int, bool, bool, const Placement &>(),
+             "level"_a, "n_threads"_a, "n_threads_batch"_a, "max_rows"_a, "precise"_a, "deterministic"_a,
+             "placement"_a)
         .def("bind_batch", &P::bind_batch)
         .def("run", &P::run)
         .def("cancel", [](P &p) { p.program.cancel(); })
@@ -401,6 +403,7 @@ void bind_cpu(nb::module_ &m) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
+    m.def("current_cpu", &cpu::current_cpu);
     m.def("packed_bytes", &cpu::packed_bytes_of);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,

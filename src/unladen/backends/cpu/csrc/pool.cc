@@ -6,6 +6,11 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+#endif
 
 namespace unladen::cpu {
 namespace {
@@ -35,7 +40,68 @@ bool spin(Done done) {
     return done();
 }
 
+#if defined(__linux__)
+std::vector<int> members(const cpu_set_t &set) {
+    std::vector<int> cpus;
+    for (int i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &set)) cpus.push_back(i);
+    return cpus;
+}
+
+cpu_set_t set_of(const std::vector<int> &cpus) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int cpu : cpus)
+        if (cpu >= 0 && cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+    return set;
+}
+#endif
+
 }  // namespace
+
+#if defined(__linux__)
+int current_cpu() { return sched_getcpu(); }
+
+Placed::Placed(const Placement *placement) {
+    cpu_set_t now;
+    if (!placement || pthread_getaffinity_np(pthread_self(), sizeof now, &now) != 0) return;
+    before_ = members(now);
+    const cpu_set_t set = set_of(placement->front());
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+Placed::~Placed() {
+    if (before_.empty()) return;
+    const cpu_set_t set = set_of(before_);
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+void Pool::pin(int thread) const {
+    cpu_set_t set;
+    // Without a placement: where the process may be.
+    if (placement_) {
+        set = set_of((*placement_)[thread % placement_->size()]);
+    } else if (sched_getaffinity(getpid(), sizeof set, &set) != 0) {
+        return;
+    }
+    pthread_setaffinity_np(workers_[thread - 1], sizeof set, &set);
+}
+#else
+int current_cpu() { return 0; }
+Placed::Placed(const Placement *) {}
+Placed::~Placed() {}
+void Pool::pin(int) const {}
+#endif
+
+void Crowding::waited(Clock::duration time, int n_threads) {
+    const auto now = Clock::now();
+    lost_ = std::max(lost_ - (now - seen_) / 10, Clock::duration{}) + time;
+    seen_ = now;
+    if (lost_ < bearable) return;
+    n_fewer_ = std::min(n_fewer_ + 1, n_threads - 1);
+    until_ = now + absence;
+    lost_ = bearable / 2;
+}
 
 Pool &Pool::instance() {
     static Pool *pool = new Pool;
@@ -43,11 +109,21 @@ Pool &Pool::instance() {
 }
 
 void Pool::grow(int n_workers) {
-    for (n_workers = std::min(n_workers, max_threads - 1); n_workers_ < n_workers;) {
-        int thread = ++n_workers_;
-        std::thread([this, thread] { work(thread); }).detach();
+    while (static_cast<int>(workers_.size()) < std::min(n_workers, max_threads - 1)) {
+        const int thread = static_cast<int>(workers_.size()) + 1;
+        std::thread worker([this, thread] { work(thread); });
+        workers_.push_back(worker.native_handle());
+        worker.detach();
+        if (placement_) pin(thread);
     }
 }
+
+void Pool::place(std::shared_ptr<const Placement> placement) {
+    if (placement == placement_) return;
+    placement_ = std::move(placement);
+    for (size_t i = 1; i <= workers_.size(); i++) pin(static_cast<int>(i));
+}
+
 
 void Pool::publish(Region &region, int n_tiles, int n_threads) {
     region_ = &region;
@@ -65,15 +141,20 @@ bool Pool::take_one(int thread) {
         if (!ticket_.compare_exchange_weak(word, word + 1)) continue;
         // This tile is unfinished, so the region can't end and region_ stays what it is.
         region_->tile(static_cast<int>(next_of(word)), thread);
-        finished_.fetch_add(1);
+        if (finished_.fetch_add(1) + 1 == count_of(word) && thread != 0) finished_.notify_one();
         return true;
     }
     return false;
 }
 
-void Pool::wait_for_rest(int n_tiles) {
-    auto done = [&] { return finished_.load() == static_cast<uint32_t>(n_tiles); };
-    while (!spin(done)) std::this_thread::yield();
+Crowding::Clock::duration Pool::wait_for_rest(int n_tiles) {
+    const auto all = static_cast<uint32_t>(n_tiles);
+    if (spin([&] { return finished_.load() == all; })) return {};
+    // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
+    // own.
+    const auto start = Crowding::Clock::now();
+    for (uint32_t n; (n = finished_.load()) != all;) finished_.wait(n);
+    return Crowding::Clock::now() - start;
 }
 
 void Pool::sleep_until_published(uint64_t seen) {

@@ -1,9 +1,12 @@
 // One persistent thread pool for the process: fork and join around the tiles of one operation.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -17,6 +20,49 @@ public:
     virtual void tile(int index, int thread) = 0;
 };
 
+// Whether other programs are on the cores that regions want. Where a thread that has a tile is off
+// its core for a tenth of the time, the others wait for it more than it helps: then it is left out
+// for a while.
+class Crowding {
+public:
+    using Clock = std::chrono::steady_clock;
+
+    // How many of n_threads to ask.
+    int limit(int n_threads) {
+        if (n_fewer_ == 0) return n_threads;
+        if (Clock::now() >= until_) {
+            --n_fewer_;
+            until_ = Clock::now() + absence;
+        }
+        return std::max(1, n_threads - n_fewer_);
+    }
+    // All waited so long for one, in a region of n_threads.
+    void waited(Clock::duration time, int n_threads);
+
+private:
+    static constexpr std::chrono::milliseconds absence{250}, bearable{4};
+
+    Clock::duration lost_{};
+    Clock::time_point seen_{}, until_{};
+    int n_fewer_ = 0;
+};
+
+using Placement = std::vector<std::vector<int>>;
+
+// Keeps the calling thread on the processors of `placement`'s first, until the end of its life.
+class Placed {
+public:
+    explicit Placed(const Placement *placement);
+    ~Placed();
+    Placed(const Placed &) = delete;
+    Placed &operator=(const Placed &) = delete;
+
+private:
+    std::vector<int> before_;
+};
+
+int current_cpu();
+
 class Pool {
 public:
     // The process's pool; never destroyed, so that threads may still sleep in it at exit.
@@ -27,9 +73,14 @@ public:
 
     // Runs every tile of `region` on the caller and at most n_threads - 1 workers, and returns when
     // all are done. The caller does whatever no worker picks up, so it never waits for a worker to
-    // wake. `after_tile` is called on the caller's thread between its tiles.
+    // wake. `after_tile` is called on the caller's thread between its tiles. `yields`: fewer threads
+    // nearly do, so where other programs are on the cores fewer are asked.
     template <class AfterTile>
-    void run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile);
+    void run(Region &region, int n_tiles, int n_threads, bool yields, AfterTile &&after_tile);
+
+    // Where the threads of the next regions may run: processors by thread, the caller's first,
+    // repeated; nullptr: anywhere. The caller itself is not moved.
+    void place(std::shared_ptr<const Placement> placement);
 
     // Held by whoever calls run(): one region at a time.
     std::mutex &mutex() { return mutex_; }
@@ -45,11 +96,13 @@ private:
     static int threads_of(uint64_t word) { return word >> 40 & 255; }
 
     void grow(int n_workers);
+    void pin(int thread) const;
     void work(int thread);
     // Takes and runs one tile of the region in `word`; false: there was none for this thread.
     bool take_one(int thread);
     void publish(Region &region, int n_tiles, int n_threads);
-    void wait_for_rest(int n_tiles);
+    // How long that took, where it took long.
+    Crowding::Clock::duration wait_for_rest(int n_tiles);
     void sleep_until_published(uint64_t seen);
 
     alignas(64) std::atomic<uint64_t> ticket_{0};
@@ -57,14 +110,17 @@ private:
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
     Region *region_ = nullptr;
+    Crowding crowding_;
     uint64_t serial_ = 0;
-    int n_workers_ = 0;
+    std::vector<std::thread::native_handle_type> workers_;
+    std::shared_ptr<const Placement> placement_;
     std::mutex mutex_;
 };
 
 template <class AfterTile>
-void Pool::run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile) {
+void Pool::run(Region &region, int n_tiles, int n_threads, bool yields, AfterTile &&after_tile) {
     if (n_tiles <= 0) return;
+    if (yields && n_threads > 1) n_threads = crowding_.limit(n_threads);
     if (n_threads <= 1 || n_tiles == 1) {
         for (int i = 0; i < n_tiles; i++) {
             region.tile(i, 0);
@@ -75,7 +131,8 @@ void Pool::run(Region &region, int n_tiles, int n_threads, AfterTile &&after_til
     grow(n_threads - 1);
     publish(region, n_tiles, n_threads);
     while (take_one(0)) after_tile();
-    wait_for_rest(n_tiles);
+    const auto waited = wait_for_rest(n_tiles);
+    if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
 }
 
 }  // namespace unladen::cpu

@@ -58,8 +58,11 @@ enum class Outcome { done, cancelled, interrupted };
 
 class Program {
 public:
-    Program(const Kernels *kernels, int n_threads, int n_threads_batch)
-        : kernels_(kernels), n_threads_(n_threads), n_threads_batch_(n_threads_batch) {}
+    // `placement`: see Pool::place.
+    Program(const Kernels *kernels, int n_threads, int n_threads_batch,
+            std::shared_ptr<const Placement> placement)
+        : kernels_(kernels), n_threads_(n_threads), n_threads_batch_(n_threads_batch),
+          placement_(std::move(placement)) {}
 
     void add(std::unique_ptr<Operation> op);
     const Kernels &kernels() const { return *kernels_; }
@@ -77,6 +80,7 @@ private:
 
     const Kernels *kernels_;
     int n_threads_, n_threads_batch_;
+    std::shared_ptr<const Placement> placement_;
     std::vector<std::unique_ptr<Operation>> operations_;
     struct FreeDeleter {
         void operator()(void *p) const;
@@ -114,6 +118,8 @@ private:
 template <class Interrupted>
 Outcome Program::run(const Step &step, Interrupted &&interrupted) {
     std::lock_guard lock(Pool::instance().mutex());
+    Pool::instance().place(placement_);
+    const Placed placed(placement_.get());
     cancelled_.store(false, std::memory_order_relaxed);
     reserve_scratch();
     bool was_interrupted = false;
@@ -132,13 +138,15 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
         }
     };
     StepRegion region(*this, step);
-    const int n_threads = step.n_tokens > 16 ? n_threads_batch_ : n_threads_;
+    const bool is_small = step.n_tokens <= 16;
+    const int n_threads = is_small ? n_threads_ : n_threads_batch_;
     for (auto &op : operations_) {
         Tiling tiling = op->prepare(step);
         region.set(op.get());
         tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
         int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
-        Pool::instance().run(region, tiling.n_tiles, sharing, poll);
+        // Small steps wait for memory, of which fewer threads get nearly as much.
+        Pool::instance().run(region, tiling.n_tiles, sharing, is_small, poll);
         if (cancelled_.load(std::memory_order_relaxed))
             return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     }
