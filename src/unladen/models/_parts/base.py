@@ -8,6 +8,9 @@ from unladen.gguf import GGUFFile, HParams
 from unladen.graph.graph import Graph
 from unladen.models._parts.load import Tensors
 
+MAX_LAYERS = 512
+"""More are refused, before anything is made for each of them."""
+
 
 class Architecture:
     """One value of ``general.architecture``. Subclasses say how the graph is built.
@@ -21,7 +24,7 @@ class Architecture:
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         self.hparams = hparams
         self.tensors = Tensors(file)
-        self.n_layers = hparams.int("block_count", minimum=1)
+        self.n_layers = hparams.int("block_count", minimum=1, maximum=MAX_LAYERS)
         self.n_embd = hparams.int("embedding_length", minimum=1)
         self.context_length = self.context = hparams.int("context_length", minimum=1)
         self.n_vocab = self.tensors.shape("token_embd.weight")[0]
