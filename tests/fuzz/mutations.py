@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ TOKENIZER = (b"bos_token_id", b"eos_token_id", b"unknown_token_id", b"padding_to
              b"pre", b"model", b"eot_token_id", b"fim_pad_token_id")
 
 
-def pick(rng: Rng, items: Sequence) -> object:  # type: ignore[type-arg]
+def pick(rng: Rng, items: Sequence[Any]) -> Any:
     return items[int(rng.integers(len(items)))]
 
 
@@ -51,7 +52,7 @@ def scalar(rng: Rng, image: Image, kind: int, old: float | None = None) -> bytes
         value = pick(rng, FLOATS)
         return image.pack(code, value if code == "d" else np.float32(value))
     n_bits = 8 * struct.calcsize("<" + code)
-    value = int(pick(rng, INTEGERS))
+    value = pick(rng, INTEGERS)
     if old is not None and rng.integers(2) and np.isfinite(old):
         value = int(pick(rng, (old + 1, old - 1, old * 2, old // 2, -old, old * 3)))
     value %= 2**n_bits
@@ -61,16 +62,16 @@ def scalar(rng: Rng, image: Image, kind: int, old: float | None = None) -> bytes
 def array(rng: Rng, image: Image, depth: int = 0) -> bytes:
     """An array of odd things, also of arrays."""
     item = int(pick(rng, (*CODES, STRING, ARRAY)))
-    n = int(pick(rng, (0, 1, 2, 3, 5, 64)))
+    n = pick(rng, (0, 1, 2, 3, 5, 64))
     if item == ARRAY:
         n = 0 if depth > 12 else min(n, 1 if depth > 2 else 3)
         body = b"".join(array(rng, image, depth + 1) for _ in range(n))
     elif item == STRING:
-        body = b"".join(image.string(bytes(pick(rng, TEXTS))) for _ in range(n))  # type: ignore
+        body = b"".join(image.string(pick(rng, TEXTS)) for _ in range(n))
     else:
         body = b"".join(scalar(rng, image, item) for _ in range(n))
     if not rng.integers(8):
-        n = int(pick(rng, INTEGERS))
+        n = pick(rng, INTEGERS)
     return image.pack("IQ", item, n) + body
 
 
@@ -83,7 +84,7 @@ def value(rng: Rng, image: Image, entry: Entry) -> None:
     elif code and len(entry.body) == struct.calcsize("<" + code):
         old = float(struct.unpack(image.order + code, entry.body)[0])
     if entry.kind == STRING:
-        entry.body = image.string(bytes(pick(rng, TEXTS)))  # type: ignore[call-overload]
+        entry.body = image.string(pick(rng, TEXTS))
     elif entry.kind == ARRAY:
         entry.body = changed_array(rng, image, entry.body)
     elif entry.kind in CODES:
@@ -117,7 +118,7 @@ def metadata(rng: Rng, image: Image) -> None:
     """One to three entries changed."""
     for _ in range(int(rng.integers(1, 4))):
         if image.entries:
-            value(rng, image, pick(rng, image.entries))  # type: ignore[arg-type]
+            value(rng, image, pick(rng, image.entries))
 
 
 def hyper_parameters(rng: Rng, image: Image) -> None:
@@ -125,13 +126,13 @@ def hyper_parameters(rng: Rng, image: Image) -> None:
     arch = next((e.body[8:] for e in image.entries if e.key == b"general.architecture"), b"llama")
     for _ in range(int(rng.integers(1, 3))):
         prefix, names = ((arch, SUFFIXES) if rng.integers(3) else (b"tokenizer.ggml", TOKENIZER))
-        key = prefix + b"." + bytes(pick(rng, names))  # type: ignore[call-overload]
+        key = prefix + b"." + pick(rng, names)
         there = [e for e in image.entries if e.key == key]
         if there:
             value(rng, image, there[0])
             continue
         kind = int(pick(rng, (4, 5, 6, 6, 4, 7, 10, 11, 12, STRING, ARRAY)))
-        body = (image.string(bytes(pick(rng, TEXTS))) if kind == STRING  # type: ignore
+        body = (image.string(pick(rng, TEXTS)) if kind == STRING
                 else array(rng, image) if kind == ARRAY else scalar(rng, image, kind))
         image.entries.append(Entry(key, kind, body))
 
@@ -148,8 +149,8 @@ def entries(rng: Rng, image: Image) -> None:
     elif how == 1:
         image.entries.append(Entry(entry.key, entry.kind, entry.body))
     elif how == 2:
-        entry.key = bytes(pick(rng, (*TEXTS, b"general.alignment", b"split.count", b"split.no",
-                                     entry.key[:-1])))  # type: ignore[call-overload]
+        entry.key = pick(rng, (*TEXTS, b"general.alignment", b"split.count", b"split.no",
+                               entry.key[:-1]))
     else:
         image.entries.insert(0, image.entries.pop(at))
 
@@ -177,19 +178,19 @@ def tensor(rng: Rng, image: Image) -> None:
     if how == 0:
         record.dims = record.dims[::-1]
     elif how == 1:
-        record.dims[int(rng.integers(len(record.dims)))] = int(pick(rng, INTEGERS))
+        record.dims[int(rng.integers(len(record.dims)))] = pick(rng, INTEGERS)
     elif how == 2:
         i = int(rng.integers(len(record.dims)))
         record.dims[i] = max(0, record.dims[i] + int(pick(rng, (-1, 1, 32, -32, record.dims[i]))))
     elif how == 3:
-        record.kind = int(pick(rng, QUANTS))
+        record.kind = pick(rng, QUANTS)
     elif how == 4:
-        record.offset = int(pick(rng, (*INTEGERS, record.offset + 1, record.offset + image.alignment,
-                                       record.offset - image.alignment, other.offset)))
+        near = [record.offset + n for n in (1, image.alignment, -image.alignment)]
+        record.offset = pick(rng, (*INTEGERS, *near, other.offset))
     elif how == 5:
         record.name, other.name = other.name, record.name
     elif how == 6:
-        record.name = bytes(pick(rng, (*TEXTS, other.name, record.name + b"x")))  # type: ignore
+        record.name = pick(rng, (*TEXTS, other.name, record.name + b"x"))
     elif how == 7:
         del image.records[at]
     elif how == 8:
@@ -264,7 +265,7 @@ PLAIN = (flips, flips, truncation, words, pieces)
 def splits(rng: Rng, files: Files) -> None:
     """Parts that are missing, swapped, doubled, or count wrongly."""
     names = sorted(files)
-    a, b = (str(pick(rng, names)) for _ in range(2))
+    a, b = (pick(rng, names) for _ in range(2))
     how = rng.integers(5)
     if how == 0 and len(names) > 1:
         del files[a]
@@ -283,7 +284,7 @@ def splits(rng: Rng, files: Files) -> None:
 def mutated(rng: Rng, files: Mapping[str, bytes], others: Sequence[bytes]) -> Files:
     """``files`` with one kind of damage, or two."""
     out = dict(files)
-    name = str(pick(rng, sorted(out)))
+    name = pick(rng, sorted(out))
     if len(out) > 1 and rng.integers(2):
         splits(rng, out)
         return out
@@ -298,7 +299,6 @@ def mutated(rng: Rng, files: Mapping[str, bytes], others: Sequence[bytes]) -> Fi
     raw = bytearray(out[name])
     if rng.integers(6) == 0:
         other = pick(rng, others)
-        assert isinstance(other, bytes)
         raw[int(rng.integers(len(raw))):] = other[int(rng.integers(len(other))):]
     else:
         PLAIN[int(rng.integers(len(PLAIN)))](rng, raw)

@@ -28,6 +28,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from fuzz.mutations import mutated
 from fuzz.seeds import Seed, seeds
 
+
 @dataclass
 class Run:
     """The files ``range(n_files)`` of the run ``seed``, and what became of them."""
