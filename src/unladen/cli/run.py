@@ -13,6 +13,7 @@ from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
+from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def _write_text(prompt: str, stream: Stream) -> None:
         # A person reads both; the prompt is talk, since they know it already.
         print(prompt, end="", file=sys.stderr, flush=True)
     for piece in stream:
-        sys.stdout.write(piece)
+        # A person's terminal isn't at the model's command; a program gets all of it.
+        sys.stdout.write(visible(piece, keep="\n\t") if sys.stdout.isatty() else piece)
         sys.stdout.flush()
     if sys.stdout.isatty():
         sys.stdout.write("\n")
