@@ -19,7 +19,6 @@ from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.contents import Contents
-    from unladen.tokenizer import Tokenizer
 
 _N_FIRST = 6
 """Items that are shown of an array."""
@@ -102,8 +101,8 @@ def _tokenizer(found: Contents) -> Iterator[str]:
     pre = f", pre-tokenizer {visible(tokenizer.pre)}" if tokenizer.pre else ""
     yield f"{visible(tokenizer.kind)}, {tokenizer.n_vocab:,} tokens{pre}"
     for name, token_id in tokenizer.token_ids.items():
-        yield f"{name:8} {_token(tokenizer, token_id)}"
-    ends = ", ".join(_token(tokenizer, i) for i in sorted(tokenizer.eog_ids))
+        yield f"{name:8} {_token(found, token_id)}"
+    ends = ", ".join(_token(found, i) for i in sorted(tokenizer.eog_ids))
     yield f"ends     {ends or 'none'}"
     added = [name for name, adds in (("BOS", tokenizer.add_bos), ("EOS", tokenizer.add_eos))
              if adds]
@@ -113,8 +112,9 @@ def _tokenizer(found: Contents) -> Iterator[str]:
         yield f"chat template{visible(f' {name}') if name else ''}: {size}"
 
 
-def _token(tokenizer: Tokenizer, token_id: int) -> str:
-    return f"{token_id} {visible(tokenizer.token_text(token_id))}"
+def _token(found: Contents, token_id: int) -> str:
+    assert found.tokenizer is not None
+    return f"{token_id} {visible(found.tokenizer.token_text(token_id))}"
 
 
 def _memory(found: Contents) -> Iterator[str]:
