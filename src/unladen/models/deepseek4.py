@@ -8,7 +8,7 @@ from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, KVSpec, Value
-from unladen.models._parts.experts import limit_attrs
+from unladen.models._parts.experts import limit_attrs, mixture
 from unladen.models._parts.layers import n_columns
 from unladen.models._parts.rope import rope_attrs
 from unladen.models._parts.streams import StreamsDecoder
@@ -112,6 +112,15 @@ class DeepSeek4(StreamsDecoder):
         return g.one("pooled_attention", q, name="attn", state=state, weights={"sinks": sinks},
                      attrs={"n_heads": h.n_heads, "scale": self.scoring(g.layer).scale,
                             "window": self.window(), "ratio": ratio})
+
+    def experts(self, g: GraphBuilder, x: Value) -> Value:
+        """The first layers' experts are chosen by the token alone."""
+        if g.layer >= self.hparams.int("hash_layer_count", 0):
+            return super().experts(g, x)
+        n_used = self.hparams.int("expert_used_count", minimum=1)
+        table = self.tensors.weight(self.name(g, "ffn_gate_tid2eid.weight"), self.n_vocab, n_used)
+        given = g.one("embed", g.inputs["tokens"], name="ffn_given", weights={"w": table})
+        return self.with_shared(g, x, mixture(self, g, x, given=given))
 
     def unit_attrs(self, g: GraphBuilder) -> dict[str, Attr]:
         return self._cut_at(g, "swiglu_clamp_exp")

@@ -19,7 +19,7 @@ from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.head_linear import head_width
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.mix_streams import stream_counts
-from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
+from unladen.graph.ops.moe import first_expert, has_gate, n_held, seen_by_router, weighs_input
 from unladen.graph.ops.norm_groups import group_of
 from unladen.graph.ops.pool_tokens import pool_sizes
 from unladen.graph.ops.rope import first_rotated, positions_back
@@ -218,12 +218,12 @@ def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
-    (y,) = node.outputs
+    (y,), given = node.outputs, bool(node.attrs.get("given"))
     p.moe(_expert_matrices(node, at.matrix), _experts(node),
           ("gate_up" in node.weights, weighs_input(node)),
           _routing(node, at.weight(node, "router_b"), at.weight(node, "select_b")), _unit(node),
-          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[-1]), at(y), _rows(y),
-          at.scratch)
+          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[seen_by_router(node)]),
+          at(node.inputs[-1]) if given else 0, at(y), _rows(y), at.scratch)
 
 
 def _experts(node: Node) -> tuple[int, int, int]:

@@ -35,7 +35,8 @@ from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
     **SIMPLE, **RECURRENT, **STREAMS, "embed": embed, "linear": linear, "moe": moe,
-    "head_linear": head_linear, "kv_write": kv_write, "attention": attention, "argmax": argmax, "top_k": top_k})
+    "head_linear": head_linear, "kv_write": kv_write, "attention": attention, "argmax": argmax,
+    "top_k": top_k})
 """By op."""
 MAX_EXPERTS = 1024
 

@@ -65,7 +65,11 @@ class FeedForward(Layers):
 
     def experts(self, g: GraphBuilder, x: Value) -> Value:
         """A mixture of experts, and those that all tokens share."""
-        y, beside = mixture(self, g, x), shared(self, g, x)
+        return self.with_shared(g, x, mixture(self, g, x))
+
+    def with_shared(self, g: GraphBuilder, x: Value, y: Value) -> Value:
+        """What the mixture gave, and the experts that all tokens share."""
+        beside = shared(self, g, x)
         return y if beside is None else g.one("add", y, beside, name="ffn_with_shexp")
 
     def expert_size(self, g: GraphBuilder, suffix: str = "_exps") -> int:

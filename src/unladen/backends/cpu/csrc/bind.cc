@@ -296,12 +296,13 @@ void bind_wide_operations(nb::class_<P> &program) {
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
                        std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
-                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t y,
-                       const std::string &rows, uintptr_t scratch) {
+                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t given,
+                       uintptr_t y, const std::string &rows, uintptr_t scratch) {
             auto args = moe_args(matrices, experts, flags, routing, unit, p.precise, p.max_rows);
             args.down_scale = at<const float>(down_scale);
             args.x = at<const float>(x);
             args.seen = at<const float>(seen);
+            args.given = at<const float>(given);
             args.y = at<float>(y);
             args.rows = rows_of(rows);
             args.scratch = at<uint8_t>(scratch);

@@ -192,6 +192,7 @@ struct MoeArgs {
     GatedUnit unit;
     const float *down_scale;       // [n_held] or nullptr
     const float *x, *seen;         // what the experts get, and the router
+    const float *given;            // [rows][routing.n_used] experts to choose first, or nullptr
     float *y;
     Rows rows;
     int max_rows;
