@@ -31,7 +31,7 @@ class DeepSeek4(StreamsDecoder):
         self.query_rank = hparams.int("attention.q_lora_rank", minimum=1)
         self.n_groups = hparams.int("attention.output_group_count", minimum=1)
         self.out_rank = hparams.int("attention.output_lora_rank", minimum=1)
-        self.ratios = hparams.per_layer("attention.compress_ratios", self.n_layers)
+        self.ratios = self.read_ratios()
         top_k = hparams.int("attention.indexer.top_k", minimum=1)
         if INDEXED in self.ratios:
             self.context_length = min(self.context_length, INDEXED * top_k)
@@ -40,6 +40,21 @@ class DeepSeek4(StreamsDecoder):
                 raise GGUFError(f"{h} in {self.n_groups} groups make no sense here",
                                 path=hparams.path,
                                 hint="the metadata is damaged: convert or fetch the file again")
+
+    def n_drafting(self) -> int:
+        """A file without their tensors doesn't count these layers."""
+        n = super().n_drafting()
+        first = self.hparams.int("block_count", minimum=1) - n
+        return n if f"blk.{first}.nextn.eh_proj.weight" in self.tensors else 0
+
+    def read_ratios(self) -> Sequence[int]:
+        """By layer, for how many tokens there is a row; 0: none."""
+        found = [int(n) for n in self.hparams.numbers("attention.compress_ratios").tolist()]
+        if len(found) < self.n_layers or not set(found) <= {0, INDEXED, 128}:
+            raise GGUFError(f"the compression ratios {found} make no sense",
+                            path=self.hparams.path,
+                            hint="the metadata is damaged: convert or fetch the file again")
+        return found[:self.n_layers]
 
     def read_sliding(self) -> Sequence[bool]:
         return [True] * self.n_layers

@@ -188,6 +188,7 @@ class Masked:
     sinks: Array | None
 
     def scores(self, q: Array, k: Array) -> Array:
+        """[n_heads, T, n_keys] of q [T, n_heads, d] and k [n_keys, n_heads, d]."""
         scores: Array = np.einsum("thd,khd->htk", q, k) * self.scale
         if self.softcap:
             scores = self.softcap * np.tanh(scores / self.softcap)

@@ -58,8 +58,8 @@ def is_plain(node: Node) -> bool:
 class Moe(Op):
     """``y[t] = sum_e p[t, e] * down_e(act(gate_e x) * up_e x)`` over the experts chosen for t.
 
-    Inputs x f32 [T, n] and, optional, what the router sees instead, f32 [T, m], and, with attribute
-    ``given``, numbers of experts f32 [T, n_used] that are chosen before all others. Weights ``router``
+    Inputs x f32 [T, n], optional what the router sees instead, f32 [T, m], and, with attribute
+    ``given``, numbers of experts that come before all others, f32 [T, n_used]. Weights ``router``
     [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up`` [H, 2 n_ff, n]
     stands for the two, the gate's rows first; without a gate the unit is ``act(up_e x)``. Optional
     ``router_b`` and ``select_b`` [E], biases ``gate_b`` and ``up_b`` [H, n_ff], ``down_b`` [H, n],

@@ -11,9 +11,9 @@ from unladen.models._parts.decoder import Decoder
 
 
 class StreamsDecoder(Decoder):
-    """Each half of a layer reads a weighted sum of ``hyper_connection.count`` streams f32 [T, n_embd],
-    which stand side by side, and adds what it makes of it to all of them. The weights come from the
-    streams, under the names ``hc_attn``, ``hc_ffn`` and ``output_hc``."""
+    """Each half of a layer reads a weighted sum of ``hyper_connection.count`` streams, which stand
+    side by side, f32 [T, n_embd] each, and adds what it makes of it to all of them. The weights
+    come from the streams, under the names ``hc_attn``, ``hc_ffn`` and ``output_hc``."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)

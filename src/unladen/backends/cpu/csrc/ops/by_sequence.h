@@ -34,7 +34,8 @@ public:
     void tile(const Step &step, int index, void *scratch) override {
         int seq = index / n_parts_, from = step.state_in[seq], first = step.q_start[seq];
         Part part{index % n_parts_, first, step.q_start[seq + 1] - first,
-                  step.positions + first, from < 0 ? nullptr : slots_.at(from), slots_.at(step.state_out[seq])};
+                  step.positions + first, from < 0 ? nullptr : slots_.at(from),
+                  slots_.at(step.state_out[seq])};
         f_(part, static_cast<float *>(scratch));
     }
 
