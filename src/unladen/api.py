@@ -56,7 +56,9 @@ class Model:
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
     loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
     example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
-    without it, that is an error.
+    without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
+    tokens are guessed from what it said before and computed together, if that is measured to be
+    faster; the text is the same (see :mod:`unladen.engine.speculate`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`.
@@ -75,7 +77,11 @@ class Model:
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
-                 on_oom: Sequence[str] = ()) -> None:
+                 on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15) -> None:
+        if n_draft < 1:
+            raise InvalidArgument(f"n_draft={n_draft} makes no sense",
+                                  hint="use a number from 1 on, or speculate=False for none")
+        self._n_draft = n_draft if speculate else 0
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         self._file: GGUFFile = open_gguf(self.path)
         self._engine: Engine | None = None
@@ -104,7 +110,7 @@ class Model:
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         self.architecture = load_architecture(self._file)
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
-        self._engine = self._planner.load()
+        self._engine = self._planner.load(self._n_draft)
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,

@@ -35,6 +35,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    speculate: o.Speculate = True, n_draft: o.NDraft = 15,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
@@ -43,7 +44,8 @@ def command(
     loaded = Model(
         model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
         n_threads=threads, n_threads_batch=threads_batch,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], **placement)
+        on_oom=[rung for rung in (on_oom or "").split(",") if rung], speculate=speculate,
+        n_draft=n_draft, **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
         if as_json:
@@ -85,6 +87,7 @@ def _write_json(stream: Stream) -> None:
 
 def _show_timings(result: Completion) -> None:
     t, u = result.timings, result.usage
+    guessed = f", {t.n_accepted} of {t.n_drafted} guesses right" if t.n_drafted else ""
     print(f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
-          f"written at {t.completion_per_second:.1f}/s, ended by {result.stop_reason}]",
+          f"written at {t.completion_per_second:.1f}/s{guessed}, ended by {result.stop_reason}]",
           file=sys.stderr)
