@@ -21,7 +21,6 @@ class Rwkv(Kind):
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
         """Needs tokens that are byte literals."""
         try:
-            return native.rwkv(tokens.vocab, tokens.types, tokens.strips,
-                               -1 if tokens.unk_id is None else tokens.unk_id)
+            return native.rwkv(tokens.vocab, tokens.types, tokens.strips, tokens.unk)
         except ValueError as error:
             raise fields.error("tokens", str(error)) from None
