@@ -71,15 +71,15 @@ class Tokenizer:
         self._native = kind.build(fields, Tokens(
             self._vocab, types, special.strips(fields, self._vocab, types), unk))
 
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object], *, path: str = "metadata") -> Tokenizer:
+    @staticmethod
+    def from_gguf(metadata: Mapping[str, object], path: str = "metadata") -> Tokenizer:
         """The tokenizer of a file with this metadata; ``path`` names it in errors.
 
         Arrays may be lists, NumPy arrays, or what :mod:`unladen.gguf` reads. Raises
         :class:`~unladen.errors.GGUFError` where keys contradict each other, and
         :class:`~unladen.errors.UnsupportedModel` for an unknown kind or pre-tokenizer.
         """
-        return cls(Fields(metadata, path))
+        return Tokenizer(Fields(metadata, path))
 
     @property
     def n_vocab(self) -> int:

@@ -92,8 +92,8 @@ tok::Tokenizer wpm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
 }
 
 tok::Tokenizer ugm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
-                   Array<float> scores, const tok::Charsmap &charsmap, bool space_prefix, bool merge_spaces,
-                   int32_t unk) {
+                   Array<float> scores, const tok::Charsmap &charsmap, bool space_prefix,
+                   bool merge_spaces, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
     auto all = tokens(std::move(vocab), types, strips);
     tok::UgmOptions options{floats(scores, all->vocab->size()), space_prefix, merge_spaces, unk};
