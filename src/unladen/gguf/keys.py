@@ -127,9 +127,10 @@ class HParams:
         value = self._value(key)
         if not isinstance(value, Sequence) or isinstance(value, builtins.str):
             return [check(value, key)] * n_layers
-        if len(value) != n_layers:
+        # Layers beyond those asked for are left out by the model.
+        if len(value) not in (n_layers, self._metadata.get(self._key("block_count"))):
             raise self._wrong(key, value, f"one value for each of {n_layers} layers")
-        return [check(item, key) for item in value]
+        return [check(item, key) for item in value[:n_layers]]
 
     def _int(self, value: Value, key: builtins.str, minimum: builtins.int | None) -> builtins.int:
         if not isinstance(value, builtins.int) or isinstance(value, builtins.bool):
