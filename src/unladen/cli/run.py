@@ -36,6 +36,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    tokenizer_file: o.TokenizerFile = None,
     speculate: o.Speculate = True, n_draft: o.NDraft = 15,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
@@ -45,7 +46,8 @@ def command(
     loaded = Model(
         model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
         n_threads=threads, n_threads_batch=threads_batch,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], speculate=speculate,
+        on_oom=[rung for rung in (on_oom or "").split(",") if rung],
+        tokenizer=tokenizer_file, speculate=speculate,
         n_draft=n_draft, **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
