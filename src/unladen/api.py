@@ -32,7 +32,7 @@ from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.schedule.pretend import pretended
 from unladen.schedule.report import PlanReport as PlanReport
-from unladen.tokenizer import StreamDecoder, Tokenizer, sequences
+from unladen.tokenizer import JsonTokenizer, StreamDecoder, Tokenizer, sequences
 from unladen.types import Completion, LoadProgress
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
@@ -61,7 +61,8 @@ class Model:
     :class:`~unladen.ladder.Ladder`); without it, that is an error. ``speculate``: where a text
     repeats itself, up to ``n_draft`` tokens are guessed from what it said before and computed
     together, if that is measured to be faster; the text is the same (see
-    :mod:`unladen.engine.speculate`).
+    :mod:`unladen.engine.speculate`). ``tokenizer``: a ``tokenizer.json`` to use instead of the
+    file's own (see :class:`~unladen.tokenizer.JsonTokenizer`).
 
     ``use_mmap`` False copies weights instead of mapping the file; ``use_mlock`` keeps those of the
     host in memory, or warns that it can't. ``progress`` is called while weights are loaded; what it
@@ -88,7 +89,8 @@ class Model:
                  precise: bool = False, deterministic: bool = False, strict: bool = False,
                  vocab_only: bool = False, on_oom: Sequence[str] = (), speculate: bool = True,
                  n_draft: int = 15, use_mlock: bool = False, numa: str | None = None,
-                 progress: Callable[[LoadProgress], object] | None = None) -> None:
+                 progress: Callable[[LoadProgress], object] | None = None,
+                 tokenizer: str | os.PathLike[str] | None = None) -> None:
         if n_draft < 1:
             raise InvalidArgument(f"n_draft={n_draft} makes no sense",
                                   hint="use a number from 1 on, or speculate=False for none")
@@ -98,8 +100,10 @@ class Model:
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
         # Native and without the lock for the most part, so the plan is made meanwhile.
-        tokenizer = self._stepper.submit(Tokenizer.from_gguf, self._file.metadata,
-                                         path=str(self.path))
+        metadata = self._file.metadata
+        wanted = self._stepper.submit(
+            *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
+              else (JsonTokenizer, tokenizer, metadata)))
         try:
             if not vocab_only:
                 options = PlanOptions(
@@ -111,11 +115,11 @@ class Model:
                     strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self.tokenizer = tokenizer.result()
+            self.tokenizer: Tokenizer = wanted.result()
             self.sampling_defaults = defaults(self._file.metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
-            wait([tokenizer])  # it reads the file
+            wait([wanted])  # it reads the file
             self.close()
             raise
 
@@ -321,7 +325,8 @@ class Model:
             params = SamplingParams(**{**self.sampling_defaults, **sampling})
             breakers = (self._breakers(tuple(params.dry_sequence_breakers))
                         if params.dry_multiplier else ())
-            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids))
+            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids),
+                                 suppress_ids=sorted(self.tokenizer.suppress_ids))
             sampler = chain.build(params.seed)
         elif isinstance(sampler, SamplerChain):
             sampler = sampler.build()

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from unladen.errors import GGUFError
 
 PREFIX: Final = "tokenizer.ggml."
-MAX_TOKEN_BYTES: Final = 65535
+MAX_TOKEN_BYTES: Final = 4096
 """A longer token is refused: the cost of encoding grows with the longest one."""
+MAX_SEARCHED_BYTES: Final = 512
+"""The same, where tokens are searched for at each place of a text."""
 MAX_VOCAB_BYTES: Final = 1 << 26
 """Token texts of more than this together are refused; real ones stay below 10 MiB."""
 MAX_TOKENS: Final = 1 << 24

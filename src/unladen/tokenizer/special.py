@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from unladen.tokenizer.fields import Fields, TokenType
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields, TokenType
 from unladen.tokenizer.native import Vocab
 
 TOKEN_ID_KEYS: Final = {
@@ -58,6 +58,7 @@ _SHOWN: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
 _SPECIAL_LOOKS: Final = re.compile(rb"<.+>|\[.+\]|>>.+<<", re.DOTALL)
 """<s>, [CLS], Falcon's >>TITLE<<."""
 
+_SPECIAL_TYPES: Final = (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED)
 _STRIP_LEFT, _STRIP_RIGHT = 1, 2
 
 
@@ -155,6 +156,18 @@ def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:
     return types
 
 
+def check_lengths(fields: Fields, types: npt.NDArray[np.uint8]) -> None:
+    """Special tokens are searched for at each place of a text; raises GGUFError for long ones."""
+    tokens = fields.strings("tokens")
+    if tokens is None:
+        return
+    long = np.isin(types, _SPECIAL_TYPES) & (tokens.lengths > MAX_SEARCHED_BYTES)
+    if long.any():
+        bad = int(np.argmax(long))
+        raise fields.error("tokens", f"has a special token {bad} of {tokens.lengths[bad]} bytes; "
+                                     f"at most {MAX_SEARCHED_BYTES} are taken")
+
+
 def strips(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """White space that special tokens swallow, uint8 [n_vocab]: bit 0 left, bit 1 right.
 
@@ -173,8 +186,7 @@ def strips(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8]) -> npt.ND
             or arch in ("nomic-bert-moe", "jina-bert-v3")):
         mark(("<mask>",), _STRIP_LEFT)
     elif "phi-3" in name or "phi3" in name:
-        special = (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED)
-        result[np.isin(types, special)] = _STRIP_RIGHT
+        result[np.isin(types, _SPECIAL_TYPES)] = _STRIP_RIGHT
         mark(("</s>",), _STRIP_RIGHT)
         mark(("<unk>", "<s>", "<|endoftext|>"), 0)
     elif "modern-bert" in name:

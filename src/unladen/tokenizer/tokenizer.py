@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from unladen.errors import InvalidArgument, UnsupportedModel
 from unladen.tokenizer import kinds, native, special
-from unladen.tokenizer.fields import MAX_TOKEN_BYTES, MAX_VOCAB_BYTES, Fields, TokenType
+from unladen.tokenizer.fields import MAX_VOCAB_BYTES, Fields, TokenType
 from unladen.tokenizer.kinds.base import Tokens
 
 # What transformers' clean_up_tokenization takes away.
@@ -40,7 +40,7 @@ class Tokenizer:
             raise UnsupportedModel(f"{fields.path}: tokenizer.ggml.model is missing",
                                    hint="the file has no tokenizer: convert it again")
         kind = kinds.get(name)
-        self._vocab = _vocab(fields, required=kind.encodes)
+        self._vocab = _vocab(fields, kind)
         n_vocab = len(self._vocab)
         defaults = kind.defaults(fields)
         types = fields.types(n_vocab)
@@ -62,6 +62,7 @@ class Tokenizer:
         self._path = fields.path
         self._warned: set[str] = set()
         self.clean_spaces = defaults.clean_spaces
+        special.check_lengths(fields, types)
         self._types = types
         self._encodes = kind.encodes
         unk = self.unk_id
@@ -70,15 +71,15 @@ class Tokenizer:
         self._native = kind.build(fields, Tokens(
             self._vocab, types, special.strips(fields, self._vocab, types), unk))
 
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object], *, path: str = "metadata") -> Tokenizer:
+    @staticmethod
+    def from_gguf(metadata: Mapping[str, object], path: str = "metadata") -> Tokenizer:
         """The tokenizer of a file with this metadata; ``path`` names it in errors.
 
         Arrays may be lists, NumPy arrays, or what :mod:`unladen.gguf` reads. Raises
         :class:`~unladen.errors.GGUFError` where keys contradict each other, and
         :class:`~unladen.errors.UnsupportedModel` for an unknown kind or pre-tokenizer.
         """
-        return cls(Fields(metadata, path))
+        return Tokenizer(Fields(metadata, path))
 
     @property
     def n_vocab(self) -> int:
@@ -191,17 +192,17 @@ class Tokenizer:
         return token_id
 
 
-def _vocab(fields: Fields, *, required: bool) -> native.Vocab:
+def _vocab(fields: Fields, kind: type[kinds.Kind]) -> native.Vocab:
     tokens = fields.strings("tokens")
     if tokens is None:
-        if required:
+        if kind.encodes:
             raise fields.error("tokens", "is missing", hint="the file has no vocabulary")
         nothing = np.zeros(fields.vocab_size(), np.int64)  # so many tokens, all of no text
         return native.Vocab(np.zeros(0, np.uint8), nothing, nothing)
     longest, total = tokens.lengths.max(initial=0), tokens.lengths.sum()
-    if longest > MAX_TOKEN_BYTES or total > MAX_VOCAB_BYTES:
+    if longest > kind.max_token_bytes or total > MAX_VOCAB_BYTES:
         raise fields.error("tokens", f"has {total} bytes of text, {longest} in one token; at most "
-                           f"{MAX_VOCAB_BYTES} and {MAX_TOKEN_BYTES} are taken")
+                           f"{MAX_VOCAB_BYTES} and {kind.max_token_bytes} are taken")
     try:
         return native.Vocab(tokens.buffer, tokens.offsets, tokens.lengths)
     except ValueError as error:

@@ -92,13 +92,12 @@ tok::Tokenizer wpm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
 }
 
 tok::Tokenizer ugm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
-                   Array<float> scores, nb::bytes charsmap, bool space_prefix, bool merge_spaces,
-                   int32_t unk) {
+                   Array<float> scores, const tok::Charsmap &charsmap, bool space_prefix,
+                   bool merge_spaces, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
     auto all = tokens(std::move(vocab), types, strips);
     tok::UgmOptions options{floats(scores, all->vocab->size()), space_prefix, merge_spaces, unk};
-    return {all, std::make_unique<tok::Ugm>(*all, tok::Charsmap(view(charsmap)),
-                                            std::move(options))};
+    return {all, std::make_unique<tok::Ugm>(*all, charsmap, std::move(options))};
 }
 
 tok::Tokenizer plamo2(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
@@ -174,6 +173,10 @@ void bind_vocab(nb::module_ &m) {
 
 void bind_tokenizer(nb::module_ &m) {
     bind_vocab(m);
+    nb::class_<tok::Charsmap>(m, "Charsmap")
+        .def("__init__", [](tok::Charsmap *self, nb::bytes table) {
+                 new (self) tok::Charsmap(view(table));
+             }, nb::arg("table"));
     nb::class_<tok::Tokenizer>(m, "Tokenizer")
         .def("encode", &encode, nb::arg("text"), nb::arg("special"))
         .def("decode", &decode, nb::arg("ids"), nb::arg("special"), nb::arg("fresh"))

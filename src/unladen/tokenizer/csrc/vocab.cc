@@ -1,6 +1,5 @@
 #include "tokenizer/csrc/vocab.h"
 
-#include <stdexcept>
 #include <utility>
 
 namespace unladen::tok {
@@ -32,10 +31,6 @@ std::string byte_text(int byte) {
 }
 
 void SpecialTokens::add(std::string_view text, int32_t id, bool always) {
-    if (text.size() > kMaxBytes)
-        throw std::invalid_argument("[" + std::to_string(id) + "] is a special token of " +
-                                    std::to_string(text.size()) + " bytes, at most " +
-                                    std::to_string(kMaxBytes) + " are taken");
     if (text.empty()) return;
     first_[static_cast<uint8_t>(text[0])] = true;
     trie_.add(text, 2 * id + always);

@@ -65,10 +65,6 @@ struct Tokens {
 // Finds control, unknown and user-defined tokens in raw text: leftmost, then longest.
 class SpecialTokens {
  public:
-    // Past that, a search could take as many steps for each character.
-    static constexpr size_t kMaxBytes = 512;
-
-    // Throws std::invalid_argument for more than kMaxBytes.
     void add(std::string_view text, int32_t id, bool always);
 
     struct Match {

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_TOKEN_BYTES, Fields
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,15 @@ class Kind:
     """An algorithm: ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
 
     ``encodes`` is False where text can't be turned into ids; ``needs_bos``: BOS is added whatever
-    the file says; ``ends_in_sep``: SEP takes the place of EOS.
+    the file says; ``ends_in_sep``: SEP takes the place of EOS. Longer tokens than
+    ``max_token_bytes`` are refused.
     """
 
     names: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
     needs_bos: ClassVar[bool] = False
     ends_in_sep: ClassVar[bool] = False
+    max_token_bytes: ClassVar[int] = MAX_TOKEN_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 MAX_SCORE = 2e5
@@ -16,6 +16,7 @@ class Plamo2(Kind):
     """``plamo2``: texts are as they are, bytes have tokens of their own."""
 
     names = ("plamo2",)
+    max_token_bytes = MAX_SEARCHED_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
@@ -11,6 +11,7 @@ class Rwkv(Kind):
     """``rwkv``: token texts are byte literals with escapes."""
 
     names = ("rwkv",)
+    max_token_bytes = MAX_SEARCHED_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:

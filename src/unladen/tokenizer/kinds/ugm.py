@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
@@ -11,6 +11,7 @@ class Ugm(Kind):
     """``t5``: text is normalized by a table of the file, spaces are U+2581."""
 
     names = ("t5",)
+    max_token_bytes = MAX_SEARCHED_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
@@ -22,10 +23,10 @@ class Ugm(Kind):
         """Needs ``scores``; reads ``precompiled_charsmap``, ``add_space_prefix`` and
         ``remove_extra_whitespaces``."""
         scores = fields.scores(len(tokens.vocab))
-        charsmap = fields.octets("precompiled_charsmap")
         try:
-            return native.ugm(tokens.vocab, tokens.types, tokens.strips, scores, charsmap,
-                              fields.flag("add_space_prefix", False),
-                              fields.flag("remove_extra_whitespaces", False), tokens.unk)
+            charsmap = native.Charsmap(fields.octets("precompiled_charsmap"))
         except ValueError as error:
             raise fields.error("precompiled_charsmap", str(error)) from None
+        return native.ugm(tokens.vocab, tokens.types, tokens.strips, scores, charsmap,
+                          fields.flag("add_space_prefix", False),
+                          fields.flag("remove_extra_whitespaces", False), tokens.unk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import MAX_TOKENS, Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, MAX_TOKENS, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
@@ -11,6 +11,7 @@ class Wpm(Kind):
     """``bert``: tokens that begin a word have U+2581 in front, the others nothing."""
 
     names = ("bert",)
+    max_token_bytes = MAX_SEARCHED_BYTES
     ends_in_sep = True
 
     @classmethod
