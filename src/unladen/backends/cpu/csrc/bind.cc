@@ -192,8 +192,8 @@ nb::class_<P> bind_program(nb::module_ &m) {
     nb::class_<P> program(m, "Program");
     program
         .def(nb::init<const std::string &, int, int, int, bool, bool, const Placement &>(),
-             "level"_a, "n_threads"_a, "n_threads_batch"_a, "max_rows"_a, "precise"_a, "deterministic"_a,
-             "placement"_a)
+             "level"_a, "n_threads"_a, "n_threads_batch"_a, "max_rows"_a, "precise"_a,
+             "deterministic"_a, "placement"_a)
         .def("bind_batch", &P::bind_batch)
         .def("run", &P::run)
         .def("cancel", [](P &p) { p.program.cancel(); })
