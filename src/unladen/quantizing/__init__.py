@@ -29,12 +29,12 @@ def quantize(source: str | os.PathLike[str], target: str | os.PathLike[str],
     """Quantize the GGUF file ``source`` (of a split model, any part) to ``type``, as ``target``.
 
     ``type`` is a format or a mix of several (:data:`MIXES`). ``imatrix`` is the path of an
-    importance matrix. ``output_tensor_type`` and ``token_embedding_type`` are formats for these two,
-    ``tensor_types`` for tensors in whose name a regular expression is found. ``pure``: every matrix
-    gets the type's base format. A source that is quantized already is refused unless
+    importance matrix. ``output_tensor_type`` and ``token_embedding_type`` are formats for these
+    two, ``tensor_types`` for tensors in whose name a regular expression is found. ``pure``: every
+    matrix gets the type's base format. A source that is quantized already is refused unless
     ``allow_requantize``. ``n_threads``: by default one a core. ``target`` appears when it is
-    complete; a file there is replaced only with ``overwrite``. ``progress`` is told a tensor's name,
-    the bytes written and all bytes. With ``dry_run`` nothing is written.
+    complete; a file there is replaced only with ``overwrite``. ``progress`` is told a tensor's
+    name, the bytes written and all bytes. With ``dry_run`` nothing is written.
 
     Returns what was decided, tensor by tensor. Raises :class:`InvalidArgument` for what makes no
     sense, :class:`UnsupportedQuant` for a format that can't be written, :class:`GGUFError` for

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.errors import GGUFError, ModelNotFound
-from unladen.gguf import GGUFFile, TensorInfo, open_gguf
+from unladen.gguf import GGUFFile, StringArray, TensorInfo, open_gguf
 
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 _MAGIC = b"GGUF"
@@ -69,9 +69,8 @@ def _read_gguf(path: str) -> Imatrix:
                 raise GGUFError(f"{base} needs sums and counts, both F32", path=path, hint=_HINT)
             entries[base] = _mean(path, base, sums, counts)
         datasets = file.metadata.get("imatrix.datasets")
-        dataset = datasets[0] if isinstance(datasets, list) or hasattr(datasets, "type_name") \
-            and len(datasets) else ""  # type: ignore[arg-type,index]
-        return Imatrix(path, entries, str(dataset), _count(file))
+        dataset = datasets[0] if isinstance(datasets, StringArray) and len(datasets) else ""
+        return Imatrix(path, entries, dataset, _count(file))
 
 
 def _count(file: GGUFFile) -> int:
@@ -92,9 +91,9 @@ def _mean(path: str, name: str, sums: TensorInfo, counts: TensorInfo) -> npt.NDA
 
 
 def _read_records(path: str) -> Imatrix:
-    """int32 n; n times: length and bytes of a name, calls, n values (int32), the values (f32), which
-    are sums over calls; then chunks, and length and bytes of the text's name, which may be left
-    out."""
+    """int32 n; n times: length and bytes of a name, calls, number of values (int32), the values
+    (f32), which are sums over calls; then chunks, and length and bytes of the text's name, which
+    may be left out."""
     data = Path(path).read_bytes()
     at = 0
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from unladen.gguf import HParams, TensorInfo
 from unladen.models import Architecture, named, registry
-from unladen.quants import get
 from unladen.quantizing.mixes import Mix
+from unladen.quants import get
 
 _KEPT_NAMES: Final = {"position_embd.weight", "token_types.weight"}
 _KEPT_PARTS: Final = (

@@ -51,7 +51,9 @@ private:
         std::unique_ptr<uint8_t[]> blocks;
     };
 
-    int64_t tiles_per_part() const { return (rows_per_part_ + rows_per_tile_ - 1) / rows_per_tile_; }
+    int64_t tiles_per_part() const {
+        return (rows_per_part_ + rows_per_tile_ - 1) / rows_per_tile_;
+    }
 
     void convert(int64_t row, int64_t n_rows, const float *importance, Scratch &scratch) {
         const size_t n = size_t(n_rows) * work_.n_cols;

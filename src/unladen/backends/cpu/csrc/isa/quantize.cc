@@ -36,6 +36,17 @@ vec mean_squares(const float *const *rows, int n) {
     return sum / float(n);
 }
 
+constexpr float largest_float = 0x1.fffffep127f;
+
+// Whether no number is larger than `bound`, nor NaN.
+bool within(const float *x, size_t n, float bound) {
+    const ivec limit = (ivec)splat(bound);
+    ivec beyond = {};
+    size_t i = 0;
+    for (; i + lanes <= n; i += lanes) beyond |= (ivec)magnitude(load(x + i)) > limit;
+    return !any(beyond | ((ivec)magnitude(load_first(x + i, int(n - i))) > limit));
+}
+
 // Up to `lanes` rows; false where float16 can't hold a scale.
 template <class T>
 bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
@@ -52,17 +63,18 @@ bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
     }
     ivec wrong = {};
     for (int first = 0; first < n_blocks; first += lanes, to += lanes * T::block_bytes) {
-        Tile tile{x, args.importance ? importance : nullptr, vec{}, bytes};
         const float *from[lanes], *weights[lanes];
+        vec row_square = {};
         for (int l = 0; l < lanes; ++l) {
             // Lanes behind the last block repeat it.
             const int block = first + l < n_blocks ? first + l : n_blocks - 1;
             from[l] = args.x + size_t(block) * n;
             weights[l] = args.importance + size_t(block % per_row) * n;
-            tile.row_square[l] = squares[block / per_row];
+            row_square[l] = squares[block / per_row];
         }
         gather(x, from, n);
         if (args.importance) gather(importance, weights, n);
+        Tile tile{x, args.importance ? importance : nullptr, row_square, bytes};
         Quantizer<T>::quantize(tile);
         wrong |= tile.wrong;
         scatter(to, bytes, T::block_bytes, n_blocks - first < lanes ? n_blocks - first : lanes);
@@ -72,6 +84,9 @@ bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
 
 template <class T>
 bool quantize_all(uint8_t *to, const QuantizeArgs &args) {
+    // No scale of float16 reaches there, and the searches' sums would overflow.
+    constexpr float bound = requires { Quantizer<T>::any_size; } ? largest_float : 1e10f;
+    if (!within(args.x, size_t(args.n_rows) * args.n_cols, bound)) return false;
     const size_t row_bytes = size_t(args.n_cols / T::block_size) * T::block_bytes;
     for (int row = 0; row < args.n_rows; row += lanes) {
         const int n_rows = args.n_rows - row < lanes ? args.n_rows - row : lanes;
@@ -112,16 +127,7 @@ Kernels::Quantize find(Types<T...>, const char *type) {
 
 }  // namespace
 
-bool finite(const float *x, size_t n) {
-    ivec largest = {};
-    size_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-        const ivec size = (ivec)magnitude(load(x + i));
-        largest = size > largest ? size : largest;
-    }
-    const ivec size = (ivec)magnitude(load_first(x + i, int(n - i)));
-    return !any((size > largest ? size : largest) >= 0x7f800000);
-}
+bool finite(const float *x, size_t n) { return within(x, n, largest_float); }
 
 Kernels::Quantize quantize(const char *type) { return find(AllTypes{}, type); }
 

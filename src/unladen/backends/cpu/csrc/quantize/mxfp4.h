@@ -8,6 +8,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 template <>
 struct Quantizer<MXFP4> {
+    static constexpr bool any_size = true;
+
     // 2^e is the power of two that takes the number of largest magnitude to 4 .. 8.
     static void quantize(Tile &t) {
         const ivec exponent = ((ivec)magnitude(peak(t.x, 32)) >> 23) - 2;

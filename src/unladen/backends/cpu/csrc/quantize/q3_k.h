@@ -13,12 +13,13 @@ struct Quantizer<Q3_K> {
         ivec code[16];
         bvec q[256];
         const vec square = t.importance ? 2.0f * sum_of_squares(t.x, 256) / 256.0f : vec{};
-        for (int s = 0; s < 16; ++s) {
+        for (int s = 0; s < 16 && t.importance; ++s) {
             vec w[16];
-            if (t.importance) t.weigh(w, 16 * s, 16, square);
-            scale[s] = t.importance ? whole_run(t.x + 16 * s, w, sum_w + s, q + 16 * s)
-                                    : refined_run(t.x + 16 * s, q + 16 * s);
+            t.weigh(w, 16 * s, 16, square);
+            scale[s] = whole_run(t.x + 16 * s, w, sum_w + s, q + 16 * s);
         }
+        for (int s = 0; s < 16 && !t.importance; s += 4)
+            refine_runs(t.x + 16 * s, q + 16 * s, scale + s);
         const vec d = t.half(108, t.importance ? fit_codes(scale, sum_w, code)
                                                : codes_by_largest(scale, code));
         for (int s = 0; s < 16; ++s) scale[s] = d * to_vec(code[s] - 32);
@@ -40,19 +41,21 @@ private:
         return fit.scale;
     }
 
-    // Without importance: from the number of largest magnitude on, one q at a time.
-    static vec refined_run(const vec *x, bvec *q) {
-        const vec largest = peak(x, 16), inverse = -4.0f / largest;
-        const ivec nothing = magnitude(largest) < negligible;
-        vec w[16];
-        ivec l[16];
-        for (int i = 0; i < 16; ++i) {
-            w[i] = x[i] * x[i];
-            l[i] = clamp(nearest_int(inverse * x[i]), -4, 3);
+    // Without importance: from the number of largest magnitude on, one q at a time. Four runs.
+    static void refine_runs(const vec *x, bvec *q, vec *scale) {
+        vec w[64];
+        ivec l[64], nothing[4];
+        for (int r = 0; r < 4; ++r) {
+            const vec largest = peak(x + 16 * r, 16), inverse = -4.0f / largest;
+            nothing[r] = magnitude(largest) < negligible;
+            for (int i = 16 * r; i < 16 * r + 16; ++i) {
+                w[i] = x[i] * x[i];
+                l[i] = clamp(nearest_int(inverse * x[i]), -4, 3);
+            }
         }
-        const vec scale = refine<16, -4, 3, false>(x, w, l);
-        for (int i = 0; i < 16; ++i) q[i] = to_bytes((l[i] + 4) & ~nothing);
-        return choose(nothing, vec{}, scale);
+        refine<16, 4, -4, 3, false>(x, w, l, scale);
+        for (int i = 0; i < 64; ++i) q[i] = to_bytes((l[i] + 4) & ~nothing[i / 16]);
+        for (int r = 0; r < 4; ++r) scale[r] = choose(nothing[r], vec{}, scale[r]);
     }
 
     static vec fit_codes(const vec *scale, const vec *sum_w, ivec *code) {

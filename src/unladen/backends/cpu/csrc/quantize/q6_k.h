@@ -15,7 +15,8 @@ struct Quantizer<Q6_K> {
         for (int s = 0; s < 16; ++s) {
             const vec *x = t.x + 16 * s;
             vec w[16];
-            for (int i = 0; i < 16; ++i) w[i] = t.importance ? t.importance[16 * s + i] : x[i] * x[i];
+            for (int i = 0; i < 16; ++i)
+                w[i] = t.importance ? t.importance[16 * s + i] : x[i] * x[i];
             const WholeFit<16, 32> fit(x, w);
             for (int i = 0; i < 16; ++i) q[16 * s + i] = to_bytes(fit.code(i));
             scale[s] = fit.scale;

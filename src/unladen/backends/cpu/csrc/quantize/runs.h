@@ -6,7 +6,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// What `code` means leaves nothing to divide by in these lanes: there q stays what the search found.
+// Lanes whose code means zero, nothing to divide by: there q stays what the search found.
 static inline ivec lost(vec d) { return d == 0.0f; }
 
 // Runs of n weights with a scale and a minimum: w = d * code * q - dmin * min_code.

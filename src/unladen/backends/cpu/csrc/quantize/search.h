@@ -202,36 +202,42 @@ private:
 };
 
 // x[i] = scale * q[i], q in low .. high: changes one q at a time for as long as that helps, at most
-// five rounds. `strict`: not where what the others leave of sum w q^2 isn't positive.
-template <int n, int low, int high, bool strict>
-static inline vec refine(const vec *x, const vec *w, ivec *q) {
-    vec sum_xq = {}, sum_q2 = vec{};
-    for (int i = 0; i < n; ++i) {
+// five rounds; for `count` runs of n one behind another, side by side. `strict`: not where what the
+// others leave of sum w q^2 isn't positive.
+template <int n, int count, int low, int high, bool strict>
+static inline void refine(const vec *x, const vec *w, ivec *q, vec *scale) {
+    vec sum_xq[count] = {}, sum_q2[count] = {};
+    for (int i = 0; i < n * count; ++i) {
         const vec l = to_vec(q[i]);
-        sum_xq += w[i] * x[i] * l;
-        sum_q2 += w[i] * l * l;
+        sum_xq[i / n] += w[i] * x[i] * l;
+        sum_q2[i / n] += w[i] * l * l;
     }
     for (int round = 0; round < 5; ++round) {
-        ivec changed = ivec{};
+        ivec changed = {};
         for (int i = 0; i < n; ++i) {
-            const vec wx = w[i] * x[i], l = to_vec(q[i]);
-            vec rest_xq = sum_xq - wx * l, rest_q2 = sum_q2 - w[i] * l * l;
-            ivec apt = rest_xq > 0.0f;
-            if (strict) apt &= rest_q2 > 0.0f;
-            const ivec other = clamp(nearest_int(x[i] * rest_q2 / rest_xq), low, high);
-            const vec o = to_vec(other);
-            rest_xq += wx * o;
-            rest_q2 += w[i] * o * o;
-            apt &= (other != q[i]) & (rest_q2 > 0.0f) &
-                   (rest_xq * rest_xq * sum_q2 > sum_xq * sum_xq * rest_q2);
-            q[i] = choose(apt, other, q[i]);
-            sum_xq = choose(apt, rest_xq, sum_xq);
-            sum_q2 = choose(apt, rest_q2, sum_q2);
-            changed |= apt;
+#pragma GCC unroll 4
+            for (int r = 0; r < count; ++r) {
+                const int at = n * r + i;
+                const vec wx = w[at] * x[at], l = to_vec(q[at]);
+                vec rest_xq = sum_xq[r] - wx * l, rest_q2 = sum_q2[r] - w[at] * l * l;
+                ivec apt = rest_xq > 0.0f;
+                if (strict) apt &= rest_q2 > 0.0f;
+                const ivec other = clamp(nearest_int(x[at] * rest_q2 / rest_xq), low, high);
+                const vec o = to_vec(other);
+                rest_xq += wx * o;
+                rest_q2 += w[at] * o * o;
+                apt &= (other != q[at]) & (rest_q2 > 0.0f) &
+                       (rest_xq * rest_xq * sum_q2[r] > sum_xq[r] * sum_xq[r] * rest_q2);
+                q[at] = choose(apt, other, q[at]);
+                sum_xq[r] = choose(apt, rest_xq, sum_xq[r]);
+                sum_q2[r] = choose(apt, rest_q2, sum_q2[r]);
+                changed |= apt;
+            }
         }
         if (!any(changed)) break;
     }
-    return choose(sum_q2 > 0.0f, sum_xq / sum_q2, vec{});
+    for (int r = 0; r < count; ++r)
+        scale[r] = choose(sum_q2[r] > 0.0f, sum_xq[r] / sum_q2[r], vec{});
 }
 
 // x[i] = result * q[i], x >= 0, q in 0 .. top.
@@ -258,7 +264,8 @@ static inline vec fit_positive(const vec *x, const vec *w, ivec *q) {
         inverse = choose(better, guess, inverse);
     }
     for (int i = 0; i < n; ++i) q[i] = to_ivec(smaller(nearest(inverse * x[i]), splat(float(top))));
-    const vec scale = refine<n, 0, top, true>(x, w, q);
+    vec scale;
+    refine<n, 1, 0, top, true>(x, w, q, &scale);
     const ivec nothing = largest < negligible;
     for (int i = 0; i < n; ++i) q[i] &= ~nothing;
     return choose(nothing, vec{}, scale);

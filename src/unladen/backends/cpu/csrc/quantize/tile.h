@@ -146,14 +146,17 @@ struct Tile {
             for (int j = 0; j < group; ++j) {
                 bvec packed = {};
 #pragma GCC unroll 8
-                for (int k = 0; k < per_byte; ++k)
-                    packed |= (q[run + k * group + j] >> uint8_t(shift) & uint8_t((1 << width) - 1)) << uint8_t(k * width);
+                for (int k = 0; k < per_byte; ++k) {
+                    const bvec field = q[run + k * group + j] >> uint8_t(shift);
+                    packed |= (field & uint8_t((1 << width) - 1)) << uint8_t(k * width);
+                }
                 byte(at++, packed);
             }
         }
     }
 
-    // What the formats of 32 weights go by: importance[i] * sqrt(row_square + x[i]^2).
+    // What an error counts in most searches: importance[i] * sqrt(square + x[i]^2), for n weights
+    // from `first` on; `square` is a mean square of their surroundings.
     void weigh(vec *weights, int first, int n, vec square) const {
         for (int i = first; i < first + n; ++i)
             weights[i - first] = importance[i] * root(square + x[i] * x[i]);
