@@ -35,11 +35,12 @@ ORDER = {
     "planner": "gguf models backends schedule engine setup ladder",
     "quantizing": "quants gguf models backends",
     "gpu": "",
+    "contents": "tokenizer gguf graph models backends schedule setup",
     "api": "hub tokenizer sample gguf models backends schedule engine ladder planner",
     "evaluation": "api",
     "benchmark": "cache schedule api",
     "__init__": "sample backends quantizing gpu api",
-    "cli": "hub sample gguf backends quantizing gpu api evaluation benchmark __init__",
+    "cli": "hub sample gguf backends quantizing gpu contents api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
