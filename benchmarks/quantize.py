@@ -4,9 +4,9 @@
     python benchmarks/quantize.py --peer ... --errors --imatrix i.gguf model-F16.gguf Q4_K_M
     python benchmarks/quantize.py --kernels /path/to/libggml-base.so
 
-The first prints the medians of the times of whole processes and their ratio, the second the ratio of
-squared errors by tensor, weighted with the importance matrix where one is given, and the third
-weights a second of each format's search on one thread, in memory.
+The first prints the medians of the times of whole processes and their ratio, the second the ratio
+of squared errors by tensor, weighted with the importance matrix where one is given, and the third
+millions of weights that each format's search does a second, on one thread, in memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -125,9 +126,10 @@ def compare_kernels(library: Path) -> None:
         out = np.zeros((8, quant.row_bytes(2048)), np.uint8)
         for given in (None, weights):
             address = None if given is None else given.ctypes.data
-            peer = rate(lambda: chunk(quant.type_id, few.ctypes.data, out.ctypes.data, 0, 8, 2048,  # noqa: B023
-                                      address), few.size)  # noqa: B023
-            own = [rate(lambda: native.quantize(name, x, given, quant.row_bytes(2048), level),  # noqa: B023
+            theirs = partial(chunk, quant.type_id, few.ctypes.data, out.ctypes.data, 0, 8, 2048,
+                             address)
+            peer = rate(theirs, few.size)
+            own = [rate(partial(native.quantize, name, x, given, quant.row_bytes(2048), level),
                         x.size) for level in levels]
             print(f"| {name} | {'' if given is None else 'yes'} | {peer:.1f} | "
                   f"{' | '.join(f'{r:.0f}' for r in own)} | {own[-1] / peer:.1f} |", flush=True)
