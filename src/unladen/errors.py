@@ -81,6 +81,10 @@ class MemoryLockError(UnladenError):
         self.limit = limit
 
 
+class DiskFull(UnladenError, OSError):
+    """There is no room for a file that is to be written."""
+
+
 class DeviceLost(UnladenError):
     """A device stopped answering."""
 

@@ -22,6 +22,7 @@ namespace unladen {
 namespace cpu {
 
 void bind_kernels(nb::module_ &m);
+void bind_quantize(nb::module_ &m);
 
 namespace {
 
@@ -429,6 +430,7 @@ size_t packed_bytes_of(const std::string &level, const std::vector<std::string> 
 
 void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
+    cpu::bind_quantize(m);
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);
