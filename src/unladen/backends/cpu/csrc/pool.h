@@ -78,7 +78,8 @@ public:
     // thread between its tiles. `yields`: fewer threads nearly do, so where other programs are on
     // the cores fewer are asked.
     template <class AfterTile>
-    void run(Region &region, int n_tiles, int n_threads, bool yields, AfterTile &&after_tile);
+    void run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile,
+             bool yields = false);
 
     // Where the threads of the next regions may run: processors by thread, the caller's first,
     // repeated; nullptr: anywhere. The caller itself is not moved.
@@ -127,7 +128,7 @@ private:
 };
 
 template <class AfterTile>
-void Pool::run(Region &region, int n_tiles, int n_threads, bool yields, AfterTile &&after_tile) {
+void Pool::run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile, bool yields) {
     if (n_tiles <= 0) return;
     if (yields && n_threads > 1) n_threads = crowding_.limit(n_threads);
     if (n_threads <= 1 || n_tiles == 1) {

@@ -146,7 +146,7 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
         tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
         int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
         // Small steps wait for memory, of which fewer threads get nearly as much.
-        Pool::instance().run(region, tiling.n_tiles, sharing, is_small, poll);
+        Pool::instance().run(region, tiling.n_tiles, sharing, poll, is_small);
         if (cancelled_.load(std::memory_order_relaxed))
             return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     }
