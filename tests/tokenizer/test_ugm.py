@@ -75,6 +75,7 @@ def test_unknown_words_together_are_one_token() -> None:
     struct.pack("<I", 2**32 - 1) + bytes(2000),
     struct.pack("<I", 1024) + b"\xff" * 1024 + b"\0",
     struct.pack("<II", 1024, 2**31 - 1) + bytes(1020) + b"\0",
+    struct.pack("<II", 1024, 2**31) + bytes(1020) + b"\0",
     struct.pack("<I", 1024) + bytes(1024) + b"x" * 2000 + b"\0"])
 def test_broken_tables_are_named(table: bytes) -> None:
     with pytest.raises(GGUFError, match=r"tokenizer\.ggml\.precompiled_charsmap"):
