@@ -15,7 +15,8 @@ inline uint64_t read_u64(const uint8_t *p, bool big) {
 }
 
 // Offsets of the strings' lengths, and of what follows the last; fewer where they leave the buffer.
-inline std::vector<int64_t> scan(const uint8_t *data, uint64_t size, uint64_t pos, uint64_t n, bool big) {
+inline std::vector<int64_t> scan(const uint8_t *data, uint64_t size, uint64_t pos, uint64_t n,
+                                 bool big) {
     std::vector<int64_t> starts;
     // A string takes at least its length, so a lie about n reserves no more than the buffer's size.
     starts.reserve(std::min(n, size / 8) + 1);
