@@ -41,13 +41,15 @@ bench: .venv/installed
 	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
 	$(BIN)/python benchmarks/compare.py --peer $(PEER) $(MODELS) $(BENCH)
 
+NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 FILES ?= 20000
 SECONDS_EACH ?= 180
 FUZZ_FOLDER ?= build/fuzz
 fuzz: .venv/tested-with .venv/installed
+	@command -v clang++ >/dev/null || { echo 'error: clang++ is missing' >&2; exit 2; }
 	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
 	$(BIN)/python tests/fuzz/run.py --files $(FILES) --keep $(FUZZ_FOLDER)/files $(FUZZ)
-	$(BIN)/cmake -S . -B $(FUZZ_FOLDER) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	$(BIN)/cmake -S . -B $(FUZZ_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DCMAKE_CXX_COMPILER=clang++ -DUNLADEN_FUZZ=ON \
 	    -DUNLADEN_SANITIZE=fuzzer-no-link,address,undefined \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
@@ -66,7 +68,7 @@ SANITIZE_FOLDER ?= build/sanitize
 TESTS ?= tests --deselect tests/fuzz/test_files.py::test_slice
 sanitize: .venv/tested-with
 	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
-	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DUNLADEN_SANITIZE=address,undefined -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
 	$(BIN)/cmake --build $(SANITIZE_FOLDER) --target _native >&2
 	rm -rf $(SANITIZE_FOLDER)/python && mkdir -p $(SANITIZE_FOLDER)/python
@@ -81,7 +83,8 @@ sanitize: .venv/tested-with
 	    PYTHONPATH=$(SANITIZE_FOLDER)/python $(BIN)/python -m pytest --timeout 3600 $(TESTS)
 
 clean:
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
+	    $(SANITIZE_FOLDER)
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:
