@@ -9,7 +9,7 @@ from unladen.gguf import HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value
 from unladen.models._parts.hybrid import Hybrid
-from unladen.models._parts.layers import Layers
+from unladen.models._parts.layers import Layers, columns
 from unladen.models._parts.mamba import convolved
 
 
@@ -85,11 +85,6 @@ class DeltaNet(Hybrid):
     def gates(self, g: GraphBuilder, x: Value, h: DeltaHeads) -> tuple[Value, Value]:
         """Beta before its sigmoid and alpha, f32 [T, n_heads] each."""
         raise NotImplementedError
-
-
-def columns(g: GraphBuilder, x: Value, name: str, group: int, first: int, count: int) -> Value:
-    """Columns ``first .. first + count`` of each ``group`` of x."""
-    return g.one("columns", x, name=name, attrs={"group": group, "first": first, "count": count})
 
 
 def unit(g: GraphBuilder, x: Value, name: str, dim: int, eps: float) -> Value:

@@ -101,3 +101,8 @@ def n_columns(x: Value) -> int:
     n = x.shape[-1]
     assert isinstance(n, int), x
     return n
+
+
+def columns(g: GraphBuilder, x: Value, name: str, group: int, first: int, count: int) -> Value:
+    """Columns ``first .. first + count`` of each ``group`` of x."""
+    return g.one("columns", x, name=name, attrs={"group": group, "first": first, "count": count})

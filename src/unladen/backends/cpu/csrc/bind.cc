@@ -269,11 +269,11 @@ void bind_rows(nb::class_<P> &program) {
 
 void bind_wide_operations(nb::class_<P> &program) {
     program
-        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
-                          const std::string &rows) {
-            std::vector<std::pair<const float *, int>> sources;
-            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
-            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
+        .def("concat", [](P &p, const std::vector<std::tuple<uintptr_t, int, bool>> &parts,
+                          int n_heads, uintptr_t y, const std::string &rows) {
+            std::vector<HeadPart> sources;
+            for (auto [x, n, shared] : parts) sources.push_back({at<const float>(x), n, shared});
+            p.program.add(make_concat(std::move(sources), n_heads, at<float>(y), rows_of(rows)));
         })
         .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
             p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),

@@ -77,8 +77,14 @@ void cut(const GatedUnit &unit, float *gate, float *up, int n);
 OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
                       GatedUnit unit, float *y, Rows rows, int n_cols);
 
-// y = the rows of `parts` (address, columns) side by side.
-OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
+// What each head has of x: so many columns, its own or, where shared, the same as all.
+struct HeadPart {
+    const float *x;
+    int n_cols;
+    bool shared;
+};
+// y = the rows of `parts` side by side, head by head.
+OperationPtr make_concat(std::vector<HeadPart> parts, int n_heads, float *y, Rows rows);
 
 constexpr int max_streams = 16;
 // See StreamWeights; `spread` is nullptr where there is one output.
