@@ -11,7 +11,7 @@ _Slots = tuple[int, int]
 _Visibility = tuple[bool, int, str]
 _F32 = npt.NDArray[np.float32]
 _Routing = tuple[int, str, bool, float, int, int, int, int, int]
-_Unit = tuple[str, float, float]
+_Unit = tuple[str, float, float, float]
 
 MAX_CONV_TAPS: int
 MAX_STREAMS: int

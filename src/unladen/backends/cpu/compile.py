@@ -180,9 +180,9 @@ def _glu(p: native.Program, node: Node, at: Addresses) -> None:
     p.glu(at(gate), _cols(gate), at(up), _unit(node), at(y), _rows(y), _cols(y))
 
 
-def _unit(node: Node) -> tuple[str, float, float]:
+def _unit(node: Node) -> tuple[str, float, float, float]:
     unit = GatedUnit.of(node)
-    return unit.act, unit.limit, unit.up_offset
+    return unit.act, unit.limit, unit.up_offset, unit.gate_cut
 
 
 def _concat(p: native.Program, node: Node, at: Addresses) -> None:

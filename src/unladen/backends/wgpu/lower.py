@@ -285,7 +285,8 @@ def glu(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.glu.Glu`."""
     (a, b), (y,) = node.inputs, node.outputs
     unit = GatedUnit.of(node)
-    params = low.params(n_cols(y), n_cols(b) // n_cols(a), unit.limit, unit.up_offset)
+    params = low.params(n_cols(y), n_cols(b) // n_cols(a), unit.limit, unit.up_offset,
+                        unit.gate_cut)
     low.elements("glu", y, {"params": params, "a": low.value(a), "b": low.value(b),
                             "y": low.value(y)},
                  {"LIMITED": unit.limit > 0, **activation_flag(unit.act)})

@@ -62,7 +62,7 @@ class Layers(Architecture):
                ) -> dict[str, Weight]:
         """The matrix called ``part`` for inputs like ``x``, with its bias, by role."""
         full = self.name(g, part)
-        weights = {f"w{number}": self.tensors.weight(full + ".weight", n_out, n_columns(x))}
+        weights = {f"w{number}": self.tensors.stacked(full + ".weight", n_out, n_columns(x))}
         bias = None if part in self.unbiased else self.tensors.optional(full + ".bias", n_out)
         return weights if bias is None else {**weights, f"b{number}": bias}
 

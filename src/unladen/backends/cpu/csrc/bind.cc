@@ -149,11 +149,11 @@ using PyExperts = std::tuple<int, int, int>;
 // As struct Routing and struct GatedUnit have them.
 using PyRouting =
     std::tuple<int, std::string, bool, float, int, int, int, uintptr_t, uintptr_t>;
-using PyUnit = std::tuple<std::string, float, float>;
+using PyUnit = std::tuple<std::string, float, float, float>;
 
 GatedUnit unit_of(const PyUnit &unit) {
-    auto &[act, limit, up_offset] = unit;
-    return {activation_of(act), limit, up_offset};
+    auto &[act, limit, up_offset, gate_limit] = unit;
+    return {activation_of(act), limit, up_offset, gate_limit};
 }
 
 Routing routing_of(const PyRouting &routing) {
@@ -447,7 +447,7 @@ void bind_cpu(nb::module_ &m) {
                                   const std::vector<cpu::PyMatrix> &matrices,
                                   const cpu::PyExperts &experts, const cpu::PyRouting &routing,
                                   int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f}, precise,
+        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f, 0.0f}, precise,
                                   max_rows);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });

@@ -66,10 +66,10 @@ OperationPtr make_columns(const float *x, int group, int first, int count, float
                           int n_cols);
 OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
                              int n_cols);
-// act(min(gate, limit)) * (up between -limit and limit, + up_offset); limit 0: none.
+// act(min(gate, gate_limit)) * (up between -limit and limit, + up_offset); limit 0: none of both.
 struct GatedUnit {
     Activation act;
-    float limit, up_offset;
+    float limit, up_offset, gate_limit;
 };
 // Applies limit and offset in place to n numbers of each.
 void cut(const GatedUnit &unit, float *gate, float *up, int n);

@@ -135,7 +135,7 @@ OperationPtr make_activation(const Kernels &k, const float *x, Activation act, f
 void cut(const GatedUnit &unit, float *gate, float *up, int n) {
     if (unit.limit > 0) {
         for (int i = 0; i < n; i++) {
-            gate[i] = gate[i] > unit.limit ? unit.limit : gate[i];
+            gate[i] = gate[i] > unit.gate_limit ? unit.gate_limit : gate[i];
             up[i] = up[i] > unit.limit ? unit.limit : up[i] < -unit.limit ? -unit.limit : up[i];
         }
     }
