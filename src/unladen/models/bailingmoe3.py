@@ -19,6 +19,7 @@ class BailingMoe3(Hybrid, LatentDecoder):
     arch = "bailingmoe3"
     attn_gate = "sigmoid"
     expert_gating = "sigmoid"
+    yarn_in_scores = False
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)

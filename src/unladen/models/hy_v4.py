@@ -22,6 +22,7 @@ class HyV4(StreamsDecoder, LatentDecoder):
     arch = "hy_v4"
     attn_gate = "sigmoid"
     expert_gating = "sigmoid"
+    yarn_in_scores = False
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)

@@ -29,6 +29,9 @@ class LatentDecoder(Decoder):
     expert_normalize = False
     magnitudes_are_equal: ClassVar[bool] = False
     """Whether ``mscale`` is ``mscale_all_dim`` too."""
+    yarn_in_scores: ClassVar[bool] = True
+    """Whether YaRN's magnitude belongs to whole scores, as in DeepSeek's models, and not to what is
+    rotated alone."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
@@ -49,6 +52,8 @@ class LatentDecoder(Decoder):
                                 hint="the metadata is damaged: convert or fetch the file again")
 
     def scoring(self, layer: int) -> Scoring:
+        if not self.yarn_in_scores:
+            return replace(super().scoring(layer), scale=self.key_dim ** -0.5)
         key_log = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) * self.log_factor
         stretch = self.rope_magnitude() * (1 + key_log)
         return replace(super().scoring(layer), scale=stretch ** 2 * self.key_dim ** -0.5)
@@ -70,6 +75,8 @@ class LatentDecoder(Decoder):
 
     def rope_table(self, g: GraphBuilder, name: str = "rope_table", *, layer: int = 0,
                    base: float | None = None, scaled: bool = True) -> Value:
+        if not self.yarn_in_scores:
+            return super().rope_table(g, name, layer=layer, base=base, scaled=scaled)
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
             factors=self.rope_factors(layer)))
