@@ -115,7 +115,8 @@ def silu_limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
         low, high = limit, limit + 1  # silu(x) < x, and more than x - 0.28
         for _ in range(60):
             middle = (low + high) / 2
-            low, high = (middle, high) if middle / (1 + math.exp(-middle)) < limit else (low, middle)
+            below = middle / (1 + math.exp(-middle)) < limit
+            low, high = (middle, high) if below else (low, middle)
         attrs["gate_limit"] = high
     return attrs
 
