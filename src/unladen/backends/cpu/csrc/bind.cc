@@ -449,8 +449,8 @@ void bind_cpu(nb::module_ &m) {
                                   const std::vector<cpu::PyMatrix> &matrices,
                                   const cpu::PyExperts &experts, const cpu::PyRouting &routing,
                                   int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f, 0.0f}, precise,
-                                  max_rows);
+        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f, 0.0f},
+                                  precise, max_rows);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });
 }
