@@ -26,6 +26,8 @@ THREADS = 128
 TILE_ROWS, TILE_BYTES = 16, 12 << 10
 """Query rows of a workgroup, and their bytes: with the scores below the 16 KiB of workgroup memory
 that every device has. A tile of a prefill may need more where rows are long."""
+SHARED_BYTES = 8 << 10
+"""Of what a decode step's workgroup keeps of queries and scores; sums of values come on top."""
 CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
 """Numbers of the formats in kernels/kv_write.wgsl."""
 LONGEST_WINDOW = 1 << 30
@@ -71,25 +73,31 @@ def attention(low: Lowering, node: Node) -> None:
         ranges["sinks"] = low.vector(node, "sinks")
     formats = {**_flags(scoring), "SINKS": "sinks" in ranges,
                f"K_{layout.k_type}": True, f"V_{layout.v_type}": True,
-               "KD": spec.k_dim, "VD": spec.v_dim, "WG": THREADS}
+               "KD": spec.k_dim, "VD": spec.v_dim}
     group = n_heads // spec.n_kv_heads
     rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
     heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
     can_split = limits.n_blocks_per_seq * layout.block_tokens > KEYS_PER_SPLIT
+    if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0:
+        heads = max(1, min(group, SHARED_BYTES // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT))))
+        kernel, constants = "attention_shared", {"R": heads, "KT": KEYS_PER_SPLIT}
+    else:
+        kernel = "attention"
+        constants = {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads), "WG": THREADS}
     for split in (False, True) if can_split else (False,):
         if split:
             ranges["y"] = low.scratch(0, attention_scratch(node, limits))
-        low.emit("attention", _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
-                 ranges, {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads),
-                          "SPLIT": split, **formats})
+        low.emit(kernel, _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
+                 ranges, {"SPLIT": split, **constants, **formats})
     if can_split:
         low.emit("attention_join", _join_grid(n_heads), {
-            "params": low.params(n_heads), "x": ranges["y"], "y": y}, {"VD": spec.v_dim})
+            "params": low.params(n_heads), "x": ranges["y"], "y": y},
+            {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
     if limits.n_tokens > 1:
         ranges["y"] = y
         low.emit("attention", _grid(spec.n_kv_heads * -(-group // tile_heads), decode=False),
                  ranges, {"TILE_TOKENS": TILE_TOKENS, "TILE_HEADS": tile_heads,
-                          "KT": _keys(TILE_TOKENS * tile_heads), **formats})
+                          "KT": _keys(TILE_TOKENS * tile_heads), "WG": THREADS, **formats})
 
 
 def _flags(scoring: Scoring) -> Constants:
@@ -128,5 +136,5 @@ def _join_grid(n_heads: int) -> Grid:
 def attention_scratch(node: Node, limits: Limits) -> int:
     """Bytes of what the workgroups find that share keys."""
     assert node.state is not None
-    most = min(limits.n_seqs, ENOUGH_WORKGROUPS)
-    return 4 * most * node.int_attr("n_heads") * MAX_SPLITS * (node.state.v_dim + 2)
+    shares = min(limits.n_seqs * MAX_SPLITS, ENOUGH_WORKGROUPS)
+    return 4 * shares * node.int_attr("n_heads") * (node.state.v_dim + 2)
