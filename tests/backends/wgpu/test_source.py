@@ -59,5 +59,5 @@ def test_every_loop_counts_to_its_end() -> None:
         for head in heads:
             _, condition, step = head.split(";")
             counter = step.split()[0].removesuffix("++")
-            assert re.search(rf"(?<!\w){counter}\b.* (<|>) ", condition), (path, head)
-            assert re.fullmatch(r" *\w+(\+\+| (\+|/)= .+)", step), (path, head)
+            assert re.search(rf"(?<!\w){counter}\b.* (<|<=|>) ", condition), (path, head)
+            assert re.fullmatch(r" *\w+(\+\+| (\+|\*|/)= .+)", step), (path, head)
