@@ -176,21 +176,25 @@ def test_what_is_not_finite_stays_so(name: str, level: str, n_rows: int,
 
 
 @every_level
-@pytest.mark.parametrize("name", ["Q8_0", "Q6_K"])
-@pytest.mark.parametrize("n_rows", [1, 6])
+@pytest.mark.parametrize("name", sorted(INT8_BLOCK))
+@pytest.mark.parametrize("n_rows", [1, 3, 6])
 def test_zeros_and_extremes(name: str, level: str, n_rows: int) -> None:
     """All zero, and every code and activation at its end, where 16-bit sums would overflow."""
     n, n_cols = 18, 512
     quant = quants.get(name)
-    extremes = np.full((n * n_cols // quant.block_size, quant.block_bytes), 0x80, np.uint8)
-    at = quant.fields16[-1]
-    extremes[:, at:at + 2] = np.frombuffer(b"\x00\x3c", np.uint8)  # float16 1.0
-    raw = extremes.ravel()
-    x = np.zeros((n_rows, n_cols), np.float32)
     whole = ((0, n), (0, n_rows))
-    assert not cpu.matmul(name, raw, n, n_cols, x, level, False, *whole).any()
-    x[:] = -127.0
-    w = quants.dequantize(name, raw, (n, n_cols)).astype(np.float64)
-    expected = x.astype(np.float64) @ w.T
-    y = cpu.matmul(name, raw, n, n_cols, x, level, False, *whole)
-    assert_within(y, expected, (n_cols / 8 + 32) * EPS * (np.abs(x) @ np.abs(w).T), name)
+    for byte in (0x00, 0x7f, 0x80, 0xff):
+        blocks = np.full((n * n_cols // quant.block_size, quant.block_bytes), byte, np.uint8)
+        for at in quant.fields16:
+            blocks[:, at:at + 2] = np.frombuffer(b"\x00\x3c", np.uint8)  # float16 1.0
+        if name == "MXFP4":
+            blocks[:, 0] = 127
+        raw = blocks.ravel()
+        w = quants.dequantize(name, raw, (n, n_cols)).astype(np.float64)
+        size = magnitudes(name, raw, (n, n_cols))
+        for value in (0.0, -127.0, 127.0):
+            x = np.full((n_rows, n_cols), value, np.float32)
+            y = cpu.matmul(name, raw, n, n_cols, x, level, False, *whole)
+            expected = x.astype(np.float64) @ w.T
+            bound = (n_cols / 8 + 32) * EPS * (np.abs(x) @ size.T)
+            assert_within(y, expected, bound, f"{name} {level} {byte:#x} times {value}")

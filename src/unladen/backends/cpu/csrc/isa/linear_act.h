@@ -33,16 +33,17 @@ using Choose = typename Chosen<first, A, B>::type;
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
 
-// Only the AVX-512 kernels read int8 in panels, and of more than one row always; float32 comes in
-// them at every level.
+// Up to how many rows of int8 each level reads one by one; portable kernels all of them.
 #if defined(__AVX512VNNI__)
-constexpr bool int8_in_panels = true;
+constexpr int few_int8_rows = 1;
+#elif defined(__AVX2__)
+constexpr int few_int8_rows = few_rows;
 #else
-constexpr bool int8_in_panels = false;
+constexpr int few_int8_rows = 0x7fffffff;
 #endif
 
 constexpr bool in_panels(ActFormat format, int n_rows) {
-    return format == ActFormat::f32 ? n_rows > few_rows : int8_in_panels && n_rows > 1;
+    return n_rows > (format == ActFormat::f32 ? few_rows : few_int8_rows);
 }
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }

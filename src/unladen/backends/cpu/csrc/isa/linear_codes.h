@@ -12,26 +12,33 @@ struct Block32 {
     float d, m = 0.0f;
 };
 
-// Codes<T>: a block of 32 is decoded by of(block). One of 256, constructed from its bytes, is
-// w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - 2^bias_log2) - dmin() * mins()[i / 16],
-// without a bias where bias_log2 is 0; codes are below 64, or signed.
+// Codes<T>: a block of 32 is decoded by of(block); q + bias is in 0 ... max_code, unless is_signed.
+// One of 256, constructed from its bytes, is
+// w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - bias) - dmin() * mins()[i / 16];
+// codes are in 0 ... max_code, or signed; `sub` weights share a scale.
 template <class T>
 struct Codes;
 
 template <>
 struct Codes<Q8_0> {
+    static constexpr bool is_signed = true;
+    static constexpr int bias = 0, max_code = 127;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) { return {Bytes32::load(b + 2), bits::half(b)}; }
 };
 
 template <>
 struct Codes<Q4_0> {
+    static constexpr bool is_signed = false;
+    static constexpr int bias = 8, max_code = 15;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) { return {Bytes32::nibbles(b + 2).less(8), bits::half(b)}; }
 };
 
 template <>
 struct Codes<Q4_1> {
+    static constexpr bool is_signed = false;
+    static constexpr int bias = 0, max_code = 15;
     static constexpr bool has_min = true;
     static Block32 of(const uint8_t *b) {
         return {Bytes32::nibbles(b + 4), bits::half(b), bits::half(b + 2)};
@@ -40,6 +47,8 @@ struct Codes<Q4_1> {
 
 template <>
 struct Codes<Q5_0> {
+    static constexpr bool is_signed = false;
+    static constexpr int bias = 16, max_code = 31;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) {
         const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 2));
@@ -49,6 +58,8 @@ struct Codes<Q5_0> {
 
 template <>
 struct Codes<Q5_1> {
+    static constexpr bool is_signed = false;
+    static constexpr int bias = 0, max_code = 31;
     static constexpr bool has_min = true;
     static Block32 of(const uint8_t *b) {
         const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 4));
@@ -58,6 +69,8 @@ struct Codes<Q5_1> {
 
 template <>
 struct Codes<IQ4_NL> {
+    static constexpr bool is_signed = true;
+    static constexpr int bias = 0, max_code = 127;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) {
         return {Bytes32::nibbles(b + 2).look_up(quants::kvalues_iq4nl), bits::half(b)};
@@ -66,6 +79,8 @@ struct Codes<IQ4_NL> {
 
 template <>
 struct Codes<MXFP4> {
+    static constexpr bool is_signed = false;
+    static constexpr int bias = 12, max_code = 24;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) {
         const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
@@ -76,7 +91,7 @@ struct Codes<MXFP4> {
 
 // Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
 struct KHeader {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0, sub = 32;
     static constexpr bool has_min = true, is_signed = false;
     static constexpr uint32_t six = 0x3f3f3f3f, low = 0x0f0f0f0f, high = 0x30303030;
     const uint8_t *b;
@@ -96,6 +111,7 @@ struct KHeader {
 
 template <>
 struct Codes<Q4_K> : KHeader {
+    static constexpr int max_code = 15;
     using KHeader::KHeader;
     Bytes32 codes(int s) const {
         return Bytes32::load(b + 16 + s / 2 * 32).field(s % 2 * 4, 15);
@@ -104,6 +120,7 @@ struct Codes<Q4_K> : KHeader {
 
 template <>
 struct Codes<Q5_K> : KHeader {
+    static constexpr int max_code = 31;
     using KHeader::KHeader;
     Bytes32 codes(int s) const {
         const Bytes32 fifth = Bytes32::load(b + 16).field(s, 1).up(4);
@@ -118,7 +135,7 @@ inline Bytes32 two_bits(const uint8_t *p, int s) {
 
 template <>
 struct Codes<Q6_K> {
-    static constexpr int bias_log2 = 5;
+    static constexpr int bias = 32, max_code = 63, sub = 16;
     static constexpr bool has_min = false, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
@@ -132,7 +149,7 @@ struct Codes<Q6_K> {
 
 template <>
 struct Codes<Q3_K> {
-    static constexpr int bias_log2 = 2;
+    static constexpr int bias = 4, max_code = 7, sub = 16;
     static constexpr bool has_min = false, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
@@ -148,7 +165,7 @@ struct Codes<Q3_K> {
 
 template <>
 struct Codes<Q2_K> {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0, max_code = 3, sub = 16;
     static constexpr bool has_min = true, is_signed = false;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}
@@ -161,7 +178,7 @@ struct Codes<Q2_K> {
 
 template <>
 struct Codes<IQ4_XS> {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0, max_code = 127, sub = 32;
     static constexpr bool has_min = false, is_signed = true;
     const uint8_t *b;
     explicit Codes(const uint8_t *block) : b(block) {}

@@ -2,6 +2,9 @@
 #if defined(__AVX512VNNI__)
 #include "backends/cpu/csrc/isa/linear_vnni256.h"
 #include "backends/cpu/csrc/isa/linear_vnni32.h"
+#elif defined(__AVX2__)
+#include "backends/cpu/csrc/isa/linear_deal.h"
+#include "backends/cpu/csrc/isa/linear_int8.h"
 #else
 #include "backends/cpu/csrc/isa/linear_int8.h"
 #endif
@@ -23,11 +26,15 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
     using Kernel = Choose<T::block_size == 32, Int8Of32<T>, Int8Of256<T>>;
-    if constexpr (int8_in_panels) {
-        in_panels(format<T>, n_rows) ? run_tiles<Kernel>(job) : run_row<Kernel>(job);
-    } else {
-        run_rows<Kernel>(job);
-    }
+    [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
+#if defined(__AVX512VNNI__)
+    panels ? run_tiles<Kernel>(job) : run_row<Kernel>(job);
+#elif defined(__AVX2__)
+    panels ? run_tiles<Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>>>(job)
+           : run_rows<Kernel>(job);
+#else
+    run_rows<Kernel>(job);
+#endif
 }
 
 template <class T>

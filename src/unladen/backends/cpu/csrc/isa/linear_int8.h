@@ -46,8 +46,8 @@ struct Int8Of256 {
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
                 sums[c] = Sums::zero();
-                if constexpr (Codes<T>::bias_log2 > 0) {
-                    sums[c] = words.dot(x[c].minus + 16 * b).up(Codes<T>::bias_log2);
+                if constexpr (Codes<T>::bias > 0) {
+                    sums[c] = words.dot(x[c].minus + 16 * b).times(Codes<T>::bias);
                 }
             }
 #pragma GCC unroll 8

@@ -97,7 +97,7 @@ void write(const Row256 &to, int, const float *x, int n_cols) {
         int8_t q[256];
         to.d[k / 256] = quantize(q, x + k, 256);
         for (int s = 0; s < 16; ++s) {
-            const int place = int8_in_panels ? lane_order(s) : s;
+            const int place = few_int8_rows == 1 ? lane_order(s) : s;
             std::memcpy(to.q + k + 16 * place, q + 16 * s, 16);
             to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }

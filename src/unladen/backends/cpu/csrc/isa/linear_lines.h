@@ -1,0 +1,21 @@
+// Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
+// says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
+// into halves of eight lines (deal), and how lines meet n columns of a panel (LineSums<n>).
+#pragma once
+
+#include "backends/cpu/csrc/isa/level.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+using Line = uint8_t[64];
+
+// Two words of each of sixteen rows, in the place of a line.
+struct alignas(64) Pairs {
+    int16_t of[16][2];
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA
+
+#if defined(__AVX2__)
+#include "backends/cpu/csrc/isa/linear_lines_avx2.h"
+#endif

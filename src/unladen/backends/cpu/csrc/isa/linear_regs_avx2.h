@@ -1,0 +1,110 @@
+// What linear_regs.h describes, in AVX2 registers.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_act.h"
+#include "backends/cpu/csrc/quants/all.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+inline __m128i load128(const void *p) { return _mm_loadu_si128(static_cast<const __m128i *>(p)); }
+inline __m256i load256(const void *p) {
+    return _mm256_loadu_si256(static_cast<const __m256i *>(p));
+}
+
+struct Bytes32 {
+    __m256i v;
+    static Bytes32 load(const void *p) { return {load256(p)}; }
+    // Nibbles of 16 bytes, the low ones first.
+    static Bytes32 nibbles(const uint8_t *p) {
+        const __m128i codes = load128(p);
+        return Bytes32{_mm256_set_m128i(_mm_srli_epi16(codes, 4), codes)}.field(0, 15);
+    }
+    // 16 where a bit of `set` is 1, else 0.
+    static Bytes32 sixteens(uint32_t set) {
+        const __m256i pick = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
+                                                0x0303030303030303);
+        const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
+        const __m256i mine = _mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick);
+        const __m256i on = _mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit);
+        return {_mm256_and_si256(on, _mm256_set1_epi8(16))};
+    }
+    Bytes32 field(int shift, int mask) const {
+        return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(char(mask)))};
+    }
+    // Of bytes that stay below 256.
+    Bytes32 up(int shift) const { return {_mm256_slli_epi16(v, shift)}; }
+    Bytes32 plus(Bytes32 b) const { return {_mm256_add_epi8(v, b.v)}; }
+    Bytes32 less(int b) const { return {_mm256_sub_epi8(v, _mm256_set1_epi8(char(b)))}; }
+    // Products with x, two by two. Below 64 and |x| <= 127: 16 bits hold a pair.
+    __m256i pairs(const int8_t *x) const { return _mm256_maddubs_epi16(v, load256(x)); }
+    // As signed bytes, at most 128 in size: of |w| and sign(w) * x.
+    __m256i signed_pairs(const int8_t *x) const {
+        return _mm256_maddubs_epi16(_mm256_abs_epi8(v), _mm256_sign_epi8(load256(x), v));
+    }
+    Bytes32 look_up(const int8_t *codebook) const {
+        return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
+    }
+};
+
+// Eight 32-bit sums.
+struct Sums {
+    __m256i v;
+    static Sums zero() { return {_mm256_setzero_si256()}; }
+    Sums times(int factor) const { return {_mm256_mullo_epi32(v, _mm256_set1_epi32(factor))}; }
+    void add_products(Bytes32 w, const int8_t *x) {
+        const __m256i pairs = w.signed_pairs(x);
+        v = _mm256_add_epi32(v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+    }
+};
+
+struct Words16 {
+    __m256i v;
+    static Words16 of_signed(const uint8_t *bytes) {
+        return {_mm256_cvtepi8_epi16(load128(bytes))};
+    }
+    static Words16 of_signed(uint64_t first, uint64_t second) {
+        return {_mm256_cvtepi8_epi16(_mm_set_epi64x(int64_t(second), int64_t(first)))};
+    }
+    static Words16 twice(uint64_t bytes) {
+        const __m128i b = _mm_cvtsi64_si128(int64_t(bytes));
+        return {_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(b, b))};
+    }
+    Words16 less(int b) const { return {_mm256_sub_epi16(v, _mm256_set1_epi16(int16_t(b)))}; }
+    Words16 field(int shift, int mask) const {
+        return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi16(int16_t(mask)))};
+    }
+    Sums dot(const int16_t *other) const { return {_mm256_madd_epi16(v, load256(other))}; }
+    Bytes32 bytes() const { return {v}; }
+};
+
+// Adds to sums the products of codes and x, the first 16 times word 2 s of scales, the others times
+// the next.
+struct Scales {
+    __m256i half[2];
+    explicit Scales(Words16 w)
+        : half{_mm256_permute2x128_si256(w.v, w.v, 0x00),
+               _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
+    template <bool is_signed>
+    void add_products(Sums &sums, Bytes32 codes, const int8_t *x, int s) const {
+        const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
+        const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
+        const __m256i scale = _mm256_shuffle_epi8(half[s / 4], pick);
+        const __m256i pairs = is_signed ? codes.signed_pairs(x) : codes.pairs(x);
+        sums.v = _mm256_add_epi32(sums.v, _mm256_madd_epi16(pairs, scale));
+    }
+};
+
+// Eight float32 sums.
+struct Total {
+    __m256 v = _mm256_setzero_ps();
+    void add(float d, Sums sums) {
+        v = _mm256_fmadd_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(sums.v), v);
+    }
+    float sum() const {
+        __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+        s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+        return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+    }
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA
