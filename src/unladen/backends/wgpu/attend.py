@@ -100,8 +100,9 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, Consta
     rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
     if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
         heads = min(group, rows // n_tokens)
-        return "attention_wide", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
-                                         "KT": KEYS_PER_SPLIT}
+        # Measured: long rows leave the threads of 64 keys waiting for one another.
+        keys = KEYS_PER_SPLIT if n_tokens > 1 or spec.k_dim <= 64 else KEYS_PER_SPLIT // 2
+        return "attention_wide", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads, "KT": keys}
     rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
     heads = max(1, min(group, rows // n_tokens))
     return "attention", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,

@@ -28,7 +28,7 @@ BATCH_WORDS = {"tokens": 3, "positions": 4, "out_rows": 8}
 ROWS_WORD = {"T": 0, "S": 1}
 MOST_KEPT = 8
 """Items of a row that a thread of a norm keeps instead of reading them again."""
-FLAGS = {"subgroups": "SUBGROUPS", "int_dot": "INT_DOT", "f16": "HALF_TILES"}
+FLAGS = {"subgroups": "SUBGROUPS", "int_dot": "INT_DOT"}
 """What a feature is called in the kernels."""
 NO_CONSTANTS: Constants = MappingProxyType({})
 Ranges = Mapping[str, Range | int]

@@ -34,10 +34,11 @@ FEW_ROWS = 8
 memory; beyond it pays to decode tiles."""
 ROWS_PER_GROUP = 4
 ROWS_PER_TILE = 64
-TILES = MappingProxyType({("matmul_wide", True): (128, 128), ("matmul_wide", False): (64, 64),
-                          ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
+TILES = MappingProxyType({
+    ("matmul", True): (128, 128), ("matmul", False): (64, 64),
+    ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
 """Rows of w and of x in a workgroup's tile, wide or not."""
-ENOUGH_TILES = 192
+ENOUGH_TILES = 128
 """So many fill a large GPU: fewer wide ones give way to smaller ones."""
 RUN = 16
 """Columns of x that share a scale where they are rounded to int8."""
@@ -204,7 +205,7 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
     if few:
         _few_rows(low, m, m.n_groups, rows, ranges, flags)
     if _most(low, rows) > FEW_ROWS:
-        kernel = "matmul_coded" if coded and has_codes(m.quant) else "matmul_wide"
+        kernel = "matmul_coded" if coded and has_codes(m.quant) else "matmul"
         for wide in (False, True):
             tm, tn = TILES[kernel, wide]
             # Two small tiles fit into the workgroup memory that every device has; of the large
