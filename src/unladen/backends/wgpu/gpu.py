@@ -39,7 +39,7 @@ WGSL = 2
 BOUNDS_CHECKS = 1
 """Of WGPUShaderRuntimeChecks in wgpu.h, what the compiler adds to kernels: some of their indices
 come out of files. Not ForceLoopBounding (2): it counts the turns of every loop in 64 bits, and with
-it all kernels took two to four times as long on an H200. Ours end by themselves: they count up or
+it a model's steps took 2.4 times as long on an H200. Our loops end by themselves: they count up or
 down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
 WRITE_BYTES = 32 << 20
 """What is uploaded at once: the queue keeps a copy until it is done."""
