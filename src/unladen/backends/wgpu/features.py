@@ -6,11 +6,12 @@ are one instruction.
 
 On an H200 (Vulkan, driver 580) ``int_dot`` multiplies matrices of 2048 to 14336 columns with 512
 rows at 34 to 50 TFLOP/s where float32 tiles reach 21 to 29; with one row it reads Q4_K and Q6_K at
-1.0 to 2.1 TB/s where float32 gets 0.5 to 1.6, but for the smallest matrices, where both wait. ``subgroups`` made no difference there beyond the noise. WebGPU can't ask whether a driver
-has packed products as an instruction: Vulkan and D3D12 on hardware of the last years do, Metal
-doesn't. On a software adapter (lavapipe of Mesa 22.3, two cores, products of 2048 columns)
-``int_dot`` took 0.8 to 2.4 times as long as plain kernels, ``subgroups`` as long within the noise;
-so it uses neither.
+1.0 to 2.1 TB/s where float32 gets 0.5 to 1.6, but for the smallest matrices, where both wait.
+``subgroups`` made no difference there beyond the noise. WebGPU can't ask whether a driver has
+packed products as an instruction: Vulkan and D3D12 on hardware of the last years do, Metal doesn't.
+On a software adapter (lavapipe of Mesa 22.3, two cores, products of 2048 columns) ``int_dot`` took
+0.8 to 2.4 times as long as plain kernels, ``subgroups`` as long within the noise; so it uses
+neither.
 """
 
 from __future__ import annotations
