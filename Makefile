@@ -3,13 +3,14 @@
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
+#   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test bench clean
+.PHONY: demo test emulated bench clean
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -29,6 +30,17 @@ test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+ARM := build/emulated-aarch64
+emulated: .venv/installed .venv/tested-with
+	$(BIN)/python -m pip install --quiet cmake ninja >&2
+	@$(BIN)/cmake -S . -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON -DCMAKE_SYSTEM_NAME=Linux \
+	    -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+	    -DCMAKE_EXE_LINKER_FLAGS=-static >&2
+	@$(BIN)/cmake --build $(ARM) >&2
+	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
+	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
 
 bench: .venv/installed
 	@test -n "$(PEER)" -a -n "$(MODELS)" || { echo 'error: PEER and MODELS are wanted' >&2; \

@@ -1,8 +1,8 @@
-"""The CPU's kernels, of this machine and of those that an emulator stands in for.
+"""The CPU's kernels, of this machine or of one that an emulator stands in for.
 
-Has what ``unladen._native.cpu`` has of kernels. Where ``UNLADEN_TEST_EMULATED`` holds a command, as
-``make emulated`` says it, that program's levels are tested too: ``qemu-aarch64 -cpu max
-build/arm/kernel_server``. Each function takes a ``level``, which says whose kernels answer.
+Has what ``unladen._native.cpu`` has of kernels, with the same arguments. Where
+``UNLADEN_TEST_EMULATED`` holds a command that runs a ``kernel_server``, its kernels answer instead
+of this machine's: ``make emulated`` builds one for 64-bit Arm and tests it.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from unladen._native import cpu as _here
 COMMAND_VARIABLE = "UNLADEN_TEST_EMULATED"
 TAGS: dict[np.dtype[Any], bytes] = {np.dtype(np.float32): b"f", np.dtype(np.uint8): b"b",
                                     np.dtype(np.int32): b"i"}
-PREFIX = "emulated "
-"""Of an emulated level's name, where this machine has one of the same name."""
 
 
 class Server:
@@ -96,26 +94,14 @@ def _server() -> Server | None:
     return Server(shlex.split(command)) if command else None
 
 
-@functools.cache
-def _emulated() -> dict[str, str]:
-    """Emulated levels: the names that tests give them, and their own."""
-    server = _server()
-    names = server.call("levels") if server else []
-    return {PREFIX + name if name in _here.levels() else name: name for name in names}
-
-
-def levels() -> list[str]:
-    """This machine's levels, then those emulated."""
-    return [*_here.levels(), *_emulated()]
-
-
-def _call(name: str, before: tuple[Any, ...], level: str, after: tuple[Any, ...] = ()) -> Any:
-    if level not in _emulated():
-        return getattr(_here, name)(*before, level, *after)
-    server = _server()
-    assert server is not None
-    answer = server.call(name, *before, _emulated()[level], *_flat(after))
-    return answer[0] if len(answer) == 1 else tuple(answer)
+def _kernel(name: str) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        server = _server()
+        if server is None:
+            return getattr(_here, name)(*arguments)
+        answer = server.call(name, *_flat(arguments))
+        return answer[0] if len(answer) == 1 else tuple(answer)
+    return call
 
 
 def _flat(values: tuple[Any, ...]) -> Iterator[Any]:
@@ -126,24 +112,20 @@ def _flat(values: tuple[Any, ...]) -> Iterator[Any]:
             yield value
 
 
-def _with_level_last(name: str) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
-        return _call(name, arguments[:-1], arguments[-1])
-    return call
+def levels() -> list[str]:
+    """Instruction-set levels, slowest first."""
+    server = _server()
+    return server.call("levels") if server else _here.levels()
 
 
-rms_norm = _with_level_last("rms_norm")
-layer_norm = _with_level_last("layer_norm")
-rope = _with_level_last("rope")
-activate = _with_level_last("activate")
-glu = _with_level_last("glu")
-add = _with_level_last("add")
-scale_add = _with_level_last("scale_add")
-kv_store = _with_level_last("kv_store")
-attention = _with_level_last("attention")
-dequantize = _with_level_last("dequantize")
-
-
-def matmul(*arguments: Any) -> Any:
-    """As ``cpu.matmul``: type, w, n_rows_w, n_cols, x, level, precise, n_range, t_range."""
-    return _call("matmul", arguments[:5], arguments[5], arguments[6:])
+rms_norm = _kernel("rms_norm")
+layer_norm = _kernel("layer_norm")
+rope = _kernel("rope")
+activate = _kernel("activate")
+glu = _kernel("glu")
+add = _kernel("add")
+scale_add = _kernel("scale_add")
+kv_store = _kernel("kv_store")
+attention = _kernel("attention")
+dequantize = _kernel("dequantize")
+matmul = _kernel("matmul")

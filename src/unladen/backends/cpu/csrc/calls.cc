@@ -158,7 +158,8 @@ Result attention(const Attention &a, const std::string &level) {
     int32_t n_blocks = 0;
     for (size_t i = 0; i < n_entries; i++) {
         const int32_t block = a.block_table.data[i];
-        require(block >= 0 && size_t(block) < 4 * n_entries + 4, "a block's number is out of bounds");
+        require(block >= 0 && size_t(block) < 4 * n_entries + 4,
+                "a block's number is out of bounds");
         n_blocks = std::max(n_blocks, block + 1);
     }
     Cache cache(a.k_type, a.v_type, n_blocks, n_kv_heads, k_dim, v_dim, a.block_tokens);

@@ -33,7 +33,7 @@ using Choose = typename Chosen<first, A, B>::type;
 
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
-// How many consecutive int8 of a column lie together in a panel: as many as one instruction adds up.
+// How many int8 of a column lie together in a panel: as many as one instruction adds up.
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 constexpr int panel_k = 8;
 #else

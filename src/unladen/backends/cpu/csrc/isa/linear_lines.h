@@ -1,6 +1,7 @@
 // Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
 // says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines or pairs of words (deal), and how lines meet n columns of a panel (LineSums<n>).
+// into halves of eight lines or pairs of words (deal), and how lines meet n columns of a panel
+// (LineSums<n>).
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"
