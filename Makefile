@@ -4,13 +4,14 @@
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
+#   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test emulated bench clean
+.PHONY: demo test emulated oracle bench clean
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -41,6 +42,9 @@ emulated: .venv/installed .venv/tested-with
 	@$(BIN)/cmake --build $(ARM) >&2
 	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
 	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
+
+oracle: .venv/installed .venv/tested-with
+	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
 
 bench: .venv/installed
 	@test -n "$(PEER)" -a -n "$(MODELS)" || { echo 'error: PEER and MODELS are wanted' >&2; \

@@ -58,7 +58,7 @@ class Planner:
         self._ladder = Ladder(on_oom, architecture.build())
         self.degradations: list[str] = []
 
-    def load(self) -> Engine:
+    def load(self, n_draft: int = 0) -> Engine:
         """An engine over the first plan that fits; raises :class:`OutOfMemory`."""
         made = self._make(self._wishes, Kept())
         if isinstance(made, OutOfMemory):
@@ -73,7 +73,7 @@ class Planner:
         self._wishes = replace(self._wishes, context_size=context)
         _report_layers(plan.draft)
         return Engine(plan, context, self._architecture.n_vocab,
-                      self.relieve if self._ladder.rungs else None)
+                      self.relieve if self._ladder.rungs else None, n_draft)
 
     def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old

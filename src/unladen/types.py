@@ -76,12 +76,17 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds spent on a request, and the rates that follow."""
+    """Seconds spent on a request, and the rates that follow.
+
+    ``n_drafted`` tokens were guessed ahead and computed, ``n_accepted`` of them were right.
+    """
 
     prompt_s: float
     completion_s: float
     n_prompt: int
     n_completion: int
+    n_drafted: int = 0
+    n_accepted: int = 0
 
     @property
     def prompt_per_second(self) -> float:

@@ -34,11 +34,12 @@ ORDER = {
     "ladder": "quants graph backends schedule setup",
     "planner": "gguf models backends schedule engine setup ladder",
     "gpu": "",
+    "contents": "tokenizer gguf graph models backends schedule setup",
     "api": "hub tokenizer sample gguf models backends schedule engine ladder planner",
     "evaluation": "api",
     "benchmark": "cache schedule api",
     "__init__": "sample backends gpu api",
-    "cli": "hub sample gguf backends gpu api evaluation benchmark __init__",
+    "cli": "hub sample gguf backends gpu contents api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}

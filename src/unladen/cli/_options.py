@@ -19,6 +19,12 @@ ThreadsBatch = Annotated[int | None, typer.Option(
     "--threads-batch", show_default="as --threads", help="Threads for prompts.")]
 KVType = Annotated[str, typer.Option(
     "--kv-type", help="Type of the KV cache: f16, f32, q8_0, or two by comma for K and V.")]
+Speculate = Annotated[bool, typer.Option(
+    "--speculate/--no-speculate", help="Guess ahead where the text repeats itself, if it pays: the "
+                                       "same text, sooner.")]
+NDraft = Annotated[int, typer.Option("--n-draft", help="Tokens guessed ahead at most.")]
+TokenizerFile = Annotated[str | None, typer.Option(
+    "--tokenizer", show_default="the model's own", help="A tokenizer.json to use instead.")]
 OnOom = Annotated[str | None, typer.Option(
     "--on-oom", show_default="an error", help="What to give up where memory runs out, by comma: "
                                               "ubatch, kv:TYPE, layers, context.")]

@@ -8,6 +8,7 @@ void bind_gguf(nb::module_ &m);
 void bind_tokenizer(nb::module_ &m);
 void bind_sample(nb::module_ &m);
 void bind_cpu(nb::module_ &m);
+void bind_engine(nb::module_ &m);
 }  // namespace unladen
 
 NB_MODULE(_native, m) {
@@ -17,8 +18,10 @@ NB_MODULE(_native, m) {
     auto tokenizer = part("tokenizer");
     auto sample = part("sample");
     auto cpu = part("cpu");
+    auto engine = part("engine");
     unladen::bind_gguf(gguf);
     unladen::bind_tokenizer(tokenizer);
     unladen::bind_sample(sample);
     unladen::bind_cpu(cpu);
+    unladen::bind_engine(engine);
 }

@@ -16,11 +16,13 @@ from unladen.types import Limits
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``n_tokens`` of a request from its first pending one on; ``n_outputs`` rows of logits."""
+    """``n_tokens`` of a request from its first pending one on; ``n_outputs`` rows of logits.
+    The last of them are its ``draft``: guesses at what it will say."""
 
     request: Request
     n_tokens: int
     n_outputs: int
+    draft: Sequence[int] = ()
 
 
 def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
@@ -78,7 +80,7 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
             batch.positions[row] = start
             batch.seq_of[row] = i
         else:
-            batch.tokens[row:last] = request.tokens[start:start + n]
+            batch.tokens[row:last] = [*request.tokens[start:start + n], *item.draft]
             batch.positions[row:last] = range(start, start + n)
             batch.seq_of[row:last] = i
         n_blocks = cached.n_blocks

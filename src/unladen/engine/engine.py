@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,6 +22,7 @@ from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.choose import choose
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.request import Request
+from unladen.engine.speculate import Speculator
 from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
 from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
@@ -40,11 +42,13 @@ or raise."""
 
 class Engine:
     """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
-    blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`."""
+    blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`.
+    ``n_draft`` tokens of a sequence at most are guessed ahead."""
 
-    def __init__(self, plan: Plan, context_size: int, n_vocab: int, relieve: Relieve | None = None
-                 ) -> None:
+    def __init__(self, plan: Plan, context_size: int, n_vocab: int, relieve: Relieve | None = None,
+                 n_draft: int = 0) -> None:
         self.plan = plan
+        self.speculator = Speculator(n_draft)
         self.context_size = context_size
         self._relieve = relieve
         self._copier = _Copier(plan)
@@ -124,6 +128,7 @@ class Engine:
             self._settle()
             grows = plan.continues_cache and context_size >= self.context_size
             self.plan = self._copier.plan = plan
+            self.speculator.forget()
             self._limits, self.context_size = plan.draft.limits, context_size
             if not grows:
                 self._restart()
@@ -185,12 +190,15 @@ class Engine:
         self._relieve(self, shortage)
 
     def _step(self) -> None:
+        start = time.perf_counter()
         try:
             flight = self._flight or self._begin()
             if flight is None:
                 return
             self._flight = self._go_on(flight)
             self._collect(flight)
+            if self.speculator.is_watching:
+                self.speculator.took(flight.work, time.perf_counter() - start)
             self._retire()
         except Cancelled:
             self._flight = None
@@ -212,6 +220,9 @@ class Engine:
         work = [w for w in work if w.request.cached is not None]
         if not work:
             return None
+        extended = self.speculator.extend(work, self._limits, self.context_size)
+        if extended is not work:
+            work = [self._with_room(w) for w in extended]
         op = narrowest(work, self.plan.n_best)
         fill(self.plan.batch, work, op)
         return self._start(work, op)
@@ -220,7 +231,8 @@ class Engine:
         """Start the step after ``flight`` before that is read; None: it has to be seen first."""
         self._in_step = flight.work
         if (not self.plan.runs_ahead or self._waiting or len(flight.work) < len(self._running)
-                or not flight.leads_on(self.context_size)):
+                or not flight.leads_on(self.context_size)
+                or self.speculator.expects(flight.work, self._limits)):
             return None
         for item in flight.work:
             cached = item.request.cached
@@ -291,6 +303,16 @@ class Engine:
             self._preempt(self._running[-1])
         return False
 
+    def _with_room(self, work: Work) -> Work:
+        """``work``, without its draft where that would take blocks from others."""
+        cached = work.request.cached
+        assert cached is not None
+        n_tokens = cached.length + work.n_tokens
+        if not work.draft or (cached.n_missing(n_tokens) <= self.pool.n_available
+                              and cached.reserve(n_tokens)):
+            return work
+        return Work(work.request, 1, 1)
+
     def _preempt(self, request: Request) -> None:
         assert request.cached is not None
         log.info("the cache is full: a request of %d tokens waits", len(request.tokens))
@@ -302,19 +324,25 @@ class Engine:
 
     def _collect(self, flight: Flight) -> None:
         results, row = flight.results(), 0
-        sampled: list[tuple[Request, Sampler, int]] = []
+        sampled: list[tuple[Work, Sampler, int]] = []
         for item in flight.work:
             request, cached, first = item.request, item.request.cached, row
             row += item.n_outputs
             if request.done:  # with the step before, which was not read when this one began
                 continue
             assert cached is not None
-            cached.commit(request.tokens, cached.length + item.n_tokens)
+            cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
+            request.n_drafted += len(item.draft)
             if request.sampler is None:
                 request.take_logits(results[0][first:row])
             elif item.n_outputs:
-                sampled.append((request, request.sampler, first))
-        choose(sampled, flight.op, results, self.context_size)
+                sampled.append((item, request.sampler, first))
+        n = 0
+        while sampled:
+            choose([(item.request, sampler, first + n) for item, sampler, first in sampled],
+                   flight.op, results, self.context_size)
+            sampled = [each for each in sampled if _takes_over(each[0], n)]
+            n += 1
 
     def _retire(self) -> None:
         for request in [*self._running, *self._waiting]:
@@ -330,6 +358,18 @@ class Engine:
                     self._waiting.remove(request)
         if self._flight is not None and all(w.request.done for w in self._flight.work):
             self._flight = None
+
+
+def _takes_over(work: Work, n: int) -> bool:
+    """Whether the token just chosen is number ``n`` of the draft, so that what was computed for it
+    is of use."""
+    request, cached = work.request, work.request.cached
+    if request.done or n >= len(work.draft) or request.tokens[-1] != work.draft[n]:
+        return False
+    assert cached is not None
+    cached.commit(request.tokens, cached.length + 1)
+    request.n_accepted += 1
+    return True
 
 
 class _Copier:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from unladen._native.engine import Lookup
 from unladen.cache import CachedSequence
 from unladen.errors import InvalidArgument
 from unladen.sample import Sampler, logprobs
@@ -43,6 +44,8 @@ class Request:
         self.n_logprobs = n_logprobs
         self.cached: CachedSequence | None = None
         self.n_reused: int | None = None
+        self.lookup = Lookup()
+        self.n_drafted = self.n_accepted = 0
         self.pieces: deque[str] = deque()
         self.logits: list[Logits] = []
         self.stop_reason: StopReason | None = None
@@ -81,11 +84,14 @@ class Request:
         """The prompt is through: one token at a time from here on."""
         return self.n_pending == 1 and len(self.tokens) > self.n_prompt
 
+    def n_left(self, context_size: int) -> int:
+        """How many tokens can still come."""
+        n = len(self.tokens)
+        return min(context_size - n, self.max_tokens - (n - self.n_prompt))
+
     def goes_on(self, context_size: int) -> bool:
         """Whether another token will follow the next one, unless that ends the text."""
-        n = len(self.tokens) + 1
-        return not (self.done or self.cancelled or n >= context_size
-                    or n - self.n_prompt >= self.max_tokens)
+        return not (self.done or self.cancelled) and self.n_left(context_size) > 1
 
     def take_logits(self, rows: Logits) -> None:
         """Keep the logits f32 [n, n_vocab] of the next n tokens."""
@@ -144,7 +150,8 @@ class Request:
         """The result, also of a request that is not done yet."""
         generated, n_reused = self.tokens[self.n_prompt:], self.n_reused or 0
         timings = Timings(self._first - self._submitted, self._last - self._first,
-                          self.n_prompt - n_reused, len(generated))
+                          self.n_prompt - n_reused, len(generated), self.n_drafted,
+                          self.n_accepted)
         return Completion(
             "".join(self._text), generated, self.stop_reason or "cancelled", timings,
             Usage(self.n_prompt, len(generated), n_reused),

@@ -50,9 +50,16 @@ void Pool::grow(int n_workers) {
 }
 
 void Pool::publish(Region &region, int n_tiles, int n_threads) {
+    n_threads = std::min({n_threads, max_threads, n_tiles});
     region_ = &region;
     finished_.store(0, std::memory_order_relaxed);
-    ticket_.store(pack(++serial_ & 0xffff, std::min(n_threads, max_threads), n_tiles, 0));
+    ++serial_;
+    for (int i = 0; i < n_threads; i++) {
+        uint64_t first = uint64_t(n_tiles) * i / n_threads;
+        uint64_t end = uint64_t(n_tiles) * (i + 1) / n_threads;
+        shares_[i].left.store(pack(serial_ & 0xffff, n_threads, end, first));
+    }
+    published_.store(pack(serial_ & 0xffff, n_threads, 0, 0));
     if (n_sleeping_.load() > 0) {
         wake_.fetch_add(1);
         wake_.notify_all();
@@ -60,11 +67,21 @@ void Pool::publish(Region &region, int n_tiles, int n_threads) {
 }
 
 bool Pool::take_one(int thread) {
-    uint64_t word = ticket_.load();
-    while (next_of(word) < count_of(word) && thread < threads_of(word)) {
-        if (!ticket_.compare_exchange_weak(word, word + 1)) continue;
+    const int n_threads = threads_of(published_.load());
+    if (thread >= n_threads) return false;
+    for (int i = 0; i < n_threads; i++)
+        if (take_from((thread + i) % n_threads, thread)) return true;
+    return false;
+}
+
+bool Pool::take_from(int owner, int thread) {
+    std::atomic<uint64_t> &left = shares_[owner].left;
+    uint64_t word = left.load();
+    while (next_of(word) < end_of(word) && thread < threads_of(word)) {
+        const bool own = owner == thread;
+        if (!left.compare_exchange_weak(word, own ? word + 1 : word - one_from_end)) continue;
         // This tile is unfinished, so the region can't end and region_ stays what it is.
-        region_->tile(static_cast<int>(next_of(word)), thread);
+        region_->tile(static_cast<int>(own ? next_of(word) : end_of(word) - 1), thread);
         finished_.fetch_add(1);
         return true;
     }
@@ -79,18 +96,16 @@ void Pool::wait_for_rest(int n_tiles) {
 void Pool::sleep_until_published(uint64_t seen) {
     n_sleeping_.fetch_add(1);
     uint32_t before = wake_.load();
-    if (ticket_.load() == seen) wake_.wait(before);
+    if (published_.load() == seen) wake_.wait(before);
     n_sleeping_.fetch_sub(1);
 }
 
 void Pool::work(int thread) {
     for (;;) {
+        const uint64_t seen = published_.load();
         while (take_one(thread)) {
         }
-        uint64_t seen = ticket_.load();
-        bool tiles_left = next_of(seen) < count_of(seen) && thread < threads_of(seen);
-        if (!tiles_left && !spin([&] { return ticket_.load() != seen; }))
-            sleep_until_published(seen);
+        if (!spin([&] { return published_.load() != seen; })) sleep_until_published(seen);
     }
 }
 

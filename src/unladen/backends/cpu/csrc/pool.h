@@ -26,8 +26,10 @@ public:
     static constexpr int max_tiles = (1 << 20) - 1;
 
     // Runs every tile of `region` on the caller and at most n_threads - 1 workers, and returns when
-    // all are done. The caller does whatever no worker picks up, so it never waits for a worker to
-    // wake. `after_tile` is called on the caller's thread between its tiles.
+    // all are done. Each thread has a run of neighbouring tiles of its own and takes them in order,
+    // so that what the hardware reads ahead is read once; whoever has none left takes the last of
+    // somebody else's. So nobody waits for a thread to wake. `after_tile` is called on the caller's
+    // thread between its tiles.
     template <class AfterTile>
     void run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile);
 
@@ -35,24 +37,30 @@ public:
     std::mutex &mutex() { return mutex_; }
 
 private:
-    // A region's state in one word, so that a worker that was late for one region can't mistake the
-    // next one's tiles: serial | n_threads | n_tiles | next tile.
-    static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t n, uint64_t next) {
-        return serial << 48 | threads << 40 | n << 20 | next;
+    // What is left of a thread's tiles in one word, so that a worker that was late for one region
+    // can't mistake the next one's tiles: serial | n_threads | end | next.
+    struct alignas(64) Share {
+        std::atomic<uint64_t> left{0};
+    };
+    static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
+        return serial << 48 | threads << 40 | end << 20 | next;
     }
     static uint32_t next_of(uint64_t word) { return word & max_tiles; }
-    static uint32_t count_of(uint64_t word) { return word >> 20 & max_tiles; }
+    static uint32_t end_of(uint64_t word) { return word >> 20 & max_tiles; }
     static int threads_of(uint64_t word) { return word >> 40 & 255; }
+    static constexpr uint64_t one_from_end = uint64_t{1} << 20;
 
     void grow(int n_workers);
     void work(int thread);
-    // Takes and runs one tile of the region in `word`; false: there was none for this thread.
+    // Takes and runs a tile, the thread's own next or somebody's last; false: none is left for it.
     bool take_one(int thread);
+    bool take_from(int owner, int thread);
     void publish(Region &region, int n_tiles, int n_threads);
     void wait_for_rest(int n_tiles);
     void sleep_until_published(uint64_t seen);
 
-    alignas(64) std::atomic<uint64_t> ticket_{0};
+    Share shares_[max_threads];
+    alignas(64) std::atomic<uint64_t> published_{0};  // the last region, see pack()
     alignas(64) std::atomic<uint32_t> finished_{0};
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};

@@ -19,10 +19,10 @@ struct Job {
 };
 
 // Asks for the n bytes that follow p at some distance: the hardware alone, which stops at the end
-// of every page, leaves a quarter of the memory's speed unused. 8 to 64 KiB do equally well. Where
-// nothing lies there nothing happens.
+// of every page, leaves a quarter of the memory's speed unused. 4 and 8 KiB do equally well, 16 and
+// more are 4 % slower. Where nothing lies there nothing happens.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
-    constexpr int distance = 16384;
+    constexpr int distance = 8192;
     for (int at = 0; at < n; at += 64) __builtin_prefetch(p + distance + at);
 }
 
