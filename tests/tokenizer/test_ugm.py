@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unladen.errors import GGUFError, InvalidArgument
@@ -81,6 +81,7 @@ def test_broken_tables_are_named(table: bytes) -> None:
         Tokenizer.from_gguf(metadata(precompiled_charsmap=np.frombuffer(table, np.uint8)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=200), st.text(max_size=40), st.binary())
 def test_any_table_is_refused_or_harmless(units: list[int], text: str, texts: bytes) -> None:
     words = [unit & 0x800003FF for unit in units] + [0] * (256 - len(units))

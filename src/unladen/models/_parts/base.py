@@ -21,6 +21,12 @@ class Architecture:
     """
 
     arch: ClassVar[str]
+    mixes_as_falcon: ClassVar[bool] = False
+    """Whether the published mixes of block formats treat its weights as they treat Falcon's."""
+    n_layers_70b: ClassVar[int] = 0
+    """How many layers its model of 70B has, whose values those mixes give more bits; 0: none."""
+    grouped_70b: ClassVar[bool] = False
+    """Whether that is so only where heads share keys and values."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         self.hparams = hparams

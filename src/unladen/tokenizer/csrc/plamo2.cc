@@ -1,6 +1,5 @@
 #include "tokenizer/csrc/plamo2.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -66,11 +65,9 @@ void Plamo2::encode(std::string_view text, bool fresh, Workspace &work,
 }
 
 std::string Plamo2::piece(int32_t id) const {
-    if (tokens_.types[id] == kByte) {
-        const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
-        if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
-    }
-    return std::string(tokens_.vocab->text(id));
+    const std::string_view text = tokens_.vocab->text(id);
+    const int byte = tokens_.types[id] == kByte ? byte_of(text) : -1;
+    return byte >= 0 ? std::string(1, static_cast<char>(byte)) : std::string(text);
 }
 
 }  // namespace unladen::tok

@@ -22,6 +22,7 @@ namespace unladen {
 namespace cpu {
 
 void bind_kernels(nb::module_ &m);
+void bind_quantize(nb::module_ &m);
 
 namespace {
 
@@ -425,6 +426,7 @@ size_t packed_bytes(const std::string &level, const std::vector<std::string> &ty
 
 void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
+    cpu::bind_quantize(m);
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);

@@ -159,6 +159,13 @@ struct RwkvArgs {
     int32_t n_tokens, n_heads, dim, head;
 };
 
+// Rows to quantize, of whole blocks.
+struct QuantizeArgs {
+    const float *x;           // [n_rows][n_cols]
+    const float *importance;  // [n_cols]: how much an error in each column matters, or nullptr
+    int n_rows, n_cols;
+};
+
 struct Kernels {
     const char *name;
     void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
@@ -191,6 +198,11 @@ struct Kernels {
     // Dequantizes n weights (whole blocks) of a row; nullptr: unknown type.
     using Dequantize = void (*)(float *y, const uint8_t *w, int n);
     Dequantize (*dequantize)(const char *type);
+    // Writes rows as blocks; false where a number or a block's scale is beyond what the format
+    // holds. nullptr: unknown type, or one that can only be read.
+    using Quantize = bool (*)(uint8_t *to, const QuantizeArgs &args);
+    Quantize (*quantize)(const char *type);
+    bool (*finite)(const float *x, size_t n);  // neither NaN nor infinity among them
 };
 
 // The levels present in this build; a level's table may be used only where the CPU has it.

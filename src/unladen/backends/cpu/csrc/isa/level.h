@@ -57,4 +57,8 @@ const Linear *linear(const char *type, bool precise);
 // dequantize.cc
 Kernels::Dequantize dequantize(const char *type);
 
+// quantize.cc
+Kernels::Quantize quantize(const char *type);
+bool finite(const float *x, size_t n);
+
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -19,6 +19,7 @@ const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
         level::conv1d,               level::ssm_scan,
         level::linear_attention,     level::rwkv_mix,   level::packer,
         level::linear,               level::dequantize,
+        level::quantize,             level::finite,
     };
     return &table;
 }
