@@ -19,7 +19,7 @@ from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request, state
 from unladen.errors import InvalidArgument
-from unladen.gguf import GGUFFile, TensorInfo, open_gguf
+from unladen.gguf import GGUFFile, TensorInfo, check_numbers, open_gguf
 from unladen.hub import resolve_model
 from unladen.ladder import Wishes
 from unladen.models import load_architecture
@@ -54,13 +54,14 @@ class Model:
     ``n_threads`` serve steps of few tokens, ``n_threads_batch`` prompts (None: one a core).
     ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
-    loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
-    example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
-    without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
-    tokens are guessed from what it said before and computed together, if that is measured to be
-    faster; the text is the same (see :mod:`unladen.engine.speculate`). ``tokenizer``: a
-    ``tokenizer.json`` to use instead of the file's own (see
-    :class:`~unladen.tokenizer.JsonTokenizer`).
+    loads the tokenizer alone. ``check_tensors`` looks for NaN and infinity in all weights first,
+    which takes a while, and raises :class:`GGUFError`. ``on_oom``: what to give up where memory
+    runs out, in this order, for example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see
+    :class:`~unladen.ladder.Ladder`); without it, that is an error. ``speculate``: where a text
+    repeats itself, up to ``n_draft`` tokens are guessed from what it said before and computed
+    together, if that is measured to be faster; the text is the same (see
+    :mod:`unladen.engine.speculate`). ``tokenizer``: a ``tokenizer.json`` to
+    use instead of the file's own (see :class:`~unladen.tokenizer.JsonTokenizer`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`.
@@ -79,6 +80,7 @@ class Model:
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
+                 check_tensors: bool = False,
                  on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15,
                  tokenizer: str | os.PathLike[str] | None = None) -> None:
         if n_draft < 1:
@@ -95,6 +97,8 @@ class Model:
             *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
               else (JsonTokenizer, tokenizer, metadata)))
         try:
+            if check_tensors:
+                check_numbers(self._file)
             if not vocab_only:
                 options = PlanOptions(
                     device_names(devices),

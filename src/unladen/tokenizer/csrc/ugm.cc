@@ -81,7 +81,8 @@ void Ugm::encode_word(std::string_view word, Workspace &work, size_t n_before,
         const uint32_t size = char_at(p, end).size;
         const auto reach = [&](const char *stop, int32_t id, double score) {
             Best &best = work.path[stop - begin];
-            if (here + score > best.score)
+            // However low the sum, or NaN: a place that can be reached has a way back.
+            if (best.size == 0 || here + score > best.score)
                 best = {here + score, id, static_cast<uint32_t>(stop - p)};
         };
         bool spelled = false;
