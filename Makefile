@@ -3,13 +3,14 @@
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
+#   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test bench clean
+.PHONY: demo test oracle bench clean
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -29,6 +30,9 @@ test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
+
+oracle: .venv/installed .venv/tested-with
+	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
 
 bench: .venv/installed
 	@test -n "$(PEER)" -a -n "$(MODELS)" || { echo 'error: PEER and MODELS are wanted' >&2; \

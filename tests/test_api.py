@@ -47,6 +47,14 @@ def test_text_and_tokens(model: Model) -> None:
     assert model.generate(np.array(ids), temperature=0.0, max_tokens=8).text == by_text.text
 
 
+def test_suppressed_tokens_are_not_written(model: Model) -> None:
+    first = model.generate(TEXT, temperature=0.0, max_tokens=8).tokens
+    model.tokenizer.suppress_ids = frozenset(first)
+    for temperature in (0.0, 2.0):
+        after = model.generate(TEXT, temperature=temperature, max_tokens=20).tokens
+        assert after and not set(after) & set(first)
+
+
 def test_stream_is_generate_in_pieces(model: Model) -> None:
     expected = model.generate(TEXT, temperature=0.9, seed=5, max_tokens=30)
     stream = model.stream(TEXT, temperature=0.9, seed=5, max_tokens=30)

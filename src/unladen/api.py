@@ -31,7 +31,7 @@ from unladen.schedule.place import PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.schedule.pretend import pretended
 from unladen.schedule.report import PlanReport as PlanReport
-from unladen.tokenizer import StreamDecoder, Tokenizer, sequences
+from unladen.tokenizer import JsonTokenizer, StreamDecoder, Tokenizer, sequences
 from unladen.types import Completion
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
@@ -58,7 +58,9 @@ class Model:
     example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
     without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
     tokens are guessed from what it said before and computed together, if that is measured to be
-    faster; the text is the same (see :mod:`unladen.engine.speculate`).
+    faster; the text is the same (see :mod:`unladen.engine.speculate`). ``tokenizer``: a
+    ``tokenizer.json`` to use instead of the file's own (see
+    :class:`~unladen.tokenizer.JsonTokenizer`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`.
@@ -77,7 +79,8 @@ class Model:
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
-                 on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15) -> None:
+                 on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15,
+                 tokenizer: str | os.PathLike[str] | None = None) -> None:
         if n_draft < 1:
             raise InvalidArgument(f"n_draft={n_draft} makes no sense",
                                   hint="use a number from 1 on, or speculate=False for none")
@@ -87,8 +90,10 @@ class Model:
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
         # Native and without the lock for the most part, so the plan is made meanwhile.
-        tokenizer = self._stepper.submit(Tokenizer.from_gguf, self._file.metadata,
-                                         path=str(self.path))
+        metadata = self._file.metadata
+        wanted = self._stepper.submit(
+            *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
+              else (JsonTokenizer, tokenizer, metadata)))
         try:
             if not vocab_only:
                 options = PlanOptions(
@@ -99,11 +104,11 @@ class Model:
                     Options(n_threads, n_threads_batch, precise), use_mmap, strict,
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self.tokenizer = tokenizer.result()
+            self.tokenizer: Tokenizer = wanted.result()
             self.sampling_defaults = defaults(self._file.metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
-            wait([tokenizer])  # it reads the file
+            wait([wanted])  # it reads the file
             self.close()
             raise
 
@@ -309,7 +314,8 @@ class Model:
             params = SamplingParams(**{**self.sampling_defaults, **sampling})
             breakers = (self._breakers(tuple(params.dry_sequence_breakers))
                         if params.dry_multiplier else ())
-            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids))
+            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids),
+                                 suppress_ids=sorted(self.tokenizer.suppress_ids))
             sampler = chain.build(params.seed)
         elif isinstance(sampler, SamplerChain):
             sampler = sampler.build()

@@ -72,6 +72,10 @@ class OutOfMemory(UnladenError, MemoryError):
                            hint=self.hint)
 
 
+class DiskFull(UnladenError, OSError):
+    """There is no room for a file that is to be written."""
+
+
 class DeviceLost(UnladenError):
     """A device stopped answering."""
 

@@ -14,7 +14,7 @@ from unladen.graph.ops.routing import GATINGS, Routing
 
 MARGIN = 1e-4
 TWISTS = ("router_b", "select_b", "gate_b", "up_b", "down_b", "down_scale", "gate_up", "gateless",
-          "limit", "groups", "by", "weigh_input")
+          "limit", "groups", "by", "weigh_input", "given")
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -36,9 +36,12 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     for twist in TWISTS:
         for n_tokens, gate, held in ((1, "F32", None), (5, "Q8_0", (2, 4)), (40, "F32", None)):
             yield one(rng, n_tokens, 8, 3, "gelu_quick", gate, "F32", held, twists=(twist,))
+    for n_tokens in (1, 40):
+        yield one(rng, n_tokens, 8, 3, "silu", "F32", "F32", (2, 4), "sqrt_softplus",
+                  ("given", "by", "select_b"))
     for n_tokens, gate, down in ((1, "Q8_0", "Q8_0"), (3, "MXFP4", "F16"), (50, "F16", "F32")):
         # A cut far below the size of products leaves little but their rounding.
-        suited = [t for t in TWISTS if t != "limit"]
+        suited = [t for t in TWISTS if t not in ("limit", "given")]
         several = rng.choice(suited, 5, replace=False)
         yield one(rng, n_tokens, 8, 3, "silu", gate, down, twists=tuple(several))
 
@@ -70,6 +73,9 @@ def one(rng: np.random.Generator, n_tokens: int, n_experts: int, n_used: int, ac
     attrs |= {"weigh_input": True} if "weigh_input" in twists else {}
     seen = m.input("T", n_router, values=_decided(m, weights, attrs))
     inputs = (m.input("T", n), seen) if "by" in twists else (seen,)
+    if "given" in twists:
+        chosen = np.argsort(rng.random((n_tokens, n_experts)), axis=1)[:, :n_used]
+        inputs, attrs = (*inputs, m.input("T", n_used, values=chosen)), {**attrs, "given": True}
     return m.case("moe", *inputs, weights=weights, attrs=attrs)
 
 

@@ -14,4 +14,5 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         freqs = base ** (-np.arange(0, n_rot, 2) / n_rot) / float(rng.choice([1, 4]))
         yield m.case("rope_table", m.g.inputs["positions"],
                      attrs={"freqs": tuple(freqs.tolist()),
-                            "magnitude": float(rng.choice([1.0, 1.2079]))})
+                            "magnitude": float(rng.choice([1.0, 1.2079])),
+                            "back": int(rng.choice([0, 3, 127]))})

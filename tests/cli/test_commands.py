@@ -24,7 +24,8 @@ LLAMA_BENCH = {
 
 
 def test_help_names_every_command(unladen: Run) -> None:
-    assert {"bench", "doctor", "perplexity", "plan", "run", "show", "tokenize"} == COMMANDS
+    assert {"bench", "doctor", "perplexity", "plan", "quantize", "run", "show",
+            "tokenize"} == COMMANDS
     ran = unladen("--help")
     assert ran.code == 0 and all(name in ran.out for name in COMMANDS)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+
+import pytest
 
 from cli.conftest import Run
 from unladen import Model
@@ -32,3 +35,15 @@ def test_pieces_make_up_the_text(unladen: Run, model: str) -> None:
 
 def test_empty_text(unladen: Run, model: str) -> None:
     assert unladen("tokenize", model, "", "--no-bos").out == "\n"
+
+
+def test_a_tokenizer_json_instead(unladen: Run, tmp_path: Path) -> None:
+    hf = pytest.importorskip("tokenizers", reason="the extra hf-tokenizer isn't installed")
+    made = hf.Tokenizer(hf.models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    made.pre_tokenizer = hf.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = hf.decoders.ByteLevel()
+    made.save(str(tmp_path / "tokenizer.json"))
+    ran = unladen("tokenize", "tiny", "abba", "--tokenizer", str(tmp_path / "tokenizer.json"))
+    assert (ran.code, ran.out) == (0, "2 1 0\n")
+    ran = unladen("tokenize", "tiny", "abba", "--tokenizer", str(tmp_path / "none.json"))
+    assert ran.code != 0 and "none.json" in ran.err

@@ -122,7 +122,7 @@ def test_rope_table_by_complex_exponentials(rng: np.random.Generator) -> None:
         for _ in range(FEW):
             t, i = int(rng.integers(len(y))), int(rng.integers(len(freqs)))
             z = cmath.rect(case.node.float_attr("magnitude"),
-                           int(case.batch.positions[t]) * freqs[i])
+                           (int(case.batch.positions[t]) - case.node.int_attr("back")) * freqs[i])
             assert_close(y[t, 2 * i:2 * i + 2], np.array([z.real, z.imag]))
 
 
@@ -149,15 +149,17 @@ def test_moe_by_loops(rng: np.random.Generator) -> None:
     for case in cases.registry()["moe"](rng):
         (y,), _, _ = on_paper(case)
         t = int(rng.integers(len(y)))
-        inputs = [values(case, i)[t] for i in range(len(case.node.inputs))]
-        assert_close(y[t], one_token(case, inputs[0], inputs[-1]))
+        x, *seen = [values(case, i)[t] for i in range(len(case.node.inputs))]
+        chosen = [int(e) for e in seen.pop()] if case.node.attrs.get("given") else None
+        assert_close(y[t], one_token(case, x, seen[0] if seen else x, chosen))
 
 
-def one_token(case: Case, x: Array, seen: Array) -> Array:
+def one_token(case: Case, x: Array, seen: Array, chosen: list[int] | None) -> Array:
     attrs, given = case.node.attrs, {role: weight(case, role) for role in case.node.weights}
     logits = [float(row @ seen) for row in given["router"]]
     logits = [v + float(b) for v, b in zip(logits, given.get("router_b", [0] * 99), strict=False)]
     p, best = chosen_of(logits, given.get("select_b", np.zeros(len(logits))), case)
+    best = chosen or best
     if attrs["gating"] == "softmax_chosen":
         p = [math.exp(logits[e]) / math.fsum(math.exp(logits[b]) for b in best)
              for e in range(len(p))]

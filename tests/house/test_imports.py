@@ -33,18 +33,20 @@ ORDER = {
     "setup": "quants gguf graph models backends schedule",
     "ladder": "quants graph backends schedule setup",
     "planner": "gguf models backends schedule engine setup ladder",
+    "quantizing": "quants gguf models backends",
     "gpu": "",
+    "contents": "tokenizer gguf graph models backends schedule setup",
     "api": "hub tokenizer sample gguf models backends schedule engine ladder planner",
     "evaluation": "api",
     "benchmark": "cache schedule api",
-    "__init__": "sample backends gpu api",
-    "cli": "hub sample gguf backends gpu api evaluation benchmark __init__",
+    "__init__": "sample backends quantizing gpu api",
+    "cli": "hub sample gguf backends quantizing gpu contents api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
-EXCEPTIONS = {("unladen.cli.bench", "unladen.backends.cpu.features"),
-              ("unladen.cli.doctor", "unladen.backends.cpu.features")}
+EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
+    "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")}
 """These say which processor this is."""
 THIRD_PARTY = {"numpy"}
 """What a module may import when it is imported itself; all else waits for its first use."""

@@ -16,7 +16,7 @@ from unladen.errors import InvalidArgument
 from unladen.tokenizer import Tokenizer
 
 VOCABS = ["llama-bpe", "llama-spm", "gpt-2", "qwen2", "phi-3", "starcoder", "deepseek-coder",
-          "gemma-4"]
+          "gemma-4", "bert-bge"]
 SEPARATOR = "\n__ggml_vocab_test__\n"
 
 
@@ -28,19 +28,21 @@ def test_ids_and_round_trip(shared: Path, published_tokenizer: Callable, name: s
     lines = given.with_suffix(".out").read_text().split("\n")[:len(texts)]
     assert len(texts) == len(lines) > 40
     for text, line in zip(texts, lines, strict=True):
-        ids = tokenizer.encode(text, add_bos=False, special=False)
+        ids = tokenizer.encode(text, add_bos=False, add_eos=False, special=False)
         assert ids == [int(n) for n in line.split()], text
-        assert tokenizer.decode(ids) == text
+        if name != "bert-bge":  # which changes the text first
+            assert tokenizer.decode(ids) == text
 
 
-@pytest.mark.parametrize("name", VOCABS)
+@pytest.mark.parametrize("name", [name for name in VOCABS if name != "bert-bge"])
 def test_mixed_text_survives(published_tokenizer: Callable, random_text: Callable,
                              rng: np.random.Generator, name: str) -> None:
     for _ in range(300):
         assert_round_trip(published_tokenizer(name), random_text(rng))
 
 
-@pytest.mark.parametrize("name", [name for name in VOCABS if name != "starcoder"])
+@pytest.mark.parametrize("name", [name for name in VOCABS
+                                  if name not in ("starcoder", "bert-bge")])
 @given(text=st.text(st.characters(codec="utf-8", exclude_characters="\u2581")))
 def test_any_text_survives(published_tokenizer: Callable, name: str, text: str) -> None:
     assert_round_trip(published_tokenizer(name), text)

@@ -45,9 +45,20 @@ def test_bos_and_eos(bpe_metadata: dict) -> None:
     adding = Tokenizer.from_gguf({**bpe_metadata, "tokenizer.ggml.add_bos_token": True,
                                   "tokenizer.ggml.add_eos_token": True})
     assert adding.encode("") == [bos, eos]
-    assert adding.encode("<|begin|>", add_eos=False) == [bos]  # the text has one already
-    assert adding.encode("<|begin|>", add_bos=True, add_eos=False) == [bos, bos]
     assert adding.encode("", add_bos=False, add_eos=False) == []
+
+
+def test_no_second_bos_or_eos(bpe_metadata: dict, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = Tokenizer.from_gguf({**bpe_metadata, "tokenizer.ggml.add_bos_token": True,
+                                     "tokenizer.ggml.add_eos_token": True})
+    bos, eos = tokenizer.bos_id, tokenizer.eos_id
+    with caplog.at_level(logging.WARNING, "unladen"):
+        for _ in range(3):
+            assert tokenizer.encode("<|begin|>a<|endoftext|>") == [bos, ord("a"), eos]
+            assert tokenizer.encode("<|begin|>", add_bos=True, add_eos=False) == [bos]
+    warnings = [record.getMessage() for record in caplog.records]
+    assert ["begins with BOS" in w for w in warnings] == [True, False]
+    assert "ends in EOS" in warnings[1]
 
 
 @pytest.fixture(scope="module")
@@ -94,6 +105,51 @@ def test_ends_of_generation_by_key(bpe_metadata: dict) -> None:
     bpe_metadata |= {"tokenizer.ggml.eot_token_id": 5, "tokenizer.ggml.eom_token_id": 6}
     assert Tokenizer.from_gguf(bpe_metadata).eog_ids >= {5, 6, bpe_metadata[
         "tokenizer.ggml.eos_token_id"]}
+
+
+@pytest.mark.parametrize(("texts", "ids"), [
+    ({"<|fim_prefix|>": "fim_pre", "<|fim_suffix|>": "fim_suf", "<|fim_middle|>": "fim_mid",
+      "<|fim_pad|>": "fim_pad", "<|repo_name|>": "fim_rep", "<|file_sep|>": "fim_sep"}, 3),
+    ({"<fim_prefix>": "fim_pre", "<fim_suffix>": "fim_suf", "<fim_middle>": "fim_mid"}, 0),
+    ({"<\uff5cfim▁hole\uff5c>": "fim_suf", "<|eom_id|>": "eom", "<|eot_id|>": "eot"}, 2)])
+def test_special_ids_by_text(bpe_metadata: dict, texts: dict[str, str], ids: int) -> None:
+    tokens, types = (bpe_metadata[f"tokenizer.ggml.{k}"] for k in ("tokens", "token_type"))
+    n = len(tokens)
+    tokens += texts
+    types += [1] * len(texts)
+    tokenizer = Tokenizer.from_gguf(bpe_metadata)
+    for i, name in enumerate(texts.values(), n):
+        assert tokenizer.token_ids[name] == i and tokenizer.is_control(i)
+    assert sum(i >= n for i in tokenizer.eog_ids) == ids
+
+
+@pytest.mark.parametrize("key", ["fim_pre_token_id", "prefix_token_id"])
+def test_keys_go_before_texts(bpe_metadata: dict, key: str) -> None:
+    bpe_metadata["tokenizer.ggml.tokens"].append("<PRE>")
+    bpe_metadata["tokenizer.ggml.token_type"].append(1)
+    bpe_metadata[f"tokenizer.ggml.{key}"] = 7
+    tokenizer = Tokenizer.from_gguf(bpe_metadata)
+    assert tokenizer.token_ids["fim_pre"] == 7 and not tokenizer.is_control(tokenizer.n_vocab - 1)
+
+
+def test_harmony(bpe_metadata: dict) -> None:
+    """<|end|> parts messages there, and such marks are shown."""
+    marks = ["<|end|>", "<|return|>", "<|call|>", "<|channel|>"]
+    bpe_metadata["tokenizer.ggml.tokens"] += marks
+    bpe_metadata["tokenizer.ggml.token_type"] += [3] * 4
+    tokenizer = Tokenizer.from_gguf(bpe_metadata)
+    end, stop, call, channel = range(tokenizer.n_vocab - 4, tokenizer.n_vocab)
+    assert tokenizer.eog_ids >= {stop, call} and not tokenizer.eog_ids & {end, channel}
+    assert tokenizer.decode([channel, end, stop]) == "<|channel|><|end|>"
+
+
+def test_suppressed_tokens(bpe_metadata: dict) -> None:
+    key = "tokenizer.ggml.suppress_tokens"
+    assert Tokenizer.from_gguf(bpe_metadata).suppress_ids == frozenset()
+    assert Tokenizer.from_gguf({**bpe_metadata, key: [5, 3, 5]}).suppress_ids == {3, 5}
+    for bad in (-1, 10_000):
+        with pytest.raises(GGUFError, match=rf"suppress_tokens names token {bad}"):
+            Tokenizer.from_gguf({**bpe_metadata, key: [3, bad]})
 
 
 def test_left_strip(bpe_metadata: dict) -> None:

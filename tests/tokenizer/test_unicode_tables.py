@@ -1,4 +1,4 @@
-"""The generated table of Unicode classes is what its generator writes."""
+"""The generated tables of Unicode are what their generator writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_table_is_current() -> None:
+def test_tables_are_current() -> None:
     spec = importlib.util.spec_from_file_location("gen", ROOT / "tools/gen_unicode_tables.py")
     assert spec is not None
     assert spec.loader is not None
@@ -21,3 +21,4 @@ def test_table_is_current() -> None:
     if f"Unicode {unicodedata.unidata_version}\n" not in table:
         pytest.skip(f"the table is of another Unicode than {unicodedata.unidata_version}")
     assert table == gen.render()
+    assert gen.FORMS.read_text() == gen.render_forms()

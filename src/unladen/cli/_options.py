@@ -23,6 +23,8 @@ Speculate = Annotated[bool, typer.Option(
     "--speculate/--no-speculate", help="Guess ahead where the text repeats itself, if it pays: the "
                                        "same text, sooner.")]
 NDraft = Annotated[int, typer.Option("--n-draft", help="Tokens guessed ahead at most.")]
+TokenizerFile = Annotated[str | None, typer.Option(
+    "--tokenizer", show_default="the model's own", help="A tokenizer.json to use instead.")]
 OnOom = Annotated[str | None, typer.Option(
     "--on-oom", show_default="an error", help="What to give up where memory runs out, by comma: "
                                               "ubatch, kv:TYPE, layers, context.")]

@@ -14,6 +14,7 @@ from io import TextIOWrapper
 import typer
 
 from unladen import __version__
+from unladen.cli._text import VisibleFormatter, visible
 from unladen.discover import modules
 from unladen.errors import UnladenError
 
@@ -56,9 +57,10 @@ def main() -> None:
     except UnladenError as error:
         if debug:
             raise
-        print(f"error: {error.message}", file=sys.stderr)
+        # What they quote may come from a file.
+        print(f"error: {visible(error.message)}", file=sys.stderr)
         if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+            print(f"hint: {visible(error.hint)}", file=sys.stderr)
         sys.exit(1)
 
 
@@ -74,8 +76,10 @@ def _set_up_output(debug: bool) -> None:
         # A terminal that lacks a character shows a question mark instead of ending the program.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
-    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, stream=sys.stderr,
-                        format="%(levelname)s: %(message)s" if debug else "%(message)s")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(VisibleFormatter(
+        "%(levelname)s: %(message)s" if debug else "%(message)s"))
+    logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
     # What was offloaded where is worth a line, before anything else is said.
     logging.getLogger("unladen").setLevel(logging.DEBUG if debug else logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)

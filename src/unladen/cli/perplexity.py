@@ -34,13 +34,14 @@ def command(
         "--precise", help="Keep activations float32 where they meet quantized weights.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     batch_size: o.BatchSize = 512, threads: o.Threads = None, kv_type: o.KVType = "f16",
-    *, placement: Parameters,
+    tokenizer_file: o.TokenizerFile = None, *, placement: Parameters,
 ) -> None:
     """Perplexity of a text, and the divergence from another model's predictions."""
     from unladen.api import Model
     from unladen.evaluation import Evaluation
     loaded = Model(model, context_size=chunk, batch_size=batch_size, n_threads=threads,
-                   kv_type=o.kv_types(kv_type), precise=precise, **placement)
+                   kv_type=o.kv_types(kv_type), precise=precise, tokenizer=tokenizer_file,
+                   **placement)
     with loaded:
         evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)
         result: dict[str, Any] = asdict(evaluation.perplexity(_progress if _talks() else None))

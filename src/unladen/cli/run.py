@@ -13,6 +13,7 @@ from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
+from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    tokenizer_file: o.TokenizerFile = None,
     speculate: o.Speculate = True, n_draft: o.NDraft = 15,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
@@ -44,7 +46,8 @@ def command(
     loaded = Model(
         model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
         n_threads=threads, n_threads_batch=threads_batch,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], speculate=speculate,
+        on_oom=[rung for rung in (on_oom or "").split(",") if rung],
+        tokenizer=tokenizer_file, speculate=speculate,
         n_draft=n_draft, **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
@@ -72,7 +75,8 @@ def _write_text(prompt: str, stream: Stream) -> None:
         # A person reads both; the prompt is talk, since they know it already.
         print(prompt, end="", file=sys.stderr, flush=True)
     for piece in stream:
-        sys.stdout.write(piece)
+        # A person's terminal isn't at the model's command; a program gets all of it.
+        sys.stdout.write(visible(piece, keep="\n\t") if sys.stdout.isatty() else piece)
         sys.stdout.flush()
     if sys.stdout.isatty():
         sys.stdout.write("\n")

@@ -1,68 +1,201 @@
-"""``unladen show MODEL``: what is in a file."""
+"""``unladen show MODEL``: what is in a file, and what it would take to run it."""
 
 from __future__ import annotations
 
 import json
+import math
+import os
+import shutil
 import sys
-from collections import Counter
-from typing import Annotated, Any
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._text import visible
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from unladen.contents import Contents
+
+_N_FIRST = 6
+"""Items that are shown of an array."""
 
 
 def command(
     model: o.ModelArg,
     tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor.")] = False,
+    template: Annotated[bool, typer.Option(
+        "--template", help="Write the chat template and nothing else.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
 ) -> None:
-    """Show a file's architecture, metadata and tensors. Reads only the header."""
+    """Show what is in a file and what it takes to run it. Reads only the header."""
     from unladen.api import TINY
-    from unladen.gguf import open_gguf
+    from unladen.contents import contents
     from unladen.hub import resolve_model
-    with open_gguf(resolve_model(model, aliases={"tiny": TINY})) as file:
-        facts: dict[str, Any] = {
-            "path": str(file.path), "version": file.version, "byteorder": file.byteorder,
-            "metadata": {key: _shown(value) for key, value in file.metadata.items()},
-            "n_tensors": len(file.tensors),
-            "n_parameters": sum(t.n_elements for t in file.tensors.values()),
-            "n_bytes": sum(t.nbytes for t in file.tensors.values()),
-            "quants": dict(Counter(t.quant for t in file.tensors.values())),
-            "tensors": [{"name": t.name, "shape": list(t.shape), "quant": t.quant,
-                         "n_bytes": t.nbytes} for t in file.tensors.values()],
-        }
-    if as_json:
-        json.dump(facts, sys.stdout)
-        sys.stdout.write("\n")
-        return
-    _print(facts, tensors=tensors)
+    found = contents(resolve_model(model, aliases={"tiny": TINY}))
+    with found.file:
+        if template:
+            _print_template(found)
+        elif as_json:
+            json.dump(_facts(found), sys.stdout, allow_nan=False)
+            sys.stdout.write("\n")
+        else:
+            for line in _lines(found, tensors=tensors):
+                print(line)
 
 
-def _print(facts: dict[str, Any], *, tensors: bool) -> None:
-    print(f"{facts['path']}: GGUF version {facts['version']}, {facts['byteorder']}-endian")
-    quants = ", ".join(f"{n} {name}" for name, n in facts["quants"].items())
-    print(f"{facts['n_parameters']:,} parameters in {facts['n_tensors']} tensors "
-          f"({quants}), {facts['n_bytes'] / 2**20:.1f} MiB\n")
-    width = max(map(len, facts["metadata"]), default=0)
-    for key, value in facts["metadata"].items():
-        print(f"{key:{width}}  {_one_line(value)}")
+def _print_template(found: Contents) -> None:
+    if not found.templates:
+        raise InvalidArgument(f"{found.file.path} has no chat template",
+                              hint="it may be a model that only continues texts")
+    for name, text in found.templates.items():
+        if name:
+            print(f"--- {visible(name)}", file=sys.stderr)
+        # A program that reads it wants it as it is.
+        print(visible(text, keep="\n\t") if sys.stdout.isatty() else text)
+
+
+def _lines(found: Contents, *, tensors: bool) -> Iterator[str]:
+    width = max(40, shutil.get_terminal_size().columns if sys.stdout.isatty() else 100)
+    yield from _head(found, width)
+    for title, lines in (("tensors by type", _types(found)), ("tokenizer", _tokenizer(found)),
+                         ("memory by context", _memory(found)), ("metadata", _metadata(found))):
+        yield ""
+        yield title
+        yield from (_cut(f"  {line}", width) for line in lines)
     if tensors:
-        print()
-        for tensor in facts["tensors"]:
-            print(f"{tensor['name']:32} {tensor['quant']:8} {tensor['shape']}")
+        yield from ("", "tensors")
+        yield from _tensors(found)
+
+
+def _head(found: Contents, width: int) -> Iterator[str]:
+    file = found.file
+    yield visible(file.path)
+    parts = f" in {len(file.paths)} files" if len(file.paths) > 1 else ""
+    yield (f"  GGUF version {file.version}, {file.byteorder}-endian, "
+           f"{_size(found.file_bytes)}{parts}")
+    arch = visible(found.arch) or "no architecture"
+    length = f", trained for {found.context_length:,} tokens" if found.context_length else ""
+    yield f"  {arch}: {found.n_elements:,} parameters{length}"
+    yield "  it can run" if not found.problems else "  it can't run:"
+    for problem in found.problems:
+        yield from wrap(visible(problem), width, initial_indent="    ", subsequent_indent="      ")
+
+
+def _types(found: Contents) -> Iterator[str]:
+    rows = [(t.quant, f"{t.n_tensors:,}", f"{t.n_elements:,}", _size(t.n_bytes),
+             f"{8 * t.n_bytes / t.n_elements:.2f}") for t in found.types]
+    whole = (f"{len(found.file.tensors):,}", f"{found.n_elements:,}", _size(found.n_bytes))
+    yield from _table([("type", "tensors", "numbers", "size", "bits each"), *rows,
+                       ("all", *whole, "")])
+
+
+def _tokenizer(found: Contents) -> Iterator[str]:
+    tokenizer = found.tokenizer
+    if tokenizer is None:
+        yield "none that can be used"
+        return
+    pre = f", pre-tokenizer {visible(tokenizer.pre)}" if tokenizer.pre else ""
+    yield f"{visible(tokenizer.kind)}, {tokenizer.n_vocab:,} tokens{pre}"
+    for name, token_id in tokenizer.token_ids.items():
+        yield f"{name:8} {_token(found, token_id)}"
+    ends = ", ".join(_token(found, i) for i in sorted(tokenizer.eog_ids))
+    yield f"ends     {ends or 'none'}"
+    added = [name for name, adds in (("BOS", tokenizer.add_bos), ("EOS", tokenizer.add_eos))
+             if adds]
+    yield f"adds     {' and '.join(added) or 'nothing'} to a text"
+    for name, text in found.templates.items() or [("", "")]:
+        size = f"{len(text):,} characters (--template shows it)" if text else "none"
+        yield f"chat template{visible(f' {name}') if name else ''}: {size}"
+
+
+def _token(found: Contents, token_id: int) -> str:
+    assert found.tokenizer is not None
+    return f"{token_id} {visible(found.tokenizer.token_text(token_id))}"
+
+
+def _memory(found: Contents) -> Iterator[str]:
+    if not found.memory:
+        yield "unknown, for it can't run"
+        return
+    state = f" and {_size(found.state_bytes)} of state" if found.state_bytes else ""
+    yield f"weights take {_size(found.n_bytes)}{state}; with a cache for one sequence, in all:"
+    types = list(found.memory[0].kv_bytes)
+    fixed = found.n_bytes + found.state_bytes
+    yield from _table([("tokens", *(f"{t} cache" for t in types)), *(
+        (f"{m.n_tokens:,}", *("-" if n is None else _size(fixed + n)
+                              for n in m.kv_bytes.values())) for m in found.memory)])
+
+
+def _metadata(found: Contents) -> Iterator[str]:
+    metadata = found.file.metadata
+    width = min(44, max(map(len, metadata), default=0))
+    for key, value in metadata.items():
+        yield f"{visible(key):{width}} {visible(_one_line(value))}"
+
+
+def _tensors(found: Contents) -> Iterator[str]:
+    yield from (f"  {row}" for row in _table([("name", "type", "shape", "size"), *(
+        (visible(t.name), t.quant, " x ".join(map(str, t.shape)), _size(t.nbytes))
+        for t in found.file.tensors.values())]))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """The first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]),
+                 *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]
+        yield "  ".join(cells).rstrip()
 
 
 def _one_line(value: object) -> str:
-    text = str(value).replace("\n", "\\n")
-    return text if len(text) <= 100 else text[:100] + " ..."
-
-
-def _shown(value: object) -> object:
-    """Scalars as they are, arrays as their length and beginning."""
-    if isinstance(value, (str, int, float, bool)):
+    if isinstance(value, str):
         return value
-    assert hasattr(value, "__len__") and hasattr(value, "__getitem__")
-    n = len(value)
-    return f"{n} values: " + ", ".join(repr(value[i]) for i in range(min(n, 6)))
+    if not isinstance(value, Sequence):
+        return str(value)
+    items = ", ".join(repr(value[i]) for i in range(min(len(value), _N_FIRST)))
+    return f"{len(value):,} values: {items}{', ...' if len(value) > _N_FIRST else ''}"
 
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else line[:width - 4] + " ..."
+
+
+def _size(n_bytes: int) -> str:
+    power = min(3, max(0, n_bytes.bit_length() - 1) // 10)
+    return f"{n_bytes / 1024 ** power:,.{2 if power else 0}f} {('B', 'KiB', 'MiB', 'GiB')[power]}"
+
+
+def _facts(found: Contents) -> dict[str, Any]:
+    file, tokenizer = found.file, found.tokenizer
+    return {
+        "path": os.fspath(file.path), "files": list(file.paths), "file_bytes": found.file_bytes,
+        "version": file.version, "byteorder": file.byteorder,
+        "arch": found.arch, "can_run": not found.problems, "problems": list(found.problems),
+        "n_parameters": found.n_elements, "n_bytes": found.n_bytes,
+        "n_tensors": len(file.tensors), "quants": {t.quant: t.n_tensors for t in found.types},
+        "context_length": found.context_length, "state_bytes": found.state_bytes,
+        "kv_bytes": [{"n_tokens": m.n_tokens, **m.kv_bytes} for m in found.memory],
+        "tokenizer": None if tokenizer is None else {
+            "kind": tokenizer.kind, "pre": tokenizer.pre, "n_vocab": tokenizer.n_vocab,
+            "token_ids": dict(tokenizer.token_ids), "eog_ids": sorted(tokenizer.eog_ids),
+            "add_bos": tokenizer.add_bos, "add_eos": tokenizer.add_eos},
+        "chat_templates": dict(found.templates),
+        "metadata": {key: _plain(value) for key, value in file.metadata.items()},
+        "tensors": [{"name": t.name, "shape": list(t.shape), "quant": t.quant,
+                     "n_bytes": t.nbytes} for t in file.tensors.values()],
+    }
+
+
+def _plain(value: object) -> object:
+    """As JSON has it: arrays by their length and beginning, NaN and infinities as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return {"n": len(value), "first": [_plain(value[i])
+                                           for i in range(min(len(value), _N_FIRST))]}
+    return value

@@ -22,10 +22,11 @@ def command(
         "--no-bos", help="Put no BOS in front, whatever the file says.")] = False,
     no_special: Annotated[bool, typer.Option(
         "--no-special", help="Take names of control tokens for plain text.")] = False,
+    tokenizer_file: o.TokenizerFile = None,
 ) -> None:
     """Show the token ids of a text. Reads only the file's header."""
     from unladen.api import Model
-    with Model(model, vocab_only=True) as loaded:
+    with Model(model, vocab_only=True, tokenizer=tokenizer_file) as loaded:
         tokenizer = loaded.tokenizer
         ids = tokenizer.encode(sys.stdin.read() if text is None else text,
                                add_bos=False if no_bos else None, special=not no_special)

@@ -13,6 +13,9 @@ import numpy.typing as npt
 from unladen.errors import GGUFError, UnsupportedModel
 from unladen.gguf.metadata import ArrayValue, Metadata, NumberArray, Value
 
+MAX_INT = 2**31 - 1
+"""An integer above this is refused where a model asks for one: kernels take sizes as int32."""
+
 _T = TypeVar("_T", int, float, bool, str)
 
 
@@ -38,9 +41,10 @@ class HParams:
         return self._key(suffix) in self._metadata
 
     def get_int(self, key: builtins.str, default: builtins.int | None = None, *,
-                minimum: builtins.int | None = 0) -> builtins.int:
-        """The integer at ``key``, at least ``minimum`` (None: of any sign)."""
-        return self._get(key, default, lambda v, what: self._int(v, what, minimum))
+                minimum: builtins.int | None = 0, maximum: builtins.int = MAX_INT
+                ) -> builtins.int:
+        """The integer at ``key``, from ``minimum`` (None: of any sign) to ``maximum``."""
+        return self._get(key, default, lambda v, what: self._int(v, what, minimum, maximum))
 
     def get_float(self, key: builtins.str, default: builtins.float | None = None
                   ) -> builtins.float:
@@ -63,9 +67,9 @@ class HParams:
         return value.numpy()
 
     def int(self, suffix: builtins.str, default: builtins.int | None = None, *,
-            minimum: builtins.int | None = 0) -> builtins.int:
+            minimum: builtins.int | None = 0, maximum: builtins.int = MAX_INT) -> builtins.int:
         """:meth:`get_int` of ``{arch}.{suffix}``."""
-        return self.get_int(self._key(suffix), default, minimum=minimum)
+        return self.get_int(self._key(suffix), default, minimum=minimum, maximum=maximum)
 
     def float(self, suffix: builtins.str, default: builtins.float | None = None) -> builtins.float:
         """:meth:`get_float` of ``{arch}.{suffix}``."""
@@ -127,15 +131,19 @@ class HParams:
         value = self._value(key)
         if not isinstance(value, Sequence) or isinstance(value, builtins.str):
             return [check(value, key)] * n_layers
-        if len(value) != n_layers:
+        # Layers beyond those asked for are left out by the model.
+        if len(value) not in (n_layers, self._metadata.get(self._key("block_count"))):
             raise self._wrong(key, value, f"one value for each of {n_layers} layers")
-        return [check(item, key) for item in value]
+        return [check(item, key) for item in value[:n_layers]]
 
-    def _int(self, value: Value, key: builtins.str, minimum: builtins.int | None) -> builtins.int:
+    def _int(self, value: Value, key: builtins.str, minimum: builtins.int | None,
+             maximum: builtins.int = MAX_INT) -> builtins.int:
         if not isinstance(value, builtins.int) or isinstance(value, builtins.bool):
             raise self._wrong(key, value, "an integer")
         if minimum is not None and value < minimum:
             raise self._wrong(key, value, f"at least {minimum}")
+        if value > maximum:
+            raise self._wrong(key, value, f"at most {maximum}")
         return value
 
     def _float(self, value: Value, key: builtins.str) -> builtins.float:

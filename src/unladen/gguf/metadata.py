@@ -121,6 +121,7 @@ class _Entry:
     value: int | float | bool | bytes | ArrayValue
     type_name: str
     offset: int
+    encoded: npt.NDArray[np.uint8]
 
 
 class Metadata(Mapping[str, Value]):
@@ -153,6 +154,11 @@ class Metadata(Mapping[str, Value]):
         """The type's name in the file: ``"UINT32"``, ``"STRING[]"``, ``"INT8[][]"``."""
         return self._entries[key].type_name
 
+    def encoded(self, key: str) -> npt.NDArray[np.uint8]:
+        """The value of ``key`` as it lies in the file, its type before it; in the file's byte
+        order."""
+        return self._entries[key].encoded
+
     def offset_of(self, key: str) -> int:
         """Where the entry of ``key`` begins in the file, in bytes."""
         return self._entries[key].offset
@@ -171,14 +177,17 @@ def read_metadata(cursor: Cursor, n: int) -> Metadata:
         key = cursor.name("a metadata key")
         if key in entries:
             raise cursor.error(f"the metadata key {key!r} occurs twice", offset=start)
+        at = cursor.pos
         value_type = _value_type(cursor, key)
+        value: int | float | bool | bytes | ArrayValue
         if value_type is ValueType.ARRAY:
-            array = _array(cursor, key, MAX_DEPTH)
-            entries[key] = _Entry(array, array.type_name, start)
+            value = _array(cursor, key, MAX_DEPTH)
         elif value_type is ValueType.STRING:
-            entries[key] = _Entry(cursor.string(key), value_type.name, start)
+            value = cursor.string(key)
         else:
-            entries[key] = _Entry(_scalar(cursor, value_type, key), value_type.name, start)
+            value = _scalar(cursor, value_type, key)
+        type_name = value.type_name if isinstance(value, ArrayValue) else value_type.name
+        entries[key] = _Entry(value, type_name, start, cursor.bytes[at:cursor.pos])
     return Metadata(entries)
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +14,10 @@ import numpy.typing as npt
 
 from unladen.errors import InvalidArgument
 from unladen.gguf.byteswap import swapped
-from unladen.gguf.encode import encode_string, encode_value
-from unladen.gguf.layout import (
-    DEFAULT_ALIGNMENT,
-    MAGIC,
-    MAX_DIMS,
-    VERSIONS,
-    ByteOrder,
-    order_char,
-)
-from unladen.quants import Quant, get
+from unladen.gguf.encode import encode_value
+from unladen.gguf.header import TensorEntry, encode_header
+from unladen.gguf.layout import DEFAULT_ALIGNMENT, VERSIONS, ByteOrder, order_char
+from unladen.quants import get
 
 _PLAIN: Final = {"f4": "F32", "f2": "F16", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "I32",
                  "i8": "I64"}
@@ -33,9 +25,7 @@ _PLAIN: Final = {"f4": "F32", "f2": "F16", "f8": "F64", "i1": "I8", "i2": "I16",
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    name: str
-    shape: tuple[int, ...]
-    quant: type[Quant]
+    entry: TensorEntry
     array: npt.NDArray[Any]
 
 
@@ -101,12 +91,12 @@ class GGUFWriter:
             if plain is None or shape is not None:
                 raise InvalidArgument(f"{name}: {array.dtype} with shape={shape} needs a quant",
                                       hint="pass quant= and shape= with uint8 blocks")
-            tensor = _Tensor(name, array.shape, get(plain), array)
+            tensor = _Tensor(TensorEntry(name, array.shape, plain), array)
         else:
             if shape is None or array.dtype != np.uint8:
                 raise InvalidArgument(f"{name}: quant={quant} takes uint8 blocks and a shape, "
                                       f"not {array.dtype} and {shape}")
-            tensor = _Tensor(name, tuple(shape), get(quant), array)
+            tensor = _Tensor(TensorEntry(name, tuple(shape), get(quant).name), array)
         _check(tensor)
         self._tensors[name] = tensor
 
@@ -152,38 +142,22 @@ class GGUFWriter:
 
     def _write_part(self, file: BinaryIO, metadata: dict[str, bytes], tensors: list[_Tensor]
                     ) -> None:
-        order = self._order
-        file.write(MAGIC + struct.pack(order + "IQQ", self._version, len(tensors), len(metadata)))
-        for key, value in metadata.items():
-            file.write(encode_string(key, order) + value)
-        offset = 0
-        for t in tensors:
-            n_dims = len(t.shape)
-            file.write(encode_string(t.name, order) + struct.pack(
-                f"{order}I{n_dims}QIQ", n_dims, *t.shape[::-1], t.quant.type_id, offset))
-            offset = self._aligned(offset + t.array.nbytes)
-        for t in tensors:
-            file.write(bytes(self._aligned(file.tell()) - file.tell()))
+        header = encode_header(metadata, [t.entry for t in tensors], byteorder=self._byteorder,
+                               version=self._version, alignment=self._alignment)
+        file.write(header.encoded)
+        for t, offset in zip(tensors, header.offsets, strict=True):
+            file.write(bytes(offset - file.tell()))
             file.write(self._data(t))
-        file.write(bytes(self._aligned(file.tell()) - file.tell()))
-
-    def _aligned(self, n: int) -> int:
-        return -(-n // self._alignment) * self._alignment
+        file.write(bytes(header.nbytes - file.tell()))
 
     def _data(self, t: _Tensor) -> memoryview:
         array = t.array.astype(t.array.dtype.newbyteorder("<"), order="C", copy=False)
         raw = array.reshape(-1).view(np.uint8)
-        return (raw if self._byteorder == "little" else swapped(raw, t.quant)).data
+        return (raw if self._byteorder == "little" else swapped(raw, get(t.entry.quant))).data
 
 
 def _check(t: _Tensor) -> None:
-    if not 1 <= len(t.shape) <= MAX_DIMS or any(n < 1 for n in t.shape):
-        raise InvalidArgument(f"{t.name}: the shape {t.shape} must have 1 to {MAX_DIMS} dimensions "
-                              "of at least 1")
-    if t.shape[-1] % t.quant.block_size:
-        raise InvalidArgument(f"{t.name}: rows of {t.shape[-1]} are no multiple of "
-                              f"{t.quant.name}'s block of {t.quant.block_size}")
-    nbytes = math.prod(t.shape) // t.quant.block_size * t.quant.block_bytes
-    if t.array.nbytes != nbytes:
-        raise InvalidArgument(f"{t.name}: {t.quant.name} of the shape {t.shape} takes {nbytes} "
-                              f"bytes, got {t.array.nbytes}")
+    t.entry.check()
+    if t.array.nbytes != t.entry.nbytes:
+        raise InvalidArgument(f"{t.entry.name}: {t.entry.quant} of the shape {t.entry.shape} takes "
+                              f"{t.entry.nbytes} bytes, got {t.array.nbytes}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from unladen.errors import UnsupportedModel
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 
@@ -32,13 +33,20 @@ class GraphBuilder:
             weights: Mapping[str, Weight] | None = None,
             attrs: Mapping[str, Attr] | None = None, state: KVSpec | None = None
             ) -> tuple[Value, ...]:
-        """Append one node and return its outputs; shapes and types come from the op's rule."""
+        """Append one node and return its outputs; shapes and types come from the op's rule, and
+        :class:`UnsupportedModel` where that has none for the inputs."""
         if self.layer >= 0:
             name = f"blk.{self.layer}.{name}"
         assert name not in self._names, f"two nodes are called {name}"
         self._names.add(name)
         draft = Node(name, op, inputs, (), weights or {}, attrs or {}, state, self.layer)
-        results = get_op(op).infer(draft)
+        try:
+            results = get_op(op).infer(draft)
+        except (AssertionError, ZeroDivisionError) as error:
+            # What an op demands of its inputs depends on numbers that come from a file.
+            raise UnsupportedModel(f"{name}: {op} can't take what the file gives it {error}",
+                                   hint="metadata and tensors disagree: convert or fetch the file "
+                                        "again") from error
         outputs = tuple(
             Value(name if len(results) == 1 else f"{name}.{i}", shape, dtype)
             for i, (shape, dtype) in enumerate(results))

@@ -12,6 +12,7 @@ class Deci(Decoder):
     or have one matrix in place of attention."""
 
     arch = "deci"
+    n_layers_70b = 80
     fewest_heads = 0
 
     def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:

@@ -12,6 +12,7 @@ class Falcon(Decoder):
     attention has a norm of its own."""
 
     arch = "falcon"
+    mixes_as_falcon = True
     norm_op = "layer_norm"
     rope_style = "neox"
     act = "gelu"

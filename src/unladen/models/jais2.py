@@ -7,6 +7,7 @@ class Jais2(Decoder):
     """Layer norms; a feed-forward of squared ReLU; rotation of half-way pairs."""
 
     arch = "jais2"
+    n_layers_70b = 68
     norm_op = "layer_norm"
     rope_style = "neox"
     act = "relu_squared"

@@ -7,3 +7,5 @@ class Llama(Decoder):
     """Rotation of adjacent pairs; everything else is the plain decoder."""
 
     arch = "llama"
+    n_layers_70b = 80
+    grouped_70b = True

@@ -8,9 +8,8 @@ from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value
+from unladen.models._parts.base import MAX_LAYERS
 from unladen.models._parts.decoder import Decoder
-
-MAX_LAYERS = 512
 
 
 class Nanbeige(Decoder):

@@ -7,5 +7,6 @@ class Olmo(Decoder):
     """Layer norms without weights; queries, keys and values may be clamped."""
 
     arch = "olmo"
+    n_layers_70b = 80
     norm_op = "layer_norm"
     norm_weights = False

@@ -7,4 +7,5 @@ class Qwen2(Decoder):
     """Rotation of half-way pairs; queries, keys and values have biases."""
 
     arch = "qwen2"
+    n_layers_70b = 80
     rope_style = "neox"

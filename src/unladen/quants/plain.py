@@ -20,6 +20,12 @@ class _Plain(Quant):
         """The numbers, rounded to float32."""
         return np.ascontiguousarray(blocks).view(cls.dtype).astype(np.float32)
 
+    @classmethod
+    def quantize(cls, values: Floats) -> Blocks:
+        """The nearest numbers, ties to even; of float16, infinity from 65520 on."""
+        whole = np.dtype(cls.dtype).kind == "i"
+        return (np.rint(values) if whole else values).astype(cls.dtype).view(np.uint8)
+
 
 class F32(_Plain):
     """IEEE binary32."""
@@ -27,22 +33,12 @@ class F32(_Plain):
     name, type_id, block_bytes, dtype = "F32", 0, 4, "<f4"
     fields32 = (0,)
 
-    @classmethod
-    def quantize(cls, values: Floats) -> Blocks:
-        """The same numbers."""
-        return values.astype(cls.dtype).view(np.uint8)
-
 
 class F16(_Plain):
     """IEEE binary16."""
 
     name, type_id, block_bytes, dtype = "F16", 1, 2, "<f2"
     fields16 = (0,)
-
-    @classmethod
-    def quantize(cls, values: Floats) -> Blocks:
-        """Round to nearest, ties to even; beyond 65504 becomes infinity."""
-        return values.astype(cls.dtype).view(np.uint8)
 
 
 class BF16(Quant):

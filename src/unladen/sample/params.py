@@ -75,17 +75,19 @@ class SamplingParams:
         self._end(SamplerChain().logit_bias(self.logit_bias or {}))
         SamplerChain().dist(self.seed)
 
-    def chain(self, *, breakers: Sequence[Sequence[int]] = (), eog_ids: Sequence[int] = ()
-              ) -> SamplerChain:
+    def chain(self, *, breakers: Sequence[Sequence[int]] = (), eog_ids: Sequence[int] = (),
+              suppress_ids: Sequence[int] = ()) -> SamplerChain:
         """The chain of these parameters.
 
         ``breakers`` are the token sequences of ``dry_sequence_breakers``, ``eog_ids`` the tokens
-        that ``ignore_eos`` bans: both are a vocabulary's.
+        that ``ignore_eos`` bans, ``suppress_ids`` those that are always banned: all are a
+        vocabulary's.
         """
         chain = SamplerChain()
         bias = dict(self.logit_bias or {})
         if self.ignore_eos:
             bias |= dict.fromkeys(eog_ids, -math.inf)
+        bias |= dict.fromkeys(suppress_ids, -math.inf)
         if bias:
             chain = chain.logit_bias(bias)
         order: Sequence[str] = self.order

@@ -15,8 +15,10 @@ import numpy.typing as npt
 from unladen.errors import GGUFError
 
 PREFIX: Final = "tokenizer.ggml."
-MAX_TOKEN_BYTES: Final = 65535
+MAX_TOKEN_BYTES: Final = 4096
 """A longer token is refused: the cost of encoding grows with the longest one."""
+MAX_SEARCHED_BYTES: Final = 512
+"""The same, where tokens are searched for at each place of a text."""
 MAX_VOCAB_BYTES: Final = 1 << 26
 """Token texts of more than this together are refused; real ones stay below 10 MiB."""
 MAX_TOKENS: Final = 1 << 24
@@ -124,8 +126,9 @@ class Fields:
             raise self.error(key, "isn't an array of strings")
         return Packed(value)
 
-    def numbers(self, key: str, kind: str, n: int) -> npt.NDArray[Any] | None:
-        """The ``n`` numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``)."""
+    def numbers(self, key: str, kind: str, n: int | None) -> npt.NDArray[Any] | None:
+        """The numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``): ``n`` of them
+        unless that is None."""
         value: Any = self._metadata.get(PREFIX + key)
         if value is None:
             return None
@@ -135,10 +138,30 @@ class Fields:
             raise self.error(key, "isn't an array of numbers") from error
         if array.ndim != 1 or (array.size and array.dtype.kind not in kind):
             raise self.error(key, f"isn't an array of numbers of kind {kind!r}")
-        if array.size != n:
+        if n is not None and array.size != n:
             raise self.error(key, f"has {array.size} values for {n} tokens",
                              hint="the file is damaged: fetch it again")
         return array
+
+    def scores(self, n_vocab: int) -> npt.NDArray[np.float32]:
+        """The finite score of every token, float32 [n_vocab]."""
+        array = self.numbers("scores", "fiu", n_vocab)
+        if array is None:
+            raise self.error("scores", "is missing", hint="this kind of tokenizer needs it")
+        scores = np.ascontiguousarray(array, np.float32)
+        if not np.isfinite(scores).all():
+            bad = int(np.argmin(np.isfinite(scores)))
+            raise self.error("scores", f"has {scores[bad]} for token {bad}")
+        return scores
+
+    def octets(self, key: str) -> bytes:
+        """The 8-bit numbers at ``key`` as bytes; empty if there are none."""
+        array = self.numbers(key, "iu", None)
+        if array is None:
+            return b""
+        if array.dtype.itemsize > 1 and array.size and not 0 <= array.min() <= array.max() < 256:
+            raise self.error(key, "isn't an array of bytes")
+        return array.astype(np.uint8).tobytes()
 
     def types(self, n_vocab: int) -> npt.NDArray[np.uint8] | None:
         """The :class:`TokenType` of every token, uint8 [n_vocab]; None if the file has none."""

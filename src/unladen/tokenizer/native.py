@@ -14,10 +14,21 @@ Tokenizer = _native.Tokenizer
 spm = _native.spm
 """A SentencePiece BPE tokenizer; ``unk`` -1: characters without tokens raise ValueError."""
 bpe = _native.bpe
-"""A BPE tokenizer; ``steps`` are names of split.cc or expressions, flags those of PreTokenizer."""
+"""A BPE tokenizer; ``kin`` is ``""``, ``"hybriddna"``, ``"whitespace"`` or ``"lowercase"``, which
+is whitespace and lower case; ``steps`` are names of split.cc or expressions, flags those of
+PreTokenizer."""
 rwkv = _native.rwkv
 """RWKV's tokenizer: the longest token first; texts are byte literals."""
+wpm = _native.wpm
+"""BERT's WordPiece; ``unk`` -1: words that tokens don't make up raise ValueError."""
+Charsmap = _native.Charsmap
+"""SentencePiece's normalization table, from its bytes or from none; else ValueError."""
+ugm = _native.ugm
+"""A unigram model; ``unk`` -1: characters without tokens raise ValueError."""
+plamo2 = _native.plamo2
+"""PLaMo 2's tokenizer; ValueError where a byte has no token."""
 opaque = _native.opaque
 """A tokenizer that only decodes."""
 
-__all__ = ["Tokenizer", "Vocab", "bpe", "opaque", "rwkv", "spm"]
+__all__ = ["Charsmap", "Tokenizer", "Vocab", "bpe", "opaque", "plamo2", "rwkv", "spm", "ugm",
+           "wpm"]

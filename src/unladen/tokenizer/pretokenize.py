@@ -23,7 +23,7 @@ class PreTokenizer:
     isn't merged. ``raw``: tokens are spelled in UTF-8, not in GPT-2's alphabet of bytes, and
     ``marks``: spaces become U+2581 first. ``whole_lines``: as ``ignore_merges``, for line feeds
     alone. The others hold where the file has no such key: ``bos``
-    says whether there is such a token at all.
+    says whether there is such a token at all. ``lowercase`` concerns the kind ``whitespace``.
     """
 
     steps: tuple[str, ...]
@@ -35,6 +35,7 @@ class PreTokenizer:
     add_bos: bool = False
     add_sep: bool = False
     clean_spaces: bool = True
+    lowercase: bool = True
 
 
 _NUMBER_GPT2: Final = ("number", "gpt2")
@@ -84,7 +85,7 @@ _FAMILIES: Final = {
     "gemma4 granite-embed-multi-311m":
         PreTokenizer((e.LINES,), raw=True, marks=True, whole_lines=True),
     "sarvam-moe": PreTokenizer((e.LINES,), raw=True, marks=True, clean_spaces=False),
-    "whitespace": PreTokenizer((e.NO_SPACES,), raw=True),
+    "whitespace": PreTokenizer((e.NO_SPACES,), raw=True, lowercase=False),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from unladen.tokenizer.fields import Fields, TokenType
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields, TokenType
 from unladen.tokenizer.native import Vocab
 
 TOKEN_ID_KEYS: Final = {
@@ -22,25 +22,49 @@ TOKEN_ID_KEYS: Final = {
 }
 """Keys of special ids by the short name used here."""
 
+OLD_KEYS: Final = {"fim_pre": "prefix_token_id", "fim_suf": "suffix_token_id",
+                   "fim_mid": "middle_token_id"}
+"""Keys that files had before those above."""
+
+_BY_TEXT: Final = {
+    "eot": ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
+            "<|end_of_text|>", "<EOT>", "_<EOT>", "[EOT]", "<\uff5cend▁of▁sentence\uff5c>",
+            "<end_of_utterance>"),
+    "eom": ("<|eom_id|>",),
+    "fim_pre": ("<|fim_prefix|>", "<fim-prefix>", "<fim_prefix>", "<\uff5cfim▁begin\uff5c>",
+                "<PRE>", "▁<PRE>", "<|code_prefix|>", "<|prefix|>"),
+    "fim_suf": ("<|fim_suffix|>", "<fim-suffix>", "<fim_suffix>", "<\uff5cfim▁hole\uff5c>", "<SUF>",
+                "▁<SUF>", "<|code_suffix|>", "<|suffix|>"),
+    "fim_mid": ("<|fim_middle|>", "<fim-middle>", "<fim_middle>", "<\uff5cfim▁end\uff5c>", "<MID>",
+                "▁<MID>", "<|code_middle|>", "<|middle|>"),
+    "fim_pad": ("<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]"),
+    "fim_rep": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
+    "fim_sep": ("<|file_sep|>",),
+}
+"""Texts that mean a special id where no key names it; the first that is in the vocabulary."""
 _ENDS: Final = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]",
-    "[EOS]", "<end_of_utterance>", "<|fim_pad|>", "<|repo_name|>", "<|file_sep|>",
+    "[EOS]", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
+    "<\uff5cend▁of▁sentence\uff5c>", "[e~[",
 )
 """Texts that mean the end of a turn wherever they occur."""
 _CONTROL_ENDS: Final = ("</s>",)
 """Texts that mean it only as control tokens: elsewhere they are HTML."""
 _END_IDS: Final = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
+_SHOWN: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
+"""Marks between the parts of an answer (harmony), which its reader must see."""
 
 _SPECIAL_LOOKS: Final = re.compile(rb"<.+>|\[.+\]|>>.+<<", re.DOTALL)
 """<s>, [CLS], Falcon's >>TITLE<<."""
 
+_SPECIAL_TYPES: Final = (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED)
 _STRIP_LEFT, _STRIP_RIGHT = 1, 2
 
 
 def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
               defaults: Mapping[str, int]) -> dict[str, int]:
-    """Special ids by short name.
+    """Special ids by short name: those that keys name, and those of ``defaults``.
 
     A default holds only where the token is a special one, by its type or, in a file without types,
     by its looks: id 11 ends Falcon's text, and is a comma in GPT-2's vocabulary.
@@ -49,6 +73,8 @@ def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
     n_vocab = len(vocab)
     for name, key in TOKEN_ID_KEYS.items():
         token_id = fields.token_id(key, n_vocab)
+        if token_id is None and name in OLD_KEYS:
+            token_id = fields.token_id(OLD_KEYS[name], n_vocab)
         if token_id is None and (fallback := defaults.get(name, n_vocab)) < n_vocab and (
                 _SPECIAL_LOOKS.fullmatch(vocab.text(fallback)) if types is None
                 else types[fallback] in (TokenType.CONTROL, TokenType.UNKNOWN)):
@@ -56,6 +82,69 @@ def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
         if token_id is not None:
             ids[name] = token_id
     return ids
+
+
+class ByText:
+    """Finds special tokens by their text, and makes control tokens of them in ``types``.
+
+    Converters often leave such tokens normal ones, which then would be printed and couldn't be
+    written in a prompt; the change is logged, with ``path``. The lists of texts are those of
+    llama.cpp's src/llama-vocab.cpp.
+    """
+
+    def __init__(self, vocab: Vocab, types: npt.NDArray[np.uint8], path: str) -> None:
+        self._vocab, self._types, self._path = vocab, types, path
+
+    def add_ids(self, ids: dict[str, int]) -> None:
+        """Add to ``ids`` what :func:`token_ids` didn't find."""
+        for name, texts in _BY_TEXT.items():
+            found = self._find(texts) if name not in ids else {}
+            if found:
+                text, ids[name] = next(iter(found.items()))
+                self._make_control(text, ids[name])
+
+    def eog_ids(self, ids: Mapping[str, int]) -> frozenset[int]:
+        """The ids that end a generation; ``ids`` as :meth:`add_ids` left them."""
+        by_text = self._find(_ENDS + _CONTROL_ENDS)
+        found = {ids[name] for name in _END_IDS if name in ids}
+        calls = by_text.keys() & {"<|call|>", "<|calls|>"}
+        if calls and by_text.keys() & {"<|return|>", "<|flush|>"} and "<|end|>" in by_text:
+            end = by_text.pop("<|end|>")  # it separates messages within an answer there
+            self._types[end] = TokenType.USER_DEFINED
+            found.discard(end)
+        for text in _CONTROL_ENDS:
+            if text in by_text and self._types[by_text[text]] != TokenType.CONTROL:
+                del by_text[text]
+        for text, end in by_text.items():
+            self._make_control(text, end)
+            found.add(end)
+        if calls:
+            for token in self._find(_SHOWN).values():
+                self._types[token] = TokenType.USER_DEFINED
+        return frozenset(found)
+
+    def _find(self, texts: tuple[str, ...]) -> dict[str, int]:
+        found = {text: self._vocab.find(text.encode()) for text in texts}
+        return {text: token for text, token in found.items() if token >= 0}
+
+    def _make_control(self, text: str, token: int) -> None:
+        if self._types[token] != TokenType.CONTROL:
+            logging.getLogger("unladen").warning(
+                "%s: token %d %s isn't marked as a control token, taking it for one",
+                self._path, token, text)
+            self._types[token] = TokenType.CONTROL
+
+
+def suppressed(fields: Fields, n_vocab: int) -> frozenset[int]:
+    """The ids of ``suppress_tokens``, which are never to be written."""
+    key = "suppress_tokens"
+    ids = fields.numbers(key, "iu", None)
+    if ids is None or not ids.size:
+        return frozenset()
+    if not 0 <= ids.min() <= ids.max() < n_vocab:
+        bad = ids[(ids < 0) | (ids >= n_vocab)][0]
+        raise fields.error(key, f"names token {bad}, the vocabulary has {n_vocab} tokens")
+    return frozenset(ids.tolist())
 
 
 def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:
@@ -67,27 +156,16 @@ def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:
     return types
 
 
-def eog_ids(vocab: Vocab, types: npt.NDArray[np.uint8], ids: Mapping[str, int], path: str
-            ) -> frozenset[int]:
-    """The ids that end a generation; makes control tokens of those in ``types``.
-
-    Converters often leave such tokens normal ones, which then would be printed and couldn't be
-    written in a prompt; the change is logged.
-    """
-    found = {ids[name] for name in _END_IDS if name in ids}
-    by_text = {text: vocab.find(text.encode()) for text in _ENDS + _CONTROL_ENDS}
-    if by_text["<|return|>"] >= 0 and by_text["<|call|>"] >= 0:
-        del by_text["<|end|>"]  # it separates messages within an answer there (harmony)
-    for text, end in by_text.items():
-        if end < 0 or (text in _CONTROL_ENDS and types[end] != TokenType.CONTROL):
-            continue
-        if types[end] != TokenType.CONTROL:
-            logging.getLogger("unladen").warning(
-                "%s: token %d %s isn't marked as a control token, taking it for one",
-                path, end, text)
-            types[end] = TokenType.CONTROL
-        found.add(end)
-    return frozenset(found)
+def check_lengths(fields: Fields, types: npt.NDArray[np.uint8]) -> None:
+    """Special tokens are searched for at each place of a text; raises GGUFError for long ones."""
+    tokens = fields.strings("tokens")
+    if tokens is None:
+        return
+    long = np.isin(types, _SPECIAL_TYPES) & (tokens.lengths > MAX_SEARCHED_BYTES)
+    if long.any():
+        bad = int(np.argmax(long))
+        raise fields.error("tokens", f"has a special token {bad} of {tokens.lengths[bad]} bytes; "
+                                     f"at most {MAX_SEARCHED_BYTES} are taken")
 
 
 def strips(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
@@ -108,8 +186,7 @@ def strips(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8]) -> npt.ND
             or arch in ("nomic-bert-moe", "jina-bert-v3")):
         mark(("<mask>",), _STRIP_LEFT)
     elif "phi-3" in name or "phi3" in name:
-        special = (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED)
-        result[np.isin(types, special)] = _STRIP_RIGHT
+        result[np.isin(types, _SPECIAL_TYPES)] = _STRIP_RIGHT
         mark(("</s>",), _STRIP_RIGHT)
         mark(("<unk>", "<s>", "<|endoftext|>"), 0)
     elif "modern-bert" in name:

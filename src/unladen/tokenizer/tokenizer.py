@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from unladen.errors import InvalidArgument, UnsupportedModel
 from unladen.tokenizer import kinds, native, special
-from unladen.tokenizer.fields import MAX_TOKEN_BYTES, MAX_VOCAB_BYTES, Fields, TokenType
+from unladen.tokenizer.fields import MAX_VOCAB_BYTES, Fields, TokenType
 from unladen.tokenizer.kinds.base import Tokens
 
 # What transformers' clean_up_tokenization takes away.
@@ -19,16 +20,18 @@ _SPACE_TO_CLEAN: Final = re.compile(r" (') | (?=[?!.,]|n't|'(?:m|s|ve|re))")
 
 
 class Tokenizer:
-    """A model's tokenizer; immutable, for any number of threads. ``decode(encode(s)) == s``.
+    """A model's tokenizer, for any number of threads. ``decode(encode(s)) == s``.
 
-    Two things a vocabulary may not be able to keep: U+2581, which SentencePiece takes for a space,
-    and characters for which there is only the unknown token.
+    Some vocabularies can't keep everything: U+2581, which SentencePiece takes for a space, and
+    characters for which there is only the unknown token. WordPiece and unigram models change the
+    text first (case, accents, spaces), so these give back what they made of it.
 
     ``kind`` is ``tokenizer.ggml.model``, ``pre`` the name of the pre-tokenizer or None;
     ``token_ids`` has every special id that the file names (``bos eos eot eom unknown sep pad cls
-    mask fim_pre …``); ``eog_ids`` end a generation; ``add_bos`` and ``add_eos`` say what
-    :meth:`encode` does by default; ``clean_spaces`` what the model's own tokenizer does after
-    decoding.
+    mask fim_pre …``) or has a token of known text for; ``eog_ids`` end a generation;
+    ``suppress_ids`` are never to be written; ``add_bos`` and ``add_eos`` say what :meth:`encode`
+    does by default, ``add_sep`` whether a pair of texts has a separator between (WordPiece ends a
+    text in one); ``clean_spaces`` what the model's own tokenizer does after decoding.
     """
 
     def __init__(self, fields: Fields) -> None:
@@ -37,7 +40,7 @@ class Tokenizer:
             raise UnsupportedModel(f"{fields.path}: tokenizer.ggml.model is missing",
                                    hint="the file has no tokenizer: convert it again")
         kind = kinds.get(name)
-        self._vocab = _vocab(fields, required=kind.encodes)
+        self._vocab = _vocab(fields, kind)
         n_vocab = len(self._vocab)
         defaults = kind.defaults(fields)
         types = fields.types(n_vocab)
@@ -47,28 +50,36 @@ class Tokenizer:
 
         self.kind = name
         self.pre = fields.string("pre")
+        by_text = special.ByText(self._vocab, types, fields.path)
+        by_text.add_ids(ids)
         self.token_ids: Mapping[str, int] = ids
-        self.eog_ids = special.eog_ids(self._vocab, types, ids, fields.path)
-        self.add_bos = fields.flag("add_bos_token", defaults.add_bos)
+        self.eog_ids = by_text.eog_ids(ids)
+        self.suppress_ids = special.suppressed(fields, n_vocab)
+        self.add_bos = fields.flag("add_bos_token", defaults.add_bos) or kind.needs_bos
         self.add_eos = fields.flag("add_eos_token", defaults.add_eos)
+        self.add_sep = fields.flag("add_sep_token", defaults.add_sep)
+        self._end = "sep" if kind.ends_in_sep else "eos"
+        self._path = fields.path
+        self._warned: set[str] = set()
         self.clean_spaces = defaults.clean_spaces
+        special.check_lengths(fields, types)
         self._types = types
         self._encodes = kind.encodes
         unk = self.unk_id
-        if unk is not None and types[unk] == TokenType.CONTROL:
+        if unk in (self.bos_id, self.eos_id):
             unk = None  # StarCoder names its end of text: no text may become that
         self._native = kind.build(fields, Tokens(
             self._vocab, types, special.strips(fields, self._vocab, types), unk))
 
-    @classmethod
-    def from_gguf(cls, metadata: Mapping[str, object], *, path: str = "metadata") -> Tokenizer:
+    @staticmethod
+    def from_gguf(metadata: Mapping[str, object], path: str = "metadata") -> Tokenizer:
         """The tokenizer of a file with this metadata; ``path`` names it in errors.
 
         Arrays may be lists, NumPy arrays, or what :mod:`unladen.gguf` reads. Raises
         :class:`~unladen.errors.GGUFError` where keys contradict each other, and
         :class:`~unladen.errors.UnsupportedModel` for an unknown kind or pre-tokenizer.
         """
-        return cls(Fields(metadata, path))
+        return Tokenizer(Fields(metadata, path))
 
     @property
     def n_vocab(self) -> int:
@@ -94,29 +105,48 @@ class Tokenizer:
                special: bool = True) -> list[int]:
         """The ids of ``text``.
 
-        ``add_bos`` and ``add_eos``: None does as the file says, and adds no second BOS to a text
-        that begins with one; a vocabulary without such a token adds none. ``special``: names of
-        control tokens in the text become these tokens; without it text can't produce a control
-        token. Raises :class:`InvalidArgument` where the vocabulary can't write ``text``, and
+        ``add_bos`` and ``add_eos``: None does as the file says; a vocabulary without such a token
+        adds none. A text that begins with BOS gets no second one, which models answer badly to,
+        and a warning once; EOS likewise. ``special``: names of control tokens in the text become
+        these tokens; without it text can't produce a control token. Raises
+        :class:`InvalidArgument` where the vocabulary can't write ``text``, and
         :class:`UnsupportedModel` where the file has no tokenizer.
         """
         if not self._encodes:
             raise UnsupportedModel(f"a tokenizer of kind {self.kind!r} can't encode text",
                                    arch=self.kind, hint="pass token ids")
         try:
-            ids = self._native.encode(text.encode(), special)
+            ids = self._plain(text, special)
         except UnicodeEncodeError as error:
             raise InvalidArgument(f"text isn't Unicode: {error.reason} at {error.start}",
                                   hint="decode the bytes with errors='replace'") from None
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary neither spells nor marks it") from None
-        bos, eos = self.bos_id, self.eos_id
-        if bos is not None and (add_bos or (add_bos is None and self.add_bos and ids[:1] != [bos])):
-            ids.insert(0, bos)
-        if eos is not None and (self.add_eos if add_eos is None else add_eos):
-            ids.append(eos)
+        ends = self.add_sep if self._end == "sep" else self.add_eos
+        bos, end = self.bos_id, self.token_ids.get(self._end)
+        if bos is not None and (self.add_bos if add_bos is None else add_bos):
+            if ids[:1] == [bos]:
+                self._warn_once("begins with BOS", "add_bos=False")
+            else:
+                ids.insert(0, bos)
+        if end is not None and (ends if add_eos is None else add_eos):
+            if ids[-1:] == [end]:
+                self._warn_once(f"ends in {self._end.upper()}", "add_eos=False")
+            else:
+                ids.append(end)
         return ids
+
+    def _plain(self, text: str, special: bool) -> list[int]:
+        """The ids of ``text`` alone; ValueError where it can't be written."""
+        return self._native.encode(text.encode(), special)
+
+    def _warn_once(self, what: str, instead: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            logging.getLogger("unladen").warning(
+                "%s: a text %s already, no second one is added: leave it out of the text or pass "
+                "%s", self._path, what, instead)
 
     def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, special: bool = False,
                at_start: bool = True, clean_spaces: bool = False) -> str:
@@ -162,17 +192,17 @@ class Tokenizer:
         return token_id
 
 
-def _vocab(fields: Fields, *, required: bool) -> native.Vocab:
+def _vocab(fields: Fields, kind: type[kinds.Kind]) -> native.Vocab:
     tokens = fields.strings("tokens")
     if tokens is None:
-        if required:
+        if kind.encodes:
             raise fields.error("tokens", "is missing", hint="the file has no vocabulary")
         nothing = np.zeros(fields.vocab_size(), np.int64)  # so many tokens, all of no text
         return native.Vocab(np.zeros(0, np.uint8), nothing, nothing)
     longest, total = tokens.lengths.max(initial=0), tokens.lengths.sum()
-    if longest > MAX_TOKEN_BYTES or total > MAX_VOCAB_BYTES:
+    if longest > kind.max_token_bytes or total > MAX_VOCAB_BYTES:
         raise fields.error("tokens", f"has {total} bytes of text, {longest} in one token; at most "
-                           f"{MAX_VOCAB_BYTES} and {MAX_TOKEN_BYTES} are taken")
+                           f"{MAX_VOCAB_BYTES} and {kind.max_token_bytes} are taken")
     try:
         return native.Vocab(tokens.buffer, tokens.offsets, tokens.lengths)
     except ValueError as error:

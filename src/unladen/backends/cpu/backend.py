@@ -55,6 +55,8 @@ class CpuBackend(HostMemory):
     def supports(self, node: Node) -> Support:
         if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
             return Support.NO
+        if node.op == "stream_weights" and node.int_attr("n_streams") > native.MAX_STREAMS:
+            return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:

@@ -18,10 +18,13 @@ from unladen.graph.ops.columns import column_attrs
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.head_linear import head_width
 from unladen.graph.ops.linear import n_weights
-from unladen.graph.ops.moe import first_expert, has_gate, n_held, weighs_input
+from unladen.graph.ops.mix_streams import stream_counts
+from unladen.graph.ops.moe import first_expert, has_gate, n_held, seen_by_router, weighs_input
 from unladen.graph.ops.norm_groups import group_of
-from unladen.graph.ops.rope import first_rotated
+from unladen.graph.ops.pool_tokens import pool_sizes
+from unladen.graph.ops.rope import first_rotated, positions_back
 from unladen.graph.ops.routing import Routing
+from unladen.graph.ops.stream_weights import Sizes
 from unladen.quants import get
 from unladen.types import Limits
 
@@ -121,7 +124,8 @@ def _layer_norm(p: native.Program, node: Node, at: Addresses) -> None:
 def _rope_table(p: native.Program, node: Node, at: Addresses) -> None:
     freqs = node.attrs["freqs"]
     assert isinstance(freqs, tuple)
-    p.rope_table(list(freqs), node.float_attr("magnitude"), at(node.outputs[0]))
+    p.rope_table(list(freqs), node.float_attr("magnitude"), positions_back(node),
+                 at(node.outputs[0]))
 
 
 def _rope(p: native.Program, node: Node, at: Addresses) -> None:
@@ -214,12 +218,12 @@ def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _moe(p: native.Program, node: Node, at: Addresses) -> None:
-    (y,) = node.outputs
+    (y,), given = node.outputs, bool(node.attrs.get("given"))
     p.moe(_expert_matrices(node, at.matrix), _experts(node),
           ("gate_up" in node.weights, weighs_input(node)),
           _routing(node, at.weight(node, "router_b"), at.weight(node, "select_b")), _unit(node),
-          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[-1]), at(y), _rows(y),
-          at.scratch)
+          at.weight(node, "down_scale"), at(node.inputs[0]), at(node.inputs[seen_by_router(node)]),
+          at(node.inputs[-1]) if given else 0, at(y), _rows(y), at.scratch)
 
 
 def _experts(node: Node) -> tuple[int, int, int]:
@@ -291,6 +295,34 @@ def _rwkv_mix(p: native.Program, node: Node, at: Addresses) -> None:
                _cols(node.inputs[0]) // n_heads)
 
 
+def _stream_weights(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), sizes = node.inputs, Sizes.of(node)
+    into, *spread = map(at, node.outputs)
+    p.stream_weights(at(x), at.weight(node, "scale"), at.weight(node, "base"), into,
+                     spread[0] if spread else 0, _rows(x),
+                     (sizes.n, node.int_attr("n_rounds"), sizes.mixes, node.float_attr("eps"),
+                      node.float_attr("magnitude"), node.float_attr("out_eps")))
+
+
+def _mix_streams(p: native.Program, node: Node, at: Addresses) -> None:
+    *xs, w = node.inputs
+    width = node.int_attr("width")
+    p.mix_streams([(at(x), _cols(x) // width) for x in xs], at(w), at(node.outputs[0]), _rows(w),
+                  width, stream_counts(node)[1])
+
+
+def _pool_tokens(p: native.Program, node: Node, at: Addresses) -> None:
+    x, scores, _ = node.inputs
+    p.pool_tokens(at.slots(node), at(x), at(scores), at.weight(node, "place"), at(node.outputs[0]),
+                  *pool_sizes(node))
+
+
+def _pooled_attention(p: native.Program, node: Node, at: Addresses) -> None:
+    p.pooled_attention(at.kv(node), at(node.inputs[0]), at(node.outputs[0]),
+                       node.int_attr("n_heads"), node.int_attr("window"), node.int_attr("ratio"),
+                       node.float_attr("scale"), at.weight(node, "sinks"))
+
+
 LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "embed": _embed, "select_rows": _select_rows, "rms_norm": _rms_norm,
     "layer_norm": _layer_norm, "rope_table": _rope_table, "rope": _rope, "add": _add,
@@ -300,7 +332,8 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "head_linear": _head_linear, "position_scale": _position_scale,
     "head_sum": _head_sum, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
-    "rwkv_mix": _rwkv_mix,
+    "rwkv_mix": _rwkv_mix, "stream_weights": _stream_weights, "mix_streams": _mix_streams,
+    "pool_tokens": _pool_tokens, "pooled_attention": _pooled_attention,
 })
 """By op."""
 

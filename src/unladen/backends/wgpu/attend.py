@@ -33,7 +33,7 @@ LONGEST_WINDOW = 1 << 30
 
 def kv_write(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.attention.KVWrite`."""
-    placed = _cache(low, node)
+    placed = cache_of(low, node)
     spec, layout = placed.spec, placed.layout
     k, v = node.inputs
     sides = ((layout.k_type, spec.k_dim), (layout.v_type, spec.v_dim))
@@ -54,7 +54,7 @@ def kv_write(low: Lowering, node: Node) -> None:
 def attention(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.attention.Attention`: one kernel for prefills, one for decode
     steps, and where few workgroups would read many keys, one whose workgroups share them."""
-    placed = _cache(low, node)
+    placed = cache_of(low, node)
     spec, layout, n_heads = placed.spec, placed.layout, node.int_attr("n_heads")
     limits, scoring = low.segment.limits, Scoring.of(node)
     y = low.value(node.outputs[0])
@@ -99,7 +99,8 @@ def _flags(scoring: Scoring) -> Constants:
             "ALIBI": scoring.alibi > 0}
 
 
-def _cache(low: Lowering, node: Node) -> PlacedKV:
+def cache_of(low: Lowering, node: Node) -> PlacedKV:
+    """The cache of the node's layer."""
     assert node.state is not None
     return low.segment.kv[node.state.layer]
 

@@ -27,14 +27,16 @@ from unladen.backends.wgpu.products import embed, linear, linear_scratch
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.recurrent import RECURRENT
 from unladen.backends.wgpu.source import has_kernel
+from unladen.backends.wgpu.streams import STREAMS
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 LOWERINGS: Mapping[str, Lower] = MappingProxyType({
-    **SIMPLE, **RECURRENT, "embed": embed, "linear": linear, "moe": moe, "head_linear": head_linear,
-    "kv_write": kv_write, "attention": attention, "argmax": argmax, "top_k": top_k})
+    **SIMPLE, **RECURRENT, **STREAMS, "embed": embed, "linear": linear, "moe": moe,
+    "head_linear": head_linear, "kv_write": kv_write, "attention": attention, "argmax": argmax,
+    "top_k": top_k})
 """By op."""
 MAX_EXPERTS = 1024
 

@@ -34,7 +34,7 @@ from unladen.backends.wgpu.source import Constants
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.head_linear import head_width
-from unladen.graph.ops.moe import first_expert, has_gate, weighs_input
+from unladen.graph.ops.moe import first_expert, has_gate, seen_by_router, weighs_input
 from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
@@ -93,7 +93,8 @@ def moe(low: Lowering, node: Node) -> None:
 
 def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
     routing, has = Routing.of(node), node.weights
-    extra: dict[str, Range | int] = {"x": low.value(node.inputs[-1]), "y": at["logits"]}
+    extra: dict[str, Range | int] = {"x": low.value(node.inputs[seen_by_router(node)]),
+                                      "y": at["logits"]}
     if "router_b" in has:
         extra["bias"] = low.vector(node, "router_b")
     for m in matrices(low, node, "router"):
@@ -108,12 +109,14 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
                                       "chosen": at["chosen"], "weights": at["weights"]}
     if "select_b" in has:
         ranges["select_bias"] = low.vector(node, "select_b")
+    if node.attrs.get("given"):
+        ranges["given"] = low.value(node.inputs[-1])
     # Probabilities stand in the order of the logits, which are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
     low.emit("moe_route", grid, ranges,
              {"EXPERTS": shape.n_experts, "WG": 64, routing.gating.upper(): True, "SCORED": scored,
-              "SELECT_BIAS": "select_b" in has, "GROUPS": routing.n_groups > 1,
-              "NORMALIZE": routing.normalize})
+              "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
+              "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})
 
 
 def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:

@@ -18,7 +18,7 @@ from unladen.graph.graph import Node, Value
 from unladen.graph.ops.columns import column_attrs
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.norm_groups import group_of
-from unladen.graph.ops.rope import first_rotated
+from unladen.graph.ops.rope import first_rotated, positions_back
 from unladen.quants import get
 
 MAX_GROUPS = 65535
@@ -202,7 +202,7 @@ def rope_table(low: Lowering, node: Node) -> None:
     freqs = node.attrs["freqs"]
     assert isinstance(freqs, tuple)
     low.program.tables.append(RopeTable(np.asarray(freqs, np.float64),
-                                        node.float_attr("magnitude")))
+                                        node.float_attr("magnitude"), positions_back(node)))
     low.elements("rope_table", y, {"params": low.params(n_cols(y), len(low.program.tables) - 1),
                                    "y": low.value(y)})
 

@@ -62,14 +62,16 @@ class Dispatch:
 
 @dataclass(frozen=True, slots=True)
 class RopeTable:
-    """Angles per position [n_freqs] float64 and the factor of their cosines and sines."""
+    """Angles per position [n_freqs] float64, the factor of their cosines and sines, and what is
+    taken from positions."""
 
     freqs: npt.NDArray[np.float64]
     magnitude: float
+    back: int = 0
 
     def at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         """(cos, sin) for each position and frequency: float32 [T, 2 n_freqs]."""
-        angle = positions[:, None] * self.freqs
+        angle = (positions[:, None] - self.back) * self.freqs
         table = np.empty((len(positions), len(self.freqs), 2), np.float32)
         table[..., 0] = np.cos(angle) * self.magnitude
         table[..., 1] = np.sin(angle) * self.magnitude

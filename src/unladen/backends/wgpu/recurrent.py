@@ -27,7 +27,7 @@ from unladen.graph.ops.linear_attention import Shapes
 THREADS = 64
 
 
-def _scan(low: Lowering, node: Node, n_threads: int, ranges: Mapping[str, Range | int],
+def scan(low: Lowering, node: Node, n_threads: int, ranges: Mapping[str, Range | int],
           constants: Constants = NO_CONSTANTS) -> None:
     """A kernel of the op's name, with so many threads for each sequence; those beyond the step's
     sequences, of which there are no more than tokens, find nothing to do."""
@@ -43,13 +43,13 @@ def _scan(low: Lowering, node: Node, n_threads: int, ranges: Mapping[str, Range 
 def token_shift(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.token_shift.TokenShift`."""
     n = n_cols(node.inputs[0])
-    _scan(low, node, n, {"params": low.params(n), "x": low.value(node.inputs[0])})
+    scan(low, node, n, {"params": low.params(n), "x": low.value(node.inputs[0])})
 
 
 def conv1d(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.conv1d.Conv1d`."""
     n_channels, n_taps = node.weights["w"].shape
-    _scan(low, node, n_channels, {
+    scan(low, node, n_channels, {
         "params": low.params(n_channels, n_taps), "x": low.value(node.inputs[0]),
         **{role: low.vector(node, role) for role in node.weights}},
         {"BIAS": "b" in node.weights, **activation_flag(node.attrs["act"])})
@@ -59,7 +59,7 @@ def ssm_scan(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.ssm_scan.SsmScan`."""
     n_heads, n_channels, n_state = ssm.sizes(node)
     values = dict(zip(("x", "dt", "b", "c"), map(low.value, node.inputs), strict=True))
-    _scan(low, node, n_heads * n_channels, {
+    scan(low, node, n_heads * n_channels, {
         "params": low.params(n_heads, n_channels, n_state, node.int_attr("n_groups"),
                              node.weights["a"].shape[1]),
         **values, "a": low.vector(node, "a"), "d": low.vector(node, "d")})
@@ -74,7 +74,7 @@ def linear_attention(low: Lowering, node: Node) -> None:
     if fixed:
         values["decay"] = low.numbers(np.exp(fixed))
     per_row = not fixed and n_cols(node.inputs[3]) > s.n_heads
-    _scan(low, node, s.n_heads * s.v_dim, {
+    scan(low, node, s.n_heads * s.v_dim, {
         "params": low.params(s.n_heads, s.n_k_heads, s.k_dim, s.v_dim, int(bool(
             node.attrs["tiled"])), int(per_row), node.float_attr("scale")),
         **values, **{role: low.vector(node, role) for role in node.weights}},
@@ -85,7 +85,7 @@ def rwkv_mix(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.rwkv_mix.RwkvMix`."""
     n, n_heads = n_cols(node.inputs[0]), node.int_attr("n_heads")
     values = dict(zip("rgkvab", map(low.value, node.inputs), strict=True))
-    _scan(low, node, n, {"params": low.params(n_heads, n // n_heads), **values})
+    scan(low, node, n, {"params": low.params(n_heads, n // n_heads), **values})
 
 
 def l2_norm(low: Lowering, node: Node) -> None:

@@ -144,11 +144,12 @@ class Attention(Op):
         return [((*q.shape[:-1], n_heads * spec.v_dim), "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        return [self._over_sequences(node, inputs[0], ctx, _attend)]
+        return [self._over_sequences(node, inputs, ctx, _attend)]
 
-    def _over_sequences(self, node: Node, x: Array, ctx: RefContext,
-                        attend: Callable[[Array, Array, Array, _Masked], Array]) -> Array:
+    def _over_sequences(self, node: Node, inputs: Sequence[Array], ctx: RefContext,
+                        attend: Callable[[Array, Array, Array, Masked], Array]) -> Array:
         assert ctx.state is not None
+        (x,) = inputs
         spec, n_heads, batch = _spec(node), node.int_attr("n_heads"), ctx.batch
         scoring, group = Scoring.of(node), n_heads // spec.n_kv_heads
         q = x.reshape(len(x), n_heads, spec.k_dim)
@@ -161,7 +162,7 @@ class Attention(Op):
             if scoring.alibi:
                 distance = np.abs(np.arange(len(k))[None] - positions[:, None])
                 bias = bias - scoring.slopes(n_heads)[:, None, None] * distance
-            masked = _Masked(scoring.scale, scoring.softcap, bias, ctx.weights.get("sinks"))
+            masked = Masked(scoring.scale, scoring.softcap, bias, ctx.weights.get("sinks"))
             out[rows] = attend(q[rows], k, v, masked)
         return out.reshape(len(x), -1)
 
@@ -174,11 +175,11 @@ class Attention(Op):
         return limits.n_seqs * limits.n_keys
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        return [self._over_sequences(node, inputs[0], ctx, _attend_error)]
+        return [self._over_sequences(node, inputs, ctx, _attend_error)]
 
 
 @dataclass(frozen=True, slots=True)
-class _Masked:
+class Masked:
     """What is added to the scores of one sequence: ``bias`` [1 or n_heads, T, n_keys]."""
 
     scale: float
@@ -187,13 +188,14 @@ class _Masked:
     sinks: Array | None
 
     def scores(self, q: Array, k: Array) -> Array:
+        """[n_heads, T, n_keys] of q [T, n_heads, d] and k [n_keys, n_heads, d]."""
         scores: Array = np.einsum("thd,khd->htk", q, k) * self.scale
         if self.softcap:
             scores = self.softcap * np.tanh(scores / self.softcap)
         return np.asarray(scores + self.bias)
 
 
-def _attend(q: Array, k: Array, v: Array, masked: _Masked) -> Array:
+def _attend(q: Array, k: Array, v: Array, masked: Masked) -> Array:
     scores = masked.scores(q, k)
     top = scores.max(axis=-1, keepdims=True)
     sinks = None if masked.sinks is None else masked.sinks[:, None, None]
@@ -204,7 +206,7 @@ def _attend(q: Array, k: Array, v: Array, masked: _Masked) -> Array:
     return np.asarray(np.einsum("htk,khd->thd", weights / total, v))
 
 
-def _attend_error(q: Array, k: Array, v: Array, masked: _Masked) -> Array:
+def _attend_error(q: Array, k: Array, v: Array, masked: Masked) -> Array:
     """Scores are off by (d + 3) u sum |q||k|, so each weight by twice the largest of these (it and
     the sum that it is divided by); then sums over n keys, an exp of 4 ulp and its argument. A cap
     only shrinks errors and adds 8 ulp of what it gives; a slope adds 2 ulp of what it takes."""

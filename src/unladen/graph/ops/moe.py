@@ -41,6 +41,11 @@ def weighs_input(node: Node) -> bool:
     return bool(node.attrs.get("weigh_input"))
 
 
+def seen_by_router(node: Node) -> int:
+    """Which of the inputs the router sees."""
+    return len(node.inputs) - 1 - bool(node.attrs.get("given"))
+
+
 def is_plain(node: Node) -> bool:
     """Whether ``node`` is a mixture of gated units that needs nothing of what is optional."""
     routing = Routing.of(node)
@@ -53,7 +58,8 @@ def is_plain(node: Node) -> bool:
 class Moe(Op):
     """``y[t] = sum_e p[t, e] * down_e(act(gate_e x) * up_e x)`` over the experts chosen for t.
 
-    Inputs x f32 [T, n] and, optional, what the router sees instead, f32 [T, m]. Weights ``router``
+    Inputs x f32 [T, n], optional what the router sees instead, f32 [T, m], and, with attribute
+    ``given``, numbers of experts that come before all others, f32 [T, n_used]. Weights ``router``
     [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up`` [H, 2 n_ff, n]
     stands for the two, the gate's rows first; without a gate the unit is ``act(up_e x)``. Optional
     ``router_b`` and ``select_b`` [E], biases ``gate_b`` and ``up_b`` [H, n_ff], ``down_b`` [H, n],
@@ -70,12 +76,12 @@ class Moe(Op):
     takes_quants = True
 
     def infer(self, node: Node) -> Inferred:
-        x, by = node.inputs[0], node.inputs[-1]
+        x, by = node.inputs[0], node.inputs[seen_by_router(node)]
         w = node.weights
         n_experts, n = w["router"].shape[0], x.shape[-1]
         h, n_out, n_ff = w["down"].shape
         assert n_out == n and w["router"].shape == (n_experts, by.shape[-1])
-        assert by.shape[:-1] == x.shape[:-1] and len(node.inputs) <= 2
+        assert by.shape[:-1] == x.shape[:-1] and 0 <= seen_by_router(node) <= 1
         shapes = {"router": w["router"].shape, "down": (h, n, n_ff), "gate": (h, n_ff, n),
                   "up": (h, n_ff, n), "gate_up": (h, 2 * n_ff, n), "router_b": (n_experts,),
                   "select_b": (n_experts,), "gate_b": (h, n_ff), "up_b": (h, n_ff),
@@ -88,10 +94,12 @@ class Moe(Op):
         Routing.of(node), GatedUnit.of(node)
         return [(x.shape, "f32")]
 
-    def route(self, node: Node, by: Array, ctx: RefContext) -> tuple[Array, Array]:
+    def route(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> tuple[Array, Array]:
         """Chosen experts int [T, n_used], best first, and their weights float64 [T, n_used]."""
+        by = inputs[seen_by_router(node)]
         logits = by @ ctx.weights["router"].T + ctx.weights.get("router_b", 0.0)
-        return Routing.of(node).choose(logits, ctx.weights.get("select_b"))
+        given = inputs[-1] if node.attrs.get("given") else None
+        return Routing.of(node).choose(logits, ctx.weights.get("select_b"), given)
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         y = np.zeros_like(inputs[0])
@@ -108,7 +116,7 @@ class Moe(Op):
     def _loads(self, node: Node, inputs: Sequence[Array], ctx: RefContext
                ) -> Iterator[tuple[int, Array, Array]]:
         """Each expert held that has any, its tokens, and their weights [n, 1]."""
-        chosen, weight = self.route(node, inputs[-1], ctx)
+        chosen, weight = self.route(node, inputs, ctx)
         for e in range(n_held(node)):
             rows, slot = np.nonzero(chosen == first_expert(node) + e)
             if len(rows):
@@ -125,9 +133,8 @@ class Moe(Op):
         first = min(first_expert(node), n_experts - weights["down"].shape[0])
         attrs = {**node.attrs, "n_used": used, "first_expert": first, "n_groups": groups[0],
                  "n_groups_used": groups[1]}
-        x, *by = node.inputs
-        inputs = (narrowed(x, weights["down"].shape[1]),
-                  *(narrowed(v, weights["router"].shape[1]) for v in by))
+        widths = [weights["down"].shape[1], weights["router"].shape[1]][:1 + seen_by_router(node)]
+        inputs = tuple(map(narrowed, node.inputs, [*widths, used][:len(node.inputs)]))
         return replace(node, weights=weights, attrs=attrs, inputs=inputs)
 
     def _cut(self, role: str, w: Weight, n_experts: int, n: int) -> Weight:
@@ -150,7 +157,8 @@ class Moe(Op):
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         """Holds where the choice of experts is the same, which a test must see to."""
-        router = product_error(inputs[-1], ctx.weights["router"], 0).max(axis=-1, keepdims=True)
+        by = inputs[seen_by_router(node)]
+        router = product_error(by, ctx.weights["router"], 0).max(axis=-1, keepdims=True)
         # A logit that is off by d moves any of the gatings by a factor of at most exp(d), a sum of
         # them by as much again; 2 d each, for numerator and sum, bounds both.
         off_weight = 4 * (router + 1e-6)

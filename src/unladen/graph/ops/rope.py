@@ -17,9 +17,10 @@ from unladen.types import Limits
 
 
 class RopeTable(Op):
-    """``y[t] = (cos, sin)(positions[t] * freqs[i]) * magnitude``: i32 [T] -> f32 [T, 2 * n_freqs].
+    """``y[t] = (cos, sin)((positions[t] - back) * freqs[i]) * magnitude``: i32 [T] -> f32
+    [T, 2 * n_freqs].
 
-    Attributes ``freqs`` (radians per position), ``magnitude``.
+    Attributes ``freqs`` (radians per position), ``magnitude``, ``back`` (0 where it isn't said).
     """
 
     name = "rope_table"
@@ -31,7 +32,8 @@ class RopeTable(Op):
         return [((*positions.shape, 2 * len(freqs)), "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        angle = inputs[0][:, None] * np.asarray(node.attrs["freqs"], np.float64)
+        freqs = np.asarray(node.attrs["freqs"], np.float64)
+        angle = (inputs[0] - positions_back(node))[:, None] * freqs
         table = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         return [table.reshape(len(angle), -1) * node.float_attr("magnitude")]
 
@@ -102,3 +104,8 @@ class Rope(Op):
 def first_rotated(node: Node) -> int:
     """The first dimension of a head that a ``rope`` node rotates."""
     return node.int_attr("first") if "first" in node.attrs else 0
+
+
+def positions_back(node: Node) -> int:
+    """What a ``rope_table`` node takes from the positions."""
+    return node.int_attr("back") if "back" in node.attrs else 0

@@ -49,10 +49,16 @@ class Routing:
         assert routing.n_used <= n_experts // routing.n_groups * routing.n_groups_used, routing
         return routing
 
-    def choose(self, logits: Array, select_b: Array | None) -> tuple[Array, Array]:
-        """Experts int [T, n_used], best first, and their weights float64, of logits [T, E]."""
+    def choose(self, logits: Array, select_b: Array | None, given: Array | None = None
+               ) -> tuple[Array, Array]:
+        """Experts int [T, n_used], best first, and their weights float64, of logits [T, E]. Experts
+        ``given`` [T, m], as numbers, come before all others."""
         p = GATINGS[self.gating](logits)
-        chosen = self._best(p if select_b is None else p + select_b)
+        score = p + (0.0 if select_b is None else select_b)
+        if given is not None:
+            first = np.clip(given, 0, p.shape[-1] - 1).astype(np.int64)
+            np.put_along_axis(score, first, np.inf, axis=-1)
+        chosen = self._best(score)
         chosen = chosen // self.fold
         picked = np.take_along_axis(p, chosen, axis=-1)
         if self.gating == "softmax_chosen":

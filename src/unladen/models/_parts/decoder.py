@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar
 
+from unladen.errors import GGUFError
 from unladen.graph.builder import AFTER_LAYERS, GraphBuilder
 from unladen.graph.graph import Graph, Value
 from unladen.models._parts.attention import Attention
@@ -78,8 +80,12 @@ class Decoder(Attention, FeedForward):
         return self.linear(g, x, {part: self.n_vocab}, "logits")[0]
 
     def capped(self, g: GraphBuilder, logits: Value, default: float = 0.0) -> Value:
-        """Logits bounded by ``final_logit_softcapping``; 0: as they are."""
+        """Logits bounded by ``final_logit_softcapping``; 0: as they are.
+        Raises :class:`GGUFError`."""
         cap = self.hparams.float("final_logit_softcapping", default)
         if cap == 0:
             return logits
+        if not 0 < cap < math.inf:
+            raise GGUFError(f"logits are capped at {cap}", path=self.hparams.path,
+                            hint="the file is damaged or was converted wrongly")
         return g.one("softcap", logits, name="logits_capped", attrs={"cap": cap})

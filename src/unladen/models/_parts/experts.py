@@ -20,10 +20,10 @@ DAMAGED = "the metadata is damaged: convert or fetch the file again"
 
 
 def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = None, *,
-            suffix: str = "_exps", fold: int = 1) -> Value:
-    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. ``suffix``: of
-    their tensors' names; ``fold``: choices that each of them serves. Raises :class:`GGUFError` for
-    numbers that make no sense.
+            given: Value | None = None, suffix: str = "_exps", fold: int = 1) -> Value:
+    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. ``given`` f32
+    [T, n_used]: experts that come before others. ``suffix``: of their tensors' names; ``fold``:
+    choices that each of them serves. Raises :class:`GGUFError` for numbers that make no sense.
     """
     n_choices = model.hparams.int("expert_count", minimum=1)
     if fold < 1 or n_choices % fold:
@@ -44,6 +44,8 @@ def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = 
         if bias in t:
             weights[role] = t.weight(bias, n_choices)
     inputs = (x,) if seen is x else (x, seen)
+    if given is not None:
+        inputs, attrs = (*inputs, given), {**attrs, "given": True}
     return g.one("moe", *inputs, name=f"ffn{suffix}", weights=weights, attrs=attrs)
 
 

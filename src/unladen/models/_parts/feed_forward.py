@@ -46,21 +46,30 @@ class FeedForward(Layers):
         gate, up = f"ffn_gate{suffix}", f"ffn_up{suffix}"
         if not self.gated:
             (y,) = self.linear(g, x, {up: n_ff}, up)
-            return g.one("activation", y, name=f"ffn_act{suffix}", attrs=self.unit_attrs(g))
+            return g.one("activation", y, name=f"ffn_act{suffix}",
+                         attrs=self.dense_attrs(g, suffix))
         n_rows = self.tensors.shape(self.name(g, up) + ".weight")[0]
         if n_rows == 2 * n_ff and not self.has(g, gate):
             pair = self.packed(g, x, up, [n_ff, n_ff], f"ffn_gate_up{suffix}")
         else:
             pair = self.linear(g, x, {gate: n_ff, up: n_ff}, f"ffn_gate_up{suffix}")
-        return g.one("glu", *pair, name=f"ffn_glu{suffix}", attrs=self.unit_attrs(g))
+        return g.one("glu", *pair, name=f"ffn_glu{suffix}", attrs=self.dense_attrs(g, suffix))
 
     def unit_attrs(self, g: GraphBuilder) -> dict[str, Attr]:
         """Attributes of the hidden units of the layer being built."""
         return {"act": self.act}
 
+    def dense_attrs(self, g: GraphBuilder, suffix: str) -> dict[str, Attr]:
+        """:meth:`unit_attrs` of a network that isn't a mixture; ``suffix`` of its tensors."""
+        return self.unit_attrs(g)
+
     def experts(self, g: GraphBuilder, x: Value) -> Value:
         """A mixture of experts, and those that all tokens share."""
-        y, beside = mixture(self, g, x), shared(self, g, x)
+        return self.with_shared(g, x, mixture(self, g, x))
+
+    def with_shared(self, g: GraphBuilder, x: Value, y: Value) -> Value:
+        """What the mixture gave, and the experts that all tokens share."""
+        beside = shared(self, g, x)
         return y if beside is None else g.one("add", y, beside, name="ffn_with_shexp")
 
     def expert_size(self, g: GraphBuilder, suffix: str = "_exps") -> int:

@@ -54,6 +54,12 @@ class Tensors:
             return replace(self.weight(name, *shape[1:]), shape=shape)
         return self.weight(name, *shape)
 
+    def grouped(self, name: str, *shape: int) -> Weight:
+        """:meth:`weight`, also where the file has the first two dimensions as one."""
+        if self.shape(name) == (shape[0] * shape[1], *shape[2:]):
+            return replace(self.weight(name, shape[0] * shape[1], *shape[2:]), shape=shape)
+        return self.weight(name, *shape)
+
     def vector(self, name: str, n: int) -> Weight:
         """The vector ``name`` [n] as a matrix of one column."""
         return replace(self.weight(name, n), shape=(n, 1))

@@ -11,6 +11,9 @@ from unladen.errors import GGUFError, UnsupportedModel
 from unladen.gguf import HParams
 from unladen.models._parts.load import Tensors
 
+MAX_ROTATED = 1 << 16
+"""Heads that turn more dimensions than this are refused, before there is a table of them."""
+
 
 def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None = None,
                scaled: bool = True, factors: str = "rope_freqs.weight"
@@ -24,6 +27,9 @@ def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None 
     longrope, Ding et al. 2024). Raises :class:`GGUFError` for numbers that make no sense,
     :class:`UnsupportedModel` for another type of scaling.
     """
+    if n_rot > MAX_ROTATED:
+        raise GGUFError(f"{n_rot} dimensions of a head are to be turned, more than {MAX_ROTATED}",
+                        path=hp.path, hint="the file is damaged or was converted wrongly")
     base = rope_base(hp) if base is None else base
     freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot)
     divisors = tensors.values(factors, n_rot // 2)

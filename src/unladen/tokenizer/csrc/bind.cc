@@ -7,11 +7,14 @@
 
 #include <optional>
 
-#include "tokenizer/csrc/bpe.h"
+#include "tokenizer/csrc/bpe_kin.h"
 #include "tokenizer/csrc/opaque.h"
+#include "tokenizer/csrc/plamo2.h"
 #include "tokenizer/csrc/rwkv.h"
 #include "tokenizer/csrc/spm.h"
 #include "tokenizer/csrc/tokenizer.h"
+#include "tokenizer/csrc/ugm.h"
+#include "tokenizer/csrc/wpm.h"
 
 namespace nb = nanobind;
 
@@ -66,27 +69,62 @@ int32_t checked(int64_t id, int32_t n) {
     return static_cast<int32_t>(id);
 }
 
+std::vector<float> floats(Array<float> scores, int32_t n) {
+    if (scores.shape(0) != static_cast<size_t>(n))
+        throw std::invalid_argument("needs one score per token");
+    return {scores.data(), scores.data() + n};
+}
+
 tok::Tokenizer spm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
                    Array<float> scores, bool space_prefix, int32_t unk) {
-    const size_t n = vocab->size();
-    if (scores.shape(0) != n) throw std::invalid_argument("needs one score per token");
     if (unk >= 0) checked(unk, vocab->size());
     auto all = tokens(std::move(vocab), types, strips);
-    tok::SpmOptions options{{scores.data(), scores.data() + n}, space_prefix, unk};
+    tok::SpmOptions options{floats(scores, all->vocab->size()), space_prefix, unk};
     return {all, std::make_unique<tok::Spm>(*all, std::move(options))};
+}
+
+tok::Tokenizer wpm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
+                   bool lowercase, bool strip_accents, int32_t unk) {
+    if (unk >= 0) checked(unk, vocab->size());
+    auto all = tokens(std::move(vocab), types, strips);
+    return {all, std::make_unique<tok::Wpm>(*all,
+                                            tok::WpmOptions{lowercase, strip_accents, unk})};
+}
+
+tok::Tokenizer ugm(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
+                   Array<float> scores, const tok::Charsmap &charsmap, bool space_prefix,
+                   bool merge_spaces, int32_t unk) {
+    if (unk >= 0) checked(unk, vocab->size());
+    auto all = tokens(std::move(vocab), types, strips);
+    tok::UgmOptions options{floats(scores, all->vocab->size()), space_prefix, merge_spaces, unk};
+    return {all, std::make_unique<tok::Ugm>(*all, charsmap, std::move(options))};
+}
+
+tok::Tokenizer plamo2(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
+                      Array<uint8_t> strips, Array<float> scores) {
+    auto all = tokens(std::move(vocab), types, strips);
+    return {all, std::make_unique<tok::Plamo2>(*all, floats(scores, all->vocab->size()))};
 }
 
 tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Array<uint8_t> strips,
                    Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths,
-                   const std::vector<std::string> &steps, bool ignore_merges, bool raw,
-                   bool marks, bool whole_lines, int32_t unk) {
+                   const std::string &kin, const std::vector<std::string> &steps,
+                   bool ignore_merges, bool raw, bool marks, bool whole_lines, int32_t unk) {
     if (unk >= 0) checked(unk, vocab->size());
     tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
     for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
-    const tok::Strings merges = strings(buffer, offsets, lengths);
+    tok::Strings merges = strings(buffer, offsets, lengths);
     nb::gil_scoped_release release;
-    return {all, std::make_unique<tok::Bpe>(*all, merges, std::move(options))};
+    std::unique_ptr<tok::Bpe> encoder;
+    if (kin == "hybriddna")
+        encoder = std::make_unique<tok::HybridDna>(*all, std::move(merges), std::move(options));
+    else if (kin == "whitespace" || kin == "lowercase")
+        encoder = std::make_unique<tok::Whitespace>(*all, std::move(merges), std::move(options),
+                                                    kin == "lowercase");
+    else
+        encoder = std::make_unique<tok::Bpe>(*all, std::move(merges), std::move(options));
+    return {all, std::move(encoder)};
 }
 
 tok::Tokenizer rwkv(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
@@ -135,6 +173,10 @@ void bind_vocab(nb::module_ &m) {
 
 void bind_tokenizer(nb::module_ &m) {
     bind_vocab(m);
+    nb::class_<tok::Charsmap>(m, "Charsmap")
+        .def("__init__", [](tok::Charsmap *self, nb::bytes table) {
+                 new (self) tok::Charsmap(view(table));
+             }, nb::arg("table"));
     nb::class_<tok::Tokenizer>(m, "Tokenizer")
         .def("encode", &encode, nb::arg("text"), nb::arg("special"))
         .def("decode", &decode, nb::arg("ids"), nb::arg("special"), nb::arg("fresh"))
@@ -151,8 +193,15 @@ void bind_tokenizer(nb::module_ &m) {
     m.def("spm", &spm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("scores"),
           nb::arg("space_prefix"), nb::arg("unk"));
     m.def("bpe", &bpe, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("buffer"),
-          nb::arg("offsets"), nb::arg("lengths"), nb::arg("steps"), nb::arg("ignore_merges"),
-          nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"), nb::arg("unk"));
+          nb::arg("offsets"), nb::arg("lengths"), nb::arg("kin"), nb::arg("steps"),
+          nb::arg("ignore_merges"), nb::arg("raw"), nb::arg("marks"), nb::arg("whole_lines"),
+          nb::arg("unk"));
+    m.def("wpm", &wpm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("lowercase"),
+          nb::arg("strip_accents"), nb::arg("unk"));
+    m.def("ugm", &ugm, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("scores"),
+          nb::arg("charsmap"), nb::arg("space_prefix"), nb::arg("merge_spaces"), nb::arg("unk"));
+    m.def("plamo2", &plamo2, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"),
+          nb::arg("scores"));
     m.def("rwkv", &rwkv, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"), nb::arg("unk"));
     m.def("opaque", &opaque, nb::arg("vocab"), nb::arg("types"), nb::arg("strips"));
 }

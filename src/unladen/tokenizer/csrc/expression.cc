@@ -28,8 +28,8 @@ void merge(std::vector<std::pair<uint32_t, uint32_t>> &ranges) {
     ranges.resize(n);
 }
 
-uint16_t category(std::string_view name) {
-    constexpr std::pair<std::string_view, uint16_t> known[] = {
+uint32_t category(std::string_view name) {
+    constexpr std::pair<std::string_view, uint32_t> known[] = {
         {"L", kLetter},      {"N", kNumber},  {"P", kPunctuation}, {"S", kSymbol},
         {"M", kMark},        {"Z", kSeparator}, {"Lu", kUpper},    {"Ll", kLower},
         {"Lt", kTitle},      {"Lm", kModifier}, {"Lo", kOtherLetter}, {"Nd", kDigit},
@@ -49,7 +49,7 @@ bool Expression::Set::slow(const Char &c) const {
 void Expression::Set::finish() {
     merge(ranges);
     merge(without);
-    for (uint32_t code = 0; code < 128; ++code) ascii[code] = slow({code, 1, class_table()[code]});
+    for (uint32_t code = 0; code < 128; ++code) ascii[code] = slow({code, 1, classes_of(code)});
 }
 
 // Recursive descent; each rule returns the nodes it stands for.

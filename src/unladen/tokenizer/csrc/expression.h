@@ -26,10 +26,10 @@ class Expression {
     using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;  // first and last code, sorted
 
     struct Set {
-        uint16_t classes = 0;
+        uint32_t classes = 0;
         Ranges ranges;
         bool negated = false;
-        uint16_t without_classes = 0;
+        uint32_t without_classes = 0;
         Ranges without;
         bool ascii[128] = {};
 

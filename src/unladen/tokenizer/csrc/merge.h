@@ -1,6 +1,7 @@
 // Greedy merging of neighbours, the common core of BPE and SPM.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -19,10 +20,14 @@ struct Merge {
 };
 
 // A row of symbols whose best pair is merged until none is left: O(n log n) by a heap of pairs and
-// a linked list. One object serves many rows, keeping its memory.
+// a linked list, or by looking at all pairs of a short row. One object serves many rows, keeping
+// its memory.
 class Merger {
  public:
     void clear() { symbols_.clear(); }
+    size_t bytes() const {
+        return symbols_.capacity() * sizeof(Symbol) + heap_.capacity() * sizeof(Pair);
+    }
     void add(int32_t id, uint32_t begin, uint32_t size) {
         const auto i = static_cast<int32_t>(symbols_.size());
         if (i) symbols_[i - 1].next = i;
@@ -32,6 +37,7 @@ class Merger {
     // find(const Symbol &left, const Symbol &right) -> Merge
     template <class Find>
     void run(Find &&find) {
+        if (symbols_.size() <= kShort) return run_short(find);
         heap_.clear();
         for (int32_t i = 0; i + 1 < static_cast<int32_t>(symbols_.size()); ++i) consider(i, find);
         std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -53,6 +59,31 @@ class Merger {
     }
 
  private:
+    static constexpr size_t kShort = 24;  // the linked list is faster from there on
+
+    template <class Find>
+    void run_short(Find &&find) {
+        std::array<Merge, kShort> merges;
+        const auto look = [&](size_t i) { merges[i] = find(symbols_[i], symbols_[i + 1]); };
+        for (size_t i = 0; i + 1 < symbols_.size(); ++i) look(i);
+        for (;;) {
+            size_t best = symbols_.size();
+            for (size_t i = 0; i + 1 < symbols_.size(); ++i)
+                if (merges[i].id >= 0 && (best == symbols_.size() ||
+                                          merges[i].order < merges[best].order))
+                    best = i;
+            if (best == symbols_.size()) break;
+            symbols_[best].id = merges[best].id;
+            symbols_[best].size += symbols_[best + 1].size;
+            symbols_.erase(symbols_.begin() + best + 1);
+            for (size_t i = best + 1; i + 1 < symbols_.size(); ++i) merges[i] = merges[i + 1];
+            if (best) look(best - 1);
+            if (best + 1 < symbols_.size()) look(best);
+        }
+        for (size_t i = 0; i < symbols_.size(); ++i)
+            symbols_[i].next = i + 1 < symbols_.size() ? static_cast<int32_t>(i) + 1 : -1;
+    }
+
     struct Pair {
         uint64_t key;   // order << 32 | index of the left symbol
         uint32_t size;  // of both together when the pair was noted

@@ -44,24 +44,31 @@ Rwkv::Rwkv(const Tokens &tokens, int32_t unk) : tokens_(tokens), unk_(unk) {
     for (int32_t id = 0; id < tokens_.vocab->size(); ++id) {
         if (tokens_.types[id] == kControl || tokens_.types[id] == kUnknown) continue;
         try {
-            trie_.add(unescaped(tokens_.vocab->text(id)), id, true);
+            trie_.add(unescaped(tokens_.vocab->text(id)), id);
         } catch (const std::invalid_argument &error) {
             throw std::invalid_argument("[" + std::to_string(id) + "] " + error.what());
         }
     }
 }
 
-void Rwkv::encode(std::string_view text, bool, std::vector<int32_t> &out) const {
+void Rwkv::encode(std::string_view text, bool, Workspace &,
+                  std::vector<int32_t> &out) const {
     for (size_t from = 0; from < text.size();) {
-        const auto match = trie_.find(text, from, true);
-        for (; from < match.begin; ++from) {
-            if (unk_ < 0)
-                throw std::invalid_argument(
-                    "no token for byte " + std::to_string(static_cast<uint8_t>(text[from])));
-            out.push_back(unk_);
+        int32_t id = unk_, node = Trie::kRoot;
+        size_t stop = from + 1;
+        for (size_t i = from; i < text.size();) {
+            node = trie_.step(node, static_cast<uint8_t>(text[i++]));
+            if (node < 0) break;
+            if (trie_.value(node) >= 0) {
+                id = trie_.value(node);
+                stop = i;
+            }
         }
-        if (match.id >= 0) out.push_back(match.id);
-        from = match.end;
+        if (id < 0)
+            throw std::invalid_argument(
+                "no token for byte " + std::to_string(static_cast<uint8_t>(text[from])));
+        out.push_back(id);
+        from = stop;
     }
 }
 

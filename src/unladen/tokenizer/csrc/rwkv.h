@@ -9,13 +9,14 @@ class Rwkv final : public Encoder {
     // `unk` is for bytes without a token; -1: they are an error. Throws std::invalid_argument for
     // a token that is no byte literal.
     Rwkv(const Tokens &tokens, int32_t unk);
-    void encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const override;
+    void encode(std::string_view text, bool fresh, Workspace &work,
+                std::vector<int32_t> &out) const override;
     std::string piece(int32_t id) const override;
 
  private:
     const Tokens &tokens_;
     int32_t unk_;
-    SpecialTokens trie_;
+    Trie trie_;
 };
 
 }  // namespace unladen::tok

@@ -6,7 +6,7 @@ namespace {
 bool newline(char c) { return c == '\r' || c == '\n'; }
 
 // Passes over characters that have one of `classes`.
-const char *run(const char *p, const char *end, uint16_t classes) {
+const char *run(const char *p, const char *end, uint32_t classes) {
     while (p < end) {
         const Char c = char_at(p, end);
         if (!(c.classes & classes)) break;
@@ -16,7 +16,7 @@ const char *run(const char *p, const char *end, uint16_t classes) {
 }
 
 // Passes over characters that have none of `classes`.
-const char *run_without(const char *p, const char *end, uint16_t classes) {
+const char *run_without(const char *p, const char *end, uint32_t classes) {
     while (p < end) {
         const Char c = char_at(p, end);
         if (c.classes & classes) break;
@@ -58,7 +58,7 @@ const char *gpt2(const char *, const char *p, const char *end) {
     if (const char *stop = contraction(p, end, false); stop != p) return stop;
     const char *body = *p == ' ' ? p + 1 : p;
     if (body < end) {
-        const uint16_t classes = char_at(body, end).classes;
+        const uint32_t classes = char_at(body, end).classes;
         if (classes & kLetter) return run(body, end, kLetter);
         if (classes & kNumber) return run(body, end, kNumber);
         if (!(classes & kSpace)) return run_without(body, end, kSpace | kLetter | kNumber);
@@ -134,12 +134,12 @@ Char before(const char *begin, const char *p) {
 }
 
 // Where the run of `classes` that holds p > begin was looked at already.
-bool inside(const char *begin, const char *p, uint16_t classes) {
+bool inside(const char *begin, const char *p, uint32_t classes) {
     return p > begin && before(begin, p).classes & classes;
 }
 
 // Groups of three from the right of each run of `classes`: \d{1,3}(?=(\d{3})*(?!\d))
-const char *thirds(const char *begin, const char *p, const char *end, uint16_t classes) {
+const char *thirds(const char *begin, const char *p, const char *end, uint32_t classes) {
     uint32_t n = 3;
     if (!inside(begin, p, classes)) {
         uint32_t n_run = 0;

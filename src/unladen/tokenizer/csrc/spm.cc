@@ -10,13 +10,6 @@
 namespace unladen::tok {
 namespace {
 
-// Where the word ends that begins at `from`: before the first space mark that follows another
-// character.
-size_t word_end(std::string_view text, size_t from) {
-    while (text.substr(from).starts_with(kSpaceMark)) from += kSpaceMark.size();
-    return std::min(text.find(kSpaceMark, from), text.size());
-}
-
 // A number that sorts the highest score first.
 uint32_t order(float score) {
     const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 and 0 are equal
@@ -31,7 +24,7 @@ Spm::Spm(const Tokens &tokens, SpmOptions options)
     for (int32_t id = 0; id < tokens_.vocab->size(); ++id) {
         const std::string_view text = tokens_.vocab->text(id);
         longest_ = std::max(longest_, text.size());
-        words_apart_ = words_apart_ && (word_end(text, 0) == text.size() || find(text) != id);
+        if (find(text) == id) ends_.add(text);
     }
 }
 
@@ -58,19 +51,16 @@ void Spm::emit(std::string_view character, std::vector<int32_t> &out) const {
     }
 }
 
-void Spm::encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const {
-    std::string marked;
-    if (fresh && options_.space_prefix) marked += kSpaceMark;
-    marked += with_marks(text);
-    if (marked.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
-
-    Merger merger;
-    const std::string_view whole = marked;
-    for (size_t from = 0; from < whole.size();) {
-        const size_t stop = words_apart_ ? word_end(whole, from) : whole.size();
-        encode_word(whole.substr(from, stop - from), merger, out);
-        from = stop;
-    }
+void Spm::encode(std::string_view text, bool fresh, Workspace &work,
+                 std::vector<int32_t> &out) const {
+    with_marks(text, work.text);
+    if (fresh && options_.space_prefix) work.text.insert(0, kSpaceMark);
+    if (work.text.size() > INT32_MAX) throw std::invalid_argument("text of 2 GiB or more");
+    ends_.each(work.text, [&](std::string_view word) {
+        work.remember(word, options_.unk, out, [&](std::string_view unknown) {
+            encode_word(unknown, work.merger, out);
+        });
+    });
 }
 
 void Spm::encode_word(std::string_view word, Merger &merger, std::vector<int32_t> &out) const {

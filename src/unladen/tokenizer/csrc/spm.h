@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tokenizer/csrc/encoder.h"
-#include "tokenizer/csrc/merge.h"
+#include "tokenizer/csrc/words.h"
 
 namespace unladen::tok {
 
@@ -17,7 +17,8 @@ struct SpmOptions {
 class Spm final : public Encoder {
  public:
     Spm(const Tokens &tokens, SpmOptions options);
-    void encode(std::string_view text, bool fresh, std::vector<int32_t> &out) const override;
+    void encode(std::string_view text, bool fresh, Workspace &work,
+                std::vector<int32_t> &out) const override;
     std::string piece(int32_t id) const override;
     bool space_prefix() const override { return options_.space_prefix; }
     bool looked_for(std::string_view text) const override;
@@ -30,7 +31,7 @@ class Spm final : public Encoder {
     const Tokens &tokens_;
     SpmOptions options_;
     size_t longest_ = 0;       // bytes of the longest token
-    bool words_apart_ = true;  // no token reaches over the end of a word, so words merge alone
+    WordEnds ends_;
     std::array<int32_t, 256> byte_ids_;
 };
 

@@ -2,44 +2,20 @@
 
 #include <array>
 #include <bit>
-#include <cstring>
 #include <random>
 #include <stdexcept>
 
 namespace unladen::tok {
 namespace {
 
-uint64_t seed() {
-    static const uint64_t value = [] {
-        std::random_device source;
-        return static_cast<uint64_t>(source()) << 32 | source();
-    }();
-    return value;
-}
-
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
-uint64_t mix(uint64_t x) {
-    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
-    return x ^ x >> 31;
+uint64_t odd_random() {
+    static std::random_device source;
+    return static_cast<uint64_t>(source()) << 32 | source() | 1;
 }
 
 }  // namespace
 
-uint64_t hash(uint64_t value) { return mix(value ^ seed()); }
-
-uint64_t hash(std::string_view text) {
-    uint64_t h = seed() ^ text.size();
-    const char *p = text.data();
-    size_t left = text.size();
-    for (uint64_t word; left >= 8; p += 8, left -= 8) {
-        std::memcpy(&word, p, 8);
-        h = mix(h ^ word);
-    }
-    uint64_t tail = 0;
-    if (left) std::memcpy(&tail, p, left);
-    return mix(h ^ tail);
-}
+const uint64_t kSeeds[2] = {odd_random(), odd_random()};
 
 void Strings::reserve(size_t n, size_t n_bytes) {
     starts_.reserve(n + 1);
@@ -92,12 +68,12 @@ void StringIndex::insert_all(const Strings &strings) {
         if (i >= ahead) put(strings, static_cast<int32_t>(done), hashes[done % ahead]);
         if (i >= strings.size()) continue;
         hashes[i % ahead] = hash(strings[i]);
-        prefetch(hashes[i % ahead]);
+        __builtin_prefetch(&slots_[hashes[i % ahead] & (slots_.size() - 1)], 1);
     }
 }
 
 int32_t StringIndex::find(const Strings &strings, std::string_view text) const {
-    return slots_.empty() ? -1 : find(strings, text, hash(text));
+    return slots_.empty() ? -1 : slots_[probe(strings, text, hash(text))].i;
 }
 
 }  // namespace unladen::tok

@@ -1,6 +1,7 @@
 // Many short strings by number, and numbers by string.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,44 @@ class Strings {
     std::vector<uint32_t> starts_{0};
 };
 
-// A hash that differs from process to process, so that no file can be made to collide.
-uint64_t hash(std::string_view text);
-uint64_t hash(uint64_t value);
+// Hashes differ from process to process, so that no file can be made to collide.
+extern const uint64_t kSeeds[2];
+
+// Both halves of a product, as in Wang Yi's wyhash (2019), whose scheme this follows.
+inline uint64_t folded(uint64_t a, uint64_t b) {
+    const auto product = static_cast<unsigned __int128>(a) * b;
+    return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
+}
+
+inline uint64_t hash(uint64_t value) { return folded(value ^ kSeeds[0], kSeeds[1]); }
+
+inline uint64_t hash(std::string_view text) {
+    const char *p = text.data();
+    const size_t n = text.size();
+    const auto word = [](const char *at) {
+        uint64_t value;
+        std::memcpy(&value, at, 8);
+        return value;
+    };
+    const auto half = [](const char *at) {
+        uint32_t value;
+        std::memcpy(&value, at, 4);
+        return static_cast<uint64_t>(value);
+    };
+    uint64_t h = kSeeds[0] ^ n, a = 0, b = 0;
+    for (size_t left = n; left > 16; left -= 16, p += 16)
+        h = folded(word(p) ^ kSeeds[1], word(p + 8) ^ h);
+    if (n >= 8) {
+        a = n > 16 ? word(text.data() + n - 16) : word(p);
+        b = word(text.data() + n - 8);
+    } else if (n >= 4) {
+        a = half(p), b = half(p + n - 4);
+    } else if (n) {
+        a = static_cast<uint8_t>(p[0]) | static_cast<uint64_t>(static_cast<uint8_t>(p[n / 2])) << 8;
+        b = static_cast<uint8_t>(p[n - 1]);
+    }
+    return folded(folded(a ^ kSeeds[1], b ^ h) ^ kSeeds[0], kSeeds[1]);
+}
 
 // Finds the number of a string in a Strings that it was told about.
 class StringIndex {
@@ -35,12 +71,6 @@ class StringIndex {
     // The same for all of them at once.
     void insert_all(const Strings &strings);
     int32_t find(const Strings &strings, std::string_view text) const;  // -1: absent
-
-    // In two steps, so that several lookups can wait for memory together; `h` is hash(text).
-    void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & (slots_.size() - 1)]); }
-    int32_t find(const Strings &strings, std::string_view text, uint64_t h) const {
-        return slots_[probe(strings, text, h)].i;
-    }
 
  private:
     struct Slot {

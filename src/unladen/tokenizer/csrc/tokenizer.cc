@@ -26,6 +26,7 @@ Tokenizer::Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) const {
     std::vector<int32_t> out;
+    std::unique_ptr<Workspace> work = workspaces_->take();
     bool fresh = true;
     for (size_t from = 0; from < text.size();) {
         const auto match = specials_.find(text, from, special);
@@ -34,7 +35,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) cons
         if (strip & kStripLeft)
             while (stop > from && white(text[stop - 1])) --stop;
         if (stop > from) {
-            encoder_->encode(text.substr(from, stop - from), fresh, out);
+            encoder_->encode(text.substr(from, stop - from), fresh, *work, out);
             fresh = false;
         }
         if (match.id < 0) break;
@@ -44,6 +45,7 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) cons
         if (strip & kStripRight)
             while (from < text.size() && white(text[from])) ++from;
     }
+    workspaces_->give_back(std::move(work));
     return out;
 }
 

@@ -32,6 +32,7 @@ class Tokenizer {
     Strings pieces_;
     SpecialTokens specials_;
     std::vector<bool> fresh_after_;
+    std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();
 };
 
 }  // namespace unladen::tok

@@ -1,10 +1,12 @@
 // Code points and their classes.
 #pragma once
+#include <array>
 #include <cstdint>
+#include <string>
 
 namespace unladen::tok {
 
-enum : uint16_t {
+enum : uint32_t {
     kLetter = 1,
     kNumber = 2,
     kPunctuation = 4,
@@ -19,19 +21,30 @@ enum : uint16_t {
     kOtherLetter = 2048,
     kDigit = 4096,
     kWord = 8192,  // \w of a Unicode-aware regex
+    kOther = 16384,       // controls, formats, private use
+    kDecomposes = 32768,  // has a canonical decomposition or a combining class
+    kFolds = 65536,       // isn't its own lower case
+    kNonspacing = 131072,
 };
 
-// The class bits of each of the 0x110000 code points.
-const uint16_t *class_table();
+// The class bits of a code point below 0x110000, and of the first of them.
+uint32_t classes_of(uint32_t code);
+extern const std::array<uint32_t, 0x80> kAsciiClasses;
 
 struct Char {
     uint32_t code;
     uint32_t size;  // bytes of UTF-8
-    uint16_t classes;
+    uint32_t classes;
 };
 
 // The character at p < end. A byte that starts no whole character counts as U+FFFD of size 1, so a
 // reader always advances and never passes the end.
-Char char_at(const char *p, const char *end);
+Char long_char_at(const char *p, const char *end);
+inline Char char_at(const char *p, const char *end) {
+    const auto lead = static_cast<uint8_t>(*p);
+    return lead < 0x80 ? Char{lead, 1, kAsciiClasses[lead]} : long_char_at(p, end);
+}
+
+void append_utf8(uint32_t code, std::string &out);
 
 }  // namespace unladen::tok

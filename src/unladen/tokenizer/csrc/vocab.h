@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tokenizer/csrc/strings.h"
+#include "tokenizer/csrc/trie.h"
 
 namespace unladen::tok {
 
@@ -31,9 +32,6 @@ class Vocab {
     int32_t size() const { return static_cast<int32_t>(texts_.size()); }
     std::string_view text(int32_t id) const { return texts_[id]; }
     int32_t find(std::string_view text) const { return index_.find(texts_, text); }  // -1: absent
-    // See StringIndex.
-    void prefetch(uint64_t h) const { index_.prefetch(h); }
-    int32_t find(std::string_view text, uint64_t h) const { return index_.find(texts_, text, h); }
 
  private:
     Strings texts_;
@@ -43,8 +41,8 @@ class Vocab {
 // Stands for a space in SentencePiece's texts: U+2581.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-// `text` with marks for spaces, and back.
-std::string with_marks(std::string_view text);
+// `text` with marks for spaces, written over `out`, and back.
+void with_marks(std::string_view text, std::string &out);
 std::string without_marks(std::string_view text);
 
 // The text of a token for one byte: <0x00> to <0xFF>.
@@ -59,10 +57,9 @@ struct Tokens {
     // The token that plain text may become. Control tokens are reached by id, or by looking for
     // them with SpecialTokens, but never by merging, so text can't forge one.
     int32_t find(std::string_view text) const {
-        return plain(vocab->find(text));
+        const int32_t id = vocab->find(text);
+        return id >= 0 && types[id] != kControl ? id : -1;
     }
-    int32_t find(std::string_view text, uint64_t h) const { return plain(vocab->find(text, h)); }
-    int32_t plain(int32_t id) const { return id >= 0 && types[id] != kControl ? id : -1; }
 };
 
 // Finds control, unknown and user-defined tokens in raw text: leftmost, then longest.
@@ -78,14 +75,8 @@ class SpecialTokens {
     Match find(std::string_view text, size_t from, bool all) const;
 
  private:
-    struct Node {
-        int32_t sibling = -1, child = -1, id = -1;
-        uint8_t byte = 0;
-        bool always = false;
-    };
-    int32_t below(int32_t first, uint8_t byte) const;
-    std::vector<Node> nodes_;
-    std::vector<int32_t> roots_ = std::vector<int32_t>(256, -1);
+    Trie trie_;  // values are 2 id + always
+    bool first_[256] = {};
 };
 
 }  // namespace unladen::tok

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_TOKEN_BYTES, Fields
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,7 @@ class Defaults:
 
     add_bos: bool = False
     add_eos: bool = False
+    add_sep: bool = False
     clean_spaces: bool = False
     token_ids: Mapping[str, int] = field(default_factory=dict)
 
@@ -38,15 +39,25 @@ class Tokens:
     strips: npt.NDArray[np.uint8]
     unk_id: int | None
 
+    @property
+    def unk(self) -> int:
+        """``unk_id`` as native code takes it: -1 for none."""
+        return -1 if self.unk_id is None else self.unk_id
+
 
 class Kind:
     """An algorithm: ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
 
-    ``encodes`` is False where text can't be turned into ids.
+    ``encodes`` is False where text can't be turned into ids; ``needs_bos``: BOS is added whatever
+    the file says; ``ends_in_sep``: SEP takes the place of EOS. Longer tokens than
+    ``max_token_bytes`` are refused.
     """
 
     names: ClassVar[tuple[str, ...]]
     encodes: ClassVar[bool] = True
+    needs_bos: ClassVar[bool] = False
+    ends_in_sep: ClassVar[bool] = False
+    max_token_bytes: ClassVar[int] = MAX_TOKEN_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:

@@ -23,7 +23,7 @@ class Bpe(Kind):
             logging.getLogger("unladen").warning(
                 "%s: tokenizer.ggml.pre is missing, taking \"default\": text may be cut into "
                 "other tokens than the model was trained on", fields.path)
-        return Defaults(add_bos=pre.add_bos, clean_spaces=pre.clean_spaces,
+        return Defaults(add_bos=pre.add_bos, add_sep=pre.add_sep, clean_spaces=pre.clean_spaces,
                         token_ids={"bos": 11, "eos": 11} if pre.bos else {"eos": 11})
 
     @classmethod
@@ -32,8 +32,33 @@ class Bpe(Kind):
         return from_merges(fields, tokens, _pre_tokenizer(fields))
 
 
-def from_merges(fields: Fields, tokens: Tokens, pre: PreTokenizer) -> native.Tokenizer:
-    """BPE by the key ``merges`` after ``pre``; raises GGUFError."""
+class HybridDna(Bpe):
+    """``hybriddna``: six bases at a time are a token between ``<dna>`` and ``</dna>``."""
+
+    names = ("hybriddna",)
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """As BPE; all is BPE where the vocabulary lacks these two or ``<oov>``."""
+        return from_merges(fields, tokens, _pre_tokenizer(fields), "hybriddna")
+
+
+class Whitespace(Bpe):
+    """``whitespace``: spaces only separate words."""
+
+    names = ("whitespace",)
+
+    @classmethod
+    def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
+        """As BPE; reads ``normalizer.lowercase``."""
+        pre = _pre_tokenizer(fields)
+        lowercase = fields.flag("normalizer.lowercase", pre.lowercase)
+        return from_merges(fields, tokens, pre, "lowercase" if lowercase else "whitespace")
+
+
+def from_merges(fields: Fields, tokens: Tokens, pre: PreTokenizer, kin: str = ""
+                ) -> native.Tokenizer:
+    """BPE by the key ``merges`` after ``pre``, ``kin`` as in native.py; raises GGUFError."""
     merges = fields.strings("merges")
     if merges is None:
         if fields.string("pre") != "kimi-k2":
@@ -41,9 +66,9 @@ def from_merges(fields: Fields, tokens: Tokens, pre: PreTokenizer) -> native.Tok
         merges = Packed(())
     try:
         return native.bpe(tokens.vocab, tokens.types, tokens.strips,
-                          merges.buffer, merges.offsets, merges.lengths,
+                          merges.buffer, merges.offsets, merges.lengths, kin,
                           pre.steps, pre.ignore_merges, pre.raw, pre.marks, pre.whole_lines,
-                          -1 if tokens.unk_id is None else tokens.unk_id)
+                          tokens.unk)
     except ValueError as error:
         raise fields.error("merges", str(error)) from None
 

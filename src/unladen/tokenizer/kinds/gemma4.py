@@ -13,6 +13,7 @@ class Gemma4(Kind):
     """``gemma4``: the pre-tokenizer of that name, whatever the file says."""
 
     names = ("gemma4",)
+    needs_bos = True  # early files say otherwise, wrongly
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
@@ -11,6 +11,7 @@ class Rwkv(Kind):
     """``rwkv``: token texts are byte literals with escapes."""
 
     names = ("rwkv",)
+    max_token_bytes = MAX_SEARCHED_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
@@ -21,7 +22,6 @@ class Rwkv(Kind):
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
         """Needs tokens that are byte literals."""
         try:
-            return native.rwkv(tokens.vocab, tokens.types, tokens.strips,
-                               -1 if tokens.unk_id is None else tokens.unk_id)
+            return native.rwkv(tokens.vocab, tokens.types, tokens.strips, tokens.unk)
         except ValueError as error:
             raise fields.error("tokens", str(error)) from None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from unladen.tokenizer import native
 from unladen.tokenizer.fields import Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
@@ -22,10 +20,6 @@ class Spm(Kind):
     @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
         """Needs ``scores``, reads ``add_space_prefix``."""
-        scores = fields.numbers("scores", "fiu", len(tokens.vocab))
-        if scores is None:
-            raise fields.error("scores", "is missing", hint="a \"llama\" tokenizer needs it")
         return native.spm(tokens.vocab, tokens.types, tokens.strips,
-                          np.ascontiguousarray(scores, np.float32),
-                          fields.flag("add_space_prefix", True),
-                          -1 if tokens.unk_id is None else tokens.unk_id)
+                          fields.scores(len(tokens.vocab)),
+                          fields.flag("add_space_prefix", True), tokens.unk)

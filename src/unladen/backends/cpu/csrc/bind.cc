@@ -22,6 +22,7 @@ namespace unladen {
 namespace cpu {
 
 void bind_kernels(nb::module_ &m);
+void bind_quantize(nb::module_ &m);
 
 namespace {
 
@@ -219,8 +220,9 @@ void bind_rows(nb::class_<P> &program) {
             p.program.add(make_layer_norm(p.kernels(), at<const float>(x), norm_weights_of(w),
                                           at<float>(y), rows_of(rows), n, group, eps));
         })
-        .def("rope_table", [](P &p, std::vector<double> freqs, double magnitude, uintptr_t y) {
-            p.program.add(make_rope_table(std::move(freqs), magnitude, at<float>(y)));
+        .def("rope_table", [](P &p, std::vector<double> freqs, double magnitude, int back,
+                              uintptr_t y) {
+            p.program.add(make_rope_table(std::move(freqs), magnitude, back, at<float>(y)));
         })
         .def("rope", [](P &p, uintptr_t x, uintptr_t table, uintptr_t y, int n_heads, int head_dim,
                         int first, int n_rot, bool neox) {
@@ -295,12 +297,13 @@ void bind_wide_operations(nb::class_<P> &program) {
         })
         .def("moe", [](P &p, const std::vector<PyMatrix> &matrices, const PyExperts &experts,
                        std::pair<bool, bool> flags, const PyRouting &routing, const PyUnit &unit,
-                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t y,
-                       const std::string &rows, uintptr_t scratch) {
+                       uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t given,
+                       uintptr_t y, const std::string &rows, uintptr_t scratch) {
             auto args = moe_args(matrices, experts, flags, routing, unit, p.precise, p.max_rows);
             args.down_scale = at<const float>(down_scale);
             args.x = at<const float>(x);
             args.seen = at<const float>(seen);
+            args.given = at<const float>(given);
             args.y = at<float>(y);
             args.rows = rows_of(rows);
             args.scratch = at<uint8_t>(scratch);
@@ -327,6 +330,39 @@ void bind_rearranging(nb::class_<P> &program) {
         })
         .def("token_shift", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t y) {
             p.program.add(make_token_shift(slots_of(slots), at<const float>(x), at<float>(y)));
+        });
+}
+
+void bind_streams(nb::class_<P> &program) {
+    program
+        .def("stream_weights", [](P &p, uintptr_t x, uintptr_t scale, uintptr_t base,
+                                  uintptr_t into, uintptr_t spread, const std::string &rows,
+                                  const std::tuple<int, int, bool, double, double, double> &o) {
+            auto [n_streams, n_rounds, mixes, eps, magnitude, out_eps] = o;
+            p.program.add(make_stream_weights(
+                at<const float>(x), at<const float>(scale), at<const float>(base), at<float>(into),
+                at<float>(spread), rows_of(rows),
+                {n_streams, n_rounds, mixes, eps, magnitude, out_eps}));
+        })
+        .def("mix_streams", [](P &p, const std::vector<std::pair<uintptr_t, int>> &xs, uintptr_t w,
+                               uintptr_t y, const std::string &rows, int width, int n_out) {
+            std::vector<std::pair<const float *, int>> sources;
+            for (auto [x, n] : xs) sources.emplace_back(at<const float>(x), n);
+            p.program.add(make_mix_streams(p.kernels(), std::move(sources), at<const float>(w),
+                                           at<float>(y), rows_of(rows), width, n_out));
+        })
+        .def("pool_tokens", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t scores,
+                               uintptr_t place, uintptr_t y, int ratio, int n_groups, int width) {
+            p.program.add(make_pool_tokens(
+                p.kernels(), slots_of(slots),
+                {at<const float>(x), at<const float>(scores), at<const float>(place), at<float>(y),
+                 ratio, n_groups, width}));
+        })
+        .def("pooled_attention", [](P &p, const PyKV &kv, uintptr_t q, uintptr_t y, int n_heads,
+                                    int window, int ratio, float scale, uintptr_t sinks) {
+            p.program.add(make_pooled_attention(
+                p.kernels(), kv_of(kv), at<const float>(q), at<float>(y),
+                {n_heads, window, ratio, scale, at<const float>(sinks)}));
         });
 }
 
@@ -390,15 +426,18 @@ size_t packed_bytes(const std::string &level, const std::vector<std::string> &ty
 
 void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
+    cpu::bind_quantize(m);
     auto program = cpu::bind_program(m);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);
     cpu::bind_rearranging(program);
+    cpu::bind_streams(program);
     cpu::bind_recurrent(program);
     m.def("has_kernel", [](const std::string &level, const std::string &type) {
         return cpu::kernels_for(level)->linear(type.c_str(), false) != nullptr;
     });
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
+    m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("packed_bytes", &cpu::packed_bytes);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,

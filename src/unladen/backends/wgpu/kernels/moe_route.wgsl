@@ -20,6 +20,11 @@ struct Params {
 @group(1) @binding(4) var<storage, read> select_bias: array<f32>;
 #end
 
+#if GIVEN
+// Numbers of experts that come before all others, n_used for each token.
+@group(1) @binding(5) var<storage, read_write> given: array<f32>;
+#end
+
 const LOWEST = -3.4e38;
 // As small as a sum that weights are divided by may be.
 const LEAST_SUM = 6.103515625e-5;
@@ -100,6 +105,16 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
     score[e] += select_bias[e];
 #end
   }
+#if GIVEN
+  workgroupBarrier();
+  if (lane == 0u) {
+    for (var i = 0u; i < params.n_used; i++) {
+      let e = u32(clamp(given[id.x * params.n_used + i], 0.0, f32(EXPERTS - 1u)));
+      score[e] = 3.4e38;
+    }
+  }
+  workgroupBarrier();
+#end
 #if GROUPS
   workgroupBarrier();
   if (lane == 0u) { mask_groups(); }

@@ -1,7 +1,7 @@
 // Rows of any block format as float32.
 #include <cstring>
 
-#include "backends/cpu/csrc/isa/level.h"
+#include "backends/cpu/csrc/isa/vmath.h"
 #include "backends/cpu/csrc/quants/all.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -14,6 +14,15 @@ void dequantize_row(float *y, const uint8_t *w, int n) {
     for (size_t i = 0; i < size_t(n_blocks); ++i) {
         T::dequantize(w + i * T::block_bytes, y + i * T::block_size);
     }
+}
+
+// Compilers convert float16 one by one.
+template <>
+void dequantize_row<F16>(float *y, const uint8_t *w, int n) {
+    const auto *from = reinterpret_cast<const uint16_t *>(w);
+    int i = 0;
+    for (; i + lanes <= n; i += lanes) store(y + i, load_f16(from + i));
+    store_first(y + i, load_first_f16(from + i, n - i), n - i);
 }
 
 template <class... T>

@@ -88,6 +88,28 @@ struct AttentionArgs {
     float *scratch;          // attention_scratch_floats(...) floats, this thread's own
 };
 
+// Rows of the cache that one token sees: at positions first, first + step ..., or at those listed.
+// Keys and values come from the cache's K or its V.
+enum class Plane : int32_t { k, v };
+struct RowRange {
+    Plane keys, values;
+    const int32_t *positions;  // [n] or nullptr
+    int32_t first, step, n;
+};
+
+struct AttentionRowsArgs {
+    KVView kv;               // of one head
+    const float *q;          // [n_heads][k_dim]
+    float *out;              // [n_heads][v_dim]
+    const int32_t *blocks;   // the sequence's block table
+    const RowRange *ranges;
+    int32_t n_ranges, n_heads;
+    int32_t k_dim, v_dim;    // how much of a row is key, and value; alike where both are one
+    float scale;
+    const float *sinks;      // [n_heads] or nullptr
+    float *scratch;          // attention_rows_scratch_floats(...) floats, this thread's own
+};
+
 // Nodes with recurrent state: the tokens of one sequence, everything from its first row on. `state`
 // is what the sequence keeps, changed in place.
 constexpr int max_conv_taps = 16;
@@ -137,6 +159,13 @@ struct RwkvArgs {
     int32_t n_tokens, n_heads, dim, head;
 };
 
+// Rows to quantize, of whole blocks.
+struct QuantizeArgs {
+    const float *x;           // [n_rows][n_cols]
+    const float *importance;  // [n_cols]: how much an error in each column matters, or nullptr
+    int n_rows, n_cols;
+};
+
 struct Kernels {
     const char *name;
     void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
@@ -156,6 +185,8 @@ struct Kernels {
     void (*attention)(const AttentionArgs &args);
     // One token's result [n_heads][v_dim] from its n_parts parts, which stand one after another.
     void (*attention_merge)(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
+    size_t (*attention_rows_scratch_floats)(int n_heads, int k_dim, int v_dim);
+    void (*attention_rows)(const AttentionRowsArgs &args);
     void (*conv1d)(const ConvArgs &args);
     // scratch: n_state, k_dim or dim floats of this thread's own.
     void (*ssm_scan)(const SsmArgs &args, float *scratch);
@@ -167,6 +198,11 @@ struct Kernels {
     // Dequantizes n weights (whole blocks) of a row; nullptr: unknown type.
     using Dequantize = void (*)(float *y, const uint8_t *w, int n);
     Dequantize (*dequantize)(const char *type);
+    // Writes rows as blocks; false where a number or a block's scale is beyond what the format
+    // holds. nullptr: unknown type, or one that can only be read.
+    using Quantize = bool (*)(uint8_t *to, const QuantizeArgs &args);
+    Quantize (*quantize)(const char *type);
+    bool (*finite)(const float *x, size_t n);  // neither NaN nor infinity among them
 };
 
 // The levels present in this build; a level's table may be used only where the CPU has it.

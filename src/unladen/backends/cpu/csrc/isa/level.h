@@ -35,6 +35,10 @@ size_t attention_scratch_floats(int n_heads_per_kv, int n_tasks, int k_dim, int 
 void attention(const AttentionArgs &args);
 void attention_merge(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
 
+// attention_rows.cc
+size_t attention_rows_scratch_floats(int n_heads, int k_dim, int v_dim);
+void attention_rows(const AttentionRowsArgs &args);
+
 // recurrent.cc
 void conv1d(const ConvArgs &args);
 void ssm_scan(const SsmArgs &args, float *scratch);
@@ -47,5 +51,9 @@ const Linear *linear(const char *type, bool precise);
 
 // dequantize.cc
 Kernels::Dequantize dequantize(const char *type);
+
+// quantize.cc
+Kernels::Quantize quantize(const char *type);
+bool finite(const float *x, size_t n);
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -123,7 +123,8 @@ private:
     void choose(int t) {
         const MoeArgs &a = m_->a;
         int32_t *chosen = m_->expert_of.data() + t * a.routing.n_used;
-        router_.choose(m_->logits + static_cast<size_t>(t) * a.n_experts, chosen,
+        router_.choose(m_->logits + static_cast<size_t>(t) * a.n_experts,
+                       a.given ? a.given + t * a.routing.n_used : nullptr, chosen,
                        m_->weight_of.data() + t * a.routing.n_used);
         for (int i = 0; i < a.routing.n_used; i++) {
             int held = chosen[i] - a.first_expert;

@@ -40,7 +40,8 @@ OperationPtr make_rms_norm(const Kernels &k, const float *x, NormWeights w, floa
                            int n_cols, int group, float eps);
 OperationPtr make_layer_norm(const Kernels &k, const float *x, NormWeights w, float *y, Rows rows,
                              int n_cols, int group, float eps);
-OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y);
+// `back` is taken from the positions.
+OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, int back, float *y);
 OperationPtr make_rope(const Kernels &k, const float *x, const float *table, float *y, int n_heads,
                        int head_dim, int first, int n_rot, bool neox);
 // y[row] = 1 + scale log(1 + (position + offset) / length).
@@ -79,6 +80,19 @@ OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const fl
 // y = the rows of `parts` (address, columns) side by side.
 OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
 
+constexpr int max_streams = 16;
+// See StreamWeights; `spread` is nullptr where there is one output.
+struct StreamOptions {
+    int n_streams, n_rounds;
+    bool mixes;
+    double eps, magnitude, out_eps;
+};
+OperationPtr make_stream_weights(const float *x, const float *scale, const float *base, float *into,
+                                 float *spread, Rows rows, StreamOptions options);
+// `xs`: address and streams of `width` columns; see MixStreams.
+OperationPtr make_mix_streams(const Kernels &k, std::vector<std::pair<const float *, int>> xs,
+                              const float *w, float *y, Rows rows, int width, int n_out);
+
 // The sum of each head's columns.
 OperationPtr make_head_sum(const float *x, float *y, Rows rows, int n_cols, int head_dim);
 OperationPtr make_l2_norm(const Kernels &k, const float *x, float *y, Rows rows, int n_cols,
@@ -97,6 +111,15 @@ OperationPtr make_ssm_scan(const Kernels &k, Slots slots, SsmArgs args);
 OperationPtr make_linear_attention(const Kernels &k, Slots slots, LinearAttentionArgs args,
                                    std::vector<float> decay, bool tiled);
 OperationPtr make_rwkv_mix(const Kernels &k, Slots slots, RwkvArgs args);
+
+// [n_groups * ratio] tokens make a row of `width`: see PoolTokens.
+struct PoolArgs {
+    const float *x, *scores;  // [n_tokens][n_groups * width]
+    const float *place;       // [ratio][n_groups * width]
+    float *y;                 // [n_tokens][width]
+    int ratio, n_groups, width;
+};
+OperationPtr make_pool_tokens(const Kernels &k, Slots slots, PoolArgs args);
 
 OperationPtr make_kv_write(const Kernels &k, KVView kv, const float *key, const float *value);
 
@@ -120,6 +143,14 @@ struct AttentionOptions {
 // The phases of attention, in the order in which they run.
 std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
                                          AttentionOptions options, int max_tokens);
+
+struct PooledAttentionOptions {
+    int n_heads, window, ratio;  // see PooledAttention
+    float scale;
+    const float *sinks;          // [n_heads] or nullptr
+};
+OperationPtr make_pooled_attention(const Kernels &k, KVView kv, const float *q, float *y,
+                                   PooledAttentionOptions options);
 
 // Activations of `rows` rows into the layout that `type`'s kernel reads.
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
@@ -161,6 +192,7 @@ struct MoeArgs {
     GatedUnit unit;
     const float *down_scale;       // [n_held] or nullptr
     const float *x, *seen;         // what the experts get, and the router
+    const float *given;            // [rows][routing.n_used] experts to choose first, or nullptr
     float *y;
     Rows rows;
     int max_rows;

@@ -32,12 +32,17 @@ Router::Router(const Routing &routing, int n_experts)
     : r_(routing), n_experts_(n_experts), p_(n_experts), score_(n_experts),
       picked_(routing.n_used), worth_(routing.n_groups) {}
 
-void Router::choose(const float *logits, int32_t *chosen, float *weight) {
+void Router::choose(const float *logits, const float *given, int32_t *chosen, float *weight) {
     probabilities(logits);
     for (int e = 0; e < n_experts_; e++) {
         score_[e] = p_[e] + (r_.select_b ? r_.select_b[e] : 0.0f);
         // What isn't a number, or is less than any, is the least: no expert is chosen twice.
         if (!(score_[e] > least)) score_[e] = least;
+    }
+    for (int i = 0; given && i < r_.n_used; i++) {
+        // Written so that what isn't a number is 0.
+        const float e = given[i] > 0 ? std::min<float>(given[i], n_experts_ - 1) : 0.0f;
+        score_[static_cast<int>(e)] = std::numeric_limits<double>::max();
     }
     if (r_.n_groups > 1) mask_groups();
     const bool of_logits = r_.gating == Gating::softmax_chosen;

@@ -21,8 +21,9 @@ struct Routing {
 class Router {
 public:
     Router(const Routing &routing, int n_experts);
-    // From the logits of one token to n_used experts, best first, and their weights.
-    void choose(const float *logits, int32_t *chosen, float *weight);
+    // From the logits of one token to n_used experts, best first, and their weights. `given`
+    // [n_used] or nullptr: numbers of experts that come before all others.
+    void choose(const float *logits, const float *given, int32_t *chosen, float *weight);
 
 private:
     void probabilities(const float *logits);

@@ -40,13 +40,13 @@ OperationPtr make_layer_norm(const Kernels &k, const float *x, NormWeights w, fl
     });
 }
 
-OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, float *y) {
+OperationPtr make_rope_table(std::vector<double> freqs, double magnitude, int back, float *y) {
     size_t n = freqs.size();
     return by_rows(Rows::tokens, n * 25.0,
                    [=, freqs = std::move(freqs)](const Step &step, int row) {
                        float *out = y + row * 2 * n;
                        for (size_t i = 0; i < n; i++) {
-                           double angle = step.positions[row] * freqs[i];
+                           double angle = (step.positions[row] - back) * freqs[i];
                            out[2 * i] = static_cast<float>(std::cos(angle) * magnitude);
                            out[2 * i + 1] = static_cast<float>(std::sin(angle) * magnitude);
                        }

@@ -1,0 +1,103 @@
+#include "backends/cpu/csrc/quantize.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/cpu/csrc/pool.h"
+
+namespace unladen::cpu {
+namespace {
+
+// So many weights at a time stay in a core's second cache, as float32 and as blocks.
+constexpr int64_t tile_weights = 128 * 1024;
+
+class Work : public Region {
+public:
+    explicit Work(const Requantize &work, int n_threads) : work_(work), scratch_(n_threads) {
+        // An importance is that of one matrix, so no tile reaches into the next.
+        rows_per_part_ = work.importance ? work.rows_per_matrix : work.n_rows;
+        rows_per_tile_ = std::clamp<int64_t>(tile_weights / work.n_cols, 1, rows_per_part_);
+        while (n_tiles() > Pool::max_tiles) rows_per_tile_ *= 2;
+    }
+
+    int64_t n_tiles() const { return work_.n_rows / rows_per_part_ * tiles_per_part(); }
+
+    void tile(int index, int thread) override {
+        if (outcome_.load(std::memory_order_relaxed) != Requantized::done) return;
+        const int64_t part = index / tiles_per_part();
+        const int64_t first = index % tiles_per_part() * rows_per_tile_;
+        const int64_t n_rows = std::min(rows_per_tile_, rows_per_part_ - first);
+        const float *importance =
+            work_.importance ? work_.importance + part * work_.n_cols : nullptr;
+        convert(part * rows_per_part_ + first, n_rows, importance, scratch_[thread]);
+    }
+
+    void stop(Requantized::Outcome outcome, int error = 0) {
+        auto expected = Requantized::done;
+        if (outcome_.compare_exchange_strong(expected, outcome)) error_ = error;
+    }
+
+    Requantized result() const { return {outcome_.load(), error_}; }
+
+private:
+    struct Scratch {
+        std::unique_ptr<float[]> x;
+        std::unique_ptr<uint8_t[]> blocks;
+    };
+
+    int64_t tiles_per_part() const {
+        return (rows_per_part_ + rows_per_tile_ - 1) / rows_per_tile_;
+    }
+
+    void convert(int64_t row, int64_t n_rows, const float *importance, Scratch &scratch) {
+        const size_t n = size_t(n_rows) * work_.n_cols;
+        if (!scratch.x) {
+            scratch.x.reset(new float[size_t(rows_per_tile_) * work_.n_cols]);
+            scratch.blocks.reset(new uint8_t[size_t(rows_per_tile_) * work_.row_bytes]);
+        }
+        work_.read(scratch.x.get(), work_.source + row * work_.source_row_bytes, int(n));
+        if (!work_.finite(scratch.x.get(), n)) return stop(Requantized::strange);
+        const QuantizeArgs args{scratch.x.get(), importance, int(n_rows), work_.n_cols};
+        if (!work_.write(scratch.blocks.get(), args)) return stop(Requantized::beyond);
+        store(scratch.blocks.get(), size_t(n_rows) * work_.row_bytes,
+              work_.offset + row * work_.row_bytes);
+    }
+
+    void store(const uint8_t *bytes, size_t n_bytes, int64_t at) {
+        while (n_bytes > 0) {
+            const ssize_t n_written = pwrite(work_.file, bytes, n_bytes, at);
+            if (n_written < 0 && errno == EINTR) continue;
+            if (n_written <= 0) return stop(Requantized::failed, n_written < 0 ? errno : EIO);
+            bytes += n_written;
+            at += n_written;
+            n_bytes -= size_t(n_written);
+        }
+    }
+
+    const Requantize &work_;
+    std::vector<Scratch> scratch_;
+    int64_t rows_per_part_, rows_per_tile_;
+    std::atomic<Requantized::Outcome> outcome_{Requantized::done};
+    int error_ = 0;
+};
+
+}  // namespace
+
+Requantized requantize(const Requantize &work, int n_threads, bool (*interrupted)()) {
+    n_threads = std::clamp(n_threads, 1, Pool::max_threads);
+    Work region(work, n_threads);
+    Pool &pool = Pool::instance();
+    const std::lock_guard<std::mutex> alone(pool.mutex());
+    pool.run(region, int(region.n_tiles()), n_threads, [&] {
+        if (interrupted()) region.stop(Requantized::interrupted);
+    });
+    return region.result();
+}
+
+}  // namespace unladen::cpu

@@ -1,0 +1,33 @@
+// A tensor from one block format to another, straight into a file.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cpu/csrc/isa/kernels.h"
+
+namespace unladen::cpu {
+
+struct Requantize {
+    Kernels::Dequantize read;
+    Kernels::Quantize write;
+    bool (*finite)(const float *x, size_t n);
+    const uint8_t *source;
+    const float *importance;  // [n_rows / rows_per_matrix][n_cols] or nullptr
+    int64_t n_rows, rows_per_matrix;
+    int n_cols;
+    int64_t source_row_bytes, row_bytes;
+    int file;                 // a descriptor to write to, from `offset` on
+    int64_t offset;
+};
+
+struct Requantized {
+    // `strange`: NaN or infinity in the source; `beyond`: a scale that the format can't hold.
+    enum Outcome { done, interrupted, strange, beyond, failed } outcome;
+    int error;  // errno of what failed
+};
+
+// Converts on at most n_threads threads, each of which reads, converts and writes some rows at a
+// time. `interrupted` is asked now and then on the caller's thread, and ends it by saying true.
+Requantized requantize(const Requantize &work, int n_threads, bool (*interrupted)());
+
+}  // namespace unladen::cpu

@@ -1,0 +1,21 @@
+// Weights as Q4_1.
+#pragma once
+
+#include "backends/cpu/csrc/quantize/whole.h"
+#include "backends/cpu/csrc/quants/q4_1.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+template <>
+struct Quantizer<Q4_1> {
+    // The smallest number becomes q = 0, the largest q = 15. With importance: d and m of least
+    // squares.
+    static constexpr bool weighs_by_row = true;
+    static void quantize(Tile &t) {
+        bvec q[32];
+        code_offset<15>(t, q);
+        t.pack<32, 4, 16>(q, 0, 4);
+    }
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,110 @@
+"""``unladen quantize SOURCE TARGET TYPE``: a model's file as another one, smaller."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unladen.cli import _options as o
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from unladen.quantizing import QuantizePlan
+
+_TENSOR_TYPE = typer.Option(
+    "--tensor-type", metavar="REGEX=TYPE",
+    help="Format of the tensors in whose name the expression is found; may be repeated, the first "
+         "counts.")
+
+
+def command(
+    source: Annotated[str, typer.Argument(
+        metavar="SOURCE", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")],
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="The file to write.")],
+    type: Annotated[str, typer.Argument(  # noqa: A002
+        metavar="[TYPE]", help="A format or a mix: Q8_0, Q6_K, Q5_K_M, Q4_K_S, IQ4_XS, F16, ...")
+    ] = "Q4_K_M",
+    imatrix: Annotated[Path | None, typer.Option(
+        "--imatrix", help="An importance matrix, as llama-imatrix makes it.")] = None,
+    output_tensor_type: Annotated[str | None, typer.Option(
+        "--output-tensor-type", help="Format of output.weight.")] = None,
+    token_embedding_type: Annotated[str | None, typer.Option(
+        "--token-embedding-type", help="Format of the token embeddings.")] = None,
+    tensor_type: Annotated[list[str] | None, _TENSOR_TYPE] = None,
+    pure: Annotated[bool, typer.Option(
+        "--pure", help="One format for all matrices, no mix.")] = False,
+    allow_requantize: Annotated[bool, typer.Option(
+        "--allow-requantize", help="Also from a file that is quantized already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace TARGET if it is there.")] = False,
+    dry_run: Annotated[bool, typer.Option(
+        "--dry-run", help="Show each tensor's format and the size; write nothing.")] = False,
+    threads: o.Threads = None,
+) -> None:
+    """Quantize a model: the same weights in fewer bits."""
+    from unladen.hub import resolve_model
+    from unladen.quantizing import quantize
+    path = resolve_model(source, aliases=_aliases(source))
+    start = time.monotonic()
+    progress = _Progress(start) if sys.stderr.isatty() and not dry_run else None
+    try:
+        plan = quantize(path, target, type, imatrix=imatrix, output_tensor_type=output_tensor_type,
+                        token_embedding_type=token_embedding_type,
+                        tensor_types=[_pair(text) for text in tensor_type or []], pure=pure,
+                        allow_requantize=allow_requantize, n_threads=threads, overwrite=force,
+                        dry_run=dry_run, progress=progress)
+    finally:
+        if progress is not None:
+            progress.end()
+    if dry_run:
+        _print_table(plan)
+    for note in plan.notes:
+        print(note, file=sys.stderr)
+    print(f"{plan.source_bytes / 2**20:.1f} MiB -> {plan.nbytes / 2**20:.1f} MiB, "
+          f"{plan.bits_per_weight:.2f} bits per weight"
+          + ("" if dry_run else f", {time.monotonic() - start:.1f} s: {target}"))
+
+
+def _aliases(source: str) -> dict[str, Path]:
+    if source != "tiny":
+        return {}  # The import costs as much as all else before the first tensor.
+    from unladen.api import TINY
+    return {"tiny": TINY}
+
+
+def _pair(text: str) -> tuple[str, str]:
+    expression, equals, quant = text.rpartition("=")
+    if not equals or not expression:
+        raise InvalidArgument(f"--tensor-type {text!r} is no REGEX=TYPE",
+                              hint="for example --tensor-type 'ffn_down=Q6_K'")
+    return expression, quant
+
+
+def _print_table(plan: QuantizePlan) -> None:
+    width = max((len(row.source.name) for row in plan.rows), default=0)
+    for row in plan.rows:
+        shape = " x ".join(map(str, row.source.shape))
+        print(f"{row.source.name:{width}}  {shape:>20}  {row.source.quant:>6} -> {row.quant:6} "
+              f"{row.entry.nbytes / 2**20:10.2f} MiB")
+
+
+class _Progress:
+    """A line of the terminal, changed at most ten times a second."""
+
+    def __init__(self, start: float) -> None:
+        self.start = self.shown = start
+
+    def __call__(self, name: str, written: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.shown < 0.1 or now == self.start:
+            return
+        self.shown = now
+        rate = written / (now - self.start)
+        print(f"\r\x1b[K{written / total:4.0%}  {rate / 2**20:.0f} MiB/s  "
+              f"{(total - written) / rate:.0f} s left  {name}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

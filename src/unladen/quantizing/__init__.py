@@ -1,0 +1,67 @@
+"""Quantization: a model's file as another one, smaller."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from unladen.backends.cpu.features import n_physical_cores
+from unladen.errors import InvalidArgument
+from unladen.gguf import open_gguf
+from unladen.quantizing.imatrix import Imatrix, read_imatrix
+from unladen.quantizing.mixes import MIXES, Mix
+from unladen.quantizing.plan import QuantizePlan, Row, Wishes, make_plan
+from unladen.quantizing.write import Progress, write_plan
+
+__all__ = ["Imatrix", "MIXES", "Mix", "Progress", "QuantizePlan", "Row", "quantize",
+           "read_imatrix"]
+
+
+def quantize(source: str | os.PathLike[str], target: str | os.PathLike[str],
+             type: str = "Q4_K_M", *,  # noqa: A002
+             imatrix: str | os.PathLike[str] | None = None,
+             output_tensor_type: str | None = None, token_embedding_type: str | None = None,
+             tensor_types: Mapping[str, str] | Sequence[tuple[str, str]] = (),
+             pure: bool = False, allow_requantize: bool = False, n_threads: int | None = None,
+             overwrite: bool = False, dry_run: bool = False, progress: Progress | None = None
+             ) -> QuantizePlan:
+    """Quantize the GGUF file ``source`` (of a split model, any part) to ``type``, as ``target``.
+
+    ``type`` is a format or a mix of several (:data:`MIXES`). ``imatrix`` is the path of an
+    importance matrix. ``output_tensor_type`` and ``token_embedding_type`` are formats for these
+    two, ``tensor_types`` for tensors in whose name a regular expression is found. ``pure``: every
+    matrix gets the type's base format. A source that is quantized already is refused unless
+    ``allow_requantize``. ``n_threads``: by default one a core. ``target`` appears when it is
+    complete; a file there is replaced only with ``overwrite``. ``progress`` is told a tensor's
+    name, the bytes written and all bytes. With ``dry_run`` nothing is written.
+
+    Returns what was decided, tensor by tensor. Raises :class:`InvalidArgument` for what makes no
+    sense, :class:`UnsupportedQuant` for a format that can't be written, :class:`GGUFError` for
+    malformed files and :class:`DiskFull`.
+    """
+    if n_threads is not None and n_threads < 1:
+        raise InvalidArgument(f"n_threads={n_threads}: at least one thread is needed")
+    path = Path(target)
+    pairs = list(tensor_types.items() if isinstance(tensor_types, Mapping) else tensor_types)
+    wishes = Wishes(output_tensor_type, token_embedding_type, pairs, pure, allow_requantize)
+    weights = None if imatrix is None else read_imatrix(imatrix)
+    with open_gguf(source) as file:
+        plan = make_plan(file, type, weights, wishes)
+        if not dry_run:
+            _check_target(path, file.paths, overwrite)
+            write_plan(plan, path, n_threads=n_threads or n_physical_cores(), progress=progress)
+    return plan
+
+
+def _check_target(target: Path, sources: Sequence[str], overwrite: bool) -> None:
+    if not target.exists():
+        return
+    if any(os.path.samefile(target, source) for source in sources):
+        raise InvalidArgument(f"{target} is the source itself", hint="write to another place")
+    if not overwrite:
+        raise InvalidArgument(f"{target} is there already",
+                              hint="choose another name, or replace it with --force "
+                                   "(overwrite=True)")
+    if not target.is_file():
+        raise InvalidArgument(f"{target} is no file", hint="choose another name")

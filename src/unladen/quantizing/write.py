@@ -1,0 +1,96 @@
+"""Converts the tensors of a plan into a file, whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from unladen._native import cpu as native
+from unladen.backends.cpu.features import isa_level
+from unladen.errors import DiskFull, InvalidArgument, UnladenError
+from unladen.quantizing.plan import QuantizePlan, Row
+from unladen.quants import get
+
+Progress = Callable[[str, int, int], None]
+"""Told a tensor's name, and how many bytes of the new file are written of how many."""
+
+
+def write_plan(plan: QuantizePlan, target: Path, *, n_threads: int,
+               progress: Progress | None = None) -> None:
+    """Write the file of ``plan`` at ``target``, replacing what is there once all is complete.
+
+    Raises :class:`DiskFull` before anything is written where there is too little room, or later
+    where others took it; :class:`InvalidArgument` for weights that a format can't hold.
+    """
+    _check_room(plan, target)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    level = isa_level()
+    try:
+        file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0),
+                       0o666)
+        try:
+            os.ftruncate(file, plan.nbytes)
+            _write_all(file, plan.header.encoded, 0)
+            for row, offset in zip(plan.rows, plan.header.offsets, strict=True):
+                if row.changes:
+                    _convert(file, offset, row, level, n_threads)
+                else:
+                    _write_all(file, row.source.data.data, offset)
+                if progress is not None:
+                    progress(row.source.name, offset + row.entry.nbytes, plan.nbytes)
+        finally:
+            os.close(file)
+        temporary.replace(target)
+    except UnladenError:
+        raise
+    except OSError as error:
+        raise _failure(error, target) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _check_room(plan: QuantizePlan, target: Path) -> None:
+    try:
+        free = shutil.disk_usage(target.parent).free
+    except OSError as error:
+        raise _failure(error, target) from error
+    if plan.nbytes > free:
+        raise DiskFull(f"{target} needs {plan.nbytes} bytes, {free} are free",
+                       hint="make room, or write to another disk")
+
+
+def _failure(error: OSError, target: Path) -> UnladenError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(f"the disk ran full while {target} was written",
+                        hint="make room, or write to another disk")
+    return InvalidArgument(f"{target} can't be written: {error.strerror or error}",
+                           hint="check the folder and its permissions")
+
+
+def _write_all(file: int, data: bytes | memoryview, offset: int) -> None:
+    view = memoryview(data)
+    while view:
+        n = os.pwrite(file, view[:1 << 26], offset)
+        view, offset = view[n:], offset + n
+
+
+def _convert(file: int, offset: int, row: Row, level: str, n_threads: int) -> None:
+    shape = row.source.shape
+    n_cols, n_rows = shape[-1], row.source.n_elements // shape[-1]
+    outcome, code = native.requantize_tensor(
+        level, (row.source.quant, row.quant),
+        (get(row.source.quant).row_bytes(n_cols), get(row.quant).row_bytes(n_cols)),
+        (n_rows, shape[-2] if len(shape) > 1 else 1, n_cols), row.source.data, row.importance, file,
+        offset, n_threads)
+    if outcome == "failed":
+        raise OSError(code, os.strerror(code))
+    if outcome == "strange":
+        raise InvalidArgument(f"{row.source.name} holds NaN or infinity",
+                              hint="the source is damaged: get or convert it again")
+    if outcome == "beyond":
+        raise InvalidArgument(f"{row.source.name} holds numbers that {row.quant} can't",
+                              hint="write it as BF16 with --tensor-type")

@@ -1,0 +1,147 @@
+"""A tokenizer by a ``tokenizer.json`` beside the file, where the file's own is wanting.
+
+PyPI's ``tokenizers`` encodes. What tokens stand for is decoded as always, from the texts and types
+that the JSON file gives them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from unladen.errors import InvalidArgument, ModelNotFound, UnsupportedModel
+from unladen.tokenizer.fields import PREFIX, Fields, TokenType
+from unladen.tokenizer.tokenizer import Tokenizer
+
+EXTRA = "hf-tokenizer"
+
+
+class JsonTokenizer(Tokenizer):
+    """The tokenizer of a ``tokenizer.json`` at ``path``, for the model with this ``metadata``.
+
+    Special ids that the JSON file's template doesn't tell are those of ``metadata``. Raises
+    :class:`ModelNotFound`, :class:`InvalidArgument` for a file that isn't a tokenizer's or has more
+    tokens than the model, or without PyPI's ``tokenizers``; :class:`UnsupportedModel` for a decoder
+    or a template of another form.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], metadata: Mapping[str, object]) -> None:
+        text = _read(Path(path))
+        self._all = _parsed(text, path)
+        self._text_only = _parsed(text, path)
+        self._text_only.encode_special_tokens = True
+        source = _Source(self._all, json.loads(text), os.fspath(path))
+        super().__init__(Fields({**metadata, **source.metadata()}, os.fspath(path)))
+        self._compare(metadata)
+
+    def _plain(self, text: str, special: bool) -> list[int]:
+        used = self._all if special else self._text_only
+        ids: list[int] = used.encode(text, add_special_tokens=False).ids
+        return ids
+
+    def _compare(self, metadata: Mapping[str, object]) -> None:
+        own = Fields(metadata, self._path).strings("tokens")
+        if own is None:
+            return
+        n_own = len(own.lengths)
+        if self.n_vocab > n_own:
+            raise InvalidArgument(f"{self._path} has {self.n_vocab} tokens, the model {n_own}",
+                                  hint="take the tokenizer.json of this model")
+        starts = own.offsets[:self.n_vocab].tolist()
+        ends = (own.offsets + own.lengths)[:self.n_vocab].tolist()
+        n_other = sum(self._vocab.text(i) != own.buffer[start:end].tobytes()
+                      for i, (start, end) in enumerate(zip(starts, ends, strict=True)))
+        if n_other:
+            logging.getLogger("unladen").warning(
+                "%s: %d of %d tokens differ from those in the model's file", self._path, n_other,
+                self.n_vocab)
+
+
+class _Source:
+    """What a ``tokenizer.json`` says, as the metadata of a GGUF file would say it."""
+
+    def __init__(self, tokenizer: Any, data: dict[str, Any], path: str) -> None:
+        self._tokenizer, self._data, self._path = tokenizer, data, path
+
+    def metadata(self) -> dict[str, object]:
+        """Metadata from which the native tokenizer decodes."""
+        kind, spelled = self._kind()
+        vocab: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
+        if not vocab:
+            raise InvalidArgument(f"{self._path} has no tokens")
+        n_vocab = max(vocab.values()) + 1
+        tokens = [f"[PAD{i}]" for i in range(n_vocab)]
+        types = [int(TokenType.UNUSED)] * n_vocab
+        marks = {f"<0x{byte:02X}>" for byte in range(256)} if kind == "llama" else set()
+        for text, i in vocab.items():
+            tokens[i] = spelled(text)
+            types[i] = TokenType.BYTE if text in marks else TokenType.NORMAL
+        for i, added in self._tokenizer.get_added_tokens_decoder().items():
+            tokens[i] = added.content
+            types[i] = TokenType.CONTROL if added.special else TokenType.USER_DEFINED
+        found: dict[str, object] = {
+            "model": kind, "pre": "gpt-2", "tokens": tokens, "token_type": types,
+            "scores": [0.0] * n_vocab, "merges": [], **self._template(kind)}
+        return {PREFIX + key: value for key, value in found.items()}
+
+    def _kind(self) -> tuple[str, Callable[[str], str]]:
+        """The kind that decodes alike, and how it spells a token."""
+        decoder = json.dumps(self._data.get("decoder"))
+        if '"ByteLevel"' in decoder:
+            return "gpt2", str
+        if '"WordPiece"' in decoder:
+            prefix = self._data["decoder"].get("prefix", "##")
+            return "bert", lambda text: (
+                text.removeprefix(prefix) if text.startswith(prefix) else f"\u2581{text}")
+        if "\u2581" in json.dumps(self._data.get("decoder"), ensure_ascii=False):
+            return "llama", str
+        raise UnsupportedModel(f"{self._path} has a decoder of unknown form",
+                               hint="use the tokenizer in the model's own file")
+
+    def _template(self, kind: str) -> dict[str, object]:
+        """What is put around a text, and whether a space is put before it."""
+        bare = self._tokenizer.encode("a", add_special_tokens=False).ids
+        whole = self._tokenizer.encode("a").ids
+        n_before = next((i for i in range(len(whole)) if whole[i:i + len(bare)] == bare), 2)
+        before, behind = whole[:n_before], whole[n_before + len(bare):]
+        if len(before) > 1 or len(behind) > 1:
+            raise UnsupportedModel(f"{self._path} puts more than one token before or behind a text",
+                                   hint="use the tokenizer in the model's own file")
+        end = "seperator" if kind == "bert" else "eos"
+        found: dict[str, object] = {
+            "add_bos_token": bool(before), "add_eos_token": bool(behind),
+            "add_sep_token": bool(behind), "add_space_prefix": bool(bare) and str(
+                self._tokenizer.id_to_token(bare[0])).startswith("\u2581")}
+        found |= {"bos_token_id": before[0]} if before else {}
+        return found | ({f"{end}_token_id": behind[0]} if behind else {})
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"{path} is no tokenizer.json: {error}") from None
+    except OSError as error:
+        raise ModelNotFound(f"{path}: {error.strerror}",
+                            hint="name a tokenizer.json") from None
+
+
+def _parsed(text: str, path: str | os.PathLike[str]) -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise InvalidArgument(
+            f"{os.fspath(path)} needs PyPI's tokenizers, which isn't installed",
+            hint=f'pip install "unladen[{EXTRA}]", or use the tokenizer in the model\'s file'
+        ) from None
+    try:
+        parsed = tokenizers.Tokenizer.from_str(text)
+    except Exception as error:  # noqa: BLE001 - the package raises nothing more specific
+        raise InvalidArgument(f"{os.fspath(path)} is no tokenizer.json: {error}") from None
+    parsed.no_padding()
+    parsed.no_truncation()
+    return parsed

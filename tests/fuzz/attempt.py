@@ -1,0 +1,82 @@
+"""The whole road of a file: opened, all its metadata looked at, text to tokens and back, the graph
+built and planned, one step of a forward pass and one token."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from unladen import Model
+from unladen.errors import (
+    GGUFError,
+    InvalidArgument,
+    ModelNotFound,
+    UnladenError,
+    UnsupportedModel,
+)
+from unladen.gguf import open_gguf
+from unladen.models import load_architecture
+from unladen.tokenizer import Tokenizer
+
+TEXT = "Hello 1234567 w\u00f6rld\n\n  don't \U0001F600 <|im_end|>\u2581 \x00\xff"
+TOKENS = (1, 2, 0, 5)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a file: ``kind`` "ran", an error's class, or "fault", with ``text``."""
+
+    kind: str
+    text: str = ""
+
+
+def attempt(path: Path, sizes: Sequence[int]) -> Outcome:
+    """Go all the way with ``path``; ``sizes`` are those of the model's files. What isn't a typed
+    error, or is one that doesn't say what it must, is a fault."""
+    try:
+        _read(path)
+        _tokenize(path)
+        _run(path)
+    except GGUFError as error:
+        if not 0 <= error.offset <= max(sizes) or str(path.parent) not in error.path:
+            return Outcome("fault", f"offset {error.offset} of {error.path}: {error}")
+        return Outcome("GGUFError", str(error))
+    except UnladenError as error:
+        if isinstance(error, ModelNotFound) and path.exists() and "part" not in str(error):
+            return Outcome("fault", f"found: {error}")
+        return Outcome(type(error).__name__, str(error))
+    return Outcome("ran")
+
+
+def _read(path: Path) -> None:
+    with open_gguf(path) as file:
+        for key in file.metadata:
+            repr(file.metadata[key])
+        for info in file.tensors.values():
+            assert info.data.size == info.nbytes
+
+
+def _tokenize(path: Path) -> None:
+    """Also where the weights are of no use."""
+    with open_gguf(path) as file:
+        if "tokenizer.ggml.model" not in file.metadata:
+            return
+        tokenizer = Tokenizer.from_gguf(file.metadata, path=str(path))
+        tokenizer.decode(range(min(tokenizer.n_vocab, 512)), special=True)
+        with contextlib.suppress(UnsupportedModel):  # what has no tokenizer is said here
+            tokenizer.decode(tokenizer.encode(TEXT))
+        load_architecture(file)
+
+
+def _run(path: Path) -> None:
+    with Model(path, devices=["cpu"], context_size=64, batch_size=16, max_seqs=2, n_threads=1,
+               n_threads_batch=1) as model:
+        outputs = model.architecture.build(64).outputs
+        if "logits" not in outputs:
+            model.embed(TOKENS)
+            return
+        model.logits(TOKENS)
+        with contextlib.suppress(InvalidArgument):  # some see whole texts and continue none
+            model.generate(TOKENS, max_tokens=2, temperature=0.8, seed=1)

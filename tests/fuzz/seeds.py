@@ -1,0 +1,123 @@
+"""Sound files to begin with: small, and each with something that the others lack."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from factory import Shape, write_model
+from unladen.api import TINY
+from unladen.gguf import GGUFWriter, open_gguf
+
+NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A sound model: its files by name; ``first`` is the one to open."""
+
+    name: str
+    files: Mapping[str, bytes]
+
+    @property
+    def first(self) -> str:
+        """The file to open."""
+        return min(self.files)
+
+
+def seeds(folder: Path, rng: np.random.Generator, recipes: Path | None = None) -> list[Seed]:
+    """All of them, built in ``folder``; with those of the folder ``recipes`` too."""
+    found = [Seed("tiny", {"tiny.gguf": TINY.read_bytes()})]
+    for name, paths in _made(folder, rng):
+        found.append(Seed(name, {p.name: p.read_bytes() for p in paths}))
+    if recipes is not None:
+        found += _from_recipes(folder, recipes)
+    return found
+
+
+def _made(folder: Path, rng: np.random.Generator) -> Iterator[tuple[str, list[Path]]]:
+    def write(name: str, arch: str, quant: str = "F32", *, keys: Mapping[str, Any] | None = None,
+              **sizes: Any) -> Path:
+        n_vocab = len((keys or {}).get("tokenizer.ggml.tokens", ())) or 272
+        return write_model(folder / f"{name}.gguf", rng, Shape(arch, n_vocab=n_vocab, **sizes),
+                           quant=quant, keys=keys, tokenizer=keys is None)
+
+    spm = write("spm", "llama")
+    yield "spm", [spm]
+    yield "bpe", [write("bpe", "qwen2", "Q8_0", keys=bpe("qwen2"))]
+    yield "digits", [write("digits", "qwen2", "F16", keys=bpe("superbpe"))]
+    yield "gemma4", [write("gemma4", "qwen3", "Q4_0", keys=gemma4())]
+    yield "rwkv", [write("rwkv", "gpt2", "BF16", keys=rwkv())]
+    yield "experts", [write("experts", "qwen3moe", "Q5_1", n_experts=4, biases=True)]
+    yield "blocks256", [write("blocks256", "llama", "Q4_K", n_layers=1, n_embd=256, n_ff=256,
+                              tied=True)]
+    yield "codebook", [write("codebook", "llama", "IQ4_XS", n_layers=1, n_embd=256, n_ff=256,
+                             tied=True)]
+    for name, options in (("big", {"byteorder": "big"}), ("aligned", {"alignment": 256}),
+                          ("parts", {"split_max_tensors": 9})):
+        yield name, _again(spm, folder / f"{name}.gguf", options)
+
+
+def _again(source: Path, path: Path, options: Mapping[str, Any]) -> list[Path]:
+    """``source`` written with other ``options``."""
+    with open_gguf(source) as file:
+        writer = GGUFWriter(path, **options)
+        for key, value in file.metadata.items():
+            writer.set(key, value, file.metadata.type_of(key))
+        for t in file.tensors.values():
+            writer.add_tensor(t.name, t.data, quant=t.quant, shape=t.shape)
+        return writer.write()
+
+
+def _tokenizer(model: str, tokens: list[str], types: list[int], **more: Any) -> dict[str, Any]:
+    keys = {"model": model, "tokens": tokens, "token_type": np.array(types, np.int32), **more}
+    return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
+
+
+def bpe(pre: str) -> dict[str, Any]:
+    """A byte-level vocabulary with the pre-tokenizer ``pre``."""
+    printable = [b for b in range(256) if chr(b).isprintable() and b != 0x20]
+    others = [b for b in range(256) if b not in printable]
+    letters = [chr(b) if b in printable else chr(0x100 + others.index(b)) for b in range(256)]
+    merges = ["h e", "l l", "he ll", "hell o", "Ġ w", "Ġ Ġ", "1 2"]
+    tokens = [*letters, *(m.replace(" ", "") for m in merges)]
+    special = ["<|begin|>", "<|endoftext|>", "<|im_end|>", "<tool>"]
+    types = [NORMAL] * len(tokens) + [CONTROL] * 3 + [USER_DEFINED]
+    return _tokenizer("gpt2", tokens + special, types, pre=pre, merges=merges,
+                      bos_token_id=len(tokens), eos_token_id=len(tokens) + 1)
+
+
+def gemma4() -> dict[str, Any]:
+    """Characters, bytes, and U+2581 for a space."""
+    tokens = ["<pad>", "<eos>", "<bos>", *(f"<0x{b:02X}>" for b in range(256)), "▁", *"helo\n",
+              "he", "▁h", "\n\n"]
+    return _tokenizer("gemma4", tokens, [CONTROL] * 3 + [6] * 256 + [NORMAL] * 9,
+                      merges=["h e", "▁ h", "\n \n"], bos_token_id=2, eos_token_id=1)
+
+
+def rwkv() -> dict[str, Any]:
+    """Byte literals, the longest first."""
+    tokens = ["<s>", *(f"\\x{b:02x}" for b in range(256)), "he", "hello", "\\n\\n", "\\\\"]
+    return _tokenizer("rwkv", tokens, [CONTROL] + [NORMAL] * 260)
+
+
+def _from_recipes(folder: Path, recipes: Path) -> list[Seed]:
+    """A file of every architecture that is described there and implemented here."""
+    from unladen.models import registry
+    spec = importlib.util.spec_from_file_location("fixture", recipes / "fixture.py")
+    assert spec is not None and spec.loader is not None
+    fixture = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fixture)
+    found = []
+    for recipe in sorted(recipes.glob("*.json")):
+        if json.loads(recipe.read_text(encoding="utf-8"))["arch"] in registry():
+            path = folder / f"{recipe.stem}.gguf"
+            fixture.build(recipe, path)
+            found.append(Seed(recipe.stem, {path.name: path.read_bytes()}))
+    return found
