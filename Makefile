@@ -3,14 +3,17 @@
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
+#   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
+#   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
+#   make sanitize   TESTS="tests/..." over a module with the sanitizers, and the pool under another
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test oracle bench clean
+.PHONY: demo test emulated oracle bench clean fuzz sanitize
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -31,6 +34,17 @@ test: .venv/installed .venv/tested-with
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
+ARM := build/emulated-aarch64
+emulated: .venv/installed .venv/tested-with
+	$(BIN)/python -m pip install --quiet cmake ninja >&2
+	@$(BIN)/cmake -S . -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON -DCMAKE_SYSTEM_NAME=Linux \
+	    -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+	    -DCMAKE_EXE_LINKER_FLAGS=-static >&2
+	@$(BIN)/cmake --build $(ARM) >&2
+	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
+	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
+
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
 
@@ -39,8 +53,50 @@ bench: .venv/installed
 	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
 	$(BIN)/python benchmarks/compare.py --peer $(PEER) $(MODELS) $(BENCH)
 
+NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
+FILES ?= 20000
+SECONDS_EACH ?= 180
+FUZZ_FOLDER ?= build/fuzz
+fuzz: .venv/tested-with .venv/installed
+	@command -v clang++ >/dev/null || { echo 'error: clang++ is missing' >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
+	$(BIN)/python tests/fuzz/run.py --files $(FILES) --keep $(FUZZ_FOLDER)/files $(FUZZ)
+	$(BIN)/cmake -S . -B $(FUZZ_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DCMAKE_CXX_COMPILER=clang++ -DUNLADEN_FUZZ=ON \
+	    -DUNLADEN_SANITIZE=fuzzer-no-link,address,undefined \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
+	$(BIN)/cmake --build $(FUZZ_FOLDER) --target fuzzers >&2
+	for each in tests/fuzz/native/*.cc; do \
+	    name=$$(basename $$each .cc); mkdir -p $(FUZZ_FOLDER)/corpus/$$name; \
+	    $(FUZZ_FOLDER)/fuzz_$$name -max_total_time=$(SECONDS_EACH) -timeout=10 \
+	        -print_final_stats=1 -artifact_prefix=$(FUZZ_FOLDER)/$$name- \
+	        $(FUZZ_FOLDER)/corpus/$$name; \
+	done
+
+# The package's sources with a module of their own; the checks' library must be there before Python.
+# What Python itself keeps to its end is no leak of ours. The mutated files run in less memory than
+# the checks take.
+SANITIZE_FOLDER ?= build/sanitize
+TESTS ?= tests --deselect tests/fuzz/test_files.py::test_slice
+sanitize: .venv/tested-with
+	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
+	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+	    -DUNLADEN_SANITIZE=address,undefined -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
+	$(BIN)/cmake --build $(SANITIZE_FOLDER) --target _native >&2
+	rm -rf $(SANITIZE_FOLDER)/python && mkdir -p $(SANITIZE_FOLDER)/python
+	cp -rs $(CURDIR)/src/unladen $(SANITIZE_FOLDER)/python/
+	rm -f $(SANITIZE_FOLDER)/python/unladen/_native*.so
+	cp $(SANITIZE_FOLDER)/_native*.so $(SANITIZE_FOLDER)/python/unladen/
+	$(CXX) -std=c++20 -O1 -g -fsanitize=thread -pthread -Isrc/unladen tests/fuzz/threads/pool.cc \
+	    src/unladen/backends/cpu/csrc/pool.cc -o $(SANITIZE_FOLDER)/pool
+	$(SANITIZE_FOLDER)/pool >&2
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	    PYTHONPATH=$(SANITIZE_FOLDER)/python $(BIN)/python -m pytest --timeout 3600 $(TESTS)
+
 clean:
-	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
+	    $(SANITIZE_FOLDER)
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:

@@ -66,7 +66,7 @@ def after(stream: Any, n_tokens: int) -> None:
 def test_once_around(model: Model, prompt: list[int], computed: list[int]) -> None:
     """No token is computed twice: the cache goes along."""
     expected = model.generate(prompt, **GREEDY).tokens
-    with Model(model.path, kv_type="f32") as fresh:
+    with Model(model.path, kv_type="f32", speculate=False) as fresh:
         stream = fresh.stream(prompt, **GREEDY)
         computed.clear()
         for i, devices in enumerate(ROUND):
@@ -112,7 +112,7 @@ def test_several_requests(model: Model, rng: np.random.Generator) -> None:
 def test_the_context_grows_and_shrinks(model: Model, prompt: list[int], sizes: list[int],
                                        computed: list[int]) -> None:
     expected = model.generate(prompt, **GREEDY).tokens
-    with Model(model.path, kv_type="f32", context_size=160) as fresh:
+    with Model(model.path, kv_type="f32", context_size=160, speculate=False) as fresh:
         computed.clear()
         stream = fresh.stream(prompt, **GREEDY)
         for size in sizes:

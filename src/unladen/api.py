@@ -19,11 +19,12 @@ from unladen.backends import default_devices
 from unladen.backends.base import Device, Options
 from unladen.engine import Engine, Request, state
 from unladen.errors import InvalidArgument
-from unladen.gguf import GGUFFile, TensorInfo, open_gguf
+from unladen.gguf import GGUFFile, TensorInfo, check_numbers, open_gguf
 from unladen.hub import resolve_model
 from unladen.ladder import Wishes
 from unladen.models import load_architecture
 from unladen.planner import PlaceChanges, Planner
+from unladen.pooling import chosen, pooled
 from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
 from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
@@ -54,13 +55,14 @@ class Model:
     ``n_threads`` serve steps of few tokens, ``n_threads_batch`` prompts (None: one a core).
     ``precise`` keeps activations float32
     where they meet quantized weights. ``strict`` makes every fallback an error. ``vocab_only``
-    loads the tokenizer alone. ``on_oom``: what to give up where memory runs out, in this order, for
-    example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`);
-    without it, that is an error. ``speculate``: where a text repeats itself, up to ``n_draft``
-    tokens are guessed from what it said before and computed together, if that is measured to be
-    faster; the text is the same (see :mod:`unladen.engine.speculate`). ``tokenizer``: a
-    ``tokenizer.json`` to use instead of the file's own (see
-    :class:`~unladen.tokenizer.JsonTokenizer`).
+    loads the tokenizer alone. ``check_tensors`` looks for NaN and infinity in all weights first,
+    which takes a while, and raises :class:`GGUFError`. ``on_oom``: what to give up where memory
+    runs out, in this order, for example ``["ubatch", "kv:q8_0", "layers", "context"]`` (see
+    :class:`~unladen.ladder.Ladder`); without it, that is an error. ``speculate``: where a text
+    repeats itself, up to ``n_draft`` tokens are guessed from what it said before and computed
+    together, if that is measured to be faster; the text is the same (see
+    :mod:`unladen.engine.speculate`). ``tokenizer``: a ``tokenizer.json`` to
+    use instead of the file's own (see :class:`~unladen.tokenizer.JsonTokenizer`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`.
@@ -79,6 +81,7 @@ class Model:
                  n_threads: int | None = None, n_threads_batch: int | None = None,
                  kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
                  precise: bool = False, strict: bool = False, vocab_only: bool = False,
+                 check_tensors: bool = False,
                  on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15,
                  tokenizer: str | os.PathLike[str] | None = None) -> None:
         if n_draft < 1:
@@ -95,6 +98,8 @@ class Model:
             *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
               else (JsonTokenizer, tokenizer, metadata)))
         try:
+            if check_tensors:
+                check_numbers(self._file)
             if not vocab_only:
                 options = PlanOptions(
                     device_names(devices),
@@ -168,16 +173,18 @@ class Model:
             raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
         return self._rows(tokens)
 
-    def embed(self, text: str | Sequence[int], *, pooling: str = "none"
-              ) -> npt.NDArray[np.float32]:
-        """float32 [n_tokens, n_embd]: what an encoder makes of each token of ``text`` (or of token
-        ids, taken as they are). ``pooling``: "none". Raises :class:`InvalidArgument` for a model
-        that is no encoder."""
+    def embed(self, text: str | Sequence[int], *, pooling: str | None = None,
+              normalize: bool = True) -> npt.NDArray[np.float32]:
+        """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
+        "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
+        ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
+        says, which may be "none". Raises :class:`InvalidArgument` for a model that is no encoder.
+        """
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
-        if pooling != "none":
-            raise InvalidArgument(f"pooling={pooling!r} isn't known", hint='use "none"')
-        return self._rows(self.tokenize(text) if isinstance(text, str) else text)
+        kind = chosen(pooling, self.architecture.hparams)
+        rows = self._rows(self.tokenize(text) if isinstance(text, str) else text)
+        return pooled(rows, kind, normalize=normalize)
 
     def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))

@@ -54,8 +54,9 @@ def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
 def allocate(file: GGUFFile, drafted: Draft, kept: Kept | None = None) -> Plan:
     """The plan of ``drafted`` with the weights of ``file``, except what is ``kept`` of another;
     raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
-    shared = (kept or Kept()).shared_bytes(drafted.needs, drafted.caches(), drafted.layout,
-                                            drafted.slots())
+    kept = Kept() if kept is None else kept
+    kept.restrict_to(drafted.graph)
+    shared = kept.shared_bytes(drafted.needs, drafted.caches(), drafted.layout, drafted.slots())
     drafted.memory.check({name: n + shared.get(name, 0)
                           for name, n in fit.free_bytes(drafted.devices).items()})
     plan = Plan(drafted, lambda name: file.tensors[name].data, kept)

@@ -22,3 +22,6 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         m = Maker(rng, n_tokens)
         yield m.case("glu", m.input("T", n), m.input("T", n),
                      attrs={"act": "gelu_quick", "limit": 0.8, "up_offset": 1.0})
+    m = Maker(rng, 9)
+    yield m.case("glu", m.input("T", 33), m.input("T", 33),
+                 attrs={"act": "silu", "limit": 0.8, "gate_limit": 1.25})

@@ -37,6 +37,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         for n_tokens, gate, held in ((1, "F32", None), (5, "Q8_0", (2, 4)), (40, "F32", None)):
             yield one(rng, n_tokens, 8, 3, "gelu_quick", gate, "F32", held, twists=(twist,))
     for n_tokens in (1, 40):
+        yield one(rng, n_tokens, 8, 3, "silu", "F32", "F32", twists=("limit", "gate_limit"))
         yield one(rng, n_tokens, 8, 3, "silu", "F32", "F32", (2, 4), "sqrt_softplus",
                   ("given", "by", "select_b"))
     for n_tokens, gate, down in ((1, "Q8_0", "Q8_0"), (3, "MXFP4", "F16"), (50, "F16", "F32")):
@@ -69,6 +70,7 @@ def one(rng: np.random.Generator, n_tokens: int, n_experts: int, n_used: int, ac
         "scale": float(rng.choice([1.0, 2.5])), "act": act}
     attrs |= {} if held is None else {"first_expert": first}
     attrs |= {"limit": 0.7, "up_offset": 1.0} if "limit" in twists else {}
+    attrs |= {"gate_limit": 0.4} if "gate_limit" in twists else {}
     attrs |= {"n_groups": 4, "n_groups_used": 2} if "groups" in twists else {}
     attrs |= {"weigh_input": True} if "weigh_input" in twists else {}
     seen = m.input("T", n_router, values=_decided(m, weights, attrs))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from cli.conftest import Run
 from unladen.gguf import open_gguf
 
@@ -22,6 +24,18 @@ def test_writes_a_file(unladen: Run, model: str, tmp_path: Path) -> None:
     again = unladen("quantize", model, target)
     assert again.code == 1 and "there already" in again.err and "--force" in again.err
     assert unladen("quantize", model, target, "--force").code == 0
+
+
+def test_progress_on_a_terminal(unladen: Run, model: str, tmp_path: Path,
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most ten lines a second, and the last one is wiped."""
+    times = iter(range(10_000))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    monkeypatch.setattr("unladen.cli.quantize.time.monotonic", lambda: next(times))
+    ran = unladen("quantize", model, tmp_path / "q.gguf", "Q4_0")
+    lines = [line for line in ran.err.split("\r") if "left" in line]
+    assert len(lines) > 5 and all("MiB/s" in line for line in lines) and "100%" in lines[-1]
+    assert ran.err.split("\r")[-1].startswith("\x1b[K")
 
 
 def test_dry_run(unladen: Run, model: str, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ INTEGERS = (0, 1, 2, 3, 7, 31, 32, 33, 255, 256, 2**15, 2**16, 2**20, 2**30, 2**
             2**32 - 1, 2**32, 2**40, 2**53, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 FLOATS = (0.0, -0.0, 1.0, -1.0, 1e-45, 1e-30, 1e30, 3.4e38, float("inf"), float("-inf"),
           float("nan"), 0.5, 10000.0)
-TEXTS = (b"", b"llama", b"gpt2", b"rwkv", b"gemma4", b"no_vocab", b"bert", b"t5", b"none",
+TEXTS = (b"", b"llama", b"gpt2", b"plamo2", b"hybriddna", b"whitespace", b"rwkv", b"gemma4",
+         b"no_vocab", b"bert", b"t5", b"none",
          b"default", b"qwen2", b"llama-bpe", b"superbpe", b"tiny_aya", b"deepseek-v3", b"kimi-k2",
          b"linear", b"yarn", b"longrope", b"\xff\xfe", b"\x1b[2J\x07", b"../../x", b"a" * 300,
          b"%s%n{0}", "\u202e\u0000\U0001F600".encode(), b"qwen3moe", b"mamba", b"rwkv7", b"gemma3",
@@ -38,7 +39,8 @@ SUFFIXES = (b"attention.head_count", b"attention.head_count_kv", b"attention.key
             b"attention.sliding_window_pattern", b"rope.dimension_sections", b"context_length")
 TOKENIZER = (b"bos_token_id", b"eos_token_id", b"unknown_token_id", b"padding_token_id",
              b"add_bos_token", b"add_space_prefix", b"token_type", b"scores", b"merges", b"tokens",
-             b"pre", b"model", b"eot_token_id", b"fim_pad_token_id")
+             b"pre", b"model", b"eot_token_id", b"fim_pad_token_id", b"precompiled_charsmap",
+             b"remove_extra_whitespaces", b"normalizer.lowercase")
 
 
 def pick(rng: Rng, items: Sequence[Any]) -> Any:

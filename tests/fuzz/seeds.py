@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,11 @@ def _made(folder: Path, rng: np.random.Generator) -> Iterator[tuple[str, list[Pa
     yield "digits", [write("digits", "qwen2", "F16", keys=bpe("superbpe"))]
     yield "gemma4", [write("gemma4", "qwen3", "Q4_0", keys=gemma4())]
     yield "rwkv", [write("rwkv", "gpt2", "BF16", keys=rwkv())]
+    yield "unigram", [write("unigram", "llama", keys=unigram())]
+    yield "wordpiece", [write("wordpiece", "llama", keys=wordpiece())]
+    yield "plamo2", [write("plamo2", "llama", keys=plamo2())]
+    yield "dna", [write("dna", "qwen2", keys=bpe("qwen2", "hybriddna", ["<dna>", "</dna>",
+                                                                        "<oov>", "ACGTAC\ue000"]))]
     yield "experts", [write("experts", "qwen3moe", "Q5_1", n_experts=4, biases=True)]
     yield "blocks256", [write("blocks256", "llama", "Q4_K", n_layers=1, n_embd=256, n_ff=256,
                               tied=True)]
@@ -80,7 +85,7 @@ def _tokenizer(model: str, tokens: list[str], types: list[int], **more: Any) -> 
     return {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
 
 
-def bpe(pre: str) -> dict[str, Any]:
+def bpe(pre: str, model: str = "gpt2", more: Sequence[str] = ()) -> dict[str, Any]:
     """A byte-level vocabulary with the pre-tokenizer ``pre``."""
     printable = [b for b in range(256) if chr(b).isprintable() and b != 0x20]
     others = [b for b in range(256) if b not in printable]
@@ -88,8 +93,8 @@ def bpe(pre: str) -> dict[str, Any]:
     merges = ["h e", "l l", "he ll", "hell o", "Ġ w", "Ġ Ġ", "1 2"]
     tokens = [*letters, *(m.replace(" ", "") for m in merges)]
     special = ["<|begin|>", "<|endoftext|>", "<|im_end|>", "<tool>"]
-    types = [NORMAL] * len(tokens) + [CONTROL] * 3 + [USER_DEFINED]
-    return _tokenizer("gpt2", tokens + special, types, pre=pre, merges=merges,
+    types = [NORMAL] * len(tokens) + [CONTROL] * 3 + [USER_DEFINED] * (1 + len(more))
+    return _tokenizer(model, [*tokens, *special, *more], types, pre=pre, merges=merges,
                       bos_token_id=len(tokens), eos_token_id=len(tokens) + 1)
 
 
@@ -105,6 +110,35 @@ def rwkv() -> dict[str, Any]:
     """Byte literals, the longest first."""
     tokens = ["<s>", *(f"\\x{b:02x}" for b in range(256)), "he", "hello", "\\n\\n", "\\\\"]
     return _tokenizer("rwkv", tokens, [CONTROL] + [NORMAL] * 260)
+
+
+def unigram() -> dict[str, Any]:
+    """Scores, and a normalization table that knows how to write "A" as "aa"."""
+    units = np.zeros(256, np.uint32)
+    units[0] = 1 << 10  # its children begin at 1 ^ byte
+    units[1 ^ ord("A")] = 2 << 10 | 1 << 8 | ord("A")
+    units[1 ^ ord("A") ^ 2] = 1 << 31
+    table = np.array([1024], "<u4").tobytes() + units.astype("<u4").tobytes() + b"aa\0"
+    tokens = ["<pad>", "</s>", "<unk>", "▁", *"aelohw", "he", "▁he", "lo", "▁w", "é"]
+    scores = -np.arange(len(tokens), dtype=np.float32)
+    return _tokenizer("t5", tokens, [CONTROL] * 2 + [2] + [NORMAL] * (len(tokens) - 3),
+                      scores=scores, precompiled_charsmap=np.frombuffer(table, np.uint8),
+                      add_space_prefix=True, remove_extra_whitespaces=True)
+
+
+def wordpiece() -> dict[str, Any]:
+    """Words begin with U+2581."""
+    tokens = ["[UNK]", "[CLS]", "[SEP]", "▁hello", "▁w", "o", "r", "ld", "▁1", "2", "34", "▁don",
+              "▁'", "▁t"]
+    return _tokenizer("bert", tokens, [CONTROL] * 3 + [NORMAL] * (len(tokens) - 3),
+                      unknown_token_id=0, cls_token_id=1, seperator_token_id=2)
+
+
+def plamo2() -> dict[str, Any]:
+    """A token for every byte, and a few words."""
+    tokens = ["<|plamo:unk|>", *(f"<0x{b:02X}>" for b in range(256)), *"helo w", "he", "llo"]
+    types = [2] + [6] * 256 + [NORMAL] * 8
+    return _tokenizer("plamo2", tokens, types, scores=-np.arange(len(tokens), dtype=np.float32))
 
 
 def _from_recipes(folder: Path, recipes: Path) -> list[Seed]:

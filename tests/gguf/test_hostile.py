@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unladen import Model
 from unladen.errors import GGUFError, ModelNotFound, UnladenError
 from unladen.gguf import GGUFWriter, open_gguf
 
@@ -194,6 +195,60 @@ def test_paths(tmp_path: Path) -> None:
         open_gguf(tmp_path / "pipe")
     with pytest.raises(UnladenError):
         open_gguf("x" * 5000)
+
+
+def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "a.gguf").symlink_to(tmp_path / "b.gguf")
+    (tmp_path / "b.gguf").symlink_to(tmp_path / "a.gguf")
+    with pytest.raises(UnladenError, match="symbolic links"):
+        open_gguf(tmp_path / "a.gguf")
+    (tmp_path / "gone.gguf").symlink_to(tmp_path / "nothing.gguf")
+    with pytest.raises(ModelNotFound):
+        open_gguf(tmp_path / "gone.gguf")
+    os.mkfifo(tmp_path / "pipe.gguf")
+    for path in (tmp_path / "pipe.gguf", "/dev/zero", "/dev/stdin"):
+        with pytest.raises((ModelNotFound, GGUFError)):
+            Model(path)
+
+
+def test_a_pipe_that_takes_the_place_of_a_file(tmp_path: Path, monkeypatch) -> None:
+    """Between the look at a path and its opening: nobody waits for a writer."""
+    os.mkfifo(tmp_path / "pipe.gguf")
+    (tmp_path / "file.gguf").write_bytes(bytes(64))
+    regular = os.stat(tmp_path / "file.gguf")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", lambda path: regular)
+        with pytest.raises(ModelNotFound, match="regular"):
+            open_gguf(tmp_path / "pipe.gguf")
+
+
+def test_a_file_that_shrinks(make_model) -> None:
+    path = make_model()
+    with open_gguf(path) as file:
+        last = max(file.tensors.values(), key=lambda t: t.offset)
+        first = min(file.tensors.values(), key=lambda t: t.offset)
+        os.truncate(path, last.offset)
+        assert first.data.size == first.nbytes
+        with pytest.raises(GGUFError, match=f"was cut to {last.offset} bytes") as caught:
+            _ = last.data
+        assert caught.value.offset == last.offset
+
+
+def test_absurd_splits(little) -> None:
+    """Parts that would lead back to themselves, or be more than anybody has."""
+    def part(no: int, count: int) -> bytes:
+        return little.content([little.entry("split.no", 2, little.pack("H", no)),
+                               little.entry("split.count", 10, little.pack("Q", count)),
+                               little.entry("general.architecture", STRING, little.string("x"))])
+
+    little.file(part(0, 2), "m-00001-of-00002.gguf")
+    (little.folder / "m-00002-of-00002.gguf").symlink_to("m-00001-of-00002.gguf")
+    with pytest.raises(GGUFError, match=r"split\.no is 0, its name says 1"):
+        open_gguf(little.folder / "m-00001-of-00002.gguf")
+    for count in (65535, 2**32, 2**64 - 1):
+        little.file(part(0, count), "n-00001-of-65535.gguf")
+        with pytest.raises((GGUFError, ModelNotFound)):
+            open_gguf(little.folder / "n-00001-of-65535.gguf")
 
 
 def small(path: Path, rng: np.random.Generator) -> bytes:

@@ -209,7 +209,8 @@ def hidden_of(mine: dict[str, Array], x: Array, attrs: Mapping[str, Attr]) -> Ar
         return act(up)
     gate = mine["gate"] @ x + mine.get("gate_b", 0)
     if "limit" in attrs:
-        gate, up = np.minimum(gate, 0.7), np.clip(up, -0.7, 0.7) + 1
+        gate = np.minimum(gate, attrs.get("gate_limit", 0.7))
+        up = np.clip(up, -0.7, 0.7) + 1
     return act(gate) * up
 
 
@@ -261,7 +262,8 @@ def test_the_rest_by_definition(rng: np.random.Generator) -> None:
         gate = np.concatenate([gate[:, [i * gate.shape[1] // up.shape[1]]]
                                for i in range(up.shape[1])], axis=1)
         if "limit" in attrs:
-            gate, up = np.minimum(gate, 0.8), np.clip(up, -0.8, 0.8) + 1
+            gate = np.minimum(gate, attrs.get("gate_limit", 0.8))
+            up = np.clip(up, -0.8, 0.8) + attrs.get("up_offset", 0)
         assert_close(on_paper(case)[0][0], ACTIVATIONS[str(attrs["act"])](gate) * up)
 
 

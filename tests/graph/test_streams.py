@@ -128,3 +128,17 @@ def test_attention_to_groups_by_loops(rng: np.random.Generator) -> None:
         expected = sum(w * row for w, row in zip(weights, rows, strict=True))
         assert_close(y[t, head * spec.k_dim:][:spec.k_dim],
                      expected / (math.fsum(weights) + sink))
+
+
+def test_heads_side_by_side(rng: np.random.Generator) -> None:
+    for case in cases.registry()["concat"](rng):
+        (y,), _, _ = on_paper(case)
+        n_heads, n_shared = (int(case.node.attrs.get(key, default))
+                             for key, default in (("n_heads", 1), ("n_shared", 0)))
+        xs = [values(case, i) for i in range(len(case.node.inputs))]
+        own, shared = xs[:len(xs) - n_shared], xs[len(xs) - n_shared:]
+        t = int(rng.integers(len(y)))
+        expected = [part for h in range(n_heads)
+                    for part in (*(np.split(x[t], n_heads)[h] for x in own),
+                                 *(x[t] for x in shared))]
+        assert np.array_equal(y[t], np.concatenate(expected))

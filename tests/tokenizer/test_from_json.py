@@ -113,6 +113,12 @@ def test_faults(tmp_path: Path, byte_level: Path, monkeypatch: pytest.MonkeyPatc
     made.save(str(tmp_path / "ctc.json"))
     with pytest.raises(UnsupportedModel, match="decoder of unknown form"):
         JsonTokenizer(tmp_path / "ctc.json", {})
+    made = hf.Tokenizer.from_file(str(byte_level))
+    made.post_processor = hf.processors.TemplateProcessing(
+        "a b $A", special_tokens=[("a", 64), ("b", 65)])
+    made.save(str(tmp_path / "two.json"))
+    with pytest.raises(UnsupportedModel, match="more than one token before"):
+        JsonTokenizer(tmp_path / "two.json", {})
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(InvalidArgument, match=r'isn\'t installed.*unladen\[hf-tokenizer\]'):
         JsonTokenizer(byte_level, {})

@@ -70,3 +70,23 @@ def test_faults_are_named(key: str, value: object, problem: str) -> None:
 def test_long_texts() -> None:
     made = Tokenizer.from_gguf(metadata({"a": -1.0, "aa": -1.5, "a" * 60: -2.0}))
     assert len(made.encode("a" * 300_000)) == 5000
+
+
+class Raw:
+    """Texts that need not be UTF-8, as a file has them."""
+
+    def __init__(self, texts: list[bytes]) -> None:
+        self.buffer = np.frombuffer(b"".join(texts), np.uint8)
+        self.lengths = np.array([len(text) for text in texts], np.int64)
+        self.offsets = np.cumsum(self.lengths) - self.lengths
+
+
+def test_a_special_token_that_is_half_a_character() -> None:
+    """What it leaves of the text begins in the middle of one."""
+    fields = metadata({"x": -1.0})
+    names = [str(name).encode() for name in fields["tokenizer.ggml.tokens"]]  # type: ignore
+    names[1] = "é".encode()[:1]
+    made = Tokenizer.from_gguf({**fields, "tokenizer.ggml.tokens": Raw(names)})
+    ids = made.encode("xéx")
+    assert [made.token_text(i) for i in ids] == ["x", "\ufffd", "<0xA9>", "x"]
+    assert made.decode(ids, special=True) == "xéx"

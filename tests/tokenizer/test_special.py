@@ -40,12 +40,31 @@ def test_control_tokens_are_hidden_in_text(bpe: Tokenizer) -> None:
 def test_bos_and_eos(bpe_metadata: dict) -> None:
     plain = Tokenizer.from_gguf(bpe_metadata)
     bos, eos = plain.bos_id, plain.eos_id
-    assert plain.encode("a") == [ord("a")]
+    assert plain.encode("a") == [ord("a")] and plain.adds == ()
     assert plain.encode("a", add_bos=True, add_eos=True) == [bos, *plain.encode("a"), eos]
     adding = Tokenizer.from_gguf({**bpe_metadata, "tokenizer.ggml.add_bos_token": True,
                                   "tokenizer.ggml.add_eos_token": True})
-    assert adding.encode("") == [bos, eos]
+    assert adding.encode("") == [bos, eos] and adding.adds == ("BOS", "EOS")
     assert adding.encode("", add_bos=False, add_eos=False) == []
+
+
+def test_one_token_for_bos_and_eos(bpe_metadata: dict) -> None:
+    tokenizer = Tokenizer.from_gguf({
+        **bpe_metadata, "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_eos_token": True,
+        "tokenizer.ggml.bos_token_id": bpe_metadata["tokenizer.ggml.eos_token_id"]})
+    both = tokenizer.bos_id
+    assert tokenizer.encode("") == tokenizer.encode("<|endoftext|>") == [both, both]
+    assert tokenizer.encode("a") == [both, ord("a"), both]
+
+
+def test_gemma4_needs_bos(bpe_metadata: dict, caplog: pytest.LogCaptureFixture) -> None:
+    gemma = {**bpe_metadata, "tokenizer.ggml.model": "gemma4"}
+    with caplog.at_level(logging.WARNING, "unladen"):
+        assert Tokenizer.from_gguf(gemma).add_bos
+        assert not caplog.records
+        assert Tokenizer.from_gguf({**gemma, "tokenizer.ggml.add_bos_token": False}).add_bos
+    assert "no BOS is added" in caplog.text
 
 
 def test_no_second_bos_or_eos(bpe_metadata: dict, caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unladen.errors import GGUFError, InvalidArgument
@@ -75,12 +75,14 @@ def test_unknown_words_together_are_one_token() -> None:
     struct.pack("<I", 2**32 - 1) + bytes(2000),
     struct.pack("<I", 1024) + b"\xff" * 1024 + b"\0",
     struct.pack("<II", 1024, 2**31 - 1) + bytes(1020) + b"\0",
+    struct.pack("<II", 1024, 2**31) + bytes(1020) + b"\0",
     struct.pack("<I", 1024) + bytes(1024) + b"x" * 2000 + b"\0"])
 def test_broken_tables_are_named(table: bytes) -> None:
     with pytest.raises(GGUFError, match=r"tokenizer\.ggml\.precompiled_charsmap"):
         Tokenizer.from_gguf(metadata(precompiled_charsmap=np.frombuffer(table, np.uint8)))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**32 - 1), max_size=200), st.text(max_size=40), st.binary())
 def test_any_table_is_refused_or_harmless(units: list[int], text: str, texts: bytes) -> None:
     words = [unit & 0x800003FF for unit in units] + [0] * (256 - len(units))
@@ -110,3 +112,12 @@ def test_long_texts_of_one_kind(unit: str) -> None:
     start = time.process_time()
     made.encode(unit * (300_000 // len(unit)))
     assert time.process_time() - start < 5  # a quadratic way would take minutes
+
+
+def test_scores_whose_sum_overflows() -> None:
+    """A word of which no way is likelier than minus infinity still has one."""
+    low = -3.3e38
+    made = Tokenizer.from_gguf(metadata(
+        tokens=["<pad>", "</s>", "<unk>", "▁▁▁▁", "▁"], scores=[0.0, 0.0, 0.0, 0.0, low],
+        token_type=[3, 3, 2, 4, 1], remove_extra_whitespaces=False, add_space_prefix=False))
+    assert made.decode(made.encode("    ", add_eos=False)) == "    "

@@ -40,7 +40,7 @@ def test_flags() -> None:
     assert pieces("héllo", **{"normalizer.lowercase": False, "normalizer.strip_accents": True}
                   ) == ["▁hello"]
     made = tokenizer()
-    assert (made.add_bos, made.add_sep, made.clean_spaces) == (True, True, True)
+    assert made.adds == ("BOS", "SEP") and made.clean_spaces
     assert made.encode("a") == [2, 11, 3]
     assert made.encode("a", add_bos=False, add_eos=False) == [11]
     assert made.encode("[CLS]a[SEP]") == [2, 11, 3]  # no second ones

@@ -34,6 +34,8 @@ def command(
     stop: Annotated[list[str] | None, typer.Option(
         "--stop", help="End at this text; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
+    check_tensors: Annotated[bool, typer.Option(
+        "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
     tokenizer_file: o.TokenizerFile = None,
@@ -48,7 +50,7 @@ def command(
         n_threads=threads, n_threads_batch=threads_batch,
         on_oom=[rung for rung in (on_oom or "").split(",") if rung],
         tokenizer=tokenizer_file, speculate=speculate,
-        n_draft=n_draft, **placement)
+        n_draft=n_draft, check_tensors=check_tensors, **placement)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
         if as_json:

@@ -104,9 +104,7 @@ def _tokenizer(found: Contents) -> Iterator[str]:
         yield f"{name:8} {_token(found, token_id)}"
     ends = ", ".join(_token(found, i) for i in sorted(tokenizer.eog_ids))
     yield f"ends     {ends or 'none'}"
-    added = [name for name, adds in (("BOS", tokenizer.add_bos), ("EOS", tokenizer.add_eos))
-             if adds]
-    yield f"adds     {' and '.join(added) or 'nothing'} to a text"
+    yield f"adds     {' and '.join(tokenizer.adds) or 'nothing'} to a text"
     for name, text in found.templates.items() or [("", "")]:
         size = f"{len(text):,} characters (--template shows it)" if text else "none"
         yield f"chat template{visible(f' {name}') if name else ''}: {size}"

@@ -60,7 +60,7 @@ class _OpenPart:
         mapping = _map(path)
         byteorder, self.version = _preamble(path, mapping)
         cursor = Cursor(path, mapping, order_char(byteorder), pos=8)
-        self.part = Part(path, byteorder, cursor.bytes)
+        self.part = Part(path, byteorder, cursor.bytes, mapping)
         n_tensors = cursor.count(SMALLEST_RECORD, "tensors")
         self.metadata = read_metadata(cursor, entry_count(cursor))
         self.tensors = read_tensors(cursor, n_tensors, self.metadata, self.part, file_index)
@@ -107,21 +107,33 @@ def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
 
 def _map(path: str) -> mmap.mmap:
     with _typed_errors(path):
-        status = os.stat(path)
+        _regular(path, os.stat(path))  # opening another kind may have effects
+        with open(path, "rb", opener=_at_once) as file:
+            status = os.fstat(file.fileno())
+            _regular(path, status)  # it may be another one by now
+            if status.st_size < _HEADER_BYTES:
+                raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
+                                offset=status.st_size, hint="fetch it again")
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _regular(path: str, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
         raise ModelNotFound(f"{path} is {kind}", hint="give the path of a .gguf file")
-    if status.st_size < _HEADER_BYTES:
-        raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
-                        offset=status.st_size, hint="fetch it again")
-    with _typed_errors(path), open(path, "rb") as file:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Opens without waiting for whoever may write to a pipe."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 @contextmanager
 def _typed_errors(path: str) -> Iterator[None]:
     try:
         yield
+    except UnladenError:
+        raise
     except (FileNotFoundError, NotADirectoryError):
         raise ModelNotFound(f"there is no file {path}", hint="check the path") from None
     except ValueError as error:  # a NUL in the path, or a file emptied just now

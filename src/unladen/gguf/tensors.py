@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from unladen.errors import InvalidArgument
+from unladen.errors import GGUFError, InvalidArgument
 from unladen.gguf.byteswap import swapped
 from unladen.gguf.cursor import TRUNCATED, Cursor
 from unladen.gguf.layout import DEFAULT_ALIGNMENT, MAX_DIMS, ByteOrder
@@ -25,11 +26,12 @@ _REMOVED: Final = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4
 
 @dataclass(slots=True)
 class Part:
-    """One file of a model: ``buffer`` is its mapping as uint8, None once closed."""
+    """One file of a model: ``buffer`` is its ``mapping`` as uint8, None once closed."""
 
     path: str
     byteorder: ByteOrder
     buffer: npt.NDArray[np.uint8] | None
+    mapping: mmap.mmap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,17 @@ class TensorInfo:
         """uint8 [nbytes], little-endian blocks; a read-only view of the file.
 
         A big-endian file gives a swapped copy, made anew each time. Raises
-        :class:`InvalidArgument` after the file was closed.
+        :class:`InvalidArgument` after the file was closed, and :class:`GGUFError` where it has
+        become too short: reading what is gone would end the process.
         """
         if self._part.buffer is None:
             raise InvalidArgument(f"{self._part.path} is closed, {self.name} can't be read",
                                   hint="keep the GGUFFile open while its tensors are in use")
+        size = self._part.mapping.size() if self._part.mapping else self._part.buffer.size
+        if self.offset + self.nbytes > size:
+            raise GGUFError(f"was cut to {size} bytes while it was open, {self.name} ends at "
+                            f"{self.offset + self.nbytes}", path=self._part.path, offset=size,
+                            hint="write models elsewhere and rename them into place")
         raw = self._part.buffer[self.offset:self.offset + self.nbytes]
         return raw if self._part.byteorder == "little" else swapped(raw, get(self.quant))
 

@@ -1,19 +1,11 @@
 """Dream (Ye et al. 2025)."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-
-from unladen.graph.ops.attention import Scoring
-from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.diffusion import DiffusionDecoder
 
 
-class Dream(Decoder):
-    """Qwen 2 made to fill in tokens by diffusion: every token sees the whole text."""
+class Dream(DiffusionDecoder):
+    """Qwen 2 made to fill in tokens."""
 
     arch = "dream"
     rope_style = "neox"
     unbiased = frozenset({"output"})
-
-    def scoring(self, layer: int) -> Scoring:
-        return replace(super().scoring(layer), causal=False)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from unladen.graph.ops.attention import Scoring
-from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.diffusion import DiffusionDecoder
 
 
-class Llada(Decoder):
-    """Llama made to fill in tokens by diffusion: every token sees the whole text."""
+class Llada(DiffusionDecoder):
+    """Llama made to fill in tokens."""
 
     arch = "llada"
     unbiased = frozenset({"attn_output", "ffn_gate", "ffn_up", "ffn_down"})
 
     def rope_factors(self, layer: int) -> str:
         return ""
-
-    def scoring(self, layer: int) -> Scoring:
-        return replace(super().scoring(layer), causal=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value
-from unladen.models._parts.delta_net import columns
 from unladen.models._parts.hybrid import Hybrid
+from unladen.models._parts.layers import columns
 
 
 class MiniMax01(Hybrid):

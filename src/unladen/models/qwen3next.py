@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value
-from unladen.models._parts.delta_net import DeltaHeads, DeltaNet, columns
+from unladen.models._parts.delta_net import DeltaHeads, DeltaNet
+from unladen.models._parts.layers import columns
 
 
 class Qwen3Next(DeltaNet):

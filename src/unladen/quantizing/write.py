@@ -15,6 +15,8 @@ from unladen.errors import DiskFull, InvalidArgument, UnladenError
 from unladen.quantizing.plan import QuantizePlan, Row
 from unladen.quants import get
 
+_MOST_COLUMNS = 1 << 28
+
 Progress = Callable[[str, int, int], None]
 """Told a tensor's name, and how many bytes of the new file are written of how many."""
 
@@ -81,6 +83,9 @@ def _write_all(file: int, data: bytes | memoryview, offset: int) -> None:
 def _convert(file: int, offset: int, row: Row, level: str, n_threads: int) -> None:
     shape = row.source.shape
     n_cols, n_rows = shape[-1], row.source.n_elements // shape[-1]
+    if n_cols > _MOST_COLUMNS:
+        raise InvalidArgument(f"{row.source.name} has rows of {n_cols}, more than {_MOST_COLUMNS}",
+                              hint="no known model has: is the file damaged?")
     outcome, code = native.requantize_tensor(
         level, (row.source.quant, row.quant),
         (get(row.source.quant).row_bytes(n_cols), get(row.quant).row_bytes(n_cols)),

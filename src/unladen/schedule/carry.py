@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout, Placed, PlacedKV
-from unladen.graph.graph import KVSpec
+from unladen.graph.graph import Graph, KVSpec, Node
 from unladen.schedule import fit
 from unladen.schedule.weights import Need
 
@@ -15,11 +16,17 @@ from unladen.schedule.weights import Need
 @dataclass(slots=True)
 class Kept:
     """What a plan leaves to its successor: weights by (device name, weight name), the cache of each
-    layer, and the slots of each node with recurrent state."""
+    layer, and the slots of each node with recurrent state. ``rotations``: those of the keys."""
 
     weights: dict[tuple[str, str], Placed] = field(default_factory=dict)
     kv: dict[int, PlacedKV] = field(default_factory=dict)
     slots: dict[str, Buffer] = field(default_factory=dict)
+    rotations: str = ""
+
+    def restrict_to(self, graph: Graph) -> None:
+        """Let go of keys that ``graph`` would have turned otherwise."""
+        if self.rotations != rotations(graph):
+            self.kv.clear()
 
     def restrict(self, needs: Iterable[Need], layout: KVLayout) -> None:
         """Let go of what a plan with these ``needs`` and this ``layout`` has no use for."""
@@ -44,6 +51,20 @@ class Kept:
             if old is not None and old.nbytes == nbytes and old.device == device:
                 shared[device.name] = shared.get(device.name, 0) + nbytes
         return shared
+
+
+def rotations(graph: Graph) -> str:
+    """What the keys of ``graph`` are turned by, in short: some models turn them more slowly in long
+    contexts (longrope, Ding et al. 2024). Six digits, since machines differ in the last ones."""
+    tables = [[f"{number:.6g}" for number in (n.float_attr("magnitude"), *_numbers(n, "freqs"))]
+              for n in graph.nodes if n.op == "rope_table"]
+    return hashlib.sha256(repr(tables).encode()).hexdigest()
+
+
+def _numbers(node: Node, key: str) -> tuple[float, ...]:
+    found = node.attrs[key]
+    assert isinstance(found, tuple), node
+    return found
 
 
 def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: Kept

@@ -16,7 +16,7 @@ from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.schedule import fit, narrow, weights
-from unladen.schedule.carry import Kept, take_over, take_over_slots
+from unladen.schedule.carry import Kept, rotations, take_over, take_over_slots
 from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
 from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.narrow import NARROWING
@@ -145,7 +145,8 @@ class Plan:
 
     def keep(self) -> Kept:
         """What a plan after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), dict(self._kv), dict(self._slots))
+        return Kept(dict(self._placed), dict(self._kv), dict(self._slots),
+                    rotations(self.draft.graph))
 
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now

@@ -23,6 +23,7 @@ from unladen.backends.base import Buffer, PlacedKV
 from unladen.errors import InvalidArgument, UnsupportedQuant
 from unladen.graph.ops import get_op
 from unladen.quants import dequantize, get, quantize
+from unladen.schedule.carry import rotations
 from unladen.schedule.plan import Plan
 from unladen.types import NO_SLOT
 
@@ -72,7 +73,7 @@ class SavedState:
             sound = all(type(t) is int for t in header["tokens"]) and all(
                 dim % size == 0 for row in header["kv"]
                 for dim, size in zip(row[2:], sizes, strict=True))
-            sound = sound and {"slots", "block_tokens"} <= set(header)
+            sound = sound and {"slots", "block_tokens", "rotations"} <= set(header)
         except (ValueError, KeyError, TypeError, RecursionError, UnsupportedQuant):
             raise damaged from None
         if not sound:
@@ -88,7 +89,8 @@ class SavedState:
         """Raise :class:`InvalidArgument` where it isn't of a model like that of ``plan``."""
         if any(self.header[key] != wanted for key, wanted in _geometry(plan).items()):
             raise InvalidArgument(
-                "the state is of another model, or of one whose heads are divided otherwise",
+                "the state is of another model, or of one whose heads are divided otherwise, or "
+                "whose keys are turned otherwise because its context is longer or shorter",
                 hint="load it into the model that it was saved from")
 
     def put(self, plan: Plan, blocks: Sequence[int], slot: int) -> None:
@@ -121,6 +123,7 @@ class SavedState:
 def _geometry(plan: Plan) -> dict[str, Any]:
     sizes = {n.name: get_op(n.op).state_size(n) for n in plan.draft.graph.nodes}
     return {"block_tokens": plan.draft.layout.block_tokens,
+            "rotations": rotations(plan.draft.graph),
             "kv": [[layer, kv.spec.n_kv_heads, kv.spec.k_dim, kv.spec.v_dim]
                    for layer, kv in sorted(plan.kv.items())],
             "slots": [[name, sizes[name]] for name in sorted(plan.slots)]}

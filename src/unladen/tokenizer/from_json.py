@@ -106,8 +106,8 @@ class _Source:
         """What is put around a text, and whether a space is put before it."""
         bare = self._tokenizer.encode("a", add_special_tokens=False).ids
         whole = self._tokenizer.encode("a").ids
-        n_before = next((i for i in range(len(whole)) if whole[i:i + len(bare)] == bare), 2)
-        before, behind = whole[:n_before], whole[n_before + len(bare):]
+        cuts = [i for i in range(len(whole)) if whole[i:i + len(bare)] == bare]
+        before, behind = (whole[:cuts[0]], whole[cuts[0] + len(bare):]) if cuts else (whole, [])
         if len(before) > 1 or len(behind) > 1:
             raise UnsupportedModel(f"{self._path} puts more than one token before or behind a text",
                                    hint="use the tokenizer in the model's own file")

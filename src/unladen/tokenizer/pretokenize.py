@@ -83,7 +83,7 @@ _FAMILIES: Final = {
     "viking": PreTokenizer((e.BLOOM, "number"), clean_spaces=False),
     "chameleon": PreTokenizer(e.CHAMELEON, add_bos=True, clean_spaces=False),
     "gemma4 granite-embed-multi-311m":
-        PreTokenizer((e.LINES,), raw=True, marks=True, whole_lines=True),
+        PreTokenizer((e.LINES,), raw=True, marks=True, whole_lines=True, add_bos=True),
     "sarvam-moe": PreTokenizer((e.LINES,), raw=True, marks=True, clean_spaces=False),
     "whitespace": PreTokenizer((e.NO_SPACES,), raw=True, lowercase=False),
 }

@@ -55,12 +55,15 @@ class Tokenizer:
         self.token_ids: Mapping[str, int] = ids
         self.eog_ids = by_text.eog_ids(ids)
         self.suppress_ids = special.suppressed(fields, n_vocab)
-        self.add_bos = fields.flag("add_bos_token", defaults.add_bos) or kind.needs_bos
-        self.add_eos = fields.flag("add_eos_token", defaults.add_eos)
-        self.add_sep = fields.flag("add_sep_token", defaults.add_sep)
-        self._end = "sep" if kind.ends_in_sep else "eos"
         self._path = fields.path
         self._warned: set[str] = set()
+        self.add_bos = fields.flag("add_bos_token", defaults.add_bos)
+        if kind.needs_bos and not self.add_bos:
+            self.add_bos = True
+            self._warn_once("the file says that no BOS is added, which such models need: it is")
+        self.add_eos = fields.flag("add_eos_token", defaults.add_eos)
+        self.add_sep = fields.flag("add_sep_token", defaults.add_sep)
+        self._end = "SEP" if kind.ends_in_sep else "EOS"
         self.clean_spaces = defaults.clean_spaces
         special.check_lengths(fields, types)
         self._types = types
@@ -85,6 +88,12 @@ class Tokenizer:
     def n_vocab(self) -> int:
         """Number of tokens."""
         return len(self._vocab)
+
+    @property
+    def adds(self) -> tuple[str, ...]:
+        """What :meth:`encode` puts around a text by default: "BOS", and "EOS" or "SEP"."""
+        end = self.add_sep if self._end == "SEP" else self.add_eos
+        return ("BOS",) * self.add_bos + (self._end,) * end
 
     @property
     def bos_id(self) -> int | None:
@@ -123,30 +132,30 @@ class Tokenizer:
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary neither spells nor marks it") from None
-        ends = self.add_sep if self._end == "sep" else self.add_eos
-        bos, end = self.bos_id, self.token_ids.get(self._end)
-        if bos is not None and (self.add_bos if add_bos is None else add_bos):
-            if ids[:1] == [bos]:
-                self._warn_once("begins with BOS", "add_bos=False")
-            else:
-                ids.insert(0, bos)
-        if end is not None and (ends if add_eos is None else add_eos):
-            if ids[-1:] == [end]:
-                self._warn_once(f"ends in {self._end.upper()}", "add_eos=False")
-            else:
-                ids.append(end)
-        return ids
+        return self._framed(ids, "BOS" in self.adds if add_bos is None else add_bos,
+                            self._end in self.adds if add_eos is None else add_eos)
+
+    def _framed(self, ids: list[int], add_bos: bool, add_end: bool) -> list[int]:
+        bos, end = self.bos_id, self.token_ids.get(self._end.lower())
+        begins = add_bos and ids[:1] == [bos]
+        ends = add_end and ids[begins:][-1:] == [end]  # one token isn't both
+        if begins:
+            self._warn_once("a text begins with BOS already, no second one is added: leave it out "
+                            "of the text or pass add_bos=False")
+        if ends:
+            self._warn_once(f"a text ends in {self._end} already, no second one is added: leave it "
+                            "out of the text or pass add_eos=False")
+        before = [bos] if add_bos and bos is not None and not begins else []
+        return before + ids + ([end] if add_end and end is not None and not ends else [])
 
     def _plain(self, text: str, special: bool) -> list[int]:
         """The ids of ``text`` alone; ValueError where it can't be written."""
         return self._native.encode(text.encode(), special)
 
-    def _warn_once(self, what: str, instead: str) -> None:
+    def _warn_once(self, what: str) -> None:
         if what not in self._warned:
             self._warned.add(what)
-            logging.getLogger("unladen").warning(
-                "%s: a text %s already, no second one is added: leave it out of the text or pass "
-                "%s", self._path, what, instead)
+            logging.getLogger("unladen").warning("%s: %s", self._path, what)
 
     def decode(self, ids: Iterable[int] | npt.NDArray[np.integer], *, special: bool = False,
                at_start: bool = True, clean_spaces: bool = False) -> str:

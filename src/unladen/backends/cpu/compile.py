@@ -15,6 +15,7 @@ from unladen.graph.graph import Node, Value
 from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
 from unladen.graph.ops.columns import column_attrs
+from unladen.graph.ops.concat import head_count, head_parts
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.head_linear import head_width
 from unladen.graph.ops.linear import n_weights
@@ -179,14 +180,15 @@ def _glu(p: native.Program, node: Node, at: Addresses) -> None:
     p.glu(at(gate), _cols(gate), at(up), _unit(node), at(y), _rows(y), _cols(y))
 
 
-def _unit(node: Node) -> tuple[str, float, float]:
+def _unit(node: Node) -> tuple[str, float, float, float]:
     unit = GatedUnit.of(node)
-    return unit.act, unit.limit, unit.up_offset
+    return unit.act, unit.limit, unit.up_offset, unit.gate_cut
 
 
 def _concat(p: native.Program, node: Node, at: Addresses) -> None:
     (y,) = node.outputs
-    p.concat([(at(x), _cols(x)) for x in node.inputs], at(y), _rows(y))
+    parts = [(at(x), *part) for x, part in zip(node.inputs, head_parts(node), strict=True)]
+    p.concat(parts, head_count(node), at(y), _rows(y))
 
 
 def _kv_write(p: native.Program, node: Node, at: Addresses) -> None:

@@ -228,7 +228,7 @@ def _few(m: Matrix) -> Constants:
 def _routing(low: Lowering, node: Node, m: Matrix, rows_apart: int, up_first: int) -> int:
     unit = GatedUnit.of(node)
     return low.params(node.int_attr("n_used"), m.first_row, m.n_rows, rows_apart, up_first,
-                      unit.limit, unit.up_offset)
+                      unit.limit, unit.up_offset, unit.gate_cut)
 
 
 def moe_scratch(node: Node, limits: Limits) -> int:

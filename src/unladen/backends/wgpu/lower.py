@@ -16,6 +16,7 @@ from unladen.backends.wgpu.program import Dispatch, Grid, Groups, RopeTable, Siz
 from unladen.backends.wgpu.source import Constants, has_codes
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.columns import column_attrs
+from unladen.graph.ops.concat import head_count, head_parts
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.norm_groups import group_of
 from unladen.graph.ops.rope import first_rotated, positions_back
@@ -233,12 +234,12 @@ def add(low: Lowering, node: Node) -> None:
 
 def concat(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.concat.Concat`: one dispatch for each part."""
-    (y,) = node.outputs
-    at = 0
-    for x in node.inputs:
-        low.elements("concat", x, {"params": low.params(n_cols(x), n_cols(y), at),
-                                   "x": low.value(x), "y": low.value(y)})
-        at += n_cols(x)
+    (y,), n_heads, at = node.outputs, head_count(node), 0
+    for x, (n, is_shared) in zip(node.inputs, head_parts(node), strict=True):
+        params = low.params(n, n_cols(y) // n_heads, at, n_heads)
+        low.elements("concat", x, {"params": params, "x": low.value(x), "y": low.value(y)},
+                     {"SHARED": is_shared}, cols=n_heads * n)
+        at += n
 
 
 def scale(low: Lowering, node: Node) -> None:
@@ -284,7 +285,8 @@ def glu(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.glu.Glu`."""
     (a, b), (y,) = node.inputs, node.outputs
     unit = GatedUnit.of(node)
-    params = low.params(n_cols(y), n_cols(b) // n_cols(a), unit.limit, unit.up_offset)
+    params = low.params(n_cols(y), n_cols(b) // n_cols(a), unit.limit, unit.up_offset,
+                        unit.gate_cut)
     low.elements("glu", y, {"params": params, "a": low.value(a), "b": low.value(b),
                             "y": low.value(y)},
                  {"LIMITED": unit.limit > 0, **activation_flag(unit.act)})

@@ -13,25 +13,31 @@ from unladen.graph.ops.base import EPS32, Array
 
 @dataclass(frozen=True, slots=True)
 class GatedUnit:
-    """``act(gate) * (up + up_offset)`` (Shazeer 2020). ``limit`` l > 0 first cuts the gate at l and
-    up at -l and l (gpt-oss, 2025)."""
+    """``act(gate) * (up + up_offset)`` (Shazeer 2020). ``limit`` l > 0 first cuts the gate at l, or
+    at ``gate_limit`` where that isn't 0, and up at -l and l (gpt-oss, 2025)."""
 
     act: str
     limit: float = 0.0
     up_offset: float = 0.0
+    gate_limit: float = 0.0
 
     @classmethod
     def of(cls, node: Node) -> GatedUnit:
         """As the node's attributes have it."""
         given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
         unit = cls(**given)  # type: ignore[arg-type]
-        assert unit.act in ACTIVATIONS and unit.limit >= 0, node.name
+        assert unit.act in ACTIVATIONS and unit.limit >= 0 and unit.gate_limit >= 0, node.name
         return unit
 
     @property
     def is_plain(self) -> bool:
         """Neither limit nor offset."""
         return self == GatedUnit(self.act)
+
+    @property
+    def gate_cut(self) -> float:
+        """Where the gate is cut."""
+        return self.gate_limit or self.limit
 
     def __call__(self, gate: Array, up: Array) -> Array:
         gate, up = self._cut(gate, up)
@@ -54,4 +60,4 @@ class GatedUnit:
     def _cut(self, gate: Array, up: Array) -> tuple[Array, Array]:
         if not self.limit:
             return gate, up
-        return np.minimum(gate, self.limit), np.clip(up, -self.limit, self.limit)
+        return np.minimum(gate, self.gate_cut), np.clip(up, -self.limit, self.limit)

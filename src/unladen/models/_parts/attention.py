@@ -101,7 +101,8 @@ class Attention(Layers):
 
     def gate(self, g: GraphBuilder, x: Value, y: Value) -> Value:
         """What attention gave, times a gate of x for each head or for each of its numbers."""
-        n = self.tensors.shape(self.name(g, "attn_gate.weight"))[0]
+        *rows, _ = self.tensors.shape(self.name(g, "attn_gate.weight"))
+        n = rows[0] if rows else 1
         if n not in (self.heads[g.layer].n_heads, n_columns(y)):
             raise GGUFError(f"{self.name(g, 'attn_gate.weight')} has {n} rows",
                             path=self.hparams.path,

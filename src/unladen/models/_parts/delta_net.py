@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from unladen.errors import GGUFError
 from unladen.gguf import HParams
 from unladen.graph.builder import GraphBuilder
-from unladen.graph.graph import Attr, Value
+from unladen.graph.graph import Attr, Value, Weight
 from unladen.models._parts.hybrid import Hybrid
-from unladen.models._parts.layers import Layers
+from unladen.models._parts.layers import Layers, columns, n_columns
 from unladen.models._parts.mamba import convolved
 
 
@@ -87,11 +87,6 @@ class DeltaNet(Hybrid):
         raise NotImplementedError
 
 
-def columns(g: GraphBuilder, x: Value, name: str, group: int, first: int, count: int) -> Value:
-    """Columns ``first .. first + count`` of each ``group`` of x."""
-    return g.one("columns", x, name=name, attrs={"group": group, "first": first, "count": count})
-
-
 def unit(g: GraphBuilder, x: Value, name: str, dim: int, eps: float) -> Value:
     """Every head of x made length 1."""
     return g.one("l2_norm", x, name=name, attrs={"head_dim": dim, "eps": eps})
@@ -99,13 +94,22 @@ def unit(g: GraphBuilder, x: Value, name: str, dim: int, eps: float) -> Value:
 
 def log_decay(model: Layers, g: GraphBuilder, alpha: Value, n_heads: int) -> Value:
     """``ssm_a * softplus(alpha + ssm_dt)``: the logarithm of what is kept of a state."""
-    n, t = alpha.shape[-1], model.tensors
-    assert isinstance(n, int)
-    bias = {"b": t.weight(model.name(g, "ssm_dt.bias"), n)}
-    alpha = g.one("add", alpha, name="ssm_dt", weights=bias)
-    alpha = g.one("activation", alpha, name="ssm_dt_softplus", attrs={"act": "softplus"})
-    a = t.weight(model.name(g, "ssm_a"), *_shape_of(t.shape(model.name(g, "ssm_a")), n_heads))
-    return g.one("scale", alpha, name="ssm_decay", weights={"w": a}, attrs={"s": 1.0})
+    alpha = g.one("activation", with_dt(model, g, alpha), name="ssm_dt_softplus",
+                  attrs={"act": "softplus"})
+    return g.one("scale", alpha, name="ssm_decay", attrs={"s": 1.0},
+                 weights={"w": state_decay(model, g, n_heads)})
+
+
+def with_dt(model: Layers, g: GraphBuilder, alpha: Value) -> Value:
+    """``alpha + ssm_dt``."""
+    bias = {"b": model.tensors.weight(model.name(g, "ssm_dt.bias"), n_columns(alpha))}
+    return g.one("add", alpha, name="ssm_dt", weights=bias)
+
+
+def state_decay(model: Layers, g: GraphBuilder, n_heads: int) -> Weight:
+    """``ssm_a``, a number for each head."""
+    t, name = model.tensors, model.name(g, "ssm_a")
+    return t.weight(name, *_shape_of(t.shape(name), n_heads))
 
 
 def _shape_of(found: tuple[int, ...], n: int) -> tuple[int, ...]:

@@ -107,6 +107,20 @@ def shared(model: FeedForward, g: GraphBuilder, x: Value) -> Value | None:
     return g.one("glu", gate, y, name="ffn_gated_shexp", attrs={"act": "sigmoid"})
 
 
+def silu_limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
+    """The same where it is the gate's silu that is cut at ``limit``: the gate itself is cut at the
+    number of which that is the silu."""
+    attrs = limit_attrs(hp, limit)
+    if limit:
+        low, high = limit, limit + 1  # silu(x) < x, and more than x - 0.28
+        for _ in range(60):
+            middle = (low + high) / 2
+            below = middle / (1 + math.exp(-middle)) < limit
+            low, high = (middle, high) if below else (low, middle)
+        attrs["gate_limit"] = high
+    return attrs
+
+
 def limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
     """Attributes of units that are cut at ``limit``, 0 for none; raises :class:`GGUFError`."""
     if not 0 <= limit < math.inf:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from unladen.errors import GGUFError
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value
-from unladen.models._parts.delta_net import log_decay, unit
+from unladen.models._parts.delta_net import log_decay, state_decay, unit, with_dt
 from unladen.models._parts.layers import Layers
 from unladen.models._parts.mamba import convolved
 
 
-def delta_attention(model: Layers, g: GraphBuilder, x: Value, n_heads: int) -> Value:
-    """Of x f32 [T, n_embd] by ``n_heads`` heads of ``kda.head_dim``; raises :class:`GGUFError`."""
+def delta_attention(model: Layers, g: GraphBuilder, x: Value, n_heads: int,
+                    log_decay: LogDecay = log_decay) -> Value:
+    """Of x f32 [T, n_embd] by ``n_heads`` heads of ``kda.head_dim``, whose state fades by
+    ``log_decay``; raises :class:`GGUFError`."""
     hp, t = model.hparams, model.tensors
     dim, n_taps = hp.int("kda.head_dim", minimum=1), hp.int("ssm.conv_kernel", minimum=2)
     n = n_heads * dim
@@ -33,6 +38,25 @@ def delta_attention(model: Layers, g: GraphBuilder, x: Value, n_heads: int) -> V
     gate = _twice(model, g, x, "ssm_g", dim, n)
     y = g.one("glu", gate, y, name="ssm_gated", attrs={"act": "sigmoid"})
     return model.linear(g, y, {"attn_output": model.n_embd}, "attn_out")[0]
+
+
+LogDecay = Callable[[Layers, GraphBuilder, Value, int], Value]
+"""From what the layer says, f32 [T, n_heads * dim], to the logarithm of what is kept."""
+
+
+def bounded_decay(sign: float) -> LogDecay:
+    """``bound * sigmoid(sign * ssm_a * (alpha + ssm_dt))`` with the bound ``kda.gate_lower_bound``
+    (Kimi K3, 2026)."""
+    def decay(model: Layers, g: GraphBuilder, alpha: Value, n_heads: int) -> Value:
+        bound = model.hparams.float("kda.gate_lower_bound")
+        if not -math.inf < bound < 0:
+            raise GGUFError(f"states fade by {bound}", path=model.hparams.path,
+                            hint="the metadata is damaged: convert or fetch the file again")
+        alpha = g.one("scale", with_dt(model, g, alpha), name="ssm_decay_scaled",
+                      weights={"w": state_decay(model, g, n_heads)}, attrs={"s": sign})
+        alpha = g.one("activation", alpha, name="ssm_decay_sigmoid", attrs={"act": "sigmoid"})
+        return g.one("scale", alpha, name="ssm_decay", attrs={"s": bound})
+    return decay
 
 
 def _projected(model: Layers, g: GraphBuilder, x: Value, n: int) -> tuple[Value, ...]:

@@ -62,7 +62,7 @@ class Layers(Architecture):
                ) -> dict[str, Weight]:
         """The matrix called ``part`` for inputs like ``x``, with its bias, by role."""
         full = self.name(g, part)
-        weights = {f"w{number}": self.tensors.weight(full + ".weight", n_out, n_columns(x))}
+        weights = {f"w{number}": self.tensors.stacked(full + ".weight", n_out, n_columns(x))}
         bias = None if part in self.unbiased else self.tensors.optional(full + ".bias", n_out)
         return weights if bias is None else {**weights, f"b{number}": bias}
 
@@ -101,3 +101,8 @@ def n_columns(x: Value) -> int:
     n = x.shape[-1]
     assert isinstance(n, int), x
     return n
+
+
+def columns(g: GraphBuilder, x: Value, name: str, group: int, first: int, count: int) -> Value:
+    """Columns ``first .. first + count`` of each ``group`` of x."""
+    return g.one("columns", x, name=name, attrs={"group": group, "first": first, "count": count})

@@ -6,12 +6,13 @@ import math
 from dataclasses import replace
 from typing import ClassVar
 
-from unladen.errors import GGUFError, UnsupportedModel
+from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value
 from unladen.graph.ops.attention import Scoring
 from unladen.models._parts.decoder import Decoder
+from unladen.models._parts.layers import columns
 from unladen.models._parts.rope import rope_attrs
 
 
@@ -21,31 +22,38 @@ class LatentDecoder(Decoder):
     Each token's row of the cache is its latent and one rotated key for all heads. What would make
     keys and values of the latent is applied to the queries, and to what they find, instead: so
     every head reads the same rows, ``rank + n_rot`` wide, and finds their first ``rank`` columns.
+    Older files, without ``attention.key_length_mla``, have the two matrices in one, ``attn_kv_b``;
+    of them keys and values are made as of any other model.
     """
 
     expert_normalize = False
     magnitudes_are_equal: ClassVar[bool] = False
     """Whether ``mscale`` is ``mscale_all_dim`` too."""
+    yarn_in_scores: ClassVar[bool] = True
+    """Whether YaRN's magnitude belongs to whole scores, as in DeepSeek's models, and not to what is
+    rotated alone."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
         hp = hparams
         self.rank = hp.int("attention.kv_lora_rank", minimum=1)
         self.query_rank = hp.int("attention.q_lora_rank", 0)
-        if "attention.key_length_mla" not in hp:
-            raise UnsupportedModel(f"{hp.path}: keys and values of latent attention in one matrix "
-                                   "(attn_kv_b) aren't implemented", arch=hp.arch,
-                                   hint="convert the model again with a present converter")
-        self.key_dim = hp.int("attention.key_length_mla", minimum=1)
-        self.value_dim = hp.int("attention.value_length_mla", minimum=1)
+        self.is_absorbed = "attention.key_length_mla" in hp
+        suffix = "_mla" if self.is_absorbed else ""
+        self.key_dim = hp.int(f"attention.key_length{suffix}", minimum=1)
+        self.value_dim = hp.int(f"attention.value_length{suffix}", minimum=1)
         for h in (h for h in self.heads if h.n_kv_heads):
-            if (h.n_kv_heads, h.k_dim, h.v_dim) != (1, self.rank + h.n_rot, self.rank) or (
-                    self.key_dim <= h.n_rot):
+            known = (1, self.rank + h.n_rot, self.rank) if self.is_absorbed else (
+                h.n_heads, self.key_dim, self.value_dim)
+            if (h.n_kv_heads, h.k_dim, h.v_dim) != known or (
+                    self.key_dim < h.n_rot + self.is_absorbed):
                 raise GGUFError(f"latent attention of rank {self.rank} with {h} makes no sense",
                                 path=hp.path,
                                 hint="the metadata is damaged: convert or fetch the file again")
 
     def scoring(self, layer: int) -> Scoring:
+        if not self.yarn_in_scores:
+            return replace(super().scoring(layer), scale=self.key_dim ** -0.5)
         key_log = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) * self.log_factor
         stretch = self.rope_magnitude() * (1 + key_log)
         return replace(super().scoring(layer), scale=stretch ** 2 * self.key_dim ** -0.5)
@@ -67,6 +75,8 @@ class LatentDecoder(Decoder):
 
     def rope_table(self, g: GraphBuilder, name: str = "rope_table", *, layer: int = 0,
                    base: float | None = None, scaled: bool = True) -> Value:
+        if not self.yarn_in_scores:
+            return super().rope_table(g, name, layer=layer, base=base, scaled=scaled)
         attrs: dict[str, Attr] = dict(rope_attrs(
             self.hparams, self.tensors, self.heads[layer].n_rot, base=base, scaled=scaled,
             factors=self.rope_factors(layer)))
@@ -76,8 +86,21 @@ class LatentDecoder(Decoder):
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
         """Queries of all heads, and the row and its latent part for the cache."""
         h, (latent, turned) = self.heads[g.layer], self._latent(g, x)
+        if not self.is_absorbed:
+            return self._queries(g, x, h.n_heads), *self._expanded(g, latent, turned)
         k = g.one("concat", latent, turned, name="attn_row")
         return self._queries(g, x, h.n_heads), k, latent
+
+    def _expanded(self, g: GraphBuilder, latent: Value, turned: Value) -> tuple[Value, Value]:
+        """Keys and values of all heads."""
+        h = self.heads[g.layer]
+        n = h.k_dim - h.n_rot
+        (both,) = self.linear(g, latent, {"attn_kv_b": h.n_heads * (n + h.v_dim)}, "attn_kv_b")
+        group = n + h.v_dim
+        own = [columns(g, both, "attn_k_own", group, 0, n)] if n else []
+        k = g.one("concat", *own, turned, name="attn_k",
+                  attrs={"n_heads": h.n_heads, "n_shared": 1})
+        return k, columns(g, both, "attn_v", group, n, h.v_dim)
 
     def _queries(self, g: GraphBuilder, x: Value, n_heads: int) -> Value:
         """Each head's query: what it looks for in the latent, and its rotated part."""
@@ -100,13 +123,17 @@ class LatentDecoder(Decoder):
             q = g.one("rope", q, table, name="rope_q", attrs={
                 **attrs, "head_dim": self.key_dim, "first": self.key_dim - h.n_rot})
             k = g.one("rope", k, table, name="rope_k", attrs={
-                **attrs, "head_dim": h.k_dim, "first": self.rank})
+                **attrs, "head_dim": h.k_dim, "first": h.k_dim - h.n_rot})
+        if not self.is_absorbed:
+            return q, k
         w = self.tensors.stacked(self.name(g, "attn_k_b.weight"), h.n_heads, self.rank,
                                  self.key_dim - h.n_rot)
         return g.one("head_linear", q, name="attn_q_latent", weights={"w": w}), k
 
     def attend(self, g: GraphBuilder, q: Value, k: Value, v: Value) -> Value:
         y, n_heads = super().attend(g, q, k, v), self.heads[g.layer].n_heads
+        if not self.is_absorbed:
+            return y
         w = self.tensors.stacked(self.name(g, "attn_v_b.weight"), n_heads, self.value_dim,
                                  self.rank)
         return g.one("head_linear", y, name="attn_values", weights={"w": w})

@@ -13,12 +13,12 @@ constexpr double largest = std::numeric_limits<float>::max();
 
 struct Dry final : Step {
     explicit Dry(const Parameters &p)
-        : multiplier(p.at(0)), base(p.at(1)), allowed_length(size_t(p.at(2))),
-          last_n(int64_t(p.at(3))) {
+        : multiplier(p.at(0)), base(p.at(1)), allowed_length(whole<size_t>(p.at(2))),
+          last_n(whole<int64_t>(p.at(3))) {
         for (size_t i = 4; i < p.size();) {
-            const size_t n = size_t(p[i++]);
+            const size_t n = whole<size_t>(p[i++]);
             std::vector<int32_t> breaker;
-            for (size_t j = 0; j < n; j++) breaker.push_back(int32_t(p.at(i++)));
+            for (size_t j = 0; j < n; j++) breaker.push_back(whole<int32_t>(p.at(i++)));
             if (n == 1) single.insert(breaker[0]);
             longest_breaker = std::max(longest_breaker, n);
             breakers[breaker.at(0)].push_back(std::move(breaker));

@@ -8,7 +8,7 @@ namespace {
 struct LogitBias final : Step {
     explicit LogitBias(const Parameters &p) {
         for (size_t i = 0; i < p.size(); i += 2)
-            bias.emplace_back(int32_t(p[i]), float(p.at(i + 1)));
+            bias.emplace_back(whole<int32_t>(p[i]), float(p.at(i + 1)));
     }
 
     void apply(Candidates &c, State &) const override {

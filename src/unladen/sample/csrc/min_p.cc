@@ -6,7 +6,7 @@ namespace unladen::sample {
 namespace {
 
 struct MinP final : Step {
-    explicit MinP(const Parameters &p) : ln_p(float(p.at(0))), min_keep(size_t(p.at(1))) {}
+    explicit MinP(const Parameters &p) : ln_p(float(p.at(0))), min_keep(whole<size_t>(p.at(1))) {}
 
     void apply(Candidates &c, State &) const override {
         if (std::isinf(ln_p)) return;

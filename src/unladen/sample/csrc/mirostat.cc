@@ -21,7 +21,7 @@ struct Target {
 };
 
 struct Mirostat final : Step {
-    explicit Mirostat(const Parameters &p) : target{p.at(0), p.at(1)}, m(size_t(p.at(2))) {}
+    explicit Mirostat(const Parameters &p) : target{p.at(0), p.at(1)}, m(whole<size_t>(p.at(2))) {}
 
     void apply(Candidates &c, State &state) const override {
         c.drop_banned();

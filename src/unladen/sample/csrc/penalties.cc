@@ -6,7 +6,7 @@ namespace {
 
 struct Penalties final : Step {
     explicit Penalties(const Parameters &p)
-        : last_n(int32_t(p.at(0))), repeat(float(p.at(1))), frequency(float(p.at(2))),
+        : last_n(whole<int32_t>(p.at(0))), repeat(float(p.at(1))), frequency(float(p.at(2))),
           presence(float(p.at(3))) {}
 
     void apply(Candidates &c, State &state) const override {

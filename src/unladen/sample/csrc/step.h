@@ -1,6 +1,7 @@
 // A native step, found by its opcode: a new one is one file with a Registered in it.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,6 +19,14 @@ public:
 };
 
 using Parameters = std::vector<double>;  // as the Python step packs them
+// One of them as a whole number: the nearest that T holds.
+template <class T>
+T whole(double value) {
+    using Limits = std::numeric_limits<T>;
+    if (!(value > double(Limits::min()))) return Limits::min();
+    return value >= double(Limits::max()) ? Limits::max() : T(value);
+}
+
 using Factory = std::unique_ptr<Step> (*)(const Parameters &);
 
 std::map<std::string, Factory> &factories();

@@ -4,7 +4,7 @@ namespace unladen::sample {
 namespace {
 
 struct TopK final : Step {
-    explicit TopK(const Parameters &p) : k(p.at(0) > 0 ? size_t(p[0]) : 0) {}
+    explicit TopK(const Parameters &p) : k(whole<size_t>(p.at(0))) {}
 
     void apply(Candidates &c, State &) const override {
         if (k && k < c.size()) c.keep_best(k);

@@ -10,7 +10,7 @@ constexpr size_t kFew = 256;       // mostly the nucleus is among so many of the
 constexpr size_t kBuckets = 2048;  // otherwise: by distance from the max, 64 to the unit
 
 struct TopP final : Step {
-    explicit TopP(const Parameters &p) : p(p.at(0)), min_keep(size_t(p.at(1))) {}
+    explicit TopP(const Parameters &p) : p(p.at(0)), min_keep(whole<size_t>(p.at(1))) {}
 
     void apply(Candidates &c, State &) const override {
         if (p >= 1) return;

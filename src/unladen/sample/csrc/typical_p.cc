@@ -8,7 +8,7 @@ namespace unladen::sample {
 namespace {
 
 struct TypicalP final : Step {
-    explicit TypicalP(const Parameters &p) : p(p.at(0)), min_keep(size_t(p.at(1))) {}
+    explicit TypicalP(const Parameters &p) : p(p.at(0)), min_keep(whole<size_t>(p.at(1))) {}
 
     void apply(Candidates &c, State &) const override {
         if (p >= 1) return;

@@ -8,7 +8,7 @@ namespace {
 
 struct Xtc final : Step {
     explicit Xtc(const Parameters &p)
-        : probability(p.at(0)), threshold(p.at(1)), min_keep(size_t(p.at(2))) {}
+        : probability(p.at(0)), threshold(p.at(1)), min_keep(whole<size_t>(p.at(2))) {}
 
     void apply(Candidates &c, State &state) const override {
         if (probability == 0 || threshold > 0.5) return;

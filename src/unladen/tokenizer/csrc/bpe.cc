@@ -1,6 +1,5 @@
 #include "tokenizer/csrc/bpe.h"
 
-#include <algorithm>
 #include <optional>
 #include <stdexcept>
 
@@ -22,8 +21,7 @@ struct Alphabet {
             const bool itself = (b > 0x20 && b < 0x7F) || (b > 0xA0 && b != 0xAD);
             const int code = itself ? b : other++;
             byte[code] = static_cast<int16_t>(b);
-            if (code >= 0x80) text[b] += static_cast<char>(0xC0 | code >> 6);
-            text[b] += static_cast<char>(code < 0x80 ? code : 0x80 | (code & 0x3F));
+            append_utf8(code, text[b]);
         }
     }
 };
@@ -54,7 +52,9 @@ Bpe::Bpe(const Tokens &tokens, Strings merges, BpeOptions options)
     for (int b = 0; b < 256; ++b)
         byte_ids_[b] = tokens_.find(options_.raw ? byte_text(b) : letters[b]);
     if (options_.marks)
-        for (int32_t i = 0; i < rules_.size(); ++i) ends_.add(rules_.merged(i));
+        for (int32_t i = 0; i < rules_.size(); ++i)
+            if (rules_.text(i).find(kSpaceMark, 1) != std::string_view::npos)
+                ends_.add(rules_.merged(i));
     if (options_.raw) return;
     byte_pairs_.reserve(256 * 256);
     for (const std::string &left : letters)
@@ -137,8 +137,7 @@ std::string Bpe::piece(int32_t id) const {
     const std::string_view text = tokens_.vocab->text(id);
     if (tokens_.types[id] == kUserDefined && looked_for(text)) return std::string(text);
     if (!options_.raw) return spelled(text).value_or(std::string(text));
-    const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
-    if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
+    if (const int byte = byte_of(text); byte >= 0) return {static_cast<char>(byte)};
     return options_.marks ? without_marks(text) : std::string(text);
 }
 

@@ -17,6 +17,7 @@ class MergeRules {
     // Throws std::invalid_argument for what isn't two texts and a space.
     explicit MergeRules(Strings merges);
     int32_t size() const { return static_cast<int32_t>(merges_.size()); }
+    std::string_view text(int32_t rank) const { return merges_[rank]; }
     // What the two of a merge become.
     std::string merged(int32_t rank) const;
     // The rank of merging the first `left` bytes of `both` with the rest; -1: they don't merge.

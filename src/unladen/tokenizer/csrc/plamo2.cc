@@ -1,6 +1,5 @@
 #include "tokenizer/csrc/plamo2.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -14,6 +13,15 @@ namespace {
 // which on a token is none.
 constexpr double kUnknownCost = 1e7, kInvalidCost = 2e7;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Whether p belongs to a character that begins before it; not so a stray byte, as a special token
+// that is half a character leaves it.
+bool inside_character(const char *begin, const char *p, const char *end) {
+    if ((*p & 0xC0) != 0x80) return false;
+    for (uint32_t back = 1; back < 4 && p - begin >= back; ++back)
+        if (char_at(p - back, end).size > back) return true;
+    return false;
+}
 
 }  // namespace
 
@@ -41,7 +49,7 @@ void Plamo2::encode(std::string_view text, bool fresh, Workspace &work,
     work.path[text.size()].score = 0;
     const char *const begin = text.data(), *const end = begin + text.size();
     for (size_t at = text.size(); at--;) {
-        if ((text[at] & 0xC0) == 0x80) continue;
+        if (inside_character(begin, begin + at, end)) continue;
         Best &best = work.path[at];
         const uint32_t size = char_at(begin + at, end).size;
         best = {work.path[at + size].score + kUnknownCost, -1, size};
@@ -66,11 +74,9 @@ void Plamo2::encode(std::string_view text, bool fresh, Workspace &work,
 }
 
 std::string Plamo2::piece(int32_t id) const {
-    if (tokens_.types[id] == kByte) {
-        const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
-        if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
-    }
-    return std::string(tokens_.vocab->text(id));
+    const std::string_view text = tokens_.vocab->text(id);
+    const int byte = tokens_.types[id] == kByte ? byte_of(text) : -1;
+    return byte >= 0 ? std::string(1, static_cast<char>(byte)) : std::string(text);
 }
 
 }  // namespace unladen::tok

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <stdexcept>
 
 #include "tokenizer/csrc/unicode.h"
@@ -84,11 +83,8 @@ std::string Spm::piece(int32_t id) const {
     const std::string_view text = tokens_.vocab->text(id);
     const uint8_t type = tokens_.types[id];
     if (type == kUserDefined && looked_for(text)) return std::string(text);
-    if (type == kByte || type == kUndefined) {
-        const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
-        if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
-    }
-    return without_marks(text);
+    const int byte = type == kByte || type == kUndefined ? byte_of(text) : -1;
+    return byte >= 0 ? std::string(1, static_cast<char>(byte)) : without_marks(text);
 }
 
 }  // namespace unladen::tok

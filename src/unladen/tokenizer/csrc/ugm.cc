@@ -81,7 +81,8 @@ void Ugm::encode_word(std::string_view word, Workspace &work, size_t n_before,
         const uint32_t size = char_at(p, end).size;
         const auto reach = [&](const char *stop, int32_t id, double score) {
             Best &best = work.path[stop - begin];
-            if (here + score > best.score)
+            // However low the sum, or NaN: a place that can be reached has a way back.
+            if (best.size == 0 || here + score > best.score)
                 best = {here + score, id, static_cast<uint32_t>(stop - p)};
         };
         bool spelled = false;
@@ -133,11 +134,8 @@ void Ugm::encode(std::string_view text, bool fresh, Workspace &work,
 std::string Ugm::piece(int32_t id) const {
     const std::string_view text = tokens_.vocab->text(id);
     if (tokens_.types[id] == kUserDefined && looked_for(text)) return std::string(text);
-    if (tokens_.types[id] == kByte) {
-        const auto byte = std::find(byte_ids_.begin(), byte_ids_.end(), id);
-        if (byte != byte_ids_.end()) return {static_cast<char>(byte - byte_ids_.begin())};
-    }
-    return without_marks(text);
+    const int byte = tokens_.types[id] == kByte ? byte_of(text) : -1;
+    return byte >= 0 ? std::string(1, static_cast<char>(byte)) : without_marks(text);
 }
 
 }  // namespace unladen::tok

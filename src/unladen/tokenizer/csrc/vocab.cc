@@ -25,9 +25,20 @@ std::string without_marks(std::string_view text) {
     return out.append(text.substr(from));
 }
 
+namespace {
+
+constexpr std::string_view kDigits = "0123456789ABCDEF";
+
+}  // namespace
+
 std::string byte_text(int byte) {
-    constexpr char digits[] = "0123456789ABCDEF";
-    return {'<', '0', 'x', digits[byte >> 4], digits[byte & 15], '>'};
+    return {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
+}
+
+int byte_of(std::string_view text) {
+    if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return -1;
+    const size_t high = kDigits.find(text[3]), low = kDigits.find(text[4]);
+    return high == kDigits.npos || low == kDigits.npos ? -1 : static_cast<int>(high << 4 | low);
 }
 
 void SpecialTokens::add(std::string_view text, int32_t id, bool always) {

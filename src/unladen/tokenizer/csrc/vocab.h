@@ -45,8 +45,9 @@ inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 void with_marks(std::string_view text, std::string &out);
 std::string without_marks(std::string_view text);
 
-// The text of a token for one byte: <0x00> to <0xFF>.
+// The text of a token for one byte, <0x00> to <0xFF>, and the byte of such a text or -1.
 std::string byte_text(int byte);
+int byte_of(std::string_view text);
 
 // What a file says of its tokens.
 struct Tokens {

@@ -18,7 +18,7 @@ class Gemma4(Kind):
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
         """No ids: they are always in the file."""
-        return Defaults(clean_spaces=True)
+        return Defaults(add_bos=True, clean_spaces=True)
 
     @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:

@@ -150,11 +150,11 @@ using PyExperts = std::tuple<int, int, int>;
 // As struct Routing and struct GatedUnit have them.
 using PyRouting =
     std::tuple<int, std::string, bool, float, int, int, int, uintptr_t, uintptr_t>;
-using PyUnit = std::tuple<std::string, float, float>;
+using PyUnit = std::tuple<std::string, float, float, float>;
 
 GatedUnit unit_of(const PyUnit &unit) {
-    auto &[act, limit, up_offset] = unit;
-    return {activation_of(act), limit, up_offset};
+    auto &[act, limit, up_offset, gate_limit] = unit;
+    return {activation_of(act), limit, up_offset, gate_limit};
 }
 
 Routing routing_of(const PyRouting &routing) {
@@ -270,11 +270,11 @@ void bind_rows(nb::class_<P> &program) {
 
 void bind_wide_operations(nb::class_<P> &program) {
     program
-        .def("concat", [](P &p, const std::vector<std::pair<uintptr_t, int>> &parts, uintptr_t y,
-                          const std::string &rows) {
-            std::vector<std::pair<const float *, int>> sources;
-            for (auto [x, n] : parts) sources.emplace_back(at<const float>(x), n);
-            p.program.add(make_concat(std::move(sources), at<float>(y), rows_of(rows)));
+        .def("concat", [](P &p, const std::vector<std::tuple<uintptr_t, int, bool>> &parts,
+                          int n_heads, uintptr_t y, const std::string &rows) {
+            std::vector<HeadPart> sources;
+            for (auto [x, n, shared] : parts) sources.push_back({at<const float>(x), n, shared});
+            p.program.add(make_concat(std::move(sources), n_heads, at<float>(y), rows_of(rows)));
         })
         .def("kv_write", [](P &p, const PyKV &kv, uintptr_t key, uintptr_t value) {
             p.program.add(make_kv_write(p.kernels(), kv_of(kv), at<const float>(key),
@@ -449,8 +449,8 @@ void bind_cpu(nb::module_ &m) {
                                   const std::vector<cpu::PyMatrix> &matrices,
                                   const cpu::PyExperts &experts, const cpu::PyRouting &routing,
                                   int max_rows, bool precise) {
-        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f}, precise,
-                                  max_rows);
+        auto args = cpu::moe_args(matrices, experts, {}, routing, {"silu", 0.0f, 0.0f, 0.0f},
+                                  precise, max_rows);
         return cpu::moe_scratch_bytes(*cpu::kernels_for(level), args);
     });
 }

@@ -24,6 +24,11 @@ public:
         rows_per_part_ = work.importance ? work.rows_per_matrix : work.n_rows;
         rows_per_tile_ = std::clamp<int64_t>(tile_weights / work.n_cols, 1, rows_per_part_);
         while (n_tiles() > Pool::max_tiles) rows_per_tile_ *= 2;
+        // Here, where running out of memory is still the caller's exception.
+        for (Scratch &scratch : scratch_) {
+            scratch.x.reset(new float[size_t(rows_per_tile_) * work.n_cols]);
+            scratch.blocks.reset(new uint8_t[size_t(rows_per_tile_) * work.row_bytes]);
+        }
     }
 
     int64_t n_tiles() const { return work_.n_rows / rows_per_part_ * tiles_per_part(); }
@@ -57,10 +62,6 @@ private:
 
     void convert(int64_t row, int64_t n_rows, const float *importance, Scratch &scratch) {
         const size_t n = size_t(n_rows) * work_.n_cols;
-        if (!scratch.x) {
-            scratch.x.reset(new float[size_t(rows_per_tile_) * work_.n_cols]);
-            scratch.blocks.reset(new uint8_t[size_t(rows_per_tile_) * work_.row_bytes]);
-        }
         work_.read(scratch.x.get(), work_.source + row * work_.source_row_bytes, int(n));
         if (!work_.finite(scratch.x.get(), n)) return stop(Requantized::strange);
         const QuantizeArgs args{scratch.x.get(), importance, int(n_rows), work_.n_cols};

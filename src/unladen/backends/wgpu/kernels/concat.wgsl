@@ -1,9 +1,10 @@
 #use step element
-// One part of y = x_0, x_1, ... side by side: columns at .. at + n_cols of rows of n_out.
+// One part of y = x_0, x_1, ... side by side: columns at .. at + n_cols of each head's n_out.
 struct Params {
   n_cols: u32,
   n_out: u32,
   at: u32,
+  n_heads: u32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -14,6 +15,12 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
-  if (i >= n_rows(ROWS) * params.n_cols) { return; }
-  y[i / params.n_cols * params.n_out + params.at + i % params.n_cols] = x[i];
+  if (i >= n_rows(ROWS) * params.n_heads * params.n_cols) { return; }
+  let head = i / params.n_cols;
+#if SHARED
+  let from_x = head / params.n_heads * params.n_cols + i % params.n_cols;
+#else
+  let from_x = i;
+#end
+  y[head * params.n_out + params.at + i % params.n_cols] = x[from_x];
 }

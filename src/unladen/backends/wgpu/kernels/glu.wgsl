@@ -1,10 +1,11 @@
 #use step element exp activation
-// y = act(a) (b + offset), with a cut at the limit and b on both sides; a column of a for `each` of b.
+// y = act(a) (b + offset), with a cut at its limit and b on both sides at another; a column of a for `each` of b.
 struct Params {
   n_cols: u32,
   each: u32,
   limit: f32,
   up_offset: f32,
+  gate_limit: f32,
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -20,7 +21,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   var gate = a[i / params.each];
   var up = b[i];
 #if LIMITED
-  gate = min(gate, params.limit);
+  gate = min(gate, params.gate_limit);
   up = clamp(up, -params.limit, params.limit);
 #end
   y[i] = activate(gate) * (up + params.up_offset);

@@ -66,10 +66,10 @@ OperationPtr make_columns(const float *x, int group, int first, int count, float
                           int n_cols);
 OperationPtr make_activation(const Kernels &k, const float *x, Activation act, float *y, Rows rows,
                              int n_cols);
-// act(min(gate, limit)) * (up between -limit and limit, + up_offset); limit 0: none.
+// act(min(gate, gate_limit)) * (up between -limit and limit, + up_offset); limit 0: none of both.
 struct GatedUnit {
     Activation act;
-    float limit, up_offset;
+    float limit, up_offset, gate_limit;
 };
 // Applies limit and offset in place to n numbers of each.
 void cut(const GatedUnit &unit, float *gate, float *up, int n);
@@ -77,8 +77,14 @@ void cut(const GatedUnit &unit, float *gate, float *up, int n);
 OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const float *up,
                       GatedUnit unit, float *y, Rows rows, int n_cols);
 
-// y = the rows of `parts` (address, columns) side by side.
-OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows);
+// What each head has of x: so many columns, its own or, where shared, the same as all.
+struct HeadPart {
+    const float *x;
+    int n_cols;
+    bool shared;
+};
+// y = the rows of `parts` side by side, head by head.
+OperationPtr make_concat(std::vector<HeadPart> parts, int n_heads, float *y, Rows rows);
 
 constexpr int max_streams = 16;
 // See StreamWeights; `spread` is nullptr where there is one output.

@@ -135,7 +135,7 @@ OperationPtr make_activation(const Kernels &k, const float *x, Activation act, f
 void cut(const GatedUnit &unit, float *gate, float *up, int n) {
     if (unit.limit > 0) {
         for (int i = 0; i < n; i++) {
-            gate[i] = gate[i] > unit.limit ? unit.limit : gate[i];
+            gate[i] = gate[i] > unit.gate_limit ? unit.gate_limit : gate[i];
             up[i] = up[i] > unit.limit ? unit.limit : up[i] < -unit.limit ? -unit.limit : up[i];
         }
     }
@@ -166,15 +166,17 @@ OperationPtr make_glu(const Kernels &k, const float *gate, int n_gates, const fl
     });
 }
 
-OperationPtr make_concat(std::vector<std::pair<const float *, int>> parts, float *y, Rows rows) {
+OperationPtr make_concat(std::vector<HeadPart> parts, int n_heads, float *y, Rows rows) {
     size_t n = 0;
-    for (auto [_, n_cols] : parts) n += n_cols;
+    for (auto &part : parts) n += static_cast<size_t>(part.n_cols) * n_heads;
     return by_rows(rows, n * 0.2, [=, parts = std::move(parts)](const Step &, int row) {
         float *out = y + row * n;
-        for (auto [x, n_cols] : parts) {
-            size_t width = n_cols;
-            std::memcpy(out, x + row * width, width * sizeof(float));
-            out += width;
+        for (int h = 0; h < n_heads; h++) {
+            for (auto &part : parts) {
+                size_t width = part.n_cols, at = part.shared ? row : row * n_heads + h;
+                std::memcpy(out, part.x + at * width, width * sizeof(float));
+                out += width;
+            }
         }
     });
 }

@@ -8,6 +8,7 @@ struct Routing {
   up_first: u32,
   limit: f32,
   up_offset: f32,
+  gate_limit: f32,
 }
 
 @group(1) @binding(7) var<uniform> routing: Routing;
@@ -41,7 +42,7 @@ fn unit(gate: f32, up: f32, pair: u32, expert: u32, row: u32) -> f32 {
 #end
 #if SECOND
 #if LIMITED
-  g = min(g, routing.limit);
+  g = min(g, routing.gate_limit);
   u = clamp(u, -routing.limit, routing.limit);
 #end
   return activate(g) * (u + routing.up_offset);
