@@ -1,5 +1,6 @@
-// Across<T> for blocks of 256, whose codes are decoded in n_parts steps: w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales
-// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias.
+// Across<T> for blocks of 256, whose codes are decoded in n_parts steps:
+// w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales hold d, and a bias of the
+// codes is a min: the scale without d, dmin being d times the bias.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_across.h"
