@@ -24,6 +24,7 @@ from unladen.hub import resolve_model
 from unladen.ladder import Wishes
 from unladen.models import load_architecture
 from unladen.planner import PlaceChanges, Planner
+from unladen.pooling import chosen, pooled
 from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
 from unladen.schedule.draft import PlanOptions
 from unladen.schedule.fit import MemoryPlan
@@ -172,16 +173,18 @@ class Model:
             raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
         return self._rows(tokens)
 
-    def embed(self, text: str | Sequence[int], *, pooling: str = "none"
-              ) -> npt.NDArray[np.float32]:
-        """float32 [n_tokens, n_embd]: what an encoder makes of each token of ``text`` (or of token
-        ids, taken as they are). ``pooling``: "none". Raises :class:`InvalidArgument` for a model
-        that is no encoder."""
+    def embed(self, text: str | Sequence[int], *, pooling: str | None = None,
+              normalize: bool = True) -> npt.NDArray[np.float32]:
+        """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
+        "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
+        ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
+        says, which may be "none". Raises :class:`InvalidArgument` for a model that is no encoder.
+        """
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
-        if pooling != "none":
-            raise InvalidArgument(f"pooling={pooling!r} isn't known", hint='use "none"')
-        return self._rows(self.tokenize(text) if isinstance(text, str) else text)
+        kind = chosen(pooling, self.architecture.hparams)
+        rows = self._rows(self.tokenize(text) if isinstance(text, str) else text)
+        return pooled(rows, kind, normalize=normalize)
 
     def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))

@@ -153,6 +153,20 @@ def test_parts_become_one(tmp_path: Path, rng: np.random.Generator) -> None:
     assert (tmp_path / "a.gguf").read_bytes() == (tmp_path / "b.gguf").read_bytes()
 
 
+@pytest.mark.parametrize("keys", [{}, {"block_count": 2**31 - 1, "attention.head_count": 8},
+                                  {"block_count": 2, "attention.head_count": [4, 2],
+                                   "attention.head_count_kv": [1, 2]}])
+def test_odd_hyper_parameters(tmp_path: Path, keys: dict[str, Any]) -> None:
+    """A file of something else than a decoder has few; those of layers may be arrays."""
+    writer = GGUFWriter(tmp_path / "m.gguf", "clip")
+    for key, value in keys.items():
+        writer.set(f"clip.{key}", value, "UINT32")
+    writer.add_tensor("v.blk.0.attn_v.weight", np.ones((2, 256), np.float32))
+    writer.write()
+    plan = quantize(tmp_path / "m.gguf", tmp_path / "t.gguf", "Q2_K")
+    assert [row.quant for row in plan.rows] == ["Q4_K" if len(keys) == 3 else "Q3_K"]
+
+
 def test_result_runs(tmp_path: Path, rng: np.random.Generator) -> None:
     source = write_tiny(tmp_path / "m.gguf", rng, n_embd=256)
     quantize(source, tmp_path / "q.gguf", "Q6_K")

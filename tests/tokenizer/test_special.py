@@ -48,6 +48,16 @@ def test_bos_and_eos(bpe_metadata: dict) -> None:
     assert adding.encode("", add_bos=False, add_eos=False) == []
 
 
+def test_one_token_for_bos_and_eos(bpe_metadata: dict) -> None:
+    tokenizer = Tokenizer.from_gguf({
+        **bpe_metadata, "tokenizer.ggml.add_bos_token": True,
+        "tokenizer.ggml.add_eos_token": True,
+        "tokenizer.ggml.bos_token_id": bpe_metadata["tokenizer.ggml.eos_token_id"]})
+    both = tokenizer.bos_id
+    assert tokenizer.encode("") == tokenizer.encode("<|endoftext|>") == [both, both]
+    assert tokenizer.encode("a") == [both, ord("a"), both]
+
+
 def test_gemma4_needs_bos(bpe_metadata: dict, caplog: pytest.LogCaptureFixture) -> None:
     gemma = {**bpe_metadata, "tokenizer.ggml.model": "gemma4"}
     with caplog.at_level(logging.WARNING, "unladen"):

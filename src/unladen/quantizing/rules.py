@@ -85,7 +85,7 @@ class Traits:
     @classmethod
     def of(cls, hparams: HParams) -> Traits:
         """Those of the model with ``hparams``."""
-        n_layers = hparams.int("block_count")
+        n_layers = hparams.int("block_count", 0)
         n_heads = _first_layer(hparams, "attention.head_count", n_layers, 0)
         n_kv_heads = _first_layer(hparams, "attention.head_count_kv", n_layers, n_heads)
         arch = named(hparams.arch) or registry().get(hparams.arch, Architecture)
@@ -96,9 +96,11 @@ class Traits:
 
 
 def _first_layer(hparams: HParams, suffix: str, n_layers: int, default: int) -> int:
-    if suffix not in hparams or n_layers < 1:
+    if suffix not in hparams:
         return default
-    return hparams.per_layer(suffix, n_layers)[0]
+    if hparams.is_array(suffix):
+        return next(iter(hparams.per_layer(suffix, n_layers)), default)
+    return hparams.int(suffix)
 
 
 def more_bits(layer: int, n_layers: int) -> bool:

@@ -132,20 +132,21 @@ class Tokenizer:
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary neither spells nor marks it") from None
+        return self._framed(ids, "BOS" in self.adds if add_bos is None else add_bos,
+                            self._end in self.adds if add_eos is None else add_eos)
+
+    def _framed(self, ids: list[int], add_bos: bool, add_end: bool) -> list[int]:
         bos, end = self.bos_id, self.token_ids.get(self._end.lower())
-        if bos is not None and ("BOS" in self.adds if add_bos is None else add_bos):
-            if ids[:1] == [bos]:
-                self._warn_once("a text begins with BOS already, no second one is added: leave it "
-                                "out of the text or pass add_bos=False")
-            else:
-                ids.insert(0, bos)
-        if end is not None and (self._end in self.adds if add_eos is None else add_eos):
-            if ids[-1:] == [end]:
-                self._warn_once(f"a text ends in {self._end} already, no second one is added: "
-                                "leave it out of the text or pass add_eos=False")
-            else:
-                ids.append(end)
-        return ids
+        begins = add_bos and ids[:1] == [bos]
+        ends = add_end and ids[begins:][-1:] == [end]  # one token isn't both
+        if begins:
+            self._warn_once("a text begins with BOS already, no second one is added: leave it out "
+                            "of the text or pass add_bos=False")
+        if ends:
+            self._warn_once(f"a text ends in {self._end} already, no second one is added: leave it "
+                            "out of the text or pass add_eos=False")
+        before = [bos] if add_bos and bos is not None and not begins else []
+        return before + ids + ([end] if add_end and end is not None and not ends else [])
 
     def _plain(self, text: str, special: bool) -> list[int]:
         """The ids of ``text`` alone; ValueError where it can't be written."""

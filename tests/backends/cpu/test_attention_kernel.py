@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import machines as cpu
 from unladen import quants
-from unladen._native import cpu
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

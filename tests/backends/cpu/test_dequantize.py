@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import machines as cpu
 from unladen import quants
-from unladen._native import cpu
 
 every_level = pytest.mark.parametrize("level", cpu.levels())
 

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import machines as cpu
 from unladen import quants
-from unladen._native import cpu
 
 Array = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from unladen._native import cpu
+import machines as cpu
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

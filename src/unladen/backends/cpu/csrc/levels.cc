@@ -2,6 +2,12 @@
 
 #include <stdexcept>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#elif defined(__aarch64__) && defined(__APPLE__)
+#include <sys/sysctl.h>
+#endif
+
 namespace unladen::cpu {
 namespace {
 
@@ -9,6 +15,28 @@ struct Level {
     const Kernels *(*table)();
     bool present;
 };
+
+#if defined(__aarch64__)
+struct ArmFeatures {
+    bool dotprod = false, i8mm = false;
+};
+
+ArmFeatures arm_features() {
+#if defined(__linux__)
+    // HWCAP_ASIMDDP and HWCAP2_I8MM, which old headers lack.
+    return {(getauxval(AT_HWCAP) >> 20 & 1) != 0, (getauxval(AT_HWCAP2) >> 13 & 1) != 0};
+#elif defined(__APPLE__)
+    const auto has = [](const char *name) {
+        int value = 0;
+        size_t size = sizeof value;
+        return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+    };
+    return {has("hw.optional.arm.FEAT_DotProd"), has("hw.optional.arm.FEAT_I8MM")};
+#else
+    return {};
+#endif
+}
+#endif
 
 std::vector<Level> present_levels() {
     std::vector<Level> found{{kernels_portable, true}};
@@ -22,6 +50,12 @@ std::vector<Level> present_levels() {
                   __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
                   __builtin_cpu_supports("gfni");
     found.push_back({kernels_avx512, avx512});
+#endif
+#ifdef UNLADEN_HAVE_neon
+    const ArmFeatures arm = arm_features();
+    found.push_back({kernels_neon, true});
+    found.push_back({kernels_dotprod, arm.dotprod});
+    found.push_back({kernels_i8mm, arm.dotprod && arm.i8mm});
 #endif
     return found;
 }

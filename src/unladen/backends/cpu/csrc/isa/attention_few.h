@@ -7,7 +7,7 @@
 namespace unladen::cpu::UNLADEN_ISA {
 
 // Keys whose products with all rows of a block are summed in registers at once.
-inline constexpr int keys_at_once = lanes == 16 ? 4 : 2;
+inline constexpr int keys_at_once = block_vectors;
 
 // Lanes 4 g .. 4 g + 3 of the result are the sums over lanes 4 g .. 4 g + 3 of t[0], t[1], t[2] and
 // t[3].

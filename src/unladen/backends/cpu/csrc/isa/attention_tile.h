@@ -11,7 +11,11 @@ namespace unladen::cpu::UNLADEN_ISA {
 inline constexpr int tile_keys = 64;
 // Query rows and vectors that a register block covers: 24 of 32 registers, or 12 of 16, hold sums.
 inline constexpr int block_rows = 6;
-inline constexpr int block_vectors = lanes == 16 ? 4 : 2;
+#if defined(__AVX512F__) || defined(UNLADEN_NEON)
+inline constexpr int block_vectors = 4;
+#else
+inline constexpr int block_vectors = 2;
+#endif
 
 // Loads `lanes` numbers of a tile, kept as float32 or float16.
 static inline vec load_any(const float *p) { return load(p); }

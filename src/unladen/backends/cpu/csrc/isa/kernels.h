@@ -209,5 +209,8 @@ struct Kernels {
 const Kernels *kernels_portable();
 const Kernels *kernels_avx2();
 const Kernels *kernels_avx512();
+const Kernels *kernels_neon();
+const Kernels *kernels_dotprod();
+const Kernels *kernels_i8mm();
 
 }  // namespace unladen::cpu

@@ -11,6 +11,11 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+// Every 64-bit Arm processor has NEON; portable stays what compilers make of plain C++.
+#if defined(__aarch64__) && !defined(UNLADEN_PORTABLE)
+#define UNLADEN_NEON 1
+#include <arm_neon.h>
+#endif
 
 // How a .cc file hands its functions to table.cc.
 #include "backends/cpu/csrc/isa/kernels.h"

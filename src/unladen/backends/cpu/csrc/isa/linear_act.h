@@ -1,7 +1,8 @@
 // How packed activations lie in memory: linear_pack.cc writes them, the other linear files read.
 //
 // Few rows lie one after the other. Many become the columns of panels of eight, four consecutive k
-// of one column beside those of the next: a broadcast 4-byte load brings what all weight rows need.
+// of one column (int8: panel_k) beside those of the next: a broadcast 4-byte load brings what all
+// weight rows need.
 // What the last panel lacks in columns, and any of them after the last k, is zero.
 #pragma once
 
@@ -32,11 +33,17 @@ using Choose = typename Chosen<first, A, B>::type;
 
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
+// How many int8 of a column lie together in a panel: as many as one instruction adds up.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr int panel_k = 8;
+#else
+constexpr int panel_k = 4;
+#endif
 
 // Up to how many rows of int8 each level reads one by one; portable kernels all of them.
 #if defined(__AVX512VNNI__)
 constexpr int few_int8_rows = 1;
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || defined(UNLADEN_NEON)
 constexpr int few_int8_rows = few_rows;
 #else
 constexpr int few_int8_rows = 0x7fffffff;
@@ -118,7 +125,7 @@ struct Row32Parts {
 };
 
 struct Panel32Parts {
-    int8_t *q;   // [n_cols / 4][8][4]
+    int8_t *q;   // [n_cols / panel_k][8][panel_k]
     float *d;    // [n_blocks][8]
     float *sum;  // [n_blocks][8]: d times the sum of q
     void carve(Carver &c, size_t n) {
@@ -167,7 +174,7 @@ struct Row256Parts {
 };
 
 struct Panel256Parts {
-    int8_t *q;         // [n_cols / 4][8][4]
+    int8_t *q;         // [n_cols / panel_k][8][panel_k]
     float *d;          // [n_blocks][8]
     int16_t *minus16;  // [n_cols / 32][8][2]: minus the sums of 16 q
     int16_t *minus32;  // [n_cols / 64][8][2]: of 32

@@ -40,28 +40,31 @@ inline void every_second(Pairs (&words)[8]) {
 
 template <class T>
 void deal256(Tile256 &tile, Part part) {
+    using W = Codes<T>;
     for (int half = 0; half < 2; ++half) {
         const uint8_t *first = part.p + 8 * half * part.stride;
         Bytes32 dealt[8];
-        const auto deal_all = [&](void *to, auto of_row) {
+        const auto deal_all = [&](auto *to, auto of_row) {
 #pragma GCC unroll 8
-            for (int r = 0; r < 8; ++r) dealt[r] = of_row(Codes<T>(first + r * part.stride));
-            deal(static_cast<uint8_t *>(to) + 32 * half, dealt);
+            for (int r = 0; r < 8; ++r) dealt[r] = of_row(W(first + r * part.stride));
+            deal(to, half, dealt);
         };
         for (int s = 0; s < 8; ++s) {
-            deal_all(tile.q + 8 * s, [=](const Codes<T> &w) { return w.codes(s); });
+            deal_all(tile.q + 8 * s, [=](const W &w) {
+                return lines_are_unsigned || W::bias == 0 ? w.codes(s) : w.codes(s).less(W::bias);
+            });
         }
-        deal_all(tile.scale, [](const Codes<T> &w) { return w.scales().bytes(); });
-        if constexpr (Codes<T>::has_min) {
-            deal_all(tile.min, [](const Codes<T> &w) { return w.mins().bytes(); });
+        deal_all(tile.scale, [](const W &w) { return w.scales().bytes(); });
+        if constexpr (W::has_min) {
+            deal_all(tile.min, [](const W &w) { return w.mins().bytes(); });
         }
         for (int r = 0; r < 8; ++r) {
-            const Codes<T> w(first + r * part.stride);
+            const W w(first + r * part.stride);
             tile.d[8 * half + r] = w.d();
-            if constexpr (Codes<T>::has_min) tile.dmin[8 * half + r] = w.dmin();
+            if constexpr (W::has_min) tile.dmin[8 * half + r] = w.dmin();
         }
     }
-    if constexpr (Codes<T>::has_min && Codes<T>::sub == 32) every_second(tile.min);
+    if constexpr (W::has_min && W::sub == 32) every_second(tile.min);
 }
 
 template <class T>
@@ -76,7 +79,7 @@ void deal32(Tile32 &tile, Part part) {
             tile.scale[row] = w.d;
             tile.min[row] = w.m - w.d * float(bias_of<T>);
         }
-        deal(tile.q[0] + 32 * half, dealt);
+        deal(tile.q, half, dealt);
     }
 }
 
@@ -85,7 +88,7 @@ template <class T, int n>
 UNLADEN_INLINE void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k,
                                 int column, Ahead ahead) {
     using W = Codes<T>;
-    const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
+    const int8_t *q = x.q + size_t(k) * panel_columns + panel_k * column;
     const int16_t *minus16 = x.minus16 + size_t(k) / 16 * panel_columns + 2 * column;
     LineSums<n> sums;
     sums.clear();
@@ -113,7 +116,7 @@ UNLADEN_INLINE void multiply256(float *c, const Tile256 &tile, const Panel256 &x
 template <class T, int n>
 UNLADEN_INLINE void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, int k,
                                int column, Ahead ahead) {
-    const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
+    const int8_t *q = x.q + size_t(k) * panel_columns + panel_k * column;
     const float *d = x.d + k / 32 * panel_columns + column;
     const float *x_sum = x.sum + k / 32 * panel_columns + column;
     for (int b = 0; b < n_blocks; ++b, ++tile) {

@@ -21,7 +21,7 @@ template <class T>
 void expand(float *to, const uint8_t *row, int k, int n) {
     const uint8_t *w = row + size_t(k / T::block_size) * T::block_bytes;
     int i = 0;
-#if defined(__AVX2__)
+#if defined(__AVX2__) || defined(UNLADEN_NEON)
     if constexpr (is_f16<T>) {
         for (; i + Vec::width <= n; i += Vec::width, w += 2 * Vec::width) {
             Vec::load_f16(w).store(to + i);

@@ -1,6 +1,7 @@
 // Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
 // says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines (deal), and how lines meet n columns of a panel (LineSums<n>).
+// into halves of eight lines or pairs of words (deal), and how lines meet n columns of a panel
+// (LineSums<n>).
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"
@@ -18,4 +19,6 @@ struct alignas(64) Pairs {
 
 #if defined(__AVX2__)
 #include "backends/cpu/csrc/isa/linear_lines_avx2.h"
+#elif defined(UNLADEN_NEON)
+#include "backends/cpu/csrc/isa/linear_lines_neon.h"
 #endif

@@ -10,8 +10,9 @@ constexpr bool lines_are_unsigned = true;
 // Columns whose sums with sixteen rows stay in registers.
 constexpr int columns_at_once = 4;
 
-// Dword j of row r becomes dword r of 32 bytes at `to` + 64 j.
-inline void deal(uint8_t *to, const Bytes32 (&rows)[8]) {
+// Dword j of row r, of eight, becomes dword r of the half of line j.
+inline void deal(void *lines, int half, const Bytes32 (&rows)[8]) {
+    uint8_t *to = static_cast<uint8_t *>(lines) + 32 * half;
     __m256i a[8], b[8];
 #pragma GCC unroll 4
     for (int i = 0; i < 8; i += 2) {

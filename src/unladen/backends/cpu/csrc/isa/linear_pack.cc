@@ -37,8 +37,8 @@ int sum(const int8_t *q, int n) {
 }
 
 void place(int8_t *panel, int column, int k, const int8_t *values, int n) {
-    for (int i = 0; i < n; i += 4) {
-        std::memcpy(panel + size_t(k + i) * panel_columns + 4 * column, values + i, 4);
+    for (int i = 0; i < n; i += panel_k) {
+        std::memcpy(panel + size_t(k + i) * panel_columns + panel_k * column, values + i, panel_k);
     }
 }
 

@@ -3,8 +3,12 @@
 // Scales, what multiplies the sums of 16; Total, the same lanes as float32.
 #pragma once
 
+#include "backends/cpu/csrc/isa/level.h"
+
 #if defined(__AVX2__)
 #include "backends/cpu/csrc/isa/linear_regs_avx2.h"
+#elif defined(UNLADEN_NEON)
+#include "backends/cpu/csrc/isa/linear_regs_neon.h"
 #else
 #include "backends/cpu/csrc/isa/linear_regs_plain.h"
 #endif

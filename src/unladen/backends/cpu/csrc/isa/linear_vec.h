@@ -107,6 +107,35 @@ inline void transpose_tile(float *to, const float *from, int stride) {
     }
 }
 
+#elif defined(UNLADEN_NEON)
+
+struct Vec {
+    static constexpr int width = 4;
+    float32x4_t v;
+    static Vec zero() { return {vdupq_n_f32(0.0f)}; }
+    static Vec all(float x) { return {vdupq_n_f32(x)}; }
+    static Vec load(const float *p) { return {vld1q_f32(p)}; }
+    static Vec load_f16(const uint8_t *p) {
+        return {vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))};
+    }
+    void store(float *p) const { vst1q_f32(p, v); }
+    Vec times_plus(Vec b, Vec c) const { return {vfmaq_f32(c.v, v, b.v)}; }
+    Vec plus(Vec b) const { return {vaddq_f32(v, b.v)}; }
+    float sum() const { return vaddvq_f32(v); }
+};
+
+// to[k * 4 + r] = from[r * stride + k] for k < 4.
+inline void transpose_tile(float *to, const float *from, int stride) {
+    const float32x4_t a = vld1q_f32(from), b = vld1q_f32(from + stride);
+    const float32x4_t c = vld1q_f32(from + 2 * stride), d = vld1q_f32(from + 3 * stride);
+    const float32x4_t ac = vzip1q_f32(a, c), bd = vzip1q_f32(b, d);
+    const float32x4_t ac2 = vzip2q_f32(a, c), bd2 = vzip2q_f32(b, d);
+    vst1q_f32(to, vzip1q_f32(ac, bd));
+    vst1q_f32(to + 4, vzip2q_f32(ac, bd));
+    vst1q_f32(to + 8, vzip1q_f32(ac2, bd2));
+    vst1q_f32(to + 12, vzip2q_f32(ac2, bd2));
+}
+
 #else
 
 struct Vec {

@@ -69,7 +69,7 @@ bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
             // Lanes behind the last block repeat it.
             const int block = first + l < n_blocks ? first + l : n_blocks - 1;
             from[l] = args.x + size_t(block) * n;
-            weights[l] = args.importance + size_t(block % per_row) * n;
+            weights[l] = args.importance ? args.importance + size_t(block % per_row) * n : nullptr;
             row_square[l] = squares[block / per_row];
         }
         gather(x, from, n);

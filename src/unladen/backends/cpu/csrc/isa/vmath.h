@@ -66,6 +66,8 @@ static inline vec fma(vec a, vec b, vec c) {
     return (vec)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(__FMA__)
     return (vec)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif defined(UNLADEN_NEON)
+    return (vec)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 #else
     return a * b + c;
 #endif
@@ -192,6 +194,8 @@ static inline vec normal_tail(vec x) {
 static inline float from_f16(uint16_t h) {
 #if defined(__F16C__)
     return _cvtsh_ss(h);
+#elif defined(UNLADEN_NEON)
+    return (float)__builtin_bit_cast(__fp16, h);
 #else
     // In a float's place they mean 2^112 too little, subnormals included.
     uint32_t bits = (uint32_t)(h & 0x7fff) << 13;
@@ -210,6 +214,8 @@ static inline float from_f16(uint16_t h) {
 static inline uint16_t to_f16(float f) {
 #if defined(__F16C__)
     return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
+#elif defined(UNLADEN_NEON)
+    return __builtin_bit_cast(uint16_t, (__fp16)f);
 #else
     uint32_t bits;
     __builtin_memcpy(&bits, &f, sizeof f);
@@ -235,6 +241,8 @@ static inline vec load_f16(const uint16_t *p) {
     return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif defined(__F16C__)
     return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+#elif defined(UNLADEN_NEON)
+    return (vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
 #else
     return vec{from_f16(p[0]), from_f16(p[1]), from_f16(p[2]), from_f16(p[3])};
 #endif
@@ -256,6 +264,11 @@ static inline vec load_i8(const int8_t *p) {
     return (vec)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 #elif defined(__AVX2__)
     return (vec)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+#elif defined(UNLADEN_NEON)
+    int32_t four;
+    __builtin_memcpy(&four, p, sizeof four);
+    const int8x8_t bytes = vreinterpret_s8_s32(vdup_n_s32(four));
+    return (vec)vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(bytes))));
 #else
     return vec{(float)p[0], (float)p[1], (float)p[2], (float)p[3]};
 #endif

@@ -27,6 +27,8 @@ inline float float_of(uint32_t pattern) {
 inline float float_of_half(uint16_t half) {
 #if defined(__F16C__)
     return _cvtsh_ss(half);
+#elif defined(UNLADEN_NEON)
+    return float(__builtin_bit_cast(__fp16, half));
 #else
     const uint32_t sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
     if (rest < 0x400) {  // zero or subnormal
@@ -69,6 +71,10 @@ inline void each(float *y, uint64_t packed, F f) {
     const __m128i second = _mm_srai_epi32(_mm_unpackhi_epi16(words, words), 16);
     _mm_storeu_ps(y, f(_mm_cvtepi32_ps(first)));
     _mm_storeu_ps(y + 4, f(_mm_cvtepi32_ps(second)));
+#elif defined(UNLADEN_NEON)
+    const int16x8_t words = vmovl_s8(vcreate_s8(packed));
+    vst1q_f32(y, f(vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)))));
+    vst1q_f32(y + 4, f(vcvtq_f32_s32(vmovl_high_s16(words))));
 #else
     int8_t q[8];
     std::memcpy(q, &packed, sizeof q);
@@ -96,6 +102,10 @@ inline void look_up_nibbles(const uint8_t *p, const int8_t *codebook, uint8_t *l
                      _mm_shuffle_epi8(values, _mm_and_si128(codes, mask)));
     _mm_storeu_si128(reinterpret_cast<__m128i *>(high),
                      _mm_shuffle_epi8(values, _mm_and_si128(upper, mask)));
+#elif defined(UNLADEN_NEON)
+    const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(codebook)), codes = vld1q_u8(p);
+    vst1q_u8(low, vqtbl1q_u8(values, vandq_u8(codes, vdupq_n_u8(15))));
+    vst1q_u8(high, vqtbl1q_u8(values, vshrq_n_u8(codes, 4)));
 #else
     for (int i = 0; i < 16; ++i) {
         low[i] = uint8_t(codebook[p[i] & 15]);
