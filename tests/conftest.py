@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,14 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"needs the shared test data in {SHARED}")
     return SHARED
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_default_gpu() -> Iterator[None]:
+    """Where a test names no device it means the CPU, also on a machine that has a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("unladen.backends.wgpu.gpu.hardware", list)
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,17 @@ def test_numbers_become_constants_and_the_format_its_file(folder: Path) -> None:
     assert made.text.startswith("const WG = 64u;\nfn codes() {}\n")
     assert made.grid == "some"
     assert made.bindings == ((0, "uniform", "m"), (2, "read-only-storage", "w"))
+
+
+def test_every_loop_counts_to_its_end() -> None:
+    """Drivers may not stop a loop that doesn't: kernels are compiled without such checks."""
+    for path in source.FOLDER.rglob("*.wgsl"):
+        code = re.sub(r"//.*", "", path.read_text())
+        assert not re.search(r"\b(while|loop)\b", code), path
+        heads = re.findall(r"\bfor \((.*)\) \{", code)
+        assert len(heads) == len(re.findall(r"\bfor\b", code)), path
+        for head in heads:
+            _, condition, step = head.split(";")
+            counter = step.split()[0].removesuffix("++")
+            assert re.search(rf"(?<!\w){counter}\b.* (<|<=|>) ", condition), (path, head)
+            assert re.fullmatch(r" *\w+(\+\+| (\+|\*|/)= .+)", step), (path, head)

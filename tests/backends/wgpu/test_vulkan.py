@@ -17,7 +17,7 @@ from schedule.paper import graph_of, paper_file
 from unladen import api
 from unladen.backends import backend_of, default_devices
 from unladen.backends.base import Device, KVLayout, Options
-from unladen.backends.wgpu import adapters, vulkan
+from unladen.backends.wgpu import adapters, gpu, vulkan
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import device_of
 from unladen.backends.wgpu.vulkan import Card, own_memory
@@ -141,6 +141,7 @@ def has(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def set_up(found: list[Adapter], cards: list[Card]) -> None:
         monkeypatch.setattr(adapters, "adapters", lambda: tuple(found))
         monkeypatch.setattr(adapters, "may_have_hardware", lambda: True)
+        monkeypatch.setattr(gpu, "hardware", adapters.hardware)
         monkeypatch.setattr(vulkan, "cards", lambda: cards)
     return set_up
 

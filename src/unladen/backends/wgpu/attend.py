@@ -18,7 +18,7 @@ from unladen.backends.wgpu.program import (
     Size,
 )
 from unladen.backends.wgpu.source import Constants
-from unladen.graph.graph import Node
+from unladen.graph.graph import KVSpec, Node
 from unladen.graph.ops.attention import Scoring
 from unladen.types import Limits
 
@@ -26,6 +26,8 @@ THREADS = 128
 TILE_ROWS, TILE_BYTES = 16, 12 << 10
 """Query rows of a workgroup, and their bytes: with the scores below the 16 KiB of workgroup memory
 that every device has. A tile of a prefill may need more where rows are long."""
+WORKGROUP_BYTES = 15 << 10
+"""Of the 16 KiB that every device has, what queries, scores and sums of values may fill."""
 CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
 """Numbers of the formats in kernels/kv_write.wgsl."""
 LONGEST_WINDOW = 1 << 30
@@ -71,25 +73,40 @@ def attention(low: Lowering, node: Node) -> None:
         ranges["sinks"] = low.vector(node, "sinks")
     formats = {**_flags(scoring), "SINKS": "sinks" in ranges,
                f"K_{layout.k_type}": True, f"V_{layout.v_type}": True,
-               "KD": spec.k_dim, "VD": spec.v_dim, "WG": THREADS}
-    group = n_heads // spec.n_kv_heads
-    rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
-    heads, tile_heads = min(group, rows), max(1, min(group, rows // TILE_TOKENS))
+               "KD": spec.k_dim, "VD": spec.v_dim}
     can_split = limits.n_blocks_per_seq * layout.block_tokens > KEYS_PER_SPLIT
+    kernel, heads, constants = _kernel(spec, n_heads, 1)
+    per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
     for split in (False, True) if can_split else (False,):
         if split:
             ranges["y"] = low.scratch(0, attention_scratch(node, limits))
-        low.emit("attention", _grid(spec.n_kv_heads * -(-group // heads), decode=True, split=split),
-                 ranges, {"TILE_TOKENS": 1, "TILE_HEADS": heads, "KT": _keys(heads),
-                          "SPLIT": split, **formats})
+        low.emit(kernel, _grid(per_tile, decode=True, split=split), ranges,
+                 {"SPLIT": split, **constants, **formats})
     if can_split:
         low.emit("attention_join", _join_grid(n_heads), {
-            "params": low.params(n_heads), "x": ranges["y"], "y": y}, {"VD": spec.v_dim})
+            "params": low.params(n_heads), "x": ranges["y"], "y": y},
+            {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
     if limits.n_tokens > 1:
         ranges["y"] = y
-        low.emit("attention", _grid(spec.n_kv_heads * -(-group // tile_heads), decode=False),
-                 ranges, {"TILE_TOKENS": TILE_TOKENS, "TILE_HEADS": tile_heads,
-                          "KT": _keys(TILE_TOKENS * tile_heads), **formats})
+        kernel, heads, constants = _kernel(spec, n_heads, TILE_TOKENS)
+        per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
+        low.emit(kernel, _grid(per_tile, decode=False), ranges, {**constants, **formats})
+
+
+def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, Constants]:
+    """Which takes tiles of ``n_tokens``, how many heads of each, and for what it is compiled."""
+    group = n_heads // spec.n_kv_heads
+    shared_bytes = WORKGROUP_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
+    rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
+    if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
+        heads = min(group, rows // n_tokens)
+        # Measured: long rows leave the threads of 64 keys waiting for one another.
+        keys = KEYS_PER_SPLIT if n_tokens > 1 or spec.k_dim <= 64 else KEYS_PER_SPLIT // 2
+        return "attention_wide", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads, "KT": keys}
+    rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
+    heads = max(1, min(group, rows // n_tokens))
+    return "attention", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
+                                "KT": _keys(n_tokens * heads), "WG": THREADS}
 
 
 def _flags(scoring: Scoring) -> Constants:
@@ -129,5 +146,5 @@ def _join_grid(n_heads: int) -> Grid:
 def attention_scratch(node: Node, limits: Limits) -> int:
     """Bytes of what the workgroups find that share keys."""
     assert node.state is not None
-    most = min(limits.n_seqs, ENOUGH_WORKGROUPS)
-    return 4 * most * node.int_attr("n_heads") * MAX_SPLITS * (node.state.v_dim + 2)
+    shares = min(limits.n_seqs * MAX_SPLITS, ENOUGH_WORKGROUPS)
+    return 4 * shares * node.int_attr("n_heads") * (node.state.v_dim + 2)

@@ -116,7 +116,7 @@ class WgpuBackend:
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":
-            return linear_scratch(node, limits)
+            return linear_scratch(node, limits, options)
         if node.op == "moe":
             return moe_scratch(node, limits)
         if node.op in ("argmax", "top_k"):

@@ -30,24 +30,30 @@ WHEN_POLLED = 2
 @dataclass(slots=True)
 class _Mapping:
     """The one callback of the process, and what it was told by number, 0 before, for those that
-    are waited for. C may call it as long as there is a device, so it is never freed."""
+    are waited for. C may call it as long as there is a device, so it is never freed.
+    ``interrupts``: raised inside the callback, where C can't pass them on."""
 
-    callback: Any
-    told: dict[int, int]
+    callback: Any = None
+    told: dict[int, int] = field(default_factory=dict)
+    interrupts: list[BaseException] = field(default_factory=list)
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
 
 @functools.cache
 def _mapping() -> _Mapping:
     _, ffi = native()
-    told: dict[int, int] = {}
+    mapping = _Mapping()
 
     def mapped(status: Any, message: Any, number: Any, _unused: Any) -> None:
         key = int(ffi.cast("intptr_t", number))
-        if key in told:
-            told[key] = int(status)
+        if key in mapping.told:
+            mapping.told[key] = int(status)
+
+    def failed(_kind: Any, error: BaseException, _trace: Any) -> None:
+        mapping.interrupts.append(error)
     kind = "void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)"
-    return _Mapping(ffi.callback(kind, mapped), told)
+    mapping.callback = ffi.callback(kind, mapped, onerror=failed)
+    return mapping
 
 
 @dataclass(slots=True)
@@ -59,16 +65,22 @@ class _Fetched:
     number: int
 
     def __call__(self) -> Bytes:
+        """An interrupt may come at any point: what was interrupted can be called again, so the
+        buffer stays mapped as long as there is one."""
         libf, ffi = native()
+        mapping = _mapping()
         self.gpu.wait_for(self.submission)
-        if _mapping().told[self.number] != MAPPED:
+        if mapping.interrupts:
+            raise mapping.interrupts.pop()
+        where = ffi.NULL
+        # 0: an interrupt kept the callback from saying so.
+        if mapping.told[self.number] in (0, MAPPED):
+            with typed(self.gpu.name, requested=self.nbytes):
+                where = libf.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.nbytes)
+        if where == ffi.NULL:
             raise DeviceLost(f"{self.gpu.name} stopped answering: a result can't be read",
                              hint="load the model again; a driver update may help")
-        with typed(self.gpu.name, requested=self.nbytes):
-            where = libf.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.nbytes)
-            data = np.frombuffer(ffi.buffer(where, self.nbytes), np.uint8).copy()
-            libf.wgpuBufferUnmap(self.staging._internal)
-        return data
+        return np.frombuffer(ffi.buffer(where, self.nbytes), np.uint8).copy()
 
     def __del__(self) -> None:
         _mapping().told.pop(self.number, None)

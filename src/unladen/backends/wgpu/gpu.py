@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,13 @@ do, so that nothing goes there for speed."""
 MAPPABLE = "mappable-primary-buffers"
 """Feature of an adapter: what kernels use can be mapped too. On one that has memory of its own it
 would move the buffer into the host's."""
+WGSL = 2
+"""WGPUSType_ShaderSourceWGSL of webgpu.h."""
+BOUNDS_CHECKS = 1
+"""Of WGPUShaderRuntimeChecks in wgpu.h, what the compiler adds to kernels: some of their indices
+come out of files. Not ForceLoopBounding (2): it counts the turns of every loop in 64 bits, and with
+it a model's steps took 2.4 times as long on an H200. Our loops end by themselves: they count up or
+down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
 WRITE_BYTES = 32 << 20
 """What is uploaded at once: the queue keeps a copy until it is done."""
 
@@ -175,11 +183,26 @@ class Gpu:
 
     def _compile(self, source: Source) -> Pipeline:
         layout = self._layout(tuple((number, kind) for number, kind, _ in source.bindings))
-        module = self.wgpu.create_shader_module(code=source.text)
+        module = self._module(source.text)
         whole = self.wgpu.create_pipeline_layout(bind_group_layouts=[self.step_layout, layout])
         pipeline = self.wgpu.create_compute_pipeline(
             layout=whole, compute={"module": module, "entry_point": "main"})
         return Pipeline(source, pipeline, layout)
+
+    def _module(self, text: str) -> Any:
+        """What wgpu-py's ``create_shader_module`` gives, but with no more than ``BOUNDS_CHECKS``.
+        """
+        libf, ffi = native()
+        encoded = text.encode()
+        data = ffi.new("char[]", encoded)
+        code = ffi.new("WGPUShaderSourceWGSL *", {
+            "chain": {"sType": WGSL}, "code": {"data": data, "length": len(encoded)}})
+        described = ffi.new("WGPUShaderModuleDescriptor *", {
+            "nextInChain": ffi.cast("WGPUChainedStruct *", code)})
+        handle = libf.wgpuDeviceCreateShaderModuleTrusted(self.wgpu._internal, described,
+                                                          BOUNDS_CHECKS)
+        api = importlib.import_module("wgpu.backends.wgpu_native._api")
+        return api.GPUShaderModule("", handle, self.wgpu)
 
     def _layout(self, bindings: Sequence[tuple[int, str]]) -> Any:
         stage = load()[0].ShaderStage.COMPUTE

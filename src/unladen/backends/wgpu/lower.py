@@ -27,7 +27,9 @@ MAX_GROUPS = 65535
 BATCH_WORDS = {"tokens": 3, "positions": 4, "out_rows": 8}
 """Where the step's header says where these are."""
 ROWS_WORD = {"T": 0, "S": 1}
-FLAGS = {"subgroups": "SUBGROUPS", "int_dot": "INT_DOT", "f16": "HALF_TILES"}
+MOST_KEPT = 8
+"""Items of a row that a thread of a norm keeps instead of reading them again."""
+FLAGS = {"subgroups": "SUBGROUPS", "int_dot": "INT_DOT"}
 """What a feature is called in the kernels."""
 NO_CONSTANTS: Constants = MappingProxyType({})
 Ranges = Mapping[str, Range | int]
@@ -174,26 +176,32 @@ def select_rows(low: Lowering, node: Node) -> None:
                                     "y": low.value(y)})
 
 
-def _norm(low: Lowering, node: Node) -> None:
+def _norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
+    """A workgroup for each group; ``at_once`` columns are an item of a thread."""
     (x,), (y,) = node.inputs, node.outputs
     size = group_of(node)
     period = next((w.n_elements for w in node.weights.values()), size)
     ranges: dict[str, Range | int] = {
-        "params": low.params(n_cols(y), size, node.float_attr("eps"), period), "x": low.value(x),
-        "y": low.value(y), **{role: low.vector(node, role) for role in node.weights}}
+        "params": low.params(n_cols(y) // at_once, size // at_once, node.float_attr("eps"),
+                             period // at_once),
+        "x": low.value(x), "y": low.value(y),
+        **{role: low.vector(node, role) for role in node.weights}}
     low.one_each(node.op, y, n_cols(y) // size, ranges,
-                 {"WG": threads_for(size), "WEIGHT": "w" in node.weights,
-                  "BIAS": "b" in node.weights})
+                 {"WG": threads_for(size), "WEIGHT": "w" in node.weights, **constants})
 
 
 def rms_norm(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.rms_norm.RmsNorm`."""
-    _norm(low, node)
+    size = group_of(node)
+    lengths = [size, *(w.n_elements for w in node.weights.values())]
+    at_once = 4 if all(n % 4 == 0 for n in lengths) else 1
+    kept = min(MOST_KEPT, -(-size // (at_once * threads_for(size))))
+    _norm(low, node, at_once, {"FOURS": at_once == 4, "KEPT": kept})
 
 
 def layer_norm(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.layer_norm.LayerNorm`."""
-    _norm(low, node)
+    _norm(low, node, 1, {"BIAS": "b" in node.weights})
 
 
 def rope_table(low: Lowering, node: Node) -> None:

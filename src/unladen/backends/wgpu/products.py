@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
+from unladen.backends.base import Options
 from unladen.backends.wgpu.gpu import ALIGNMENT, Range
 from unladen.backends.wgpu.lower import (
     BATCH_WORDS,
@@ -19,7 +21,7 @@ from unladen.backends.wgpu.lower import (
 )
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.program import Grid, Groups, Size
-from unladen.backends.wgpu.source import Constants
+from unladen.backends.wgpu.source import Constants, has_codes
 from unladen.graph.graph import Node
 from unladen.graph.ops.linear import n_weights
 from unladen.quants import get
@@ -32,6 +34,15 @@ FEW_ROWS = 8
 memory; beyond it pays to decode tiles."""
 ROWS_PER_GROUP = 4
 ROWS_PER_TILE = 64
+TILES = MappingProxyType({
+    ("matmul", True): (128, 128), ("matmul", False): (64, 64),
+    ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
+"""Rows of w and of x in a workgroup's tile, wide or not."""
+ENOUGH_TILES = 128
+"""So many fill a large GPU: fewer wide ones give way to smaller ones."""
+RUN = 16
+"""Columns of x that share a scale where they are rounded to int8."""
+NO_RANGES: Ranges = MappingProxyType({})
 MOST_BINDINGS = 12
 """Storage buffers of a product with three weights, biases and a codebook, and the step's."""
 
@@ -54,13 +65,18 @@ class Matrix:
         if block_size == 1:
             block_size, block_bytes = PLAIN_BLOCK, PLAIN_BLOCK * block_bytes
         aligned = block_bytes % 4 == 0 and row_bytes(self.quant, self.n_in) % 4 == 0
+        quads = block_bytes % 16 == 0 and row_bytes(self.quant, self.n_in) % 16 == 0
         return {"BLOCK": block_size, "BLOCK_BYTES": block_bytes, "ALIGNED": aligned,
-                "RAGGED": self.n_in % block_size != 0}
+                "QUADS": quads, "RAGGED": self.n_in % block_size != 0}
 
     @property
     def threads(self) -> int:
         """Of a workgroup whose threads share a row's groups of 32."""
         return 64 if self.n_in > 32 * 32 else 32
+
+    def threads_for(self, n_together: int) -> int:
+        """Likewise where one row of x leaves each thread few numbers to hold."""
+        return 128 if n_together == 1 and self.n_in >= 128 * 32 else self.threads
 
     @property
     def n_groups(self) -> int:
@@ -103,8 +119,9 @@ def embed(low: Lowering, node: Node) -> None:
 
 def linear(low: Lowering, node: Node) -> None:
     """See :class:`~unladen.graph.ops.linear.Linear`."""
+    coded = _quantized(low, node)
     if "act" in node.attrs:
-        _gated(low, node)
+        _gated(low, node, coded)
         return
     pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
     together = _together(low, pieces)
@@ -116,10 +133,38 @@ def linear(low: Lowering, node: Node) -> None:
         if "residual" in node.attrs:
             extra["residual"] = low.value(node.inputs[1])
         for m in found:
-            product(low, m, symbol(node.outputs[i]), extra,
+            product(low, m, symbol(node.outputs[i]), extra, coded,
                     few=not any(i in group for group in together))
     for group in together:
         _joined(low, node, {i: pieces[i][0] for i in group})
+
+
+def _quantized(low: Lowering, node: Node) -> Ranges:
+    """Where tiles find x as int8, once it was rounded for all weights; nothing where none takes it
+    so."""
+    x = node.inputs[0]
+    rows, n_in = symbol(x), n_cols(x)
+    if "int_dot" not in low.features or _most(low, rows) <= FEW_ROWS:
+        return {}
+    halves = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
+    codes, scales = _codes_bytes(low.segment.limits, node)
+    found = {"x_codes": low.scratch(halves, codes), "x_scales": low.scratch(halves + codes, scales)}
+
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        return (*fold(-(-n * n_in // (64 * RUN))), 1) if n > FEW_ROWS else None
+
+    low.emit("quantize", grid, {"m": low.params(n_in), "x": low.value(x),
+                                "codes": found["x_codes"], "scales": found["x_scales"]},
+             {"ROWS": ROWS_WORD[rows]})
+    return found
+
+
+def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
+    """Of int8 codes and of the scales and sums of their runs."""
+    n = limits.count(node.inputs[0].shape)
+    codes = -(-n // ALIGNMENT) * ALIGNMENT
+    return codes, -(-codes // RUN) * 8
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
@@ -151,21 +196,36 @@ def _joined(low: Lowering, node: Node, parts: Mapping[int, Matrix]) -> None:
               ranges, {**flags, "ROWS": ROWS_WORD[rows]})
 
 
-def product(low: Lowering, m: Matrix, rows: str, extra: Ranges,
-             *, few: bool = True) -> None:
-    """One matrix times the rows of x, by the kernel that suits their number."""
+def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = NO_RANGES,
+            *, few: bool = True) -> None:
+    """One matrix times the rows of x, by the kernel that suits their number. ``coded``: x as int8,
+    for the weights that are multiplied so."""
     ranges: dict[str, Range | int] = {"m": m.params(low), "w": m.at, **extra}
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROWS": ROWS_WORD[rows]}
     if few:
         _few_rows(low, m, m.n_groups, rows, ranges, flags)
     if _most(low, rows) > FEW_ROWS:
-        def tiles(size: Size) -> Groups | None:
-            n = size.rows(rows)
-            if n <= FEW_ROWS:
-                return None
-            return *fold(-(-m.n_rows // ROWS_PER_TILE)), -(-n // ROWS_PER_TILE)
+        kernel = "matmul_coded" if coded and has_codes(m.quant) else "matmul"
+        for wide in (False, True):
+            tm, tn = TILES[kernel, wide]
+            # Two small tiles fit into the workgroup memory that every device has; of the large
+            # one there is one.
+            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), {**ranges, **coded}, {
+                "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
+                **m.constants}, quant=m.quant)
 
-        low.emit("matmul", tiles, ranges, {**flags, **m.constants}, quant=m.quant)
+
+def _tiles(m: Matrix, rows: str, kernel: str, *, wide: bool) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        tm, tn = TILES[kernel, True]
+        fills = -(-m.n_rows // tm) * -(-n // tn) >= ENOUGH_TILES
+        if n <= FEW_ROWS or fills != wide:
+            return None
+        tm, tn = TILES[kernel, wide]
+        return *fold(-(-m.n_rows // tm)), -(-n // tn)
+
+    return grid
 
 
 def _most(low: Lowering, rows: str) -> int:
@@ -180,7 +240,7 @@ def _few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
         low.emit("matvec", grid, ranges, {
-            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads,
+            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads_for(n_together),
             "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
             quant=m.quant)
 
@@ -195,7 +255,7 @@ def _groups(n_groups: int, rows: str, n_together: int, from_rows: int, to_rows: 
     return grid
 
 
-def _gated(low: Lowering, node: Node) -> None:
+def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
     """``act(x w0^T) * (x w1^T)``: in one kernel for few rows; for many, two products into scratch
     memory and the gated unit over them."""
     y = node.outputs[0]
@@ -212,11 +272,11 @@ def _gated(low: Lowering, node: Node) -> None:
             _few_rows(low, a, a.n_groups, rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROWS": ROWS_WORD[rows], **activation_flag(node.attrs["act"])})
-    _gated_by_parts(low, node, pairs, few=not together)
+    _gated_by_parts(low, node, pairs, coded, few=not together)
 
 
-def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], *,
-                    few: bool) -> None:
+def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], coded: Ranges,
+                    *, few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)
     if not few and _most(low, rows) <= FEW_ROWS:
@@ -228,7 +288,7 @@ def _gated_by_parts(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for pair in pairs:
-            product(low, pair[i], rows, extra, few=few)
+            product(low, pair[i], rows, extra, coded, few=few)
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
@@ -247,6 +307,7 @@ def _half_scratch(limits: Limits, node: Node) -> int:
     return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT
 
 
-def linear_scratch(node: Node, limits: Limits) -> int:
-    """Bytes of both products of a gated pair."""
-    return 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
+def linear_scratch(node: Node, limits: Limits, options: Options) -> int:
+    """Bytes of both products of a gated pair, and of x as int8."""
+    halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
+    return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))

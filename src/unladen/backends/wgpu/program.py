@@ -20,10 +20,10 @@ TOKENS_WORD = 3
 """Of the header: where the tokens are."""
 TILE_TOKENS = 8
 """Tokens of one sequence whose attention a workgroup computes together, in a prefill."""
-KEYS_PER_SPLIT = 256
-MAX_SPLITS = 16
-ENOUGH_WORKGROUPS = 256
-"""Attention over that many sequences and heads fills a GPU without sharing keys."""
+KEYS_PER_SPLIT = 64
+MAX_SPLITS = 64
+ENOUGH_WORKGROUPS = 1024
+"""So many fill a GPU: attention over that many sequences and heads shares no keys."""
 DISPATCHES_AT_ONCE = 24
 """Of a prefill; between submissions it can be cancelled."""
 
@@ -187,7 +187,6 @@ class WgpuProgram:
 
     def _splits(self) -> int:
         b = self.batch
-        if b.n_seqs * self.n_kv_heads >= ENOUGH_WORKGROUPS:
-            return 1
         longest = int(b.kv_len[:b.n_seqs].max(initial=1))
-        return min(MAX_SPLITS, -(-longest // KEYS_PER_SPLIT))
+        useful = max(1, ENOUGH_WORKGROUPS // (b.n_seqs * self.n_kv_heads))
+        return min(MAX_SPLITS, -(-longest // KEYS_PER_SPLIT), useful)

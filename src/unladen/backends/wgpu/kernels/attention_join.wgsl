@@ -1,6 +1,7 @@
 #use step exp
 // Adds up what the workgroups found that shared the keys of a query row: each its sums of values,
-// the largest score that they are relative to, and the sum of its weights. A workgroup for each row.
+// the largest score that they are relative to, and the sum of its weights. A workgroup for each row,
+// with a thread for each share.
 struct Params {
   n_heads: u32,
 }
@@ -9,26 +10,31 @@ struct Params {
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(64)
+var<workgroup> largest: array<f32, MAX_SPLITS>;
+var<workgroup> factor: array<f32, MAX_SPLITS>;
+var<workgroup> counted: array<f32, MAX_SPLITS>;
+
+@compute @workgroup_size(MAX_SPLITS)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let row = id.x + id.y * groups.x;
   if (row >= n_rows(N_TOKENS) * params.n_heads) { return; }
-  let n_splits = u32(step[N_SPLITS]);
+  let n_splits = min(u32(step[N_SPLITS]), MAX_SPLITS);
   let at = row * n_splits * (VD + 2u);
-  var top = x[at + VD];
-  for (var s = 1u; s < n_splits; s++) { top = max(top, x[at + s * (VD + 2u) + VD]); }
-  var sum = 0.0;
-  for (var s = 0u; s < n_splits; s++) {
-    let part = at + s * (VD + 2u) + VD;
-    sum += x[part + 1u] * exp_f32(x[part] - top);
+  if (lane < n_splits) { largest[lane] = x[at + lane * (VD + 2u) + VD]; }
+  workgroupBarrier();
+  if (lane < n_splits) {
+    var top = largest[0];
+    for (var s = 1u; s < n_splits; s++) { top = max(top, largest[s]); }
+    factor[lane] = exp_f32(largest[lane] - top);
+    counted[lane] = factor[lane] * x[at + lane * (VD + 2u) + VD + 1u];
   }
-  for (var d = lane; d < VD; d += 64u) {
+  workgroupBarrier();
+  var sum = 0.0;
+  for (var s = 0u; s < n_splits; s++) { sum += counted[s]; }
+  for (var d = lane; d < VD; d += MAX_SPLITS) {
     var value = 0.0;
-    for (var s = 0u; s < n_splits; s++) {
-      let part = at + s * (VD + 2u);
-      value += x[part + d] * exp_f32(x[part + VD] - top);
-    }
+    for (var s = 0u; s < n_splits; s++) { value += x[at + s * (VD + 2u) + d] * factor[s]; }
     y[row * VD + d] = value / sum;
   }
 }

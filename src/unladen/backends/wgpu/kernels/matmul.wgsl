@@ -1,20 +1,95 @@
-#use step tile result
-// y = x w^T (+ bias) for many rows of x.
+#use step matrix columns result
+// y = x w^T (+ bias) for many rows of x, by 256 threads in tiles of TM rows of w by TN of x, each
+// thread every 16th row of both. Sixteen columns at a time (two units of a row: their order doesn't
+// matter where it is the same in both) are decoded into one of two tiles while the other is used.
+const RM = TM / 16u;
+const RN = TN / 16u;
+const HALVES = RN / 4u;
+
+var<workgroup> w_tile: array<vec4f, BUFFERS * TM * 4u>;
+var<workgroup> x_tile: array<vec4f, BUFFERS * TN * 4u>;
+
+// Four columns of a row of a tile, in an order in which neither eight rows read together nor the
+// two units written together meet in a bank.
+fn place(row: u32, four: u32) -> u32 {
+  return row * 4u + (four ^ ((row >> 1u) & 3u));
+}
+
+fn fill(lane: u32, first: u32, token: u32, count: u32, next: u32, buffer: u32) {
+  const units = BLOCK / 8u;
+  let unit = next + lane % 2u;
+  let u = unit % units;
+  let four = 2u * (lane % 2u);
+  let p = unit / units * BLOCK + unit_at(u);
+  for (var row = lane / 2u; row < TM; row += 128u) {
+    let at = min(first + row, m.n_rows - 1u) * m.row_bytes + unit / units * BLOCK_BYTES;
+    let scale = scales(at, u);
+    var c = codes(at, u);
+    c.lo *= scale.x;
+    c.hi *= scale.z;
+    if (SHIFTED) {
+      c.lo += scale.y;
+      c.hi += scale.w;
+    }
+    w_tile[buffer * TM * 4u + place(row, four)] = c.lo;
+    w_tile[buffer * TM * 4u + place(row, four + 1u)] = c.hi;
+  }
+  for (var row = lane / 2u; row < TN; row += 128u) {
+    let at = min(token + row, count - 1u) * m.n_in;
+    x_tile[buffer * TN * 4u + place(row, four)] = columns(at, p);
+    x_tile[buffer * TN * 4u + place(row, four + 1u)] = columns(at, p + SPAN);
+  }
+}
 
 @compute @workgroup_size(256)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let first = (id.x + id.y * groups.x) * TILE;
+  let first = (id.x + id.y * groups.x) * TM;
+  let token = id.z * TN;
   let count = n_rows(ROWS);
-  let token = id.z * TILE;
-  multiply(lane, min(first + lane / 4u, m.n_rows - 1u) * m.row_bytes,
-           min(token + lane / 4u, count - 1u) * m.n_in);
-  for (var r = 0u; r < 4u; r++) {
-    let row = first + lane % 16u + 16u * r;
-    for (var n = 0u; n < 4u; n++) {
-      let t = token + lane / 16u + 16u * n;
+  let i = lane % 16u;
+  let j = lane / 16u;
+  let n_units = (m.n_in + BLOCK - 1u) / BLOCK * (BLOCK / 8u);
+  var acc: array<vec4f, RM * HALVES>;
+  fill(lane, first, token, count, 0u, 0u);
+  for (var next = 0u; next < n_units; next += 2u) {
+    let buffer = next / 2u % BUFFERS;
+    workgroupBarrier();
+#if DOUBLE
+    if (next + 2u < n_units) { fill(lane, first, token, count, next + 2u, 1u - buffer); }
+#end
+    for (var k = 0u; k < 4u; k++) {
+      var b: array<mat4x4f, HALVES>;
+      for (var h = 0u; h < HALVES; h++) {
+        let at = j + 64u * h;
+        b[h] = transpose(mat4x4f(x_tile[buffer * TN * 4u + place(at, k)],
+                                 x_tile[buffer * TN * 4u + place(at + 16u, k)],
+                                 x_tile[buffer * TN * 4u + place(at + 32u, k)],
+                                 x_tile[buffer * TN * 4u + place(at + 48u, k)]));
+      }
+      for (var r = 0u; r < RM; r++) {
+        let a = w_tile[buffer * TM * 4u + place(i + 16u * r, k)];
+        for (var h = 0u; h < HALVES; h++) {
+          var s = acc[r * HALVES + h];
+          s = fma(vec4f(a.x), b[h][0], s);
+          s = fma(vec4f(a.y), b[h][1], s);
+          s = fma(vec4f(a.z), b[h][2], s);
+          acc[r * HALVES + h] = fma(vec4f(a.w), b[h][3], s);
+        }
+      }
+    }
+#if DOUBLE
+#else
+    workgroupBarrier();
+    if (next + 2u < n_units) { fill(lane, first, token, count, next + 2u, 0u); }
+#end
+  }
+  for (var r = 0u; r < RM; r++) {
+    let row = first + i + 16u * r;
+    for (var n = 0u; n < RN; n++) {
+      let t = token + j + 16u * n;
       if (row < m.n_rows && t < count) {
-        store(with_bias(acc[r][n], m.first_row + row), t, m.first_row + row);
+        store(with_bias(acc[r * HALVES + n / 4u][n % 4u], m.first_row + row), t, m.first_row + row);
       }
     }
   }

@@ -1,6 +1,15 @@
 // Bytes of `w`, an array of words; blocks of 18, 34 or 210 bytes begin at any even address.
 
 fn raw(i: u32) -> u32 {
+#if QUADS
+#if W1
+  if (which == 1u) { return w1[i >> 2u][i & 3u]; }
+#end
+#if W2
+  if (which == 2u) { return w2[i >> 2u][i & 3u]; }
+#end
+  return w[i >> 2u][i & 3u];
+#else
 #if W1
   if (which == 1u) { return w1[i]; }
 #end
@@ -8,6 +17,29 @@ fn raw(i: u32) -> u32 {
   if (which == 2u) { return w2[i]; }
 #end
   return w[i];
+#end
+}
+
+// Sixteen bytes from the address `at` on.
+fn words(at: u32) -> vec4u {
+#if QUADS
+#if W1
+  if (which == 1u) { return w1[at >> 4u]; }
+#end
+#if W2
+  if (which == 2u) { return w2[at >> 4u]; }
+#end
+  return w[at >> 4u];
+#else
+  let i = at >> 2u;
+  let v = vec4u(raw(i), raw(i + 1u), raw(i + 2u), raw(i + 3u));
+#if ALIGNED
+  return v;
+#else
+  let shift = vec4u((at & 3u) * 8u);
+  return (v >> shift) | ((vec4u(v.yzw, raw(i + 4u)) << vec4u(1u)) << (vec4u(31u) - shift));
+#end
+#end
 }
 
 // Four bytes from the address `at` on.

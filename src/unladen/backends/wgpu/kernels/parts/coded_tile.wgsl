@@ -1,30 +1,12 @@
-#if HALF_TILES
-#enable f16
-#end
-// Tiles of codes, whose scales come after the sums: those of w as they are stored, those of x with
-// a scale for 32 columns, int8 or float16. Either holds the codes of w exactly, and x within half a
-// unit in 127 of the largest of these columns.
-#if INT_DOT
-alias Four = u32;
-alias Sum = vec4i;
-
-fn four_dots(a: Four, b: array<Four, 4>) -> Sum {
-  return Sum(dot4I8Packed(a, b[0]), dot4I8Packed(a, b[1]), dot4I8Packed(a, b[2]),
-             dot4I8Packed(a, b[3]));
+// Tiles of int8 codes, whose scales come after the sums: those of w as they are stored, those of x
+// with a scale for 32 columns, within half a unit in 127 of the largest of these.
+fn four_dots(a: u32, b: array<u32, 4>) -> vec4i {
+  return vec4i(dot4I8Packed(a, b[0]), dot4I8Packed(a, b[1]), dot4I8Packed(a, b[2]),
+               dot4I8Packed(a, b[3]));
 }
-#else
-alias Four = vec4<f16>;
-alias Sum = vec4f;
 
-fn four_dots(a: Four, b: array<Four, 4>) -> Sum {
-  let wide = vec4f(a);
-  return Sum(dot(wide, vec4f(b[0])), dot(wide, vec4f(b[1])), dot(wide, vec4f(b[2])),
-             dot(wide, vec4f(b[3])));
-}
-#end
-
-var<workgroup> w_tile: array<Four, 512>;
-var<workgroup> x_tile: array<Four, 512>;
+var<workgroup> w_tile: array<u32, 512>;
+var<workgroup> x_tile: array<u32, 512>;
 // Of a row of w its group's `scales`.
 var<workgroup> w_scale: array<vec4f, TILE>;
 // What each thread found in its columns of x: the largest, and the sums of lo and of hi.
@@ -58,29 +40,21 @@ fn multiply(lane: u32, w_row: u32, x_row: u32) {
       let other = found[(lane & ~3u) + k];
       all = vec3f(max(all.x, other.x), all.yz + other.yz);
     }
-#if INT_DOT
     let inverse = inverse_scale(all.x);
     w_tile[place(fill, four)] = c.x;
     w_tile[place(fill, four + 1u)] = c.y;
     x_tile[place(fill, four)] = rounded(lo, inverse);
     x_tile[place(fill, four + 1u)] = rounded(hi, inverse);
     all.x /= 127.0;
-#else
-    let inverse = select(0.0, 1.0 / all.x, all.x >= 1.1754944e-38);
-    w_tile[place(fill, four)] = Four(signed(c.x));
-    w_tile[place(fill, four + 1u)] = Four(signed(c.y));
-    x_tile[place(fill, four)] = Four(lo * inverse);
-    x_tile[place(fill, four + 1u)] = Four(hi * inverse);
-#end
     if (lane % 4u == 0u) {
       w_scale[fill] = scales(at, u);
       x_scale[fill] = all;
     }
     workgroupBarrier();
     for (var part = 0u; part < 2u; part++) {
-      var sum: array<Sum, 4> = array<Sum, 4>();
+      var sum: array<vec4i, 4> = array<vec4i, 4>();
       for (var k = part; k < 8u; k += 2u) {
-        let b = array<Four, 4>(x_tile[place(j, k)], x_tile[place(j + 16u, k)],
+        let b = array<u32, 4>(x_tile[place(j, k)], x_tile[place(j + 16u, k)],
                                x_tile[place(j + 32u, k)], x_tile[place(j + 48u, k)]);
         for (var r = 0u; r < 4u; r++) { sum[r] += four_dots(w_tile[place(i + 16u * r, k)], b); }
       }

@@ -6,7 +6,12 @@
 // group of units; the partial sums of the threads are added in a fixed order.
 const OUT = R * NT;
 var<private> partial: array<f32, ALL_OUT>;
+#if SUBGROUPS
+// No subgroup has fewer than four threads.
+var<workgroup> sums: array<f32, WG / 4u * ALL_OUT>;
+#else
 var<workgroup> sums: array<f32, WG * ALL_OUT>;
+#end
 var<workgroup> totals: array<f32, ALL_OUT>;
 
 // partial[offset + r * NT + n] += factor * (row r times x n); rows at byte addresses, x at elements.
@@ -23,8 +28,9 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
       let at = rows[r] + block * BLOCK_BYTES;
       let scale = scales(at, first);
       var sum: array<vec2i, NT> = array<vec2i, NT>();
+      let units = packed_group(at, first);
       for (var k = 0u; k < GROUP; k++) {
-        let c = packed(at, first + k);
+        let c = units[k];
         for (var n = 0u; n < NT; n++) {
           sum[n] += vec2i(dot4I8Packed(c.x, x[n].codes[k].x), dot4I8Packed(c.y, x[n].codes[k].y));
         }

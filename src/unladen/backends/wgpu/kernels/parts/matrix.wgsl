@@ -15,12 +15,17 @@ var<private> m: Matrix;
 #else
 @group(1) @binding(0) var<uniform> m: Matrix;
 #end
-@group(1) @binding(1) var<storage, read> w: array<u32>;
+#if QUADS
+alias Bytes = vec4u;
+#else
+alias Bytes = u32;
+#end
+@group(1) @binding(1) var<storage, read> w: array<Bytes>;
 #if W1
-@group(1) @binding(2) var<storage, read> w1: array<u32>;
+@group(1) @binding(2) var<storage, read> w1: array<Bytes>;
 #end
 #if W2
-@group(1) @binding(9) var<storage, read> w2: array<u32>;
+@group(1) @binding(9) var<storage, read> w2: array<Bytes>;
 #end
 // Of which matrix the bytes are: w, w1 or w2.
 var<private> which: u32;

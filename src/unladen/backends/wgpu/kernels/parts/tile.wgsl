@@ -2,11 +2,7 @@
 #if INT_DOT
 #use coded_tile rounding
 #else
-#if HALF_TILES
-#use coded_tile
-#else
 #use plain_tile
-#end
 #end
 // Products in tiles of TILE rows of w by TILE rows of x by 32 columns, or rather by four units of a
 // block: the order of the columns doesn't matter where it is the same in both. Each weight is

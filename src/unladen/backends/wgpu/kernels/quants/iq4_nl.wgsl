@@ -1,4 +1,4 @@
-#use packed levels
+#use packed packed_each levels
 // 0: d float16; 2: byte j holds q[j] low, q[j + 16] high, of 16 uneven levels.
 const SPAN = 16u;
 const GROUP = 4u;

@@ -1,4 +1,4 @@
-#use packed levels
+#use packed packed_each levels
 // 0: d float16; 2: high 2 bits of each scale; 4: low 4 bits of scale, low nibble first; 8: 32
 // weights in 16 bytes, byte j holds q[j] low, q[j + 16] high, of 16 uneven levels.
 const SPAN = 16u;

@@ -1,4 +1,4 @@
-#use packed levels
+#use packed packed_each levels
 // 0: exponent with bias 127; 1: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;

@@ -1,4 +1,4 @@
-#use packed
+#use packed packed_each
 // 0: scale low nibble, min high, of 16 runs; 16: 128 weights in 32 bytes, byte j holds q[j],
 // q[j + 32], ...; 80: d, dmin float16.
 const SPAN = 32u;

@@ -1,4 +1,4 @@
-#use packed
+#use packed packed_each
 // 0: bit k of byte j is the top bit of q[j + 32 k]; 32: 128 weights in 32 bytes, byte j holds q[j],
 // q[j + 32], ...; 96: scale[j] low, scale[j + 8] high; 104: high 2 bits of scale[j], scale[j + 4],
 // ...; 108: d float16.

@@ -7,25 +7,31 @@ const SHIFTED = true;
 
 fn unit_at(u: u32) -> u32 { return 64u * (u / 8u) + 4u * (u % 8u); }
 
-// Scale and minimum of run s, 6 bits each, from the twelve bytes at 4.
-fn run_scale(at: u32, s: u32) -> vec2f {
-  let k = (s % 4u) * 8u;
-  let first = word(at + 4u) >> k;
-  let second = word(at + 8u) >> k;
-  if (s < 4u) { return vec2f(f32(first & 63u), f32(second & 63u)); }
-  let rest = word(at + 12u) >> k;
-  return vec2f(f32((rest & 15u) | ((first >> 2u) & 48u)),
-               f32(((rest >> 4u) & 15u) | ((second >> 2u) & 48u)));
+// Scale and minimum of run s, 6 bits each, from a block's first sixteen bytes.
+fn run_scale(head: vec4u, s: u32) -> vec2f {
+  let h = head >> vec4u((s % 4u) * 8u);
+  let near = h.yz & vec2u(63u);
+  let far = (vec2u(h.w, h.w >> 4u) & vec2u(15u)) | ((h.yz >> vec2u(2u)) & vec2u(48u));
+  return vec2f(select(far, near, s < 4u));
 }
 
 fn scales(at: u32, u: u32) -> vec4f {
-  let d = unpack2x16float(word(at));
-  let lo = run_scale(at, 2u * (u / 8u));
-  let hi = run_scale(at, 2u * (u / 8u) + 1u);
+  let head = words(at);
+  let d = unpack2x16float(head.x);
+  let lo = run_scale(head, 2u * (u / 8u));
+  let hi = run_scale(head, 2u * (u / 8u) + 1u);
   return vec4f(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
 }
 
 fn packed(at: u32, u: u32) -> vec2u {
   let q = word(at + 16u + 4u * u);
   return vec2u(q, q >> 4u) & vec2u(0x0f0f0f0fu);
+}
+
+fn packed_group(at: u32, first: u32) -> array<vec2u, GROUP> {
+  let q = words(at + 16u + 4u * first);
+  let lo = q & vec4u(0x0f0f0f0fu);
+  let hi = (q >> vec4u(4u)) & vec4u(0x0f0f0f0fu);
+  return array<vec2u, GROUP>(vec2u(lo.x, hi.x), vec2u(lo.y, hi.y), vec2u(lo.z, hi.z),
+                             vec2u(lo.w, hi.w));
 }

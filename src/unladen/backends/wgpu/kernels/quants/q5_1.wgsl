@@ -1,4 +1,4 @@
-#use packed
+#use packed packed_each
 // 0: d, m float16; 4: bit i is bit 4 of q[i]; 8: byte j holds q[j] low, q[j + 16] high.
 const SPAN = 16u;
 const GROUP = 4u;

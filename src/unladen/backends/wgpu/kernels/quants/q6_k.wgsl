@@ -23,3 +23,13 @@ fn packed(at: u32, u: u32) -> vec2u {
   return vec2u(minus_each((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4u), 0x20202020u),
                minus_each(((low >> 4u) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u));
 }
+
+fn packed_group(at: u32, first: u32) -> array<vec2u, GROUP> {
+  let low = words(at + 64u * (first / 16u) + 4u * (first % 16u));
+  let top = words(at + 128u + 32u * (first / 16u) + 4u * (first % 8u))
+         >> vec4u(2u * ((first / 8u) % 2u));
+  let lo = minus_each4((low & vec4u(0x0f0f0f0fu)) | ((top & vec4u(0x03030303u)) << vec4u(4u)), 0x20202020u);
+  let hi = minus_each4(((low >> vec4u(4u)) & vec4u(0x0f0f0f0fu)) | (top & vec4u(0x30303030u)), 0x20202020u);
+  return array<vec2u, GROUP>(vec2u(lo.x, hi.x), vec2u(lo.y, hi.y), vec2u(lo.z, hi.z),
+                             vec2u(lo.w, hi.w));
+}

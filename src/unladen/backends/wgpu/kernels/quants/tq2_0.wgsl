@@ -1,4 +1,4 @@
-#use packed
+#use packed packed_each
 // 0: 128 weights in 32 bytes, byte j holds q[j], q[j + 32], ...; 64: d float16.
 const SPAN = 32u;
 const GROUP = 4u;
