@@ -48,25 +48,35 @@ class Measured:
     task: Task
     mine: list[float] = field(default_factory=list)
     theirs: dict[str, list[float]] = field(default_factory=dict)
+    limits: list[roofline.Roofline] = field(default_factory=list)
+    """What the machine could do around each of our runs."""
 
     def best(self) -> tuple[str, list[float]]:
         """The peer's best setting and its rounds."""
         return max(self.theirs.items(), key=lambda item: statistics.median(item[1]))
 
-    def row(self, limits: dict[int, roofline.Roofline]) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """What is written down."""
         setting, rounds = self.best()
         mine, test, threads = statistics.median(self.mine), self.task.test, self.task.threads
-        work, limit = Work.of(self.task.model), limits[threads]
+        work = Work.of(self.task.model)
         share: dict[str, float] = {}
         if test.n_gen:
-            share["read"] = mine / test.n_seqs * work.bytes_per_step(test) / limit.read_bytes_s
+            read = work.bytes_per_step(test) / test.n_seqs
+            share["read"] = self._share(read, [limit.read_bytes_s for limit in self.limits])
         if not test.n_depth:
-            share["int8"] = mine * work.macs_per_token(test) / limit.int8_macs_s
+            macs = work.macs_per_token(test)
+            share["int8"] = self._share(macs, [limit.int8_macs_s for limit in self.limits])
         return {"model": self.task.model.stem, "test": test.name, "threads": threads,
                 "unladen_ts": mine, "peer_ts": statistics.median(rounds),
                 "ratio": mine / statistics.median(rounds), "peer_setting": setting,
-                "share": share, "unladen_rounds": self.mine, "peer_rounds": self.theirs}
+                "share": share, "unladen_rounds": self.mine, "peer_rounds": self.theirs,
+                "limits": [asdict(limit) for limit in self.limits]}
+
+    def _share(self, per_token: float, limits: list[float]) -> float:
+        """Median over the rounds: shared machines change their speed from minute to minute."""
+        return statistics.median(mine * per_token / limit
+                                 for mine, limit in zip(self.mine, limits, strict=True))
 
 
 def main() -> None:
@@ -77,26 +87,29 @@ def main() -> None:
     peer = programs.Peer(args.peer)
     with tempfile.TemporaryDirectory() as folder:
         program = roofline.build(Path(folder))
-        seen: dict[int, list[roofline.Roofline]] = {n: [] for n in args.threads}
         for number in range(args.rounds):
-            for n, found in seen.items():
-                found.append(roofline.measure(program, n))
             for measured in results:
-                _round(measured, peer, number)
+                _round(measured, peer, program, number)
             print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
-    limits = {n: roofline.Roofline(n, max(r.read_bytes_s for r in found),
-                                   max(r.int8_macs_s for r in found))
-              for n, found in seen.items()}
     data = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "machine": programs.machine(), "peer": peer.version, "rounds": args.rounds,
-            "limits": [asdict(limit) for limit in limits.values()],
-            "rows": [m.row(limits) for m in results]}
+            "limits": [asdict(_middle(n, results)) for n in args.threads],
+            "rows": [m.row() for m in results]}
     _write(args, data)
 
 
-def _round(measured: Measured, peer: programs.Peer, number: int) -> None:
+def _middle(n_threads: int, results: list[Measured]) -> roofline.Roofline:
+    """Medians of all limits with so many threads."""
+    found = [limit for m in results for limit in m.limits if limit.n_threads == n_threads]
+    return roofline.Roofline(n_threads, statistics.median(r.read_bytes_s for r in found),
+                             statistics.median(r.int8_macs_s for r in found))
+
+
+def _round(measured: Measured, peer: programs.Peer, limits: Path, number: int) -> None:
     task = measured.task
+    before = roofline.measure(limits, task.threads)
     measured.mine.append(programs.unladen(task.model, task.test, task.threads))
+    measured.limits.append(before.mean(roofline.measure(limits, task.threads)))
     first = {name: rounds[0] for name, rounds in measured.theirs.items()}
     for setting in programs.SETTINGS:
         if number and first[setting] < FAR_BEHIND * max(first.values()):

@@ -16,7 +16,8 @@ def table(data: dict[str, Any]) -> str:
                        f"{n['int8_macs_s'] / 1e9:.0f} G 8-bit multiply-adds a second"
                        for n in data["limits"])
     lines = [f"{data['date']}, {data['machine']}, {data['peer']}; medians of {data['rounds']} "
-             "alternating rounds.", f"Limits measured in the same run: {limits}.", "",
+             "alternating rounds.",
+             f"Limits, medians of what was measured around each run: {limits}.", "",
              "| file | test | threads | ratio | peer's best setting | of read limit "
              "| of arithmetic limit |", "| --- | --- | --- | --- | --- | --- | --- |"]
     for row in data["rows"]:

@@ -19,6 +19,11 @@ class Roofline:
     read_bytes_s: float
     int8_macs_s: float
 
+    def mean(self, other: Roofline) -> Roofline:
+        """Between this and the same measured later."""
+        return Roofline(self.n_threads, (self.read_bytes_s + other.read_bytes_s) / 2,
+                        (self.int8_macs_s + other.int8_macs_s) / 2)
+
 
 def build(folder: Path) -> Path:
     """The program, compiled for this machine; exits where there is no C++ compiler."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from types import ModuleType
 
@@ -86,8 +86,8 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     exec(PLUGIN.format(name="FAR"), vars(module))
     monkeypatch.setitem(sys.modules, "somebodys_quants", module)
 
-    def entry_points(*, group: str) -> list[EntryPoint]:
-        return [EntryPoint("far", "somebodys_quants", group)] if group == "unladen.quants" else []
+    there = EntryPoints([EntryPoint("far", "somebodys_quants", "unladen.quants"),
+                         EntryPoint("other", "no.such.module", "unladen.models")])
     before = names()
-    monkeypatch.setattr(discover, "entry_points", entry_points)
+    monkeypatch.setattr(discover, "_installed", lambda path: there)
     assert names() == [*before, "FAR"]

@@ -1,5 +1,6 @@
-// Across<T> for blocks of 256: w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales
-// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias.
+// Across<T> for blocks of 256, whose codes are decoded in n_parts steps:
+// w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales hold d, and a bias of the
+// codes is a min: the scale without d, dmin being d times the bias.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_across.h"
@@ -69,31 +70,28 @@ struct AcrossKHeader {
 
 template <>
 struct Across<Q4_K> : AcrossKHeader {
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int f = 0; f < 8; ++f) {
-            const Lanes q = w.at(16 + 16 * f).load();
-            Line *to = tile.q + f / 2 * 16 + f % 2 * 4;
-            for (int j = 0; j < 4; ++j) {
-                put(to[j], low_nibbles(q.v[j]));
-                put(to[j + 8], high_nibbles(q.v[j]));
-            }
+    static constexpr int n_parts = 8;
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
+        const Lanes q = w.at(16 + 16 * part).load();
+        Line *to = tile.q + part / 2 * 16 + part % 2 * 4;
+        for (int j = 0; j < 4; ++j) {
+            put(to[j], low_nibbles(q.v[j]));
+            put(to[j + 8], high_nibbles(q.v[j]));
         }
     }
 };
 
 template <>
 struct Across<Q5_K> : AcrossKHeader {
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int half = 0; half < 2; ++half) {
-            const Lanes fifth = w.at(16 + 16 * half).load();
-            for (int i = 0; i < 4; ++i) {
-                const Lanes q = w.at(48 + 32 * i + 16 * half).load();
-                Line *to = tile.q + 16 * i + 4 * half;
-                for (int j = 0; j < 4; ++j) {
-                    put(to[j], either(low_nibbles(q.v[j]), field(fifth.v[j], 2 * i, 1, 4)));
-                    put(to[j + 8],
-                        either(high_nibbles(q.v[j]), field(fifth.v[j], 2 * i + 1, 1, 4)));
-                }
+    static constexpr int n_parts = 2;
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int half) {
+        const Lanes fifth = w.at(16 + 16 * half).load();
+        for (int i = 0; i < 4; ++i) {
+            const Lanes q = w.at(48 + 32 * i + 16 * half).load();
+            Line *to = tile.q + 16 * i + 4 * half;
+            for (int j = 0; j < 4; ++j) {
+                put(to[j], either(low_nibbles(q.v[j]), field(fifth.v[j], 2 * i, 1, 4)));
+                put(to[j + 8], either(high_nibbles(q.v[j]), field(fifth.v[j], 2 * i + 1, 1, 4)));
             }
         }
     }
@@ -102,17 +100,16 @@ struct Across<Q5_K> : AcrossKHeader {
 template <>
 struct Across<Q6_K> {
     static constexpr int sub = 16;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int part = 0; part < 4; ++part) {  // 64 high bits' fields: a half of a half block
-            const int half = part / 2, even = part % 2;
-            const Lanes top = w.at(128 + 16 * part).load();
-            for (int i = 0; i < 2; ++i) {
-                const Lanes q = w.at(64 * half + 32 * i + 16 * even).load();
-                Line *to = tile.q + 32 * half + 8 * i + 4 * even;
-                for (int j = 0; j < 4; ++j) {
-                    put(to[j], either(low_nibbles(q.v[j]), field(top.v[j], 2 * i, 2, 4)));
-                    put(to[j + 16], either(high_nibbles(q.v[j]), field(top.v[j], 2 * i + 4, 2, 4)));
-                }
+    static constexpr int n_parts = 4;  // 64 high bits' fields each: a half of a half block
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
+        const int half = part / 2, even = part % 2;
+        const Lanes top = w.at(128 + 16 * part).load();
+        for (int i = 0; i < 2; ++i) {
+            const Lanes q = w.at(64 * half + 32 * i + 16 * even).load();
+            Line *to = tile.q + 32 * half + 8 * i + 4 * even;
+            for (int j = 0; j < 4; ++j) {
+                put(to[j], either(low_nibbles(q.v[j]), field(top.v[j], 2 * i, 2, 4)));
+                put(to[j + 16], either(high_nibbles(q.v[j]), field(top.v[j], 2 * i + 4, 2, 4)));
             }
         }
     }
@@ -130,17 +127,16 @@ struct Across<Q6_K> {
 template <>
 struct Across<Q3_K> {
     static constexpr int sub = 16;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int even = 0; even < 2; ++even) {
-            const Lanes third = w.at(16 * even).load();
-            for (int half = 0; half < 2; ++half) {
-                const Lanes q = w.at(32 + 32 * half + 16 * even).load();
-                Line *to = tile.q + 32 * half + 4 * even;
-                for (int i = 0; i < 4; ++i) {
-                    for (int j = 0; j < 4; ++j) {
-                        put(to[8 * i + j], either(field(q.v[j], 2 * i, 2, 0),
-                                                  field(third.v[j], 4 * half + i, 1, 2)));
-                    }
+    static constexpr int n_parts = 2;
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int even) {
+        const Lanes third = w.at(16 * even).load();
+        for (int half = 0; half < 2; ++half) {
+            const Lanes q = w.at(32 + 32 * half + 16 * even).load();
+            Line *to = tile.q + 32 * half + 4 * even;
+            for (int i = 0; i < 4; ++i) {
+                for (int j = 0; j < 4; ++j) {
+                    put(to[8 * i + j], either(field(q.v[j], 2 * i, 2, 0),
+                                              field(third.v[j], 4 * half + i, 1, 2)));
                 }
             }
         }
@@ -167,13 +163,12 @@ struct Across<Q3_K> {
 template <>
 struct Across<Q2_K> {
     static constexpr int sub = 16;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int part = 0; part < 4; ++part) {
-            const Lanes q = w.at(16 + 16 * part).load();
-            Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
-            for (int i = 0; i < 4; ++i) {
-                for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
-            }
+    static constexpr int n_parts = 4;
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
+        const Lanes q = w.at(16 + 16 * part).load();
+        Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
+        for (int i = 0; i < 4; ++i) {
+            for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
         }
     }
     static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
@@ -190,14 +185,12 @@ struct Across<Q2_K> {
 template <>
 struct Across<IQ4_XS> {
     static constexpr int sub = 32;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w) {
-        for (int s = 0; s < 8; ++s) {
-            const Lanes q = w.at(8 + 16 * s).load();
-            for (int j = 0; j < 4; ++j) {
-                put(tile.q[8 * s + j], look_up(low_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
-                put(tile.q[8 * s + j + 4],
-                    look_up(high_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
-            }
+    static constexpr int n_parts = 8;
+    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int s) {
+        const Lanes q = w.at(8 + 16 * s).load();
+        for (int j = 0; j < 4; ++j) {
+            put(tile.q[8 * s + j], look_up(low_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
+            put(tile.q[8 * s + j + 4], look_up(high_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
         }
     }
     static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {

@@ -55,14 +55,15 @@ constexpr bool in_panels(ActFormat format, int n_rows) {
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// Consecutive parts of one buffer, each a multiple of 64 bytes. Readers must not write through
-// them: what comes from a const buffer is handed out writable, for the packer's sake.
+// Consecutive parts of one buffer, each a multiple of 64 bytes; without a buffer it only counts.
+// Readers must not write through them: what comes from a const buffer is handed out writable, for
+// the packer's sake.
 class Carver {
 public:
     explicit Carver(const void *base) : base_(static_cast<uint8_t *>(const_cast<void *>(base))) {}
     template <class T>
     T *take(size_t n) {
-        T *part = reinterpret_cast<T *>(base_ + used_);
+        T *part = base_ ? reinterpret_cast<T *>(base_ + used_) : nullptr;
         used_ += round_up(n * sizeof(T), 64);
         return part;
     }

@@ -82,21 +82,20 @@ inline void store_sums(const Job &job, const float *c, int rows, int n, int n_ro
     }
 }
 
-// The same part of `Kernel::rows` weight rows: row r's at p + r * stride.
+// The same part of several weight rows: row r's at p + r * stride.
 struct Part {
     const uint8_t *p;
     size_t stride;
 };
 
-// The part of rows n, n + 1 ... that begins at k. Past the last row comes the last again, whose
+// The part of `rows` rows from n on that begins at k. Past the last row comes the last again, whose
 // sums are dropped: then the part is copied to `spare`.
-template <class Kernel>
+template <class T, int rows>
 Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
-    using T = typename Kernel::Type;
     const uint8_t *first = job.w + size_t(k / T::block_size) * T::block_bytes;
-    if (job.n_last - n >= Kernel::rows) return {first + n * job.row_bytes, job.row_bytes};
+    if (job.n_last - n >= rows) return {first + n * job.row_bytes, job.row_bytes};
     const size_t bytes = size_t(n_k / T::block_size) * T::block_bytes;
-    for (int r = 0; r < Kernel::rows; ++r) {
+    for (int r = 0; r < rows; ++r) {
         const int row = n + r < job.n_last ? n + r : job.n_last - 1;
         std::memcpy(spare + r * bytes, first + row * job.row_bytes, bytes);
     }
@@ -155,7 +154,7 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
-            Kernel::unpack(tile[i], part_of<Kernel>(job, n0 + i * rows, k, n_k, spare), n_k);
+            Kernel::unpack(tile[i], part_of<T, rows>(job, n0 + i * rows, k, n_k, spare), n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
             const typename Kernel::Panel x = first.at(p0 + p);

@@ -2,6 +2,7 @@
 #include "backends/cpu/csrc/isa/level.h"
 
 #if defined(__AVX512VNNI__)
+#include "backends/cpu/csrc/isa/linear_pairs.h"
 #include "backends/cpu/csrc/isa/linear_vnni256.h"
 #include "backends/cpu/csrc/isa/linear_vnni32.h"
 #elif defined(__AVX2__) || defined(UNLADEN_NEON)
@@ -30,7 +31,7 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
     using Kernel = Choose<T::block_size == 32, Int8Of32<T>, Int8Of256<T>>;
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
 #if defined(__AVX512VNNI__)
-    panels ? run_tiles<Kernel>(job) : run_row<Kernel>(job);
+    panels ? run_pairs<Kernel>(job) : run_row<Kernel>(job);
 #elif defined(__AVX2__) || defined(UNLADEN_NEON)
     panels ? run_tiles<Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>>>(job)
            : run_rows<Kernel>(job);

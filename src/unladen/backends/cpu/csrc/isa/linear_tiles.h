@@ -1,4 +1,4 @@
-// Decoded tiles of sixteen weight rows times the first n columns of a panel of activations.
+// Decoded tiles of sixteen weight rows times columns of a panel of activations.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
@@ -7,86 +7,129 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// acc[j] += what the lines at q are times what column j at x holds.
-template <int n_lines, int n>
-UNLADEN_INLINE void add_lines(__m512i (&acc)[n], const Line *q, const int8_t *x) {
+// Products of one or two tiles with n neighbouring columns, as integers. Each column's codes are
+// loaded once for both tiles: loads are what such products would wait for.
+template <int tiles, int n>
+struct Products {
+    __m512i v[tiles][n];
+
+    UNLADEN_INLINE Products() {
 #pragma GCC unroll 8
-    for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
-        const __m512i w = _mm512_load_si512(q[i]);
-#pragma GCC unroll 8
-        for (int j = 0; j < n; ++j) acc[j] = _mm512_dpbusd_epi32(acc[j], w, broadcast4(x + 4 * j));
+        for (int i = 0; i < tiles * n; ++i) v[i / n][i % n] = _mm512_setzero_si512();
     }
-}
-
-template <int n>
-UNLADEN_INLINE void clear(__m512i (&acc)[n]) {
-#pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) acc[j] = _mm512_setzero_si512();
-}
-
-// c holds sums as [column][row].
-template <int sub, int n>
-void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k, Ahead ahead) {
-    const int8_t *q = x.q + size_t(k) * panel_columns;
-    __m512 sum[n];
-#pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_ps();
-    for (int s = 0; s < 256 / sub; ++s, q += sub * panel_columns) {
-        __m512i acc[n];
-        clear(acc);
-        ahead.ask();
-        add_lines<sub / 4>(acc, tile.q + s * (sub / 4), q);
-        const __m512 scale = _mm512_load_ps(tile.scale[s]);
-#pragma GCC unroll 8
+    // Four codes of each row and column.
+    UNLADEN_INLINE void add_line(const __m512i (&w)[tiles], const int8_t *x) {
+#pragma GCC unroll 4
         for (int j = 0; j < n; ++j) {
-            sum[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(acc[j]), sum[j]);
+            const __m512i q = broadcast4(x + 4 * j);
+#pragma GCC unroll 2
+            for (int t = 0; t < tiles; ++t) v[t][j] = _mm512_dpbusd_epi32(v[t][j], w[t], q);
         }
     }
-    __m512i acc[n];
-    clear(acc);
-    const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) + size_t(k) / sub * panel_columns;
+    // Pairs of minimums and of what they multiply.
+    UNLADEN_INLINE void add_words(const __m512i (&w)[tiles], const int16_t *x) {
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) {
+            const __m512i pair = broadcast4(x + 2 * j);
+#pragma GCC unroll 2
+            for (int t = 0; t < tiles; ++t) v[t][j] = _mm512_dpwssd_epi32(v[t][j], w[t], pair);
+        }
+    }
+    UNLADEN_INLINE __m512 at(int t, int j) const { return _mm512_cvtepi32_ps(v[t][j]); }
+};
+
+// Where a tile's sums are: those of tile t begin at c + t * stride, as [column][row].
+struct Totals {
+    float *c;
+    size_t stride;
+    UNLADEN_INLINE float *at(int t, int column) const { return c + t * stride + 16 * column; }
+};
+
+// Columns `column` ... column + n - 1; `beside` is asked at 256 / sub regular moments.
+template <int sub, int tiles, int n, class Beside>
+UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x, int k,
+                                int column, Beside &beside) {
+    const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
+    __m512 sum[tiles][n];
+#pragma GCC unroll 8
+    for (int i = 0; i < tiles * n; ++i) sum[i / n][i % n] = _mm512_setzero_ps();
+    for (int s = 0; s < 256 / sub; ++s) {
+        Products<tiles, n> products;
+        beside.ask();
+#pragma GCC unroll 8
+        for (int i = 0; i < sub / 4; ++i, q += 4 * panel_columns) {
+            __m512i w[tiles];
+            for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].q[s * (sub / 4) + i]);
+            products.add_line(w, q);
+        }
+#pragma GCC unroll 2
+        for (int t = 0; t < tiles; ++t) {
+            const __m512 scale = _mm512_load_ps(tile[t].scale[s]);
+#pragma GCC unroll 4
+            for (int j = 0; j < n; ++j) {
+                sum[t][j] = _mm512_fmadd_ps(scale, products.at(t, j), sum[t][j]);
+            }
+        }
+    }
+    Products<tiles, n> mins;
+    const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) +
+                           size_t(k) / sub * panel_columns + 2 * column;
 #pragma GCC unroll 8
     for (int p = 0; p < 128 / sub; ++p, minus += 2 * panel_columns) {
-        const __m512i min = _mm512_load_si512(tile.min[p]);
-#pragma GCC unroll 8
-        for (int j = 0; j < n; ++j) {
-            acc[j] = _mm512_dpwssd_epi32(acc[j], min, broadcast4(minus + 2 * j));
-        }
+        __m512i w[tiles];
+        for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].min[p]);
+        mins.add_words(w, minus);
     }
-    const __m512 dmin = _mm512_load_ps(tile.dmin);
-    const float *d = x.d + k / 256 * panel_columns;
-#pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) {
-        sum[j] = _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(acc[j]), sum[j]);
-        const __m512 before = _mm512_load_ps(c + 16 * j);
-        _mm512_store_ps(c + 16 * j, _mm512_fmadd_ps(sum[j], _mm512_set1_ps(d[j]), before));
+    const float *d = x.d + k / 256 * panel_columns + column;
+#pragma GCC unroll 2
+    for (int t = 0; t < tiles; ++t) {
+        const __m512 dmin = _mm512_load_ps(tile[t].dmin);
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) {
+            float *to = c.at(t, column + j);
+            const __m512 all = _mm512_fmadd_ps(dmin, mins.at(t, j), sum[t][j]);
+            _mm512_store_ps(to, _mm512_fmadd_ps(all, _mm512_set1_ps(d[j]), _mm512_load_ps(to)));
+        }
     }
 }
 
-template <int n>
-void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, int k,
-                Ahead ahead) {
-    const int8_t *q = x.q + size_t(k) * panel_columns;
-    const float *d = x.d + k / 32 * panel_columns, *x_sum = x.sum + k / 32 * panel_columns;
-    __m512 sum[n];
+// Tile32 as a tile of several blocks. The same, `beside` being asked for each block.
+template <int tiles, int n, class Tile, class Beside>
+UNLADEN_INLINE void multiply32(Totals c, const Tile *tile, int n_blocks, const Panel32 &x, int k,
+                               int column, Beside &beside) {
+    const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
+    const size_t at = k / 32 * panel_columns + column;
+    const float *d = x.d + at, *x_sum = x.sum + at;
+    __m512 sum[tiles][n];
 #pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) sum[j] = _mm512_load_ps(c + 16 * j);
-    for (int b = 0; b < n_blocks; ++b, ++tile) {
-        __m512i acc[n];
-        clear(acc);
-        ahead.ask();
-        add_lines<8>(acc, tile->q, q);
-        const __m512 scale = _mm512_load_ps(tile->scale), min = _mm512_load_ps(tile->min);
+    for (int i = 0; i < tiles * n; ++i) {
+        sum[i / n][i % n] = _mm512_load_ps(c.at(i / n, column + i % n));
+    }
+    for (int b = 0; b < n_blocks; ++b, d += panel_columns, x_sum += panel_columns) {
+        Products<tiles, n> products;
+        beside.ask();
 #pragma GCC unroll 8
-        for (int j = 0; j < n; ++j) {
-            const __m512 product = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(acc[j]));
-            sum[j] = _mm512_fmadd_ps(product, _mm512_set1_ps(d[j]), sum[j]);
-            sum[j] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_sum[j]), sum[j]);
+        for (int i = 0; i < 8; ++i, q += 4 * panel_columns) {
+            __m512i w[tiles];
+            for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].block[b].q[i]);
+            products.add_line(w, q);
         }
-        q += 32 * panel_columns, d += panel_columns, x_sum += panel_columns;
+#pragma GCC unroll 2
+        for (int t = 0; t < tiles; ++t) {
+            const Tile32 &block = tile[t].block[b];
+            const __m512 scale = _mm512_load_ps(block.scale), min = _mm512_load_ps(block.min);
+#pragma GCC unroll 4
+            for (int j = 0; j < n; ++j) {
+                const __m512 product = _mm512_mul_ps(scale, products.at(t, j));
+                sum[t][j] = _mm512_fmadd_ps(product, _mm512_set1_ps(d[j]), sum[t][j]);
+                sum[t][j] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_sum[j]), sum[t][j]);
+            }
+        }
     }
 #pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) _mm512_store_ps(c + 16 * j, sum[j]);
+    for (int i = 0; i < tiles * n; ++i) {
+        _mm512_store_ps(c.at(i / n, column + i % n), sum[i / n][i % n]);
+    }
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -69,24 +69,25 @@ struct Int8Of256 {
     }
 
     using Tile = Tile256;
-    static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256;
-    static constexpr int occasions = tile_k / Across<T>::sub;
+    static constexpr int tile_k = 256;
+    static constexpr int occasions = tile_k / Across<T>::sub;  // for each group of columns
 
-    static void unpack(Tile &tile, Part part, int) {
-        const Sixteen w = {part.p, part.stride};
-        Across<T>::codes(tile, w);
-        Across<T>::scales(tile, w);
+    static constexpr int n_steps(int) { return Across<T>::n_parts + 1; }
+    static UNLADEN_INLINE void unpack_step(Tile &tile, Sixteen w, int step) {
+        if (step < Across<T>::n_parts)
+            Across<T>::codes(tile, w, step);
+        else
+            Across<T>::scales(tile, w);
     }
 
-    static constexpr size_t panel_bytes = tile_k * panel_columns;
     static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
         return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
     }
 
-    template <int n>
-    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int,
-                         Ahead ahead) {
-        multiply256<Across<T>::sub, n>(c, tile, x, k, ahead);
+    template <int tiles, int n, class Beside>
+    static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
+                                        int column, Beside &beside) {
+        multiply256<Across<T>::sub, tiles, n>(c, tile, x, k, column, beside);
     }
 };
 

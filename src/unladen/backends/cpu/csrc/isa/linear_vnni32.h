@@ -61,28 +61,25 @@ struct Int8Of32 {
         *out = _mm512_reduce_add_ps(total);
     }
 
-    static constexpr int rows = 16, tile_k = 256, n_tiles = 2, columns = 256;
-    static constexpr int occasions = tile_k / 32;
+    static constexpr int tile_k = 256;
+    static constexpr int occasions = tile_k / 32;  // for each group of columns
     struct Tile {
         Tile32 block[tile_k / 32];
     };
 
-    static void unpack(Tile &tile, Part part, int n_k) {
-        const Sixteen w = {part.p, part.stride};
-        for (int b = 0; b < n_k / 32; ++b) {
-            Across<T>::decode(tile.block[b], w.at(size_t(b) * T::block_bytes));
-        }
+    static constexpr int n_steps(int n_k) { return n_k / 32; }
+    static UNLADEN_INLINE void unpack_step(Tile &tile, Sixteen w, int step) {
+        Across<T>::decode(tile.block[step], w.at(size_t(step) * T::block_bytes));
     }
 
-    static constexpr size_t panel_bytes = tile_k * panel_columns;
     static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
         return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
     }
 
-    template <int n>
-    static void multiply(float *c, const Tile &tile, const Panel &x, int k, int n_k,
-                         Ahead ahead) {
-        multiply32<n>(c, tile.block, n_k / 32, x, k, ahead);
+    template <int tiles, int n, class Beside>
+    static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int n_k,
+                                        int column, Beside &beside) {
+        multiply32<tiles, n>(c, tile, n_k / 32, x, k, column, beside);
     }
 };
 

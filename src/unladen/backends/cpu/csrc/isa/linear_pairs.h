@@ -1,0 +1,185 @@
+// The loops around products of decoded tiles: two tiles of sixteen weight rows at a time.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_tiles.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+constexpr int tile_rows = 16, pair_rows = 32;
+
+// Room for the rows of a tile past the last one, see part_of().
+template <class Kernel>
+constexpr int part_bytes = Kernel::tile_k / Kernel::Type::block_size * Kernel::Type::block_bytes;
+template <class Kernel>
+using Spare = uint8_t[tile_rows * part_bytes<Kernel>];
+
+template <class Kernel>
+Sixteen rows_at(const Job &job, int n, int k, int n_k, Spare<Kernel> &spare) {
+    const Part part = part_of<typename Kernel::Type, tile_rows>(job, n, k, n_k, spare);
+    return {part.p, part.stride};
+}
+
+// The n columns that a panel has, or a few more, which are zero.
+template <class Kernel, int tiles, class Beside>
+void multiply_panel(Totals c, const typename Kernel::Tile *tile, const typename Kernel::Panel &x,
+                    int k, int n_k, int n, Beside &beside) {
+    if (n <= 2) return Kernel::template multiply<tiles, 2>(c, tile, x, k, n_k, 0, beside);
+    Kernel::template multiply<tiles, 4>(c, tile, x, k, n_k, 0, beside);
+    if (n > 6) return Kernel::template multiply<tiles, 4>(c, tile, x, k, n_k, 4, beside);
+    if (n > 4) Kernel::template multiply<tiles, 2>(c, tile, x, k, n_k, 4, beside);
+}
+
+// One tile, or a pair of them.
+template <class Kernel, class Beside>
+void multiply_tiles(Totals c, const typename Kernel::Tile *tile, int n_tiles,
+                    const typename Kernel::Panel &x, int k, int n_k, int n, Beside &&beside) {
+    n_tiles == 1 ? multiply_panel<Kernel, 1>(c, tile, x, k, n_k, n, beside)
+                 : multiply_panel<Kernel, 2>(c, tile, x, k, n_k, n, beside);
+}
+
+// Tiles of the same k, unpacked in n_steps steps each. A part of it at every occasion of a product
+// that goes on meanwhile uses what units that leaves idle.
+template <class Kernel>
+struct Unpacking {
+    typename Kernel::Tile *tile;
+    int n_tiles;  // 0: nothing to do
+    Sixteen part[2];
+    int n_steps;
+    int n_occasions;
+    Ahead ahead;
+    int n_asked = 0, done = 0;
+
+    UNLADEN_INLINE void ask() {
+        ahead.ask();
+        if (++n_asked * n_tiles * n_steps > done * n_occasions) step();
+    }
+    UNLADEN_INLINE void step() {
+        if (done == n_tiles * n_steps) return;
+        const int i = done >= n_steps;
+        Kernel::unpack_step(tile[i], part[i], done++ - i * n_steps);
+    }
+    void finish() {
+        while (done < n_tiles * n_steps) step();
+    }
+};
+
+// Few activations: each tile is used once, so the next ones are unpacked beside its product.
+template <class Kernel>
+struct OnePanel {
+    using Tile = typename Kernel::Tile;
+    const Job &job;
+    const typename Kernel::Panel x;
+    alignas(64) Tile tiles[2][2];
+    alignas(64) float c[2][panel_columns * tile_rows];
+    alignas(64) Spare<Kernel> spare[2];
+
+    OnePanel(const Job &job)
+        : job(job),
+          x(typename Kernel::Panel(job.act, job.n_cols).at(job.t_first / panel_columns)) {}
+
+    int n_k_at(int k) const {
+        return job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
+    }
+    int n_tiles_at(int row) const {
+        return job.n_last - row > tile_rows ? 2 : job.n_last > row ? 1 : 0;
+    }
+
+    Unpacking<Kernel> unpacking(Tile *to, int row, int k, Ahead ahead) {
+        const int n_tiles = n_tiles_at(row), n_k = n_k_at(k);
+        const int n_groups = job.t_last - job.t_first > 4 ? 2 : 1;
+        Unpacking<Kernel> all = {to, n_tiles, {}, Kernel::n_steps(n_k),
+                                 n_groups * Kernel::occasions, ahead};
+        for (int i = 0; i < n_tiles; ++i) {
+            all.part[i] = rows_at<Kernel>(job, row + i * tile_rows, k, n_k, spare[i]);
+        }
+        return all;
+    }
+
+    void run() {
+        const int n_columns = job.t_last - job.t_first;
+        // The rows after these, from start to end while k goes through these.
+        const size_t n_ahead = pair_rows * job.row_bytes;
+        const uint8_t *next = job.w + job.n_first * job.row_bytes;
+        Ahead{next, n_ahead}.ask();
+        const int n_parts = (job.n_cols + Kernel::tile_k - 1) / Kernel::tile_k;
+        const size_t step = n_ahead / (n_parts * Kernel::occasions * (n_columns > 4 ? 2 : 1)) + 1;
+        unpacking(tiles[0], job.n_first, 0, {}).finish();
+        for (int row = job.n_first, now = 0; row < job.n_last; row += pair_rows) {
+            const int n_tiles = n_tiles_at(row);
+            std::memset(c, 0, sizeof c);
+            Ahead ahead = {job.w + (row + pair_rows) * job.row_bytes, step};
+            for (int k = 0; k < job.n_cols; k += Kernel::tile_k, now = 1 - now) {
+                const bool is_last = k + Kernel::tile_k >= job.n_cols;
+                Unpacking<Kernel> beside =
+                    is_last ? unpacking(tiles[1 - now], row + pair_rows, 0, ahead)
+                            : unpacking(tiles[1 - now], row, k + Kernel::tile_k, ahead);
+                multiply_tiles<Kernel>({c[0], panel_columns * tile_rows}, tiles[now], n_tiles, x, k,
+                                       n_k_at(k), n_columns, beside);
+                beside.finish();
+                ahead.p = beside.ahead.p;
+            }
+            for (int i = 0; i < n_tiles; ++i) {
+                const int n = row + i * tile_rows;
+                const int n_rows = job.n_last - n < tile_rows ? job.n_last - n : tile_rows;
+                store_sums(job, c[i], tile_rows, n, n_rows, job.t_first, job.t_last);
+            }
+        }
+    }
+};
+
+// Many: for every part of k, a pair of tiles is unpacked and multiplied with up to 32 panels, whose
+// parts are read from L2 or L3.
+template <class Kernel>
+void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t0) {
+    constexpr int columns = 256;
+    typename Kernel::Tile tile[2];
+    alignas(64) float c[2][columns * tile_rows];
+    alignas(64) Spare<Kernel> spare;
+    const int t1 = t0 + columns < job.t_last ? t0 + columns : job.t_last;
+    const int p0 = t0 / panel_columns, n_panels = (t1 - t0 + panel_columns - 1) / panel_columns;
+    const int n_tiles = job.n_last - n0 > tile_rows ? 2 : 1;
+    for (int i = 0; i < n_tiles; ++i) {
+        std::memset(c[i], 0, n_panels * panel_columns * tile_rows * sizeof(float));
+    }
+    // Asked for beside the first panel: the next pair's weights from start to end while k goes
+    // through these; beside the others: the next panel.
+    const bool is_last = n0 + 2 * pair_rows > job.n_last;
+    Ahead weights = {job.w + (n0 + pair_rows) * job.row_bytes,
+                     size_t(pair_rows * part_bytes<Kernel> / (2 * Kernel::occasions))};
+    const size_t panel_step = Kernel::tile_k * panel_columns / (2 * Kernel::occasions);
+    for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
+        const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
+        for (int i = 0; i < n_tiles; ++i) {
+            const Sixteen w = rows_at<Kernel>(job, n0 + i * tile_rows, k, n_k, spare);
+            for (int s = 0; s < Kernel::n_steps(n_k); ++s) Kernel::unpack_step(tile[i], w, s);
+        }
+        for (int p = 0; p < n_panels; ++p) {
+            Ahead next = {Kernel::codes_at(first.at(p0 + p + 1), k), panel_step};
+            if (p == 0) next = is_last ? Ahead{nullptr, 0} : weights;
+            const Totals to = {c[0] + p * panel_columns * tile_rows, columns * tile_rows};
+            multiply_tiles<Kernel>(to, tile, n_tiles, first.at(p0 + p), k, n_k,
+                                   t1 - t0 - p * panel_columns, next);
+            if (p == 0) weights.p = next.p;
+        }
+    }
+    for (int i = 0; i < n_tiles; ++i) {
+        const int n = n0 + i * tile_rows;
+        const int n_rows = job.n_last - n < tile_rows ? job.n_last - n : tile_rows;
+        store_sums(job, c[i], tile_rows, n, n_rows, t0, t1);
+    }
+}
+
+template <class Kernel>
+void run_pairs(const Job &job) {
+    if (job.t_last - job.t_first <= panel_columns) return OnePanel<Kernel>(job).run();
+    const typename Kernel::Panel first(job.act, job.n_cols);
+    const int left = job.n_last - job.n_first;
+    Ahead{job.w + job.n_first * job.row_bytes,
+          (left < pair_rows ? left : pair_rows) * job.row_bytes}.ask();
+    for (int n = job.n_first; n < job.n_last; n += pair_rows) {
+        for (int t = job.t_first; t < job.t_last; t += 256) run_pair<Kernel>(job, first, n, t);
+    }
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA
