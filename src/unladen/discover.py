@@ -16,7 +16,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoints, entry_points
+from importlib.metadata import EntryPoints, distributions
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
@@ -60,8 +60,10 @@ def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
 
 @functools.cache
 def _installed(path: tuple[str, ...]) -> EntryPoints:
-    """All entry points of what is installed on ``path``: looking takes several milliseconds."""
-    return entry_points()
+    """Our groups' entry points on ``path``, each once: looking takes several milliseconds."""
+    found = (entry for installed in distributions(path=list(path))
+             for entry in installed.entry_points if entry.group.startswith("unladen."))
+    return EntryPoints(dict.fromkeys(found))
 
 
 def _plugin_folder(root: Path, kind: str) -> Iterator[ModuleType]:
