@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import logging
+import mmap
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,9 @@ import pytest
 from tiny_model import write_tiny
 from unladen import Model
 from unladen.backends import _host
-from unladen.backends._host import advise, lock, memory_lock_limit
+from unladen.backends._host import advise, is_of_a_file, lock, memory_lock_limit
 from unladen.errors import MemoryLockError
+from unladen.gguf import open_gguf
 from unladen.schedule import loading, weights
 from unladen.types import LoadProgress
 
@@ -43,6 +45,18 @@ def test_progress(path: Path, options: dict[str, Any]) -> None:
     done = [p.done_bytes for p in told]
     assert done == sorted(done) and len(done) > 10
     assert all(p.seconds >= 0 for p in told)
+
+
+def test_only_pages_of_files_are_dropped(path: Path) -> None:
+    with open_gguf(path) as file:
+        mapped = next(t for t in file.tensors.values() if len(t.shape) > 1).data
+        assert is_of_a_file(mapped) and is_of_a_file(mapped[5:100])
+        assert not is_of_a_file(mapped[::2]) and not is_of_a_file(mapped.copy())
+        del mapped
+    own = np.ones(1 << 16, np.uint8)
+    for data in (own, np.broadcast_to(own[:1], own.shape), np.frombuffer(bytes(9), np.uint8),
+                 np.frombuffer(mmap.mmap(-1, 4096), np.uint8)):
+        assert not is_of_a_file(data)
 
 
 def test_what_is_left() -> None:

@@ -73,6 +73,18 @@ def _pages(data: Bytes, *, inside: bool) -> tuple[ctypes.c_void_p, ctypes.c_size
     return ctypes.c_void_p(first * size), ctypes.c_size_t(max(0, last - first) * size)
 
 
+def is_of_a_file(data: Bytes) -> bool:
+    """Whether ``data`` lies side by side in a file that is mapped to be read: only such pages come
+    back after they have been dropped."""
+    owner: object = data
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    return (isinstance(owner, mmap.mmap) and data.flags.c_contiguous
+            and not data.flags.writeable)
+
+
 def advise(data: Bytes, advice: str) -> None:
     """Tell the system "WILLNEED" or "DONTNEED" of the pages of a mapped file in ``data``; it may
     do nothing."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends._host import advise
+from unladen.backends._host import advise, is_of_a_file
 from unladen.backends.base import Backend, Buffer
 from unladen.types import LoadProgress
 
@@ -57,10 +57,11 @@ class Report:
             self._progress(LoadProgress(self._done, self._total, now - self._start))
 
 
-def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool,
-         is_mapped: bool) -> None:
+def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool) -> None:
     """Copy ``data`` to the start of ``buffer``; the source's pages are given back as they are done
-    with, where they are those of a file (``is_mapped``)."""
+    with, where they are those of a file."""
+    is_mapped = is_of_a_file(data)
+
     def copy(start: int) -> None:
         piece = data[start:start + PIECE_BYTES]
         if is_mapped:

@@ -107,9 +107,7 @@ def load(wanted: Sequence[Need], data: TensorData,
             # One buffer each: devices limit what a kernel may bind, and no weight is cut by it.
             buffer, offset = backend.alloc(need.device, need.nbytes, "weights",
                                            need.row_bytes), 0
-            content = _bytes(need, raw)
-            fill(backend, buffer, content, is_host=need.device.is_host,
-                 is_mapped=np.may_share_memory(content, raw))
+            fill(backend, buffer, _bytes(need, raw), is_host=need.device.is_host)
         if locks and need.device.is_host:
             locks = _lock(buffer, wanted, strict=strict)
         report.add(need.nbytes)
