@@ -19,9 +19,10 @@ SEEDED = {"temperature": 1.3, "top_k": 40, "seed": 7}
 
 @pytest.fixture
 def load(load: Load) -> Load:
-    """Models that write to the end of what is asked for: their weights are random."""
+    """Models that write to the end of what is asked for, for their weights are random, a token in
+    each step: none is started before the last is read while some are guessed."""
     def endless(**options: Any) -> Model:
-        model = load(**options)
+        model = load(speculate=False, **options)
         model.tokenizer.eog_ids = frozenset()
         return model
     return endless
