@@ -1,31 +1,16 @@
-#use step exp cache_rows scoring
+#use step exp cache_rows scoring attending
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018). A workgroup of WG threads takes R = TILE_TOKENS * TILE_HEADS query rows that read the
 // same key/value head, and walks over the keys KT at a time: KT threads a row for the scores, VD
-// threads for the values; tiles of keys that none of the rows sees are left out. With SPLIT several workgroups share the keys, and attention_join adds up.
-struct Params {
-  n_heads: u32,
-  n_kv_heads: u32,
-  block_tokens: u32,
-  k_row_bytes: u32,
-  v_row_bytes: u32,
-  scale: f32,
-  window: u32,
-  softcap: f32,
-}
+// threads for the values; tiles of keys that none of the rows sees are left out. With SPLIT several
+// workgroups share the keys, and attention_join adds up.
 
-@group(1) @binding(0) var<uniform> params: Params;
-@group(1) @binding(3) var<storage, read_write> q: array<vec4f>;
-@group(1) @binding(4) var<storage, read_write> y: array<f32>;
-
-const R = TILE_TOKENS * TILE_HEADS;
 const ROW_LANES = WG / KT;
 const ROWS_EACH = (R + ROW_LANES - 1u) / ROW_LANES;
 const DIM_LANES = min(VD, WG);
 const DIMS_EACH = (VD + WG - 1u) / WG;
 const ROW_GROUPS = min(R, WG / DIM_LANES);
 const ACC_ROWS = (R + ROW_GROUPS - 1u) / ROW_GROUPS;
-const LOWEST = -3.0e38;
 
 var<workgroup> q_tile: array<vec4f, R * KD / 4u>;
 var<workgroup> weight: array<f32, R * KT>;

@@ -1,32 +1,16 @@
-#use step exp cache_runs scoring
+#use step exp cache_runs scoring attending
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018), where rows of the cache can be read by several words. A workgroup takes R = TILE_TOKENS *
 // TILE_HEADS query rows that read the same key/value head, and its share of the keys, KT at a time:
 // a thread for the scores of each key, then a thread for four columns of every SLICES-th value. With
 // SPLIT, attention_join adds up what workgroups find that share the keys of a token.
-struct Params {
-  n_heads: u32,
-  n_kv_heads: u32,
-  block_tokens: u32,
-  k_row_bytes: u32,
-  v_row_bytes: u32,
-  scale: f32,
-  window: u32,
-  softcap: f32,
-}
 
-@group(1) @binding(0) var<uniform> params: Params;
-@group(1) @binding(3) var<storage, read_write> q: array<vec4f>;
-@group(1) @binding(4) var<storage, read_write> y: array<f32>;
-
-const R = TILE_TOKENS * TILE_HEADS;
 // Rows by four, the last ones of which may not exist.
 const QUARTERS = (R + 3u) / 4u;
 const FOURS = VD / 4u;
 const LANES = min(FOURS, KT);
 const EACH = (FOURS + KT - 1u) / KT;
 const SLICES = KT / LANES;
-const LOWEST = -3.0e38;
 
 var<workgroup> q_tile: array<vec4f, R * KD / 4u>;
 var<workgroup> position: array<u32, TILE_TOKENS>;

@@ -1,4 +1,4 @@
-#use step matrix columns result
+#use step weighed columns result
 // y = x w^T (+ bias) for many rows of x, by 256 threads in tiles of TM rows of w by TN of x, each
 // thread every 16th row of both. Sixteen columns at a time (two units of a row: their order doesn't
 // matter where it is the same in both) are decoded into one of two tiles while the other is used.
@@ -23,14 +23,7 @@ fn fill(lane: u32, first: u32, token: u32, count: u32, next: u32, buffer: u32) {
   let p = unit / units * BLOCK + unit_at(u);
   for (var row = lane / 2u; row < TM; row += 128u) {
     let at = min(first + row, m.n_rows - 1u) * m.row_bytes + unit / units * BLOCK_BYTES;
-    let scale = scales(at, u);
-    var c = codes(at, u);
-    c.lo *= scale.x;
-    c.hi *= scale.z;
-    if (SHIFTED) {
-      c.lo += scale.y;
-      c.hi += scale.w;
-    }
+    let c = weighed(at, u);
     w_tile[buffer * TM * 4u + place(row, four)] = c.lo;
     w_tile[buffer * TM * 4u + place(row, four + 1u)] = c.hi;
   }

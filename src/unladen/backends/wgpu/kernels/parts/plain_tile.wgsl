@@ -1,3 +1,4 @@
+#use weighed
 // Tiles of float32, both as they are.
 var<workgroup> w_tile: array<vec4f, 512>;
 var<workgroup> x_tile: array<vec4f, 512>;
@@ -16,14 +17,7 @@ fn multiply(lane: u32, w_row: u32, x_row: u32) {
     let u = unit % units;
     let at = w_row + unit / units * BLOCK_BYTES;
     let p = unit / units * BLOCK + unit_at(u);
-    let scale = scales(at, u);
-    var c = codes(at, u);
-    c.lo *= scale.x;
-    c.hi *= scale.z;
-    if (SHIFTED) {
-      c.lo += scale.y;
-      c.hi += scale.w;
-    }
+    let c = weighed(at, u);
     w_tile[place(fill, four)] = c.lo;
     w_tile[place(fill, four + 1u)] = c.hi;
     x_tile[place(fill, four)] = columns(x_row, p);
