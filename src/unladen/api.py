@@ -130,9 +130,12 @@ class Model:
             raise
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        if wishes.options.use_mmap and all(d.is_host for d in wishes.options.open_devices()):
+            self._file.map_ahead()
         self.architecture = load_architecture(self._file)
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
+        self._file.finish_mapping()
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from io import TextIOWrapper
 
 import typer
@@ -21,13 +23,14 @@ from unladen.errors import UnladenError
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
 
 
-def build_app() -> typer.Typer:
-    """The application: each module here with a ``command`` function is one command."""
+def build_app(only: str | None = None) -> typer.Typer:
+    """The application: each module here with a ``command`` function is one command. ``only``: of
+    these, the one of this name; the others needn't be imported to run it."""
     app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False,
                       context_settings={"help_option_names": ["-h", "--help"]},
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
-    for module in modules("unladen.cli", "commands"):
+    for module in modules("unladen.cli", "commands", only):
         if hasattr(module, "command"):
             app.command(module.__name__.rpartition(".")[2])(module.command)
     return app
@@ -53,7 +56,7 @@ def main() -> None:
     arguments, debug = _without_debug(sys.argv[1:])
     _set_up_output(debug)
     try:
-        build_app()(args=arguments, prog_name="unladen")
+        build_app(_asked_for(arguments))(args=arguments, prog_name="unladen")
     except UnladenError as error:
         if debug:
             raise
@@ -62,6 +65,15 @@ def main() -> None:
         if error.hint:
             print(f"hint: {visible(error.hint)}", file=sys.stderr)
         sys.exit(1)
+
+
+def _asked_for(arguments: list[str]) -> str | None:
+    """The command of this package that ``arguments`` begin with; None: another, or none."""
+    name = arguments[0] if arguments else ""
+    module = f"unladen.cli.{name}"
+    if "_UNLADEN_COMPLETE" in os.environ or not name.isidentifier() or find_spec(module) is None:
+        return None
+    return name if hasattr(import_module(module), "command") else None
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:

@@ -6,12 +6,16 @@ import mmap
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from unladen._native import gguf as native
 from unladen.errors import GGUFError, ModelNotFound, UnladenError
 from unladen.gguf.cursor import Cursor
 from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
@@ -20,6 +24,8 @@ from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _HEADER_BYTES: Final = 4 + 4 + 8 + 8
+_N_DROPPING: Final = 2
+"""Threads that give back a file's pages: more of them wait for one another."""
 
 
 class GGUFFile:
@@ -39,10 +45,32 @@ class GGUFFile:
         self.tensors: Mapping[str, TensorInfo] = {
             name: info for p in parts for name, info in p.tensors.items()}
         self._parts = [p.part for p in parts]
+        self._ahead: list[native.PagesAhead] = []
+
+    def map_ahead(self) -> None:
+        """Begin to map, in the background, what the system has of the files in memory: whoever
+        reads a tensor where it is then needn't wait for that. Of experts a step reads few, so that
+        theirs is left out. :meth:`finish_mapping` or :meth:`close` ends it."""
+        for i, part in enumerate(self._parts):
+            if part.buffer is not None:
+                whole = [t for t in self.tensors.values() if t.file_index == i and len(t.shape) < 3]
+                self._ahead.append(native.PagesAhead(part.buffer, _ranges(whole)))
+
+    def finish_mapping(self) -> None:
+        """Map what :meth:`map_ahead` hasn't come to yet, with its help."""
+        for ahead in self._ahead:
+            ahead.finish()
+        self._ahead = []
 
     def close(self) -> None:
         """Let go of the files; each is unmapped once its last view is gone."""
+        for ahead in self._ahead:
+            ahead.stop()
+        self._ahead = []
         for part in self._parts:
+            if part.buffer is not None:
+                # Views that are left get theirs again; alone, the system takes twice as long.
+                native.drop_pages(part.buffer, _N_DROPPING)
             part.buffer = None
 
     def __enter__(self) -> Self:
@@ -51,6 +79,16 @@ class GGUFFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+
+def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:
+    """[n, 2]: where stretches of ``tensors`` in the file begin and end."""
+    found: list[list[int]] = []
+    for t in sorted(tensors, key=lambda t: t.offset):
+        if not found or t.offset - found[-1][1] >= mmap.PAGESIZE:
+            found.append([t.offset, t.offset])
+        found[-1][1] = t.offset + t.nbytes
+    return np.array(found, np.uint64).reshape(-1, 2)
 
 
 class _OpenPart:

@@ -1,0 +1,112 @@
+#include "gguf/csrc/pages.h"
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+#if !defined(MADV_POPULATE_READ)
+#define MADV_POPULATE_READ 22  // since Linux 5.14
+#endif
+#endif
+
+namespace unladen {
+namespace {
+
+// What is mapped at once. Meanwhile the process can map nothing else, and whoever waits for that
+// gets no turn while this thread comes back at once: hence the pause.
+constexpr size_t piece_bytes = 1 << 20;
+constexpr auto pause = std::chrono::microseconds(5);
+// For a thread that drops pages: starting it takes as long as dropping some hundred of them.
+constexpr size_t least_bytes = 64 << 20;
+
+#if defined(__linux__)
+uintptr_t page_bytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
+
+// Address of the page that holds a byte.
+void *page_of(const uint8_t *byte) {
+    return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(byte) / page_bytes() * page_bytes());
+}
+
+bool in_memory(const uint8_t *byte) {
+    unsigned char state = 0;
+    return mincore(page_of(byte), 1, &state) == 0 && (state & 1);
+}
+
+// Whether the next piece is worth a try.
+bool map_pages(Bytes piece) {
+    // What would have to be read from a disk is left to those who want it, in their order. Files come
+    // into memory by long stretches, and asking for each page takes half as long as mapping it.
+    if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return true;
+    auto *first = static_cast<uint8_t *>(page_of(&piece.front()));
+    return madvise(first, &piece.back() + 1 - first, MADV_POPULATE_READ) == 0;
+}
+
+void drop(Bytes pages) {
+    madvise(const_cast<uint8_t *>(pages.data()), pages.size(), MADV_DONTNEED);
+}
+#else
+bool map_pages(Bytes) { return false; }
+#endif
+
+}  // namespace
+
+PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
+    for (Bytes range : ranges)
+        for (size_t at = 0; at < range.size(); at += piece_bytes)
+            pieces_.push_back(range.subspan(at, std::min(piece_bytes, range.size() - at)));
+    try {
+        thread_ = std::thread([this] { map_pieces(false); });
+    } catch (const std::system_error &) {
+        return;  // there is no thread to be had: then nothing happens ahead
+    }
+}
+
+void PagesAhead::map_pieces(bool alone) {
+#if defined(__linux__)
+    if (!alone) prctl(PR_SET_TIMERSLACK, 1);  // ns; by default the pause would take 50 µs longer
+#endif
+    for (size_t i; (i = next_++) < pieces_.size();) {
+        if (!map_pages(pieces_[i])) next_ = pieces_.size();
+        if (!alone && !finishing_) std::this_thread::sleep_for(pause);
+    }
+}
+
+void PagesAhead::stop() {
+    next_ = pieces_.size();
+    if (thread_.joinable()) thread_.join();
+}
+
+void PagesAhead::finish() {
+    finishing_ = true;
+    map_pieces(true);
+    if (thread_.joinable()) thread_.join();
+}
+
+void drop_pages(Bytes data, unsigned n_threads) {
+#if defined(__linux__)
+    const auto page = page_bytes(), begin = reinterpret_cast<uintptr_t>(data.data());
+    const size_t before = (page - begin % page) % page;
+    if (data.size() < before + page) return;
+    const Bytes pages = data.subspan(before, (data.size() - before) / page * page);
+    const size_t n = std::clamp<size_t>(pages.size() / least_bytes, 1, std::max(1u, n_threads));
+    const size_t part = pages.size() / page / n * page;
+    std::vector<std::thread> threads;
+    size_t at = 0;
+    try {
+        for (size_t i = 1; i < n; i++, at += part)
+            threads.emplace_back(drop, pages.subspan(at, part));
+    } catch (const std::system_error &) {
+        // There is no further thread to be had: it takes longer.
+    }
+    drop(pages.subspan(at));
+    for (auto &thread : threads) thread.join();
+#else
+    (void)data, (void)n_threads;
+#endif
+}
+
+}  // namespace unladen
