@@ -10,31 +10,29 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends import default_devices
+from unladen.backends import backend_of, default_devices
 from unladen.backends.base import Device, Options
-from unladen.engine import Engine, Request, state
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, TensorInfo, check_numbers, open_gguf
 from unladen.hub import resolve_model
-from unladen.ladder import Wishes
-from unladen.models import load_architecture
-from unladen.planner import PlaceChanges, Planner
-from unladen.pooling import chosen, pooled
-from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
-from unladen.schedule.draft import PlanOptions
-from unladen.schedule.fit import MemoryPlan
-from unladen.schedule.loading import LoadOptions
-from unladen.schedule.place import PlaceOptions
-from unladen.schedule.plan import Plan
-from unladen.schedule.pretend import pretended
-from unladen.schedule.report import PlanReport as PlanReport
 from unladen.tokenizer import JsonTokenizer, StreamDecoder, Tokenizer, sequences
 from unladen.types import Completion, LoadProgress
+
+# All else is imported by those who need it first: meanwhile threads map the file's pages and make
+# the tokenizer, without Python's lock.
+if TYPE_CHECKING:
+    from unladen.engine import Engine, Request
+    from unladen.ladder import Wishes
+    from unladen.planner import PlaceChanges
+    from unladen.sample import Sampler, SamplerChain
+    from unladen.schedule.fit import MemoryPlan
+    from unladen.schedule.plan import Plan
+    from unladen.schedule.report import PlanReport as PlanReport
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
 PROBE_VARIABLE = "UNLADEN_PROBE"
@@ -112,16 +110,22 @@ class Model:
             if check_tensors:
                 check_numbers(self._file)
             if not vocab_only:
+                names = device_names(devices)
+                used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
+                if use_mmap:
+                    self._map_ahead(names, used)
+                from unladen.ladder import Wishes
+                from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
                 options = PlanOptions(
-                    device_names(devices),
+                    names,
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
                                  embed_device, head_device, expert_split, stream_weights),
-                    Options(n_threads, n_threads_batch, precise, deterministic, numa), use_mmap,
-                    strict, loading=LoadOptions(progress, use_mlock),
+                    used, use_mmap, strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
             self.tokenizer: Tokenizer = wanted.result()
+            from unladen.sample import defaults
             self.sampling_defaults = defaults(self._file.metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
@@ -129,9 +133,14 @@ class Model:
             self.close()
             raise
 
-    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
-        if wishes.options.use_mmap and all(d.is_host for d in wishes.options.open_devices()):
+    def _map_ahead(self, devices: Sequence[str | Device], options: Options) -> None:
+        if all((d if isinstance(d, Device) else backend_of(d).open(d, options)).is_host
+               for d in devices):
             self._file.map_ahead()
+
+    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.models import load_architecture
+        from unladen.planner import Planner
         self.architecture = load_architecture(self._file)
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
@@ -197,11 +206,13 @@ class Model:
         """
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+        from unladen.pooling import chosen, pooled
         kind = chosen(pooling, self.architecture.hparams)
         rows = self._rows(self.tokenize(text) if isinstance(text, str) else text)
         return pooled(rows, kind, normalize=normalize)
 
     def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        from unladen.engine import Request
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
@@ -211,6 +222,8 @@ class Model:
     def save_state(self, prompt: str | Sequence[int]) -> bytes:
         """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
         of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        from unladen.engine import Request, state
+        from unladen.sample import SamplerChain
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
                           decoder=StreamDecoder(self.tokenizer))
@@ -224,6 +237,7 @@ class Model:
         ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
         there. Raises :class:`InvalidArgument` for bytes of another model,
         :class:`ContextOverflow`."""
+        from unladen.engine import state
         return state.load(self.engine, data)
 
     def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
@@ -311,6 +325,7 @@ class Model:
         if max_tokens is not None and max_tokens < 0:
             raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
                                   hint="use a number from 0 on, or None for no limit")
+        from unladen.engine import Request
         engine = self.engine
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(
@@ -326,13 +341,15 @@ class Model:
 
     def _sampler(self, sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any],
                  prompt: Sequence[int]) -> Sampler:
+        from unladen.sample import SamplerChain, SamplingParams
         if sampler is not None and sampling:
             raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
                                   hint="use one way or the other")
         if sampler is None:
-            if unknown := sorted(set(sampling) - _SAMPLING):
+            known = SamplingParams.__dataclass_fields__
+            if unknown := sorted(set(sampling) - set(known)):
                 raise InvalidArgument(f"no such parameter: {', '.join(unknown)}",
-                                      hint="known: " + ", ".join(sorted(_SAMPLING)))
+                                      hint="known: " + ", ".join(sorted(known)))
             params = SamplingParams(**{**self.sampling_defaults, **sampling})
             breakers = (self._breakers(tuple(params.dry_sequence_breakers))
                         if params.dry_multiplier else ())
@@ -404,7 +421,13 @@ class _OnPaper(Model):
 
     report: PlanReport
 
+    def _map_ahead(self, devices: Sequence[str | Device], options: Options) -> None:
+        """Nobody is going to read the weights."""
+
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.models import load_architecture
+        from unladen.planner import Planner
+        from unladen.schedule.report import PlanReport
         self.architecture = load_architecture(self._file)
         on_paper = replace(wishes, options=replace(wishes.options, probe=False))
         drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
@@ -420,6 +443,7 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
     :class:`OutOfMemory`: the report says by how much a device is too small.
     """
     if pretend is not None:
+        from unladen.schedule.pretend import pretended
         if parameters.get("devices") is not None:
             raise InvalidArgument("both devices and pretended ones are given", hint="use one")
         parameters["devices"] = [*pretended(pretend), "cpu"]
@@ -443,9 +467,6 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
-
-
-_SAMPLING = frozenset(SamplingParams.__dataclass_fields__)
 
 
 def _result(request: Request) -> Completion:
