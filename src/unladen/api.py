@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -101,19 +101,18 @@ class Model:
         self._file: GGUFFile = open_gguf(self.path)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
-        # Native and without the lock for the most part, so the plan is made meanwhile.
+        used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
         metadata = self._file.metadata
-        wanted = self._stepper.submit(
-            *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
-              else (JsonTokenizer, tokenizer, metadata)))
         try:
+            names = () if vocab_only else device_names(devices)
+            if use_mmap and not vocab_only:
+                self._map_ahead(names, used)
+            wanted = self._stepper.submit(
+                *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
+                  else (JsonTokenizer, tokenizer, metadata)))
             if check_tensors:
                 check_numbers(self._file)
             if not vocab_only:
-                names = device_names(devices)
-                used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
-                if use_mmap:
-                    self._map_ahead(names, used)
                 from unladen.ladder import Wishes
                 from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
                 options = PlanOptions(
@@ -126,10 +125,10 @@ class Model:
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
             self.tokenizer: Tokenizer = wanted.result()
             from unladen.sample import defaults
-            self.sampling_defaults = defaults(self._file.metadata)
+            self.sampling_defaults = defaults(metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
-            wait([wanted])  # it reads the file
+            self._stepper.shutdown()  # what it does reads the file
             self.close()
             raise
 
