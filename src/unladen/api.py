@@ -12,27 +12,28 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-import numpy as np
-import numpy.typing as npt
-
-from unladen.backends import backend_of, default_devices
-from unladen.backends.base import Device, Options
+from unladen._native.gguf import PagesAhead
 from unladen.errors import InvalidArgument
-from unladen.gguf import GGUFFile, TensorInfo, check_numbers, open_gguf
 from unladen.hub import resolve_model
-from unladen.tokenizer import JsonTokenizer, StreamDecoder, Tokenizer, sequences
-from unladen.types import Completion, LoadProgress
+from unladen.mapped import map_file
 
-# All else is imported by those who need it first: meanwhile threads map the file's pages and make
-# the tokenizer, without Python's lock.
+# All else is imported by those who need it first, while a thread without Python's lock maps the
+# file's pages: that takes about as long.
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from unladen.backends.base import Device, Options
     from unladen.engine import Engine, Request
+    from unladen.gguf import GGUFFile, TensorInfo
     from unladen.ladder import Wishes
     from unladen.planner import PlaceChanges
     from unladen.sample import Sampler, SamplerChain
     from unladen.schedule.fit import MemoryPlan
     from unladen.schedule.plan import Plan
     from unladen.schedule.report import PlanReport as PlanReport
+    from unladen.tokenizer import Tokenizer
+    from unladen.types import Completion, LoadProgress
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
 PROBE_VARIABLE = "UNLADEN_PROBE"
@@ -75,6 +76,8 @@ class Model:
     :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
     """
 
+    _reads_weights = True
+
     def __init__(self, path: str | os.PathLike[str], *,
                  n_gpu_layers: int | Literal["auto", "all"] = "auto",
                  context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
@@ -98,20 +101,26 @@ class Model:
                                   hint="use a number from 1 on, or speculate=False for none")
         self._n_draft = n_draft if speculate else 0
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
-        self._file: GGUFFile = open_gguf(self.path)
+        mapping = map_file(str(self.path))
+        reads = use_mmap and not vocab_only and self._reads_weights
+        ahead = PagesAhead(mapping) if reads else None
+        from unladen.backends.base import Options
+        from unladen.gguf import check_numbers, open_gguf
+        from unladen.tokenizer import JsonTokenizer, Tokenizer, sequences
+        self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
         used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
         metadata = self._file.metadata
         try:
             names = () if vocab_only else device_names(devices)
-            if use_mmap and not vocab_only:
-                self._map_ahead(names, used)
             wanted = self._stepper.submit(
                 *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
                   else (JsonTokenizer, tokenizer, metadata)))
             if check_tensors:
                 check_numbers(self._file)
+            if ahead is not None:
+                self._map_ahead(ahead, names, used)
             if not vocab_only:
                 from unladen.ladder import Wishes
                 from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
@@ -123,7 +132,7 @@ class Model:
                     used, use_mmap, strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self.tokenizer: Tokenizer = wanted.result()
+            self.tokenizer = wanted.result()
             from unladen.sample import defaults
             self.sampling_defaults = defaults(metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
@@ -132,10 +141,15 @@ class Model:
             self.close()
             raise
 
-    def _map_ahead(self, devices: Sequence[str | Device], options: Options) -> None:
-        if all((d if isinstance(d, Device) else backend_of(d).open(d, options)).is_host
+    def _map_ahead(self, begun: PagesAhead, devices: Sequence[str | Device], options: Options
+                   ) -> None:
+        """``begun`` goes on if weights are read where they are in the file."""
+        from unladen.backends import backend_of
+        if all((backend_of(d).open(d, options) if isinstance(d, str) else d).is_host
                for d in devices):
-            self._file.map_ahead()
+            self._file.map_ahead(begun)
+        else:
+            begun.stop()
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         from unladen.models import load_architecture
@@ -211,7 +225,10 @@ class Model:
         return pooled(rows, kind, normalize=normalize)
 
     def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        import numpy as np
+
         from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
@@ -223,6 +240,7 @@ class Model:
         of as many tokens as fill whole cache blocks; what isn't there is computed first."""
         from unladen.engine import Request, state
         from unladen.sample import SamplerChain
+        from unladen.tokenizer import StreamDecoder
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
                           decoder=StreamDecoder(self.tokenizer))
@@ -325,6 +343,7 @@ class Model:
             raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
                                   hint="use a number from 0 on, or None for no limit")
         from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
         engine = self.engine
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(
@@ -419,9 +438,7 @@ class _OnPaper(Model):
     """A model of which there is a plan and no more."""
 
     report: PlanReport
-
-    def _map_ahead(self, devices: Sequence[str | Device], options: Options) -> None:
-        """Nobody is going to read the weights."""
+    _reads_weights = False
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         from unladen.models import load_architecture
@@ -454,13 +471,14 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
     """``devices`` by their full names; None: the environment's, else those that
     :func:`~unladen.backends.default_devices` finds."""
+    from unladen.backends import default_devices
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
             d.name for d in default_devices()]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')
-    names = [d if isinstance(d, Device) else d.strip() if ":" in d else f"{d.strip()}:0"
+    names = [d if not isinstance(d, str) else d.strip() if ":" in d else f"{d.strip()}:0"
              for d in devices]
     if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",

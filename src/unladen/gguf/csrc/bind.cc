@@ -28,6 +28,8 @@ nb::object string_starts(Buffer buffer, uint64_t pos, uint64_t n, bool big) {
 // Keeps the mapping as long as it works on it.
 class Ahead {
 public:
+    explicit Ahead(Buffer data)
+        : data_(data), pages_({Bytes(data.data(), data.shape(0))}) {}
     Ahead(Buffer data, Ranges ranges) : data_(data), pages_(parts(data, ranges)) {}
     ~Ahead() { stop(); }
     void stop() {
@@ -63,6 +65,7 @@ void drop(Buffer data, unsigned n_threads) {
 void bind_gguf(nb::module_ &m) {
     m.def("string_starts", &string_starts, "buffer"_a, "pos"_a, "n"_a, "big_endian"_a);
     nb::class_<Ahead>(m, "PagesAhead")
+        .def(nb::init<Buffer>(), "data"_a)
         .def(nb::init<Buffer, Ranges>(), "data"_a, "ranges"_a)
         .def("stop", &Ahead::stop)
         .def("finish", &Ahead::finish);

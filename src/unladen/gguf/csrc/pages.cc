@@ -1,25 +1,22 @@
 #include "gguf/csrc/pages.h"
 
 #include <algorithm>
-#include <chrono>
 #include <system_error>
 
 #if defined(__linux__)
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <unistd.h>
-#if !defined(MADV_POPULATE_READ)
-#define MADV_POPULATE_READ 22  // since Linux 5.14
-#endif
 #endif
 
 namespace unladen {
 namespace {
 
-// What is mapped at once. Meanwhile the process can map nothing else, and whoever waits for that
-// gets no turn while this thread comes back at once: hence the pause.
+// What a thread takes at once.
 constexpr size_t piece_bytes = 1 << 20;
-constexpr auto pause = std::chrono::microseconds(5);
+// What the system maps around a byte that is read. MADV_POPULATE_READ would take two thirds of the
+// time, but it locks the process's memory: whoever maps or unmaps anything meanwhile, as every
+// import does, then waits for milliseconds.
+constexpr size_t around_bytes = 64 << 10;
 // For a thread that drops pages: starting it takes as long as dropping some hundred of them.
 constexpr size_t least_bytes = 64 << 20;
 
@@ -36,20 +33,19 @@ bool in_memory(const uint8_t *byte) {
     return mincore(page_of(byte), 1, &state) == 0 && (state & 1);
 }
 
-// Whether the next piece is worth a try.
-bool map_pages(Bytes piece) {
-    // What would have to be read from a disk is left to those who want it, in their order. Files come
-    // into memory by long stretches, and asking for each page takes half as long as mapping it.
-    if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return true;
-    auto *first = static_cast<uint8_t *>(page_of(&piece.front()));
-    return madvise(first, &piece.back() + 1 - first, MADV_POPULATE_READ) == 0;
+void map_pages(Bytes piece) {
+    // What would have to be read from a disk is left to those who want it, in their order, and what
+    // has been cut off the file to them as well. Files come into memory by long stretches.
+    if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return;
+    for (size_t at = 0; at < piece.size(); at += around_bytes)
+        (void)*static_cast<const volatile uint8_t *>(&piece[at]);
 }
 
 void drop(Bytes pages) {
     madvise(const_cast<uint8_t *>(pages.data()), pages.size(), MADV_DONTNEED);
 }
 #else
-bool map_pages(Bytes) { return false; }
+void map_pages(Bytes) {}
 #endif
 
 }  // namespace
@@ -59,20 +55,14 @@ PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
         for (size_t at = 0; at < range.size(); at += piece_bytes)
             pieces_.push_back(range.subspan(at, std::min(piece_bytes, range.size() - at)));
     try {
-        thread_ = std::thread([this] { map_pieces(false); });
+        thread_ = std::thread([this] { map_pieces(); });
     } catch (const std::system_error &) {
         return;  // there is no thread to be had: then nothing happens ahead
     }
 }
 
-void PagesAhead::map_pieces(bool alone) {
-#if defined(__linux__)
-    if (!alone) prctl(PR_SET_TIMERSLACK, 1);  // ns; by default the pause would take 50 µs longer
-#endif
-    for (size_t i; (i = next_++) < pieces_.size();) {
-        if (!map_pages(pieces_[i])) next_ = pieces_.size();
-        if (!alone && !finishing_) std::this_thread::sleep_for(pause);
-    }
+void PagesAhead::map_pieces() {
+    for (size_t i; (i = next_++) < pieces_.size();) map_pages(pieces_[i]);
 }
 
 void PagesAhead::stop() {
@@ -81,8 +71,7 @@ void PagesAhead::stop() {
 }
 
 void PagesAhead::finish() {
-    finishing_ = true;
-    map_pieces(true);
+    map_pieces();
     if (thread_.joinable()) thread_.join();
 }
 

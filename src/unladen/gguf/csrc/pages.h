@@ -24,11 +24,10 @@ public:
     void finish();  // takes part in what is left
 
 private:
-    void map_pieces(bool alone);
+    void map_pieces();
 
     std::vector<Bytes> pieces_;
     std::atomic<size_t> next_{0};
-    std::atomic<bool> finishing_{false};
     std::thread thread_;
 };
 
