@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from unladen.backends.base import Device, Options
     from unladen.engine import Engine, Request
-    from unladen.gguf import GGUFFile, TensorInfo
+    from unladen.gguf import GGUFFile, Metadata, TensorInfo
     from unladen.ladder import Wishes
     from unladen.planner import PlaceChanges
     from unladen.sample import Sampler, SamplerChain
@@ -76,6 +76,7 @@ class Model:
     :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
     """
 
+    tokenizer: Tokenizer
     _reads_weights = True
 
     def __init__(self, path: str | os.PathLike[str], *,
@@ -106,7 +107,7 @@ class Model:
         ahead = PagesAhead(mapping) if reads else None
         from unladen.backends.base import Options
         from unladen.gguf import check_numbers, open_gguf
-        from unladen.tokenizer import JsonTokenizer, Tokenizer, sequences
+        from unladen.tokenizer import sequences
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
@@ -114,13 +115,10 @@ class Model:
         metadata = self._file.metadata
         try:
             names = () if vocab_only else device_names(devices)
-            wanted = self._stepper.submit(
-                *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
-                  else (JsonTokenizer, tokenizer, metadata)))
+            wanted = self._stepper.submit(_tokenizer, tokenizer, metadata, str(self.path))
             if check_tensors:
                 check_numbers(self._file)
-            if ahead is not None:
-                self._map_ahead(ahead, names, used)
+            self._map_ahead(ahead, names, used)
             if not vocab_only:
                 from unladen.ladder import Wishes
                 from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
@@ -141,10 +139,12 @@ class Model:
             self.close()
             raise
 
-    def _map_ahead(self, begun: PagesAhead, devices: Sequence[str | Device], options: Options
-                   ) -> None:
+    def _map_ahead(self, begun: PagesAhead | None, devices: Sequence[str | Device],
+                   options: Options) -> None:
         """``begun`` goes on if weights are read where they are in the file."""
         from unladen.backends import backend_of
+        if begun is None:
+            return
         if all((backend_of(d).open(d, options) if isinstance(d, str) else d).is_host
                for d in devices):
             self._file.map_ahead(begun)
@@ -484,6 +484,12 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')
     return tuple(names)
+
+
+def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:
+    from unladen.tokenizer import JsonTokenizer, Tokenizer
+    # Native, without the lock for the most part.
+    return Tokenizer.from_gguf(metadata, path) if json is None else JsonTokenizer(json, metadata)
 
 
 def _result(request: Request) -> Completion:

@@ -1,4 +1,4 @@
-"""Maps files into memory. It imports next to nothing, so that all else can be imported meanwhile."""
+"""Maps files into memory. Imports next to nothing: while pages are mapped, all else can be."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from unladen.errors import UnladenError
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
 N_BEFORE_COLLECTION = 50_000
-"""New objects before Python looks for cycles among them. Importing makes many, all of which stay."""
+"""New objects before Python looks for cycles among them: importing makes many, and they stay."""
 
 
 def build_app(only: str | None = None) -> typer.Typer:
@@ -59,11 +59,14 @@ def program() -> None:
     """The console script: :func:`main`, then the end of the process at once. Python would take
     everything apart first, which takes as long as a token or two."""
     gc.set_threshold(N_BEFORE_COLLECTION)
-    code: object = 0
+    # NumPy's threads are for products of matrices, which are the backends' business here. They spin
+    # for a while when it has been imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    code: int | str | None = None
     try:
         main()
     except SystemExit as end:
-        code = end.code or 0
+        code = end.code
     atexit._run_exitfuncs()
     try:
         for stream in (sys.stdout, sys.stderr):
@@ -71,9 +74,9 @@ def program() -> None:
                 stream.flush()
     except OSError:
         sys.exit(code)  # Python says what became of the rest
-    if not isinstance(code, int):
+    if isinstance(code, str):
         sys.exit(code)
-    os._exit(code)
+    os._exit(code or 0)
 
 
 def main() -> None:

@@ -14,8 +14,8 @@ __all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "parse_ref", "resolve
 def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False) -> Path:
     """The local file that ``text`` means, downloaded if need be; of a split model the first part.
 
-    Raises what :func:`parse_ref` and :func:`~unladen.hub.fetch.fetch` raise, and :class:`ModelNotFound` where an
-    alias leads to no file.
+    Raises what :func:`parse_ref` and :func:`~unladen.hub.fetch.fetch` raise, and
+    :class:`ModelNotFound` where an alias leads to no file.
     """
     ref = parse_ref(text, aliases=aliases)
     if not isinstance(ref, LocalFile):

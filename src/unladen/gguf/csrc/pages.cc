@@ -1,10 +1,12 @@
 #include "gguf/csrc/pages.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <system_error>
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
@@ -25,7 +27,8 @@ uintptr_t page_bytes() { return static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)); }
 
 // Address of the page that holds a byte.
 void *page_of(const uint8_t *byte) {
-    return reinterpret_cast<void *>(reinterpret_cast<uintptr_t>(byte) / page_bytes() * page_bytes());
+    const auto address = reinterpret_cast<uintptr_t>(byte);
+    return reinterpret_cast<void *>(address / page_bytes() * page_bytes());
 }
 
 bool in_memory(const uint8_t *byte) {
@@ -33,19 +36,28 @@ bool in_memory(const uint8_t *byte) {
     return mincore(page_of(byte), 1, &state) == 0 && (state & 1);
 }
 
-void map_pages(Bytes piece) {
-    // What would have to be read from a disk is left to those who want it, in their order, and what
-    // has been cut off the file to them as well. Files come into memory by long stretches.
-    if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return;
+// Makes the system read a byte: unlike reading it here, that does no harm where the file has become
+// shorter. The call copies eight bytes before it finds that ~0 is nothing that it can do with them.
+bool touch(const uint8_t *byte) {
+    const auto aligned = reinterpret_cast<uintptr_t>(byte) & ~uintptr_t{7};
+    return syscall(SYS_rt_sigprocmask, ~0, aligned, nullptr, 8) == -1 && errno == EINVAL;
+}
+
+// Whether the next piece is worth a try.
+bool map_pages(Bytes piece) {
+    // What would have to be read from a disk is left to those who want it, in their order. Files
+    // come into memory by long stretches, so that asking for their ends will do.
+    if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return true;
     for (size_t at = 0; at < piece.size(); at += around_bytes)
-        (void)*static_cast<const volatile uint8_t *>(&piece[at]);
+        if (!touch(&piece[at])) return false;
+    return true;
 }
 
 void drop(Bytes pages) {
     madvise(const_cast<uint8_t *>(pages.data()), pages.size(), MADV_DONTNEED);
 }
 #else
-void map_pages(Bytes) {}
+bool map_pages(Bytes) { return false; }
 #endif
 
 }  // namespace
@@ -62,7 +74,8 @@ PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
 }
 
 void PagesAhead::map_pieces() {
-    for (size_t i; (i = next_++) < pieces_.size();) map_pages(pieces_[i]);
+    for (size_t i; (i = next_++) < pieces_.size();)
+        if (!map_pages(pieces_[i])) next_ = pieces_.size();
 }
 
 void PagesAhead::stop() {

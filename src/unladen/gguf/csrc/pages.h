@@ -31,8 +31,8 @@ private:
     std::thread thread_;
 };
 
-// Gives back the whole pages within `data`, which must be those of a file that is mapped to be read:
-// others would come back empty.
+// Gives back the whole pages within `data`, which must be those of a file that is mapped to be
+// read: others would come back empty.
 void drop_pages(Bytes data, unsigned n_threads);
 
 }  // namespace unladen
