@@ -21,8 +21,8 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class HostBuffer:
-    """Bytes of the host: ``data`` uint8 [nbytes]. ``memory``: what they are all of, if they are this
-    process's own and no file's."""
+    """Bytes of the host: ``data`` uint8 [nbytes]. ``memory``: what they are all of, if they are
+    this process's own and no file's."""
 
     device: Device
     data: Bytes
