@@ -64,7 +64,7 @@ UNLADEN_INLINE __m512 high_halves(__m512i v) { return low_halves(_mm512_srli_epi
 using Line = uint8_t[64];
 UNLADEN_INLINE void put(Line &line, __m512i codes) { _mm512_store_si512(line, codes); }
 
-// Across<T>: how to decode T so.
+// Across<T>: how to decode T so. linear_across_rows.h has one for any block of 256.
 template <class T>
 struct Across;
 

@@ -24,11 +24,11 @@ struct Int8Of256 {
             const W w(row);
             const int8_t *q = x.q + 256 * b;
             __m512i acc = _mm512_setzero_si512();
-            if constexpr (W::bias_log2 > 0) {
+            if constexpr (W::bias > 0) {
                 const __m256i minus = _mm256_madd_epi16(w.scales(), load256(x.minus + 16 * b));
-                acc = _mm512_zextsi256_si512(_mm256_slli_epi32(minus, W::bias_log2));
+                acc = _mm512_zextsi256_si512(_mm256_slli_epi32(minus, log2_of(W::bias)));
             }
-            if constexpr (W::sub == 16) {
+            if constexpr (W::sub != 32) {
                 acc = add_codes<0>(acc, w, q);
                 acc = add_codes<1>(acc, w, q);
                 acc = add_codes<2>(acc, w, q);
@@ -49,20 +49,32 @@ struct Int8Of256 {
         *out = _mm512_reduce_add_ps(sum);
     }
 
+    // What codes<j>() are multiplied by.
+    template <int j>
+    static UNLADEN_INLINE __m512i activations(const W &w, const int8_t *q) {
+        const __m512i x = load512(q + 64 * j);
+        if constexpr (requires { w.template negative<j>(); }) {
+            return _mm512_mask_sub_epi8(x, w.template negative<j>(), _mm512_setzero_si512(), x);
+        }
+        return x;
+    }
+
     // Codes number j, and j + 1 where these have the same scales.
     template <int j>
     static UNLADEN_INLINE __m512i add_codes(__m512i acc, const W &w, const int8_t *q) {
-        q += 64 * j;
-        const __m512i first = w.template codes<j>();
-        if constexpr (!W::below_64) {
-            __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, load512(q));
-            sums = _mm512_dpbusd_epi32(sums, w.template codes<j + 1>(), load512(q + 64));
+        const __m512i first = w.template codes<j>(), x = activations<j>(w, q);
+        if constexpr (W::sub == 256) {
+            return _mm512_dpbusd_epi32(acc, first, x);
+        } else if constexpr (!W::below_64) {
+            __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, x);
+            sums = _mm512_dpbusd_epi32(sums, w.template codes<j + 1>(), activations<j + 1>(w, q));
             return _mm512_add_epi32(acc, _mm512_mullo_epi32(sums, w.template scale<j>()));
         } else {
-            __m512i pairs = _mm512_maddubs_epi16(first, load512(q));
+            __m512i pairs = _mm512_maddubs_epi16(first, x);
             if constexpr (W::sub == 32) {
                 pairs = _mm512_add_epi16(
-                    pairs, _mm512_maddubs_epi16(w.template codes<j + 1>(), load512(q + 64)));
+                    pairs, _mm512_maddubs_epi16(w.template codes<j + 1>(),
+                                                activations<j + 1>(w, q)));
             }
             return _mm512_dpwssd_epi32(acc, pairs, w.template scale<j>());
         }

@@ -56,8 +56,23 @@ UNLADEN_INLINE __m512i look_up(__m512i q, const int8_t *codebook, int bias) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), q);
 }
 
-// Wide<T>: how to decode T. Its codes are too large by 2^bias_log2, or where that is 0 by nothing.
+// Bytes of a table at indices q, 256 more where `ninth` is set.
+template <int n>
+UNLADEN_INLINE __m512i look_up(__m512i q, const uint8_t (&table)[n], __mmask64 ninth = 0) {
+    const __mmask64 eighth = _mm512_movepi8_mask(q);
+    const auto of_256 = [&](const uint8_t *p) {
+        return _mm512_mask_blend_epi8(
+            eighth, _mm512_permutex2var_epi8(load512(p), q, load512(p + 64)),
+            _mm512_permutex2var_epi8(load512(p + 128), q, load512(p + 192)));
+    };
+    if constexpr (n == 256) return of_256(table);
+    return _mm512_mask_blend_epi8(ninth, of_256(table), of_256(table + n - 256));
+}
+
+// Wide<T>: how to decode T. Its codes are too large by `bias`, 0 or a power of two.
 template <class T>
 struct Wide;
+
+constexpr int log2_of(int power) { return __builtin_ctz(unsigned(power)); }
 
 }  // namespace unladen::cpu::UNLADEN_ISA
