@@ -17,32 +17,21 @@ struct Across {
     static constexpr bool is_signed = requires(const W &w) { w.template negative<0>(); };
     static constexpr int bias = is_signed ? 64 : W::bias;
 
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        switch (part) {
-            case 0: return codes<0>(tile, w);
-            case 1: return codes<1>(tile, w);
-            case 2: return codes<2>(tile, w);
-            default: return codes<3>(tile, w);
+    // Four rows each. Not inlined, since it is large and there are many calls.
+    static __attribute__((noinline)) void codes(Tile256 &tile, Sixteen w, int part) {
+        __m512i q[4][4];
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) {
+            const W row(w.p + (4 * part + r) * w.stride);
+            q[0][r] = unsigned_codes<0>(row), q[1][r] = unsigned_codes<1>(row);
+            q[2][r] = unsigned_codes<2>(row), q[3][r] = unsigned_codes<3>(row);
         }
-    }
-    // Sixteens j, j + 4, j + 8 and j + 12.
-    template <int j>
-    static __attribute__((noinline)) void codes(Tile256 &tile, Sixteen w) {
-        alignas(64) uint8_t rows[16][64];
-        for (int r = 0; r < 16; ++r) {
-            const W row(w.p + r * w.stride);
-            __m512i q = row.template codes<j>();
-            if constexpr (is_signed) {
-                const __m512i zero = all_bytes(bias);
-                q = _mm512_mask_sub_epi8(_mm512_add_epi8(zero, q), row.template negative<j>(), zero,
-                                         q);
-            }
-            _mm512_store_si512(rows[r], q);
-        }
-        for (int i = 0; i < 4; ++i) {
-            const Lanes q = Sixteen{rows[0] + 16 * i, 64}.load();
-            Line *to = tile.q + 4 * (j + 4 * i);
-            for (int k = 0; k < 4; ++k) put(to[k], q.v[k]);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) {
+            const Lanes dealt = Sixteen::transposed(q[j][0], q[j][1], q[j][2], q[j][3]);
+            Line *to = tile.q + 4 * j;
+#pragma GCC unroll 4
+            for (int k = 0; k < 4; ++k) put_part(to + k, part, dealt.v[k]);
         }
     }
 
@@ -71,6 +60,23 @@ struct Across {
     }
 
 private:
+    template <int j>
+    static UNLADEN_INLINE __m512i unsigned_codes(const W &w) {
+        const __m512i q = w.template codes<j>(), zero = all_bytes(bias);
+        if constexpr (is_signed) {
+            const __m512i positive = _mm512_add_epi8(zero, q);
+            return _mm512_mask_sub_epi8(positive, w.template negative<j>(), zero, q);
+        }
+        return q;
+    }
+    // Four rows' part of every sixteenth line.
+    static UNLADEN_INLINE void put_part(Line *to, int part, __m512i q) {
+        const auto put = [=](int i, __m128i lane) {
+            _mm_store_si128(reinterpret_cast<__m128i *>(to[16 * i]) + part, lane);
+        };
+        put(0, _mm512_castsi512_si128(q)), put(1, _mm512_extracti32x4_epi32(q, 1));
+        put(2, _mm512_extracti32x4_epi32(q, 2)), put(3, _mm512_extracti32x4_epi32(q, 3));
+    }
     // Words 2 p and 2 p + 1 of the scales.
     static UNLADEN_INLINE void put_pair(Tile256 &tile, __m512 d, int p, __m512i words) {
         const __m512i second = _mm512_srai_epi32(words, 16);

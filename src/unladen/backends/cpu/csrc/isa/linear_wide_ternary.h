@@ -68,7 +68,8 @@ struct Wide<TQ1_0> : WideTernary {
 
     UNLADEN_INLINE explicit Wide(const uint8_t *block) : WideTernary(block) {
         const __m512i q = _mm512_maskz_loadu_epi8((uint64_t(1) << 52) - 1, block);
-        four = look_up(q, ternary_digits.four), fifth = look_up(q, ternary_digits.fifth);
+        four = from_table<256>(ternary_digits.four, q, nullptr);
+        fifth = from_table<256>(ternary_digits.fifth, q, nullptr);
     }
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
