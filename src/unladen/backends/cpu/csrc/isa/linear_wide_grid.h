@@ -46,20 +46,22 @@ inline constexpr Planes<uint32_t, 512> iq3s_planes(quants::iq3s_grid,
 constexpr int group_at(int j, int m) { return 2 * j + m / 2 * 8 + m % 2; }
 
 // Where in two registers of low and high bytes the n_each entries of the groups of codes<j>() are:
-// those of group g from place g / n_run * step + g % n_run * n_each on.
+// those of group g from place first + g / n_run * step + g % n_run * n_each on.
 struct Places {
     alignas(64) uint8_t of[4][64] = {};
 
-    constexpr Places(int n_each, int n_run = 32, int step = 0) {
+    constexpr Places(int n_each, int n_run = 32, int step = 0, int first = 0) {
         for (int i = 0; i < 4 * 8 * n_each; ++i) {
             const int j = i / (8 * n_each), m = i / n_each % 8, e = i % n_each;
-            const int g = group_at(j, m), place = g / n_run * step + g % n_run * n_each + e;
+            const int g = group_at(j, m);
+            const int place = first + g / n_run * step + g % n_run * n_each + e;
             of[j][8 * m + 2 * e] = uint8_t(place), of[j][8 * m + 2 * e + 1] = uint8_t(64 + place);
         }
     }
 };
 
-inline constexpr Places in_order(1), fours_in_order(2), each_second(1, 1, 2), four_of_eight(1, 4, 8);
+inline constexpr Places in_order(1), upper_in_order(1, 32, 0, 32), fours_in_order(2);
+inline constexpr Places each_second(1, 1, 2), four_of_eight(1, 4, 8);
 
 struct Entries {
     __m512i low, high;
@@ -67,9 +69,13 @@ struct Entries {
     // At up to 64 indices, whose bits from the ninth on are masks.
     template <class Planes, class... Masks>
     UNLADEN_INLINE Entries(const Planes &planes, __m512i q, Masks... masks) {
+        constexpr int n = sizeof(planes.low);
         const __mmask64 more[] = {masks..., 0};
-        low = from_table<sizeof(planes.low)>(planes.low, q, more);
-        high = from_table<sizeof(planes.high)>(planes.high, q, more);
+        const Planes *at = &planes;
+        // Registers don't hold larger ones: compilers would copy them to the stack for every row.
+        if constexpr (n > 256) __asm__ volatile("" : "+r"(at));
+        low = from_table<n>(at->low, q, more);
+        high = from_table<n>(at->high, q, more);
     }
     template <int j, class Entry, int n>
     UNLADEN_INLINE __m512i codes(const Planes<Entry, n> &planes, const Places &places) const {
@@ -209,63 +215,90 @@ struct Wide<IQ2_S> : WideSigned<IQ2_S, iq2s_planes, in_order> {
     }
 };
 
-// Codes of 8 * grid + bias +- 1.
+// IQ1's entries, for each group from 8 bits of its index and a byte with three more of them and, in
+// bit 3, whether it is moved down: of a block or, in the upper halves, of the next as well.
+struct ShiftedEntries {
+    Entries entries;
+    uint64_t down;
+    UNLADEN_INLINE ShiftedEntries(__m512i q, __m512i top)
+        : entries(iq1s_planes, q, bit(top, 0), bit(top, 1), bit(top, 2)),
+          down(_cvtmask64_u64(bit(top, 3))) {}
+};
+
+// Codes of 8 * grid + bias +- 1. T has low(block) and top(block), what ShiftedEntries are made of,
+// and steps(block).
 template <class T>
 struct WideShifted : WideGrid<T> {
     static constexpr int bias = iq1_bias;
-    Entries entries;
-    uint32_t down;  // by groups
-    // `top`: for each group three more bits of its index; minus: whether its shift is.
-    UNLADEN_INLINE WideShifted(const uint8_t *block, __m256i s, const uint8_t *q, __m512i top,
-                               __mmask64 minus)
-        : WideGrid<T>(block, s),
-          entries(iq1s_planes, widened(load256(q)), bit(top, 0), bit(top, 1), bit(top, 2)),
-          down(uint32_t(_cvtmask64_u64(minus))) {}
+    ShiftedEntries shifted;
+    const Places &places;
+    UNLADEN_INLINE explicit WideShifted(const uint8_t *w)
+        : WideShifted(w, {widened(Wide<T>::low(w)), widened(Wide<T>::top(w))}, 0) {}
+    UNLADEN_INLINE WideShifted(const uint8_t *w, const ShiftedEntries &shifted, int half)
+        : WideGrid<T>(w, Wide<T>::steps(w)), shifted(shifted),
+          places(half ? upper_in_order : in_order) {
+        this->shifted.down >>= 32 * half;
+    }
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
-        const __mmask8 minus = _cvtu32_mask8(_pext_u32(down, 0x03030303u << 2 * j));
-        const __m512i shift = _mm512_mask_blend_epi64(minus, all_bytes(1), all_bytes(-1));
-        return _mm512_add_epi8(entries.codes<j>(iq1s_planes, in_order), shift);
+        const uint32_t down = _pext_u32(uint32_t(shifted.down), 0x03030303u << 2 * j);
+        const __m512i shift =
+            _mm512_mask_blend_epi64(_cvtu32_mask8(down), all_bytes(1), all_bytes(-1));
+        return _mm512_add_epi8(shifted.entries.codes<j>(iq1s_planes, places), shift);
     }
+
+    // This block and the next.
+    struct Two {
+        const uint8_t *w;
+        ShiftedEntries shifted;
+        UNLADEN_INLINE explicit Two(const uint8_t *w)
+            : w(w), shifted(both(Wide<T>::low(w), Wide<T>::low(w + T::block_bytes)),
+                            both(Wide<T>::top(w), Wide<T>::top(w + T::block_bytes))) {}
+        static UNLADEN_INLINE __m512i both(__m256i first, __m256i second) {
+            return _mm512_inserti64x4(widened(first), second, 1);
+        }
+        UNLADEN_INLINE Wide<T> first() const { return {w, shifted, 0}; }
+        UNLADEN_INLINE Wide<T> second() const { return {w + T::block_bytes, shifted, 1}; }
+    };
 };
 
 template <>
 struct Wide<IQ1_S> : WideShifted<IQ1_S> {
-    UNLADEN_INLINE explicit Wide(const uint8_t *w) : Wide(w, load128(w + 34)) {}
-    UNLADEN_INLINE Wide(const uint8_t *w, __m128i rest)
-        : WideShifted(w, steps(rest), w + 2, of_groups(rest, 0x1916131009060300),
-                      bit(of_groups(rest, 0x1f1f1f1f0f0f0f0f), 0)) {}
-    static UNLADEN_INLINE __m256i steps(__m128i rest) {
-        const __m256i s = _mm256_cvtepu16_epi32(_mm_srli_epi16(rest, 12));
-        return twice(_mm256_and_si256(s, _mm256_set1_epi32(7)));
+    using WideShifted::WideShifted;
+    static UNLADEN_INLINE __m256i low(const uint8_t *w) { return load256(w + 2); }
+    static UNLADEN_INLINE __m256i top(const uint8_t *w) {
+        // For each group the bits of two words from here on.
+        const __m256i index = _mm256_set1_epi64x(0x1916131009060300);
+        const __m256i sign = _mm256_set1_epi64x(0x1c1c1c1c0c0c0c0c);
+        const __m256i rest = _mm256_cvtepu32_epi64(load128(w + 34));
+        const __m256i eight = _mm256_set1_epi8(8);
+        return _mm256_ternarylogic_epi32(_mm256_multishift_epi64_epi8(index, rest),
+                                         _mm256_multishift_epi64_epi8(sign, rest), eight, 0xd8);
     }
-    // For each group the bits from those of two words on that `from` says.
-    static UNLADEN_INLINE __m512i of_groups(__m128i rest, int64_t from) {
-        return widened(_mm256_multishift_epi64_epi8(_mm256_set1_epi64x(from),
-                                                    _mm256_cvtepu32_epi64(rest)));
+    static UNLADEN_INLINE __m256i steps(const uint8_t *w) {
+        const __m256i s = _mm256_cvtepu16_epi32(_mm_srli_epi16(load128(w + 34), 12));
+        return twice(_mm256_and_si256(s, _mm256_set1_epi32(7)));
     }
 };
 
 template <>
 struct Wide<IQ1_M> : WideShifted<IQ1_M> {
-    UNLADEN_INLINE explicit Wide(const uint8_t *w) : Wide(w, nibbles(load128(w + 32))) {}
-    UNLADEN_INLINE Wide(const uint8_t *w, __m512i rest)
-        : WideShifted(w, steps(w + 48), w, rest, bit(rest, 3)) {}
+    using WideShifted::WideShifted;
+    static UNLADEN_INLINE __m256i low(const uint8_t *w) { return load256(w); }
+    static UNLADEN_INLINE __m256i top(const uint8_t *w) {
+        const __m256i words = _mm256_cvtepu8_epi16(load128(w + 32));
+        return _mm256_or_si256(words, _mm256_slli_epi16(words, 4));
+    }
+    static UNLADEN_INLINE __m256i steps(const uint8_t *w) {
+        const __m128i from = _mm_setr_epi8(0, 3, 6, 9, 16, 19, 22, 25, 32, 35, 38, 41, 48, 51, 54,
+                                           57);
+        const __m128i packed = _mm_set1_epi64x(bits::load<int64_t>(w + 48));
+        return _mm256_cvtepu8_epi16(
+            _mm_and_si128(_mm_multishift_epi64_epi8(from, packed), _mm_set1_epi8(7)));
+    }
     UNLADEN_INLINE __m128 d() const {
         const uint64_t half = _pext_u64(bits::load<uint64_t>(w + 48), 0xf000f000f000f000);
         return _mm_set_ss(IQ1_M::unit * bits::float_of_half(uint16_t(half)));
-    }
-    // Nibbles as bytes, each with others above it.
-    static UNLADEN_INLINE __m512i nibbles(__m128i packed) {
-        const __m256i words = _mm256_cvtepu8_epi16(packed);
-        return widened(_mm256_or_si256(words, _mm256_slli_epi16(words, 4)));
-    }
-    static UNLADEN_INLINE __m256i steps(const uint8_t *p) {
-        const __m128i from = _mm_setr_epi8(0, 3, 6, 9, 16, 19, 22, 25, 32, 35, 38, 41, 48, 51, 54,
-                                           57);
-        const __m128i packed = _mm_set1_epi64x(bits::load<int64_t>(p));
-        return _mm256_cvtepu8_epi16(
-            _mm_and_si128(_mm_multishift_epi64_epi8(from, packed), _mm_set1_epi8(7)));
     }
 };
 
