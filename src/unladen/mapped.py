@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from unladen.errors import GGUFError, ModelNotFound, UnladenError
+from unladen.types import FileMapping
 
 HEADER_BYTES = 4 + 4 + 8 + 8
 """Magic, version, how many tensors and entries: the least that a GGUF file has."""
 
 
-def map_file(path: str) -> mmap.mmap:
+def map_file(path: str) -> FileMapping:
     """All of the GGUF file ``path``, to be read.
 
     Raises :class:`ModelNotFound` where there is none, :class:`GGUFError` where it can't be one, and
@@ -28,7 +28,7 @@ def map_file(path: str) -> mmap.mmap:
             if status.st_size < HEADER_BYTES:
                 raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
                                 offset=status.st_size, hint="fetch it again")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return FileMapping(file.fileno())
 
 
 def _regular(path: str, status: os.stat_result) -> None:

@@ -146,7 +146,7 @@ class _Noise:
         variance 1, up to 3.5."""
         parts = self.bits(math.prod(shape)).view(np.uint16).reshape(*shape, 4)
         sums = parts.sum(axis=-1, dtype=np.float64) / 65536 - 2
-        return (sums * math.sqrt(3)).astype(np.float32)
+        return np.asarray(sums * math.sqrt(3), np.float32)
 
 
 class _Trial:

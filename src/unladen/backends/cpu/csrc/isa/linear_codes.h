@@ -51,7 +51,7 @@ struct Codes<Q5_0> {
     static constexpr int bias = 16, max_code = 31;
     static constexpr bool has_min = false;
     static Block32 of(const uint8_t *b) {
-        const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 2));
+        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 2)).field(0, 16);
         return {Bytes32::nibbles(b + 6).plus(fifth).less(16), bits::half(b)};
     }
 };
@@ -62,7 +62,7 @@ struct Codes<Q5_1> {
     static constexpr int bias = 0, max_code = 31;
     static constexpr bool has_min = true;
     static Block32 of(const uint8_t *b) {
-        const Bytes32 fifth = Bytes32::sixteens(bits::load<uint32_t>(b + 4));
+        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 4)).field(0, 16);
         return {Bytes32::nibbles(b + 8).plus(fifth), bits::half(b), bits::half(b + 2)};
     }
 };

@@ -3,7 +3,7 @@
 // activations of each column do in a panel.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_codes.h"
+#include "backends/cpu/csrc/isa/linear_codes_grid.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_lines.h"
 

@@ -132,15 +132,15 @@ private:
 
     template <class W, int n_lines>
     UNLADEN_INLINE void add_lines(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
-        if constexpr (W::is_signed) {
-            add_signed<n_lines>(q, x, s0, s1);
-        } else {
-            constexpr int most = pairs_in_16_bits(W::max_code);
-            constexpr int step = most < n_lines ? most : n_lines;
+        constexpr int most = pairs_in_16_bits(W::max_code);
+        constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
-            for (int i = 0; i < n_lines; i += step) {
-                add_unsigned<step>(q + i, x + 4 * i * panel_columns, s0, s1);
-            }
+        for (int i = 0; i < n_lines; i += step) {
+            const int8_t *x_i = x + 4 * i * panel_columns;
+            if constexpr (W::is_signed)
+                add_signed<step>(q + i, x_i, s0, s1);
+            else
+                add_unsigned<step>(q + i, x_i, s0, s1);
         }
     }
 
@@ -170,17 +170,25 @@ private:
     // Codes of up to 128 in size: |w| times x with the sign of w.
     template <int n_lines>
     UNLADEN_INLINE void add_signed(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
-        for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
 #pragma GCC unroll 2
-            for (int h = 0; h < 2; ++h) {
+        for (int h = 0; h < 2; ++h) {
+            __m256i pairs[n];
+#pragma GCC unroll 8
+            for (int i = 0; i < n_lines; ++i) {
                 const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
+                const int8_t *x_i = x + 4 * i * panel_columns;
 #pragma GCC unroll 4
                 for (int j = 0; j < n; ++j) {
-                    const __m256i same = _mm256_sign_epi8(broadcast4(x + 4 * j), w);
-                    const __m256i pairs = _mm256_maddubs_epi16(size, same);
-                    v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, h ? s1 : s0));
-                    settle(v[h][j]);
+                    const __m256i same = _mm256_sign_epi8(broadcast4(x_i + 4 * j), w);
+                    const __m256i two = _mm256_maddubs_epi16(size, same);
+                    pairs[j] = i ? _mm256_add_epi16(pairs[j], two) : two;
+                    settle(pairs[j]);
                 }
+            }
+#pragma GCC unroll 4
+            for (int j = 0; j < n; ++j) {
+                v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs[j], h ? s1 : s0));
+                settle(v[h][j]);
             }
         }
     }
