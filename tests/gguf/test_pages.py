@@ -107,6 +107,19 @@ def test_experts_are_left_out(tmp_path: Path) -> None:
         assert _ranges([]).shape == (0, 2)
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_pages_that_were_replaced_stay(tmp_path: Path, is_replaced: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path, np.random.default_rng())
+    dropped: list[int] = []
+    monkeypatch.setattr(native, "drop_pages", lambda data, n_threads: dropped.append(data.size))
+    mapping = map_file(str(path))
+    with open_gguf(path, mapping):
+        mapping.is_replaced = is_replaced
+    assert dropped == ([] if is_replaced else [path.stat().st_size])
+
+
 def test_a_file_that_is_begun_goes_on_or_stops(tmp_path: Path) -> None:
     path = tmp_path / "tiny.gguf"
     write_tiny(path, np.random.default_rng())

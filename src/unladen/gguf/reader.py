@@ -20,6 +20,7 @@ from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
 from unladen.gguf.metadata import Metadata, entry_count, read_metadata
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
 from unladen.mapped import map_file
+from unladen.types import FileMapping
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _N_DROPPING: Final = 2
@@ -71,9 +72,11 @@ class GGUFFile:
             ahead.stop()
         self._ahead = []
         for part in self._parts:
-            if part.buffer is not None:
-                # Views that are left get theirs again; alone, the system takes twice as long.
-                native.drop_pages(part.buffer, _N_DROPPING)
+            if part.buffer is not None and part.mapping is not None:
+                with part.mapping.guard:
+                    if not part.mapping.is_replaced:
+                        # Alone, the system takes twice as long. Views that are left get them back.
+                        native.drop_pages(part.buffer, _N_DROPPING)
             part.buffer = None
 
     def __enter__(self) -> Self:
@@ -97,7 +100,7 @@ def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:
 class _OpenPart:
     """One file, read and checked on its own."""
 
-    def __init__(self, path: str, file_index: int, mapping: mmap.mmap) -> None:
+    def __init__(self, path: str, file_index: int, mapping: FileMapping) -> None:
         byteorder, self.version = _preamble(path, mapping)
         cursor = Cursor(path, mapping, order_char(byteorder), pos=8)
         self.part = Part(path, byteorder, cursor.bytes, mapping)
@@ -118,7 +121,7 @@ class _OpenPart:
         return GGUFError(message, path=self.part.path, offset=offset, hint=hint)
 
 
-def open_gguf(path: str | os.PathLike[str], mapping: mmap.mmap | None = None) -> GGUFFile:
+def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) -> GGUFFile:
     """Open the model at ``path``; any part of a split model opens all of them. ``mapping``: that of
     ``path``, where it is mapped already.
 
