@@ -49,7 +49,7 @@ struct Grid {
 };
 
 // With entries of a grid, entry(block, g), that are positive and no larger than max_code, and their
-// signs, 32 at a time as bits: signs(block, s). Values are those that entries consist of.
+// signs, 32 at a time as bits: signs(block, s).
 template <class T>
 struct SignedGrid : Grid<T> {
     static inline uint64_t eight(const uint8_t *block, int g) {
