@@ -22,12 +22,10 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class HostBuffer:
-    """Bytes of the host: ``data`` uint8 [nbytes]. ``memory``: what they are all of, if they are
-    this process's own and no file's."""
+    """Bytes of the host: ``data`` uint8 [nbytes]."""
 
     device: Device
     data: Bytes
-    memory: mmap.mmap | None = None
 
     @property
     def nbytes(self) -> int:
@@ -58,15 +56,7 @@ def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> Host
         raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint) from None
     if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
         memory.madvise(mmap.MADV_HUGEPAGE)
-    return HostBuffer(device, np.frombuffer(memory, np.uint8), memory)
-
-
-def clear(buffer: HostBuffer, *, huge_pages: bool) -> None:
-    """Give back the memory of ``buffer``, which the system then fills with zeros where it is used
-    again, in huge pages or not. Does nothing where the system can't, or it isn't a buffer's own."""
-    if buffer.memory is not None and hasattr(mmap, "MADV_HUGEPAGE"):  # that is, on Linux
-        buffer.memory.madvise(mmap.MADV_HUGEPAGE if huge_pages else mmap.MADV_NOHUGEPAGE)
-        buffer.memory.madvise(mmap.MADV_DONTNEED)
+    return HostBuffer(device, np.frombuffer(memory, np.uint8))
 
 
 @functools.cache

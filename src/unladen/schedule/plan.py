@@ -11,7 +11,6 @@ from typing import Any
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends._host import HostBuffer, clear
 from unladen.backends.base import Buffer, Device, Placed, PlacedKV, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
@@ -28,11 +27,6 @@ from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
 Array = npt.NDArray[Any]
-
-MANY_TOKENS = 64
-"""A step of fewer leaves most of an arena unused, and needs no huge pages for the rest."""
-MUCH_MEMORY = 16 << 20
-"""Of an arena. A smaller one isn't worth the time that it takes to fill it with zeros again."""
 
 
 class Plan:
@@ -73,7 +67,6 @@ class Plan:
                                         drafted.streamed.device_of))
         self._last = self._ways[0]
         self._cancelled = False
-        self._had_many = True
         self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
                        if n.op in NARROWING}
         self.runs_ahead = (
@@ -88,7 +81,6 @@ class Plan:
         rows, which the next step that computes those positions overwrites.
         """
         self._cancelled = False
-        self._tidy()
         large = self.draft.streamed
         is_large = large is not None and self.batch.n_tokens >= large.n_tokens
         self._last = self._ways[-1 if is_large else 0]
@@ -96,17 +88,6 @@ class Plan:
             if self._cancelled:
                 raise Cancelled("the step was cancelled")
             action()
-
-    def _tidy(self) -> None:
-        """Between steps of many tokens and of few, the host's arenas are given back: nothing in
-        them is for another step, unless that may begin before the one before it ends."""
-        has_many = self.batch.n_tokens >= MANY_TOKENS
-        if has_many == self._had_many or self.runs_ahead:
-            return
-        self._had_many = has_many
-        for arena in self._arenas.values():
-            if isinstance(arena, HostBuffer) and arena.nbytes >= MUCH_MEMORY:
-                clear(arena, huge_pages=has_many)
 
     def cancel(self) -> None:
         """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""
