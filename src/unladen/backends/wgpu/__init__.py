@@ -1,7 +1,7 @@
 """The wgpu backend: WGSL through wgpu-py, on Vulkan, Metal and D3D12."""
 
 from unladen.backends.base import Backend
-from unladen.backends.wgpu.adapters import may_have_hardware
+from unladen.backends.wgpu import adapters
 
 
 def create() -> Backend:
@@ -13,4 +13,4 @@ def create() -> Backend:
 
 def has_hardware() -> bool:
     """See :func:`unladen.backends.registry`."""
-    return may_have_hardware()
+    return adapters.may_have_hardware()
