@@ -1,5 +1,5 @@
 // What linear_lines.h describes, for AVX2: products of unsigned bytes with signed ones, added two
-// by two into 16 bits.
+// by two into 16 bits. Signed codes are split into their sizes and what flips the activations.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_regs.h"
@@ -59,6 +59,11 @@ struct LineSums {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) v[0][j] = v[1][j] = _mm256_setzero_si256();
     }
+    // From a sum of each row.
+    UNLADEN_INLINE void start(const int32_t *sums) {
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) v[0][j] = half_of(sums, 0), v[1][j] = half_of(sums, 1);
+    }
 
     // Two words of each row times two of each column.
     UNLADEN_INLINE void add(const Pairs &words, const int16_t *x) {
@@ -68,6 +73,7 @@ struct LineSums {
             const __m256i pair = broadcast4(x + 2 * j);
             v[0][j] = _mm256_add_epi32(v[0][j], _mm256_madd_epi16(w0, pair));
             v[1][j] = _mm256_add_epi32(v[1][j], _mm256_madd_epi16(w1, pair));
+            settle(v[0][j]), settle(v[1][j]);
         }
     }
 
@@ -95,6 +101,42 @@ struct LineSums {
     template <class W>
     UNLADEN_INLINE void add(const Line *q, const int8_t *x) {
         add_lines<W, 8>(q, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
+    }
+    // The same with sizes and flips of signed codes.
+    template <class W>
+    UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x,
+                            const Pairs &scales) {
+        const __m256i s0 = half_of(&scales, 0), s1 = half_of(&scales, 1);
+        if constexpr (W::sub == 32) {
+            add_flipped<8>(q, flip, x, s0, s1);
+        } else {
+            add_flipped<4>(q, flip, x, twice<0>(s0), twice<0>(s1));
+            add_flipped<4>(q + 4, flip + 4, x + 16 * panel_columns, twice<1>(s0), twice<1>(s1));
+        }
+    }
+    UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x) {
+        add_flipped<8>(q, flip, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
+    }
+
+    // Splits signed codes: q becomes |q|, and flip is 255 where they were negative. Flipped, x is
+    // -x - 1 and lacks |q|: that is added here.
+    template <class W>
+    UNLADEN_INLINE void split(Line *q, Line *flip, const Pairs &scales) {
+        const __m256i s0 = half_of(&scales, 0), s1 = half_of(&scales, 1);
+        if constexpr (W::sub == 32) {
+            split_lines<8>(q, flip, s0, s1);
+        } else {
+            split_lines<4>(q, flip, twice<0>(s0), twice<0>(s1));
+            split_lines<4>(q + 4, flip + 4, twice<1>(s0), twice<1>(s1));
+        }
+    }
+    UNLADEN_INLINE void split(Line *q, Line *flip) {
+        split_lines<8>(q, flip, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
+    }
+    // The first column's.
+    UNLADEN_INLINE void store(int32_t *to) const {
+        _mm256_store_si256(reinterpret_cast<__m256i *>(to), v[0][0]);
+        _mm256_store_si256(reinterpret_cast<__m256i *>(to) + 1, v[1][0]);
     }
 
     // c [column][16] += the sums, times a factor of each row and one of each column.
@@ -132,15 +174,11 @@ private:
 
     template <class W, int n_lines>
     UNLADEN_INLINE void add_lines(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
-        if constexpr (W::is_signed) {
-            add_signed<n_lines>(q, x, s0, s1);
-        } else {
-            constexpr int most = pairs_in_16_bits(W::max_code);
-            constexpr int step = most < n_lines ? most : n_lines;
+        constexpr int most = pairs_in_16_bits(W::max_code);
+        constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
-            for (int i = 0; i < n_lines; i += step) {
-                add_unsigned<step>(q + i, x + 4 * i * panel_columns, s0, s1);
-            }
+        for (int i = 0; i < n_lines; i += step) {
+            add_unsigned<step>(q + i, x + 4 * i * panel_columns, s0, s1);
         }
     }
 
@@ -167,20 +205,37 @@ private:
         }
     }
 
-    // Codes of up to 128 in size: |w| times x with the sign of w.
+    // Sizes are up to 128, and flipped x down to -128: 16 bits hold a pair of products, no more.
     template <int n_lines>
-    UNLADEN_INLINE void add_signed(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
+    UNLADEN_INLINE void add_flipped(const Line *q, const Line *flip, const int8_t *x, __m256i s0,
+                                    __m256i s1) {
+#pragma GCC unroll 8
         for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
 #pragma GCC unroll 2
             for (int h = 0; h < 2; ++h) {
-                const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
+                const __m256i size = half_of(q[i], h), mask = half_of(flip[i], h);
 #pragma GCC unroll 4
                 for (int j = 0; j < n; ++j) {
-                    const __m256i same = _mm256_sign_epi8(broadcast4(x + 4 * j), w);
-                    const __m256i pairs = _mm256_maddubs_epi16(size, same);
+                    const __m256i flipped = _mm256_xor_si256(mask, broadcast4(x + 4 * j));
+                    const __m256i pairs = _mm256_maddubs_epi16(size, flipped);
                     v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, h ? s1 : s0));
                     settle(v[h][j]);
                 }
+            }
+        }
+    }
+
+    template <int n_lines>
+    UNLADEN_INLINE void split_lines(Line *q, Line *flip, __m256i s0, __m256i s1) {
+        for (int i = 0; i < n_lines; ++i) {
+            for (int h = 0; h < 2; ++h) {
+                const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
+                const __m256i mask = _mm256_cmpgt_epi8(_mm256_setzero_si256(), w);
+                const __m256i lacking = _mm256_maddubs_epi16(_mm256_and_si256(size, mask),
+                                                             _mm256_set1_epi8(1));
+                v[h][0] = _mm256_add_epi32(v[h][0], _mm256_madd_epi16(lacking, h ? s1 : s0));
+                _mm256_store_si256(reinterpret_cast<__m256i *>(q[i]) + h, size);
+                _mm256_store_si256(reinterpret_cast<__m256i *>(flip[i]) + h, mask);
             }
         }
     }
