@@ -102,11 +102,14 @@ def reference(q: Floats, k: Doubles, v: Doubles, seen: npt.NDArray[np.int32], sc
             # An exponent is a difference to a score at most 8 below the largest.
             of_score += of_score[top] + U * (scores[top] - scores + 8)
             of_score[top] = 0
-            of_weight = np.exp(scores - scores[top] + of_score) - p
+            # Where another may be the largest the limit keeps this finite; see below.
+            of_weight = np.exp(np.minimum(scores - scores[top] + of_score, 600)) - p
             of_weight += p * U * (2 * n + 8 * (n // 64 + 2) + 8)
             p, of_weight = p / p.sum(), of_weight / p.sum()
             y[task, head] = p @ values
-            bound[task, head] = of_weight @ (np.abs(values) + np.abs(y[task, head]))
+            of_y = of_weight @ (np.abs(values) + np.abs(y[task, head]))
+            # Whatever the weights are: both are means of the values.
+            bound[task, head] = np.minimum(of_y, 2.001 * np.abs(values).max(axis=0))
     return y, bound + 1e-35 * np.abs(v).max()
 
 

@@ -19,10 +19,9 @@ void dequantize_row(float *y, const uint8_t *w, int n) {
 // Compilers convert float16 one by one.
 template <>
 void dequantize_row<F16>(float *y, const uint8_t *w, int n) {
-    const auto *from = reinterpret_cast<const uint16_t *>(w);
     int i = 0;
-    for (; i + lanes <= n; i += lanes) store(y + i, load_f16(from + i));
-    store_first(y + i, load_first_f16(from + i, n - i), n - i);
+    for (; i + lanes <= n; i += lanes) store(y + i, load_f16(w + 2 * i));
+    store_first(y + i, load_first_f16(w + 2 * i, n - i), n - i);
 }
 
 template <class... T>

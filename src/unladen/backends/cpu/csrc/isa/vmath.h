@@ -235,25 +235,27 @@ static inline uint16_t to_f16(float f) {
 #endif
 }
 
-// `lanes` float16 at p.
-static inline vec load_f16(const uint16_t *p) {
+// `lanes` float16 at p, which may be odd.
+static inline vec load_f16(const void *p) {
 #if defined(__AVX512F__)
     return (vec)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 #elif defined(__F16C__)
     return (vec)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 #elif defined(UNLADEN_NEON)
-    return (vec)vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)));
+    return (vec)vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8((const uint8_t *)p)));
 #else
-    return vec{from_f16(p[0]), from_f16(p[1]), from_f16(p[2]), from_f16(p[3])};
+    uint16_t a[4];
+    __builtin_memcpy(a, p, sizeof a);
+    return vec{from_f16(a[0]), from_f16(a[1]), from_f16(a[2]), from_f16(a[3])};
 #endif
 }
 
-static inline vec load_first_f16(const uint16_t *p, int n) {
+static inline vec load_first_f16(const void *p, int n) {
 #if defined(__AVX512F__)
     return (vec)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16((__mmask16)((1u << n) - 1), p));
 #else
     uint16_t a[lanes] = {};
-    __builtin_memcpy(a, p, (size_t)n * sizeof *p);
+    __builtin_memcpy(a, p, (size_t)n * sizeof *a);
     return load_f16(a);
 #endif
 }
