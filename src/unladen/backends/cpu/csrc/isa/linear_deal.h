@@ -14,15 +14,10 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class T>
 constexpr int bias_of = lines_are_unsigned && !Codes<T>::is_signed ? Codes<T>::bias : 0;
 
-// Signed codes where products want unsigned ones; see LineSums::split.
+// Signed codes where products want unsigned ones: a tile also has what Flips holds.
 template <class T>
 constexpr bool flips = lines_are_unsigned && Codes<T>::is_signed;
 
-template <int n_lines>
-struct Flips {
-    alignas(64) Line flip[n_lines];
-    alignas(64) int32_t start[16];  // what flipped products lack
-};
 struct NoFlips {};
 
 // 256 weights of sixteen rows, of blocks of 256: w = d * scale * (code - bias) - dmin * min.
@@ -78,14 +73,7 @@ void deal256(Tile256<T> &tile, Part part) {
         }
     }
     if constexpr (W::has_min && W::sub == 32) every_second(tile.min);
-    if constexpr (flips<T>) {
-        LineSums<1> lacking;
-        lacking.clear();
-        for (int s = 0; s < 8; ++s) {
-            lacking.template split<W>(tile.q + 8 * s, tile.flip + 8 * s, tile.scale[s]);
-        }
-        lacking.store(tile.start);
-    }
+    if constexpr (flips<T>) tile.template split<W>(tile.q, tile.scale);
 }
 
 template <class T>
@@ -106,12 +94,7 @@ void deal32(Tile32<T> &tile, Part part) {
         }
         deal(tile.q, half, dealt);
     }
-    if constexpr (flips<T>) {
-        LineSums<1> lacking;
-        lacking.clear();
-        lacking.split(tile.q, tile.flip);
-        lacking.store(tile.start);
-    }
+    if constexpr (flips<T>) tile.split(tile.q);
 }
 
 // c holds sums as [column][row].

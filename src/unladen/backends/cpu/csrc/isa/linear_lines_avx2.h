@@ -51,6 +51,15 @@ constexpr int pairs_in_16_bits(int most) {
     return n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
 
+// The first or the second word of each pair, twice.
+template <int which>
+UNLADEN_INLINE __m256i twice(__m256i pairs) {
+    const int pick = which ? 0x03020302 : 0x01000100;
+    const __m256i at = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
+                                         0x08080808, 0x0c0c0c0c);
+    return _mm256_shuffle_epi8(pairs, _mm256_add_epi8(at, _mm256_set1_epi32(pick)));
+}
+
 template <int n>
 struct LineSums {
     __m256i v[2][n];
@@ -118,27 +127,6 @@ struct LineSums {
         add_flipped<8>(q, flip, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
     }
 
-    // Splits signed codes: q becomes |q|, and flip is 255 where they were negative. Flipped, x is
-    // -x - 1 and lacks |q|: that is added here.
-    template <class W>
-    UNLADEN_INLINE void split(Line *q, Line *flip, const Pairs &scales) {
-        const __m256i s0 = half_of(&scales, 0), s1 = half_of(&scales, 1);
-        if constexpr (W::sub == 32) {
-            split_lines<8>(q, flip, s0, s1);
-        } else {
-            split_lines<4>(q, flip, twice<0>(s0), twice<0>(s1));
-            split_lines<4>(q + 4, flip + 4, twice<1>(s0), twice<1>(s1));
-        }
-    }
-    UNLADEN_INLINE void split(Line *q, Line *flip) {
-        split_lines<8>(q, flip, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
-    }
-    // The first column's.
-    UNLADEN_INLINE void store(int32_t *to) const {
-        _mm256_store_si256(reinterpret_cast<__m256i *>(to), v[0][0]);
-        _mm256_store_si256(reinterpret_cast<__m256i *>(to) + 1, v[1][0]);
-    }
-
     // c [column][16] += the sums, times a factor of each row and one of each column.
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d) const {
         add_to(c, d, x_d, nullptr, nullptr);
@@ -163,15 +151,6 @@ struct LineSums {
     }
 
 private:
-    // The first or the second word of each pair, twice.
-    template <int which>
-    static UNLADEN_INLINE __m256i twice(__m256i pairs) {
-        const int pick = which ? 0x03020302 : 0x01000100;
-        const __m256i at = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
-                                             0x08080808, 0x0c0c0c0c);
-        return _mm256_shuffle_epi8(pairs, _mm256_add_epi8(at, _mm256_set1_epi32(pick)));
-    }
-
     template <class W, int n_lines>
     UNLADEN_INLINE void add_lines(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
         constexpr int most = pairs_in_16_bits(W::max_code);
@@ -224,20 +203,53 @@ private:
             }
         }
     }
+};
 
-    template <int n_lines>
-    UNLADEN_INLINE void split_lines(Line *q, Line *flip, __m256i s0, __m256i s1) {
-        for (int i = 0; i < n_lines; ++i) {
-            for (int h = 0; h < 2; ++h) {
-                const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
-                const __m256i mask = _mm256_cmpgt_epi8(_mm256_setzero_si256(), w);
-                const __m256i lacking = _mm256_maddubs_epi16(_mm256_and_si256(size, mask),
-                                                             _mm256_set1_epi8(1));
-                v[h][0] = _mm256_add_epi32(v[h][0], _mm256_madd_epi16(lacking, h ? s1 : s0));
-                _mm256_store_si256(reinterpret_cast<__m256i *>(q[i]) + h, size);
-                _mm256_store_si256(reinterpret_cast<__m256i *>(flip[i]) + h, mask);
+// Lines of signed codes q, split: q becomes |q|, and `flip` is 255 where q was negative. Flipped, x
+// is -x - 1 and its product lacks |q|: `start` is what all of them lack.
+template <int n_lines>
+struct Flips {
+    alignas(64) Line flip[n_lines];
+    alignas(64) int32_t start[16];
+
+    template <class W>
+    void split(Line *q, const Pairs *scales) {
+        for (int h = 0; h < 2; ++h) {
+            __m256i sum = _mm256_setzero_si256();
+            for (int i = 0; i < n_lines; i += 8) {
+                const __m256i words = half_of(scales + i / 8, h), first = twice<0>(words);
+                const __m256i second = W::sub == 16 ? twice<1>(words) : first;
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; ++j) {
+                    const __m256i lacking = split_half(q, i + j, h);
+                    const __m256i sums = _mm256_madd_epi16(lacking, j < 4 ? first : second);
+                    sum = _mm256_add_epi32(sum, sums);
+                }
             }
+            _mm256_store_si256(reinterpret_cast<__m256i *>(start) + h, sum);
         }
+    }
+    // Without scales.
+    void split(Line *q) {
+        for (int h = 0; h < 2; ++h) {
+            __m256i pairs = _mm256_setzero_si256();
+            for (int i = 0; i < n_lines; ++i) {
+                pairs = _mm256_add_epi16(pairs, split_half(q, i, h));
+            }
+            _mm256_store_si256(reinterpret_cast<__m256i *>(start) + h,
+                               _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        }
+    }
+
+private:
+    // Sums of pairs of what lacks.
+    UNLADEN_INLINE __m256i split_half(Line *lines, int i, int half) {
+        __m256i *q = reinterpret_cast<__m256i *>(lines[i]) + half;
+        const __m256i size = _mm256_abs_epi8(*q);
+        const __m256i mask = _mm256_cmpgt_epi8(_mm256_setzero_si256(), *q);
+        *q = size;
+        reinterpret_cast<__m256i *>(flip[i])[half] = mask;
+        return _mm256_maddubs_epi16(_mm256_and_si256(size, mask), _mm256_set1_epi8(1));
     }
 };
 
