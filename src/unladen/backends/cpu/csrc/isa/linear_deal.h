@@ -133,8 +133,8 @@ UNLADEN_INLINE void multiply256(float *c, const Tile256<T> &tile, const Panel256
 }
 
 template <class T, int n>
-UNLADEN_INLINE void multiply32(float *c, const Tile32<T> *tile, int n_blocks, const Panel32 &x, int k,
-                               int column, Ahead ahead) {
+UNLADEN_INLINE void multiply32(float *c, const Tile32<T> *tile, int n_blocks, const Panel32 &x,
+                               int k, int column, Ahead ahead) {
     const int8_t *q = x.q + size_t(k) * panel_columns + panel_k * column;
     const float *d = x.d + k / 32 * panel_columns + column;
     const float *x_sum = x.sum + k / 32 * panel_columns + column;
