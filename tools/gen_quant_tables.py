@@ -96,9 +96,6 @@ def cpp_text() -> str:
         lines += array("std::int8_t", name, map(str, values))
     lines += ["// Seven sign bits, and the eighth that makes the number of minus signs even."]
     lines += array("std::uint8_t", "ksigns_iq2xs", map(str, signs()))
-    lines += ["// The same as eight bytes, 0xff for minus."]
-    bits = (np.array(signs())[:, None] >> np.arange(8)) & 1
-    lines += array("std::uint64_t", "ksigns64", integers((-bits).astype(np.int8)))
     for name, (_, grid) in read_grids().items():
         lines += array(f"std::uint{8 * grid.shape[1]}_t", name, integers(grid))
     return "\n".join([*lines, "}  // namespace unladen::quants", ""])

@@ -83,7 +83,8 @@ def tests(n_prompts: list[int], n_gens: list[int], depths: list[int],
 
 
 def measure(model: Model, test: Test, n_repeat: int) -> Result:
-    """Time ``test`` ``n_repeat`` times, after one round that isn't counted.
+    """Time ``test`` ``n_repeat`` times, after one round that isn't counted and all that steps would
+    do on the side.
 
     Tokens are random, nothing is sampled, and a prompt's logits are computed for its last token
     only: what a step costs without what surrounds it. Nothing else may use ``model`` meanwhile.
@@ -99,6 +100,7 @@ def measure(model: Model, test: Test, n_repeat: int) -> Result:
                               hint="load the model with a larger context_size")
     runner = _Runner(model)
     runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0, test.n_seqs))
+    model.engine.plan.settle()
     return Result(test, [runner.run(test) for _ in range(n_repeat)])
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
+import threading
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -142,3 +145,22 @@ class Completion:
     timings: Timings
     usage: Usage
     logprobs: list[TokenLogprob] | None = field(default=None)
+
+
+class FileMapping(mmap.mmap):
+    """A file mapped to be read, in huge pages where the system reads it from the disk now.
+
+    ``guard`` is held by whoever gives pages back to the file, or puts other memory with the same
+    bytes in their place. ``is_replaced``: the latter was done, so nothing may be given back.
+    """
+
+    def __new__(cls, file: int) -> FileMapping:
+        mapping = super().__new__(cls, file, 0, access=mmap.ACCESS_READ)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            with contextlib.suppress(OSError):  # a kernel without them
+                mapping.madvise(mmap.MADV_HUGEPAGE)
+        return mapping
+
+    def __init__(self, file: int) -> None:
+        self.guard = threading.Lock()
+        self.is_replaced = False

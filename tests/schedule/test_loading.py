@@ -17,7 +17,7 @@ import pytest
 from tiny_model import write_tiny
 from unladen import Model
 from unladen.backends import _host
-from unladen.backends._host import advise, is_of_a_file, lock, memory_lock_limit
+from unladen.backends._host import advise, file_of, lock, memory_lock_limit
 from unladen.errors import MemoryLockError
 from unladen.gguf import open_gguf
 from unladen.schedule import loading, weights
@@ -50,13 +50,13 @@ def test_progress(path: Path, options: dict[str, Any]) -> None:
 def test_only_pages_of_files_are_dropped(path: Path) -> None:
     with open_gguf(path) as file:
         mapped = next(t for t in file.tensors.values() if len(t.shape) > 1).data
-        assert is_of_a_file(mapped) and is_of_a_file(mapped[5:100])
-        assert not is_of_a_file(mapped[::2]) and not is_of_a_file(mapped.copy())
+        assert file_of(mapped) and file_of(mapped) is file_of(mapped[5:100])
+        assert not file_of(mapped[::2]) and not file_of(mapped.copy())
         del mapped
     own = np.ones(1 << 16, np.uint8)
     for data in (own, np.broadcast_to(own[:1], own.shape), np.frombuffer(bytes(9), np.uint8),
                  np.frombuffer(mmap.mmap(-1, 4096), np.uint8)):
-        assert not is_of_a_file(data)
+        assert not file_of(data)
 
 
 def test_what_is_left() -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends.base import Buffer, Device
+from unladen.backends.base import Buffer, Device, Program
 from unladen.errors import MemoryLockError, OutOfMemory
+from unladen.types import FileMapping
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -73,16 +74,23 @@ def _pages(data: Bytes, *, inside: bool) -> tuple[ctypes.c_void_p, ctypes.c_size
     return ctypes.c_void_p(first * size), ctypes.c_size_t(max(0, last - first) * size)
 
 
-def is_of_a_file(data: Bytes) -> bool:
-    """Whether ``data`` lies side by side in a file that is mapped to be read: only such pages come
-    back after they have been dropped."""
+def file_of(data: Bytes) -> FileMapping | None:
+    """The mapped file that ``data`` lies in side by side, to be read: only such pages come back
+    after they have been dropped."""
     owner: object = data
     while isinstance(owner, np.ndarray):
         owner = owner.base
     if isinstance(owner, memoryview):
         owner = owner.obj
-    return (isinstance(owner, mmap.mmap) and data.flags.c_contiguous
-            and not data.flags.writeable)
+    is_plain = data.flags.c_contiguous and not data.flags.writeable
+    return owner if isinstance(owner, FileMapping) and is_plain else None
+
+
+def give_back(file: FileMapping, data: Bytes) -> None:
+    """Drop the pages of ``file`` in ``data``, as far as they are still the file's."""
+    with file.guard:
+        if not file.is_replaced:
+            advise(data, "DONTNEED")
 
 
 def advise(data: Bytes, advice: str) -> None:
@@ -159,6 +167,9 @@ class HostMemory:
     def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
         return alloc_host(device, nbytes, huge_pages=True)
+
+    def settle(self, program: Program) -> None:
+        """See :class:`~unladen.backends.base.Backend`."""
 
     def wrap(self, device: Device, data: Bytes) -> HostBuffer | None:
         """See :class:`~unladen.backends.base.Backend`."""

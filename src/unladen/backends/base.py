@@ -247,5 +247,9 @@ class Backend(Protocol):
     def cancel(self, program: Program) -> None:
         """Make a run that another thread is in stop soon; the arena's contents are then void."""
 
+    def settle(self, program: Program) -> None:
+        """Do at once what ``run`` does little by little after its steps, to make later ones fast.
+        """
+
     def sync(self, device: Device) -> None:
         """Wait until everything started on ``device`` is done."""

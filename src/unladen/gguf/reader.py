@@ -17,6 +17,7 @@ from unladen.gguf.cursor import Cursor
 from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
 from unladen.gguf.metadata import Metadata, entry_count, read_metadata
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
+from unladen.types import FileMapping
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _HEADER_BYTES: Final = 4 + 4 + 8 + 8
@@ -105,7 +106,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
     return GGUFFile(parts)
 
 
-def _map(path: str) -> mmap.mmap:
+def _map(path: str) -> FileMapping:
     with _typed_errors(path):
         _regular(path, os.stat(path))  # opening another kind may have effects
         with open(path, "rb", opener=_at_once) as file:
@@ -114,7 +115,7 @@ def _map(path: str) -> mmap.mmap:
             if status.st_size < _HEADER_BYTES:
                 raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
                                 offset=status.st_size, hint="fetch it again")
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            return FileMapping(file.fileno())
 
 
 def _regular(path: str, status: os.stat_result) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends._host import advise, is_of_a_file
+from unladen.backends._host import advise, file_of, give_back
 from unladen.backends.base import Backend, Buffer
 from unladen.types import LoadProgress
 
@@ -60,15 +60,15 @@ class Report:
 def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool) -> None:
     """Copy ``data`` to the start of ``buffer``; the source's pages are given back as they are done
     with, where they are those of a file."""
-    is_mapped = is_of_a_file(data)
+    file = file_of(data)
 
     def copy(start: int) -> None:
         piece = data[start:start + PIECE_BYTES]
-        if is_mapped:
+        if file is not None:
             advise(data[start + AHEAD_BYTES:start + AHEAD_BYTES + PIECE_BYTES], "WILLNEED")
         backend.write(buffer, piece, start)
-        if is_mapped:
-            advise(piece, "DONTNEED")
+        if file is not None:
+            give_back(file, piece)
     starts = range(0, data.nbytes, PIECE_BYTES)
     if not is_host or len(starts) < 2:
         for start in starts:

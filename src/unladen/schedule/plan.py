@@ -95,6 +95,11 @@ class Plan:
         for device, program in self._programs:
             backend_of(device).cancel(program)
 
+    def settle(self) -> None:
+        """Do at once what steps do on the side, so that later ones take as long as ever after."""
+        for device, program in self._programs:
+            backend_of(device).settle(program)
+
     def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
 

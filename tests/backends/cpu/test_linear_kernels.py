@@ -25,7 +25,8 @@ EPS = 2.0**-24
 
 INT8_BLOCK = {"Q8_0": 32, "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "IQ4_NL": 32,
               "MXFP4": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256,
-              "IQ4_XS": 256}
+              "IQ4_XS": 256, "IQ1_S": 256, "IQ1_M": 256, "IQ2_XXS": 256, "IQ2_XS": 256,
+              "IQ2_S": 256, "IQ3_XXS": 256, "IQ3_S": 256, "TQ1_0": 256, "TQ2_0": 256}
 """Formats that meet int8 activations, and how many of these share a scale."""
 
 MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}

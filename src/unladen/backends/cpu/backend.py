@@ -11,6 +11,7 @@ from unladen.backends.base import Device, Options, Program, Segment, Support, de
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
+from unladen.backends.cpu.huge_pages import Moving
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
@@ -20,10 +21,11 @@ from unladen.types import Limits
 
 @dataclass(slots=True)
 class CpuProgram:
-    """A native program and the segment whose memory it points into."""
+    """A native program and the segment whose memory it points into; what follows its steps."""
 
     native: native.Program
     segment: Segment
+    moving: Moving
 
 
 class CpuBackend(HostMemory):
@@ -90,17 +92,22 @@ class CpuBackend(HostMemory):
                                  options.precise, options.deterministic,
                                  numa.placement(options.numa, max(n_threads, n_threads_batch)))
         compile_segment(program, segment)
-        return CpuProgram(program, segment)
+        return CpuProgram(program, segment, Moving(segment))
 
     def run(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)
         batch = program.segment.batch
         if not program.native.run(batch.n_tokens, batch.n_outputs, batch.n_seqs):
             raise Cancelled("the step was cancelled")
+        program.moving.after_step()
 
     def cancel(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)
         program.native.cancel()
+
+    def settle(self, program: Program) -> None:
+        assert isinstance(program, CpuProgram)
+        program.moving.finish()
 
     def sync(self, device: Device) -> None:
         """Every run is done when it returns."""

@@ -132,6 +132,9 @@ class NullBackend:
     def cancel(self, program: Program) -> None:
         """A run is over before it could be cancelled."""
 
+    def settle(self, program: Program) -> None:
+        """Nothing is put off."""
+
     def sync(self, device: Device) -> None:
         """Nothing is ever under way."""
 

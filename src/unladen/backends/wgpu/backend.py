@@ -145,6 +145,9 @@ class WgpuBackend:
         assert isinstance(program, WgpuProgram)
         program.cancelled = True
 
+    def settle(self, program: Program) -> None:
+        """Nothing is put off."""
+
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
 

@@ -7,11 +7,14 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <stdexcept>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "backends/cpu/csrc/cpu.h"
+#include "backends/cpu/csrc/huge_pages.h"
 #include "backends/cpu/csrc/names.h"
 #include "backends/cpu/csrc/ops/ops.h"
 
@@ -425,6 +428,18 @@ size_t packed_bytes_of(const std::string &level, const std::vector<std::string> 
     return total;
 }
 
+// Raises OSError.
+bool copy_into_huge_pages_of(uintptr_t address, size_t n) {
+    try {
+        nb::gil_scoped_release released;
+        return copy_into_huge_pages(at<uint8_t>(address), n);
+    } catch (const std::system_error &error) {
+        errno = error.code().value();
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, error.what());
+        throw nb::python_error();
+    }
+}
+
 }  // namespace
 }  // namespace cpu
 
@@ -443,6 +458,8 @@ void bind_cpu(nb::module_ &m) {
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("current_cpu", &cpu::current_cpu);
+    m.attr("HUGE_PAGE_BYTES") = cpu::huge_page_bytes;
+    m.def("copy_into_huge_pages", &cpu::copy_into_huge_pages_of);
     m.def("packed_bytes", &cpu::packed_bytes_of);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,

@@ -37,8 +37,7 @@ struct Sixteen {
                           _mm512_shuffle_epi8(every_fourth(2), pick),
                           _mm512_shuffle_epi8(every_fourth(3), pick));
     }
-
-private:
+    // Lanes 4 i ... 4 i + 3 from the 128-bit lanes i of rows.
     static UNLADEN_INLINE Lanes transposed(__m512i a, __m512i b, __m512i c, __m512i d) {
         const __m512i ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
         const __m512i ab2 = _mm512_unpackhi_epi32(a, b), cd2 = _mm512_unpackhi_epi32(c, d);
@@ -47,7 +46,6 @@ private:
     }
 };
 
-UNLADEN_INLINE __m512i all_bytes(int b) { return _mm512_set1_epi8(char(b)); }
 UNLADEN_INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, all_bytes(15)); }
 // n bits from bit `from` of each byte, at bit `to`.
 UNLADEN_INLINE __m512i field(__m512i v, int from, int n, int to) {
@@ -64,7 +62,7 @@ UNLADEN_INLINE __m512 high_halves(__m512i v) { return low_halves(_mm512_srli_epi
 using Line = uint8_t[64];
 UNLADEN_INLINE void put(Line &line, __m512i codes) { _mm512_store_si512(line, codes); }
 
-// Across<T>: how to decode T so.
+// Across<T>: how to decode T so. linear_across_rows.h has one for any block of 256.
 template <class T>
 struct Across;
 

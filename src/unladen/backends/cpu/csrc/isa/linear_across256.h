@@ -160,16 +160,21 @@ struct Across<Q3_K> {
     }
 };
 
+// Two bits of each weight, a quarter of a block: the 64 in the part-th 16 bytes of 64.
+UNLADEN_INLINE void put_two_bits(Tile256 &tile, Sixteen w, int part) {
+    const Lanes q = w.load();
+    Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
+    for (int i = 0; i < 4; ++i) {
+        for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
+    }
+}
+
 template <>
 struct Across<Q2_K> {
     static constexpr int sub = 16;
     static constexpr int n_parts = 4;
     static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        const Lanes q = w.at(16 + 16 * part).load();
-        Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
-        for (int i = 0; i < 4; ++i) {
-            for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
-        }
+        put_two_bits(tile, w.at(16 + 16 * part), part);
     }
     static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
         const __m512i both = w.at(68).load().v[3];

@@ -47,7 +47,8 @@ struct Codes<Q5_0> {
     static constexpr int bias = 16, max_code = 31;
     static constexpr bool has_min = false;
     static Bytes32 codes(const uint8_t *b) {
-        return Bytes32::nibbles(b + 6).plus(Bytes32::sixteens(bits::load<uint32_t>(b + 2)));
+        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 2)).field(0, 16);
+        return Bytes32::nibbles(b + 6).plus(fifth);
     }
     static float d(const uint8_t *b) { return bits::half(b); }
 };
@@ -58,7 +59,8 @@ struct Codes<Q5_1> {
     static constexpr int bias = 0, max_code = 31;
     static constexpr bool has_min = true;
     static Bytes32 codes(const uint8_t *b) {
-        return Bytes32::nibbles(b + 8).plus(Bytes32::sixteens(bits::load<uint32_t>(b + 4)));
+        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 4)).field(0, 16);
+        return Bytes32::nibbles(b + 8).plus(fifth);
     }
     static float d(const uint8_t *b) { return bits::half(b); }
     static float m(const uint8_t *b) { return bits::half(b + 2); }

@@ -3,7 +3,7 @@
 // activations of each column do in a panel.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_codes.h"
+#include "backends/cpu/csrc/isa/linear_codes_grid.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_lines.h"
 
@@ -144,7 +144,7 @@ UNLADEN_INLINE void multiply32(float *c, const Tile32<T> *tile, int n_blocks, co
         sums.clear();
         if constexpr (flips<T>) {
             sums.start(tile->start);
-            sums.add(tile->q, tile->flip, q);
+            sums.template add<Codes<T>>(tile->q, tile->flip, q);
         } else {
             sums.template add<Codes<T>>(tile->q, q);
         }

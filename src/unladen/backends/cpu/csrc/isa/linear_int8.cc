@@ -22,7 +22,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 namespace {
 
 using Int8Types =
-    Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS>;
+    Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS,
+          IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, TQ1_0, TQ2_0>;
 
 template <class T>
 constexpr ActFormat format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;

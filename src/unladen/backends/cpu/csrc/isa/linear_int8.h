@@ -1,7 +1,7 @@
 // One weight row times C int8 activation rows at the levels below AVX-512.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_codes.h"
+#include "backends/cpu/csrc/isa/linear_codes_grid.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
 
 namespace unladen::cpu::UNLADEN_ISA {

@@ -117,14 +117,15 @@ struct LineSums {
                             const Pairs &scales) {
         const __m256i s0 = half_of(&scales, 0), s1 = half_of(&scales, 1);
         if constexpr (W::sub == 32) {
-            add_flipped<8>(q, flip, x, s0, s1);
+            add_flipped<W, 8>(q, flip, x, s0, s1);
         } else {
-            add_flipped<4>(q, flip, x, twice<0>(s0), twice<0>(s1));
-            add_flipped<4>(q + 4, flip + 4, x + 16 * panel_columns, twice<1>(s0), twice<1>(s1));
+            add_flipped<W, 4>(q, flip, x, twice<0>(s0), twice<0>(s1));
+            add_flipped<W, 4>(q + 4, flip + 4, x + 16 * panel_columns, twice<1>(s0), twice<1>(s1));
         }
     }
+    template <class W>
     UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x) {
-        add_flipped<8>(q, flip, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
+        add_flipped<W, 8>(q, flip, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
     }
 
     // c [column][16] += the sums, times a factor of each row and one of each column.
@@ -184,23 +185,40 @@ private:
         }
     }
 
-    // Sizes are up to 128, and flipped x down to -128: 16 bits hold a pair of products, no more.
-    template <int n_lines>
+    // As if unsigned: flipped, x is as low as -128, which 16 bits hold where they hold 127.
+    template <class W, int n_lines>
     UNLADEN_INLINE void add_flipped(const Line *q, const Line *flip, const int8_t *x, __m256i s0,
                                     __m256i s1) {
+        constexpr int most = pairs_in_16_bits(W::max_code);
+        constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
-        for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
+        for (int i = 0; i < n_lines; i += step) {
 #pragma GCC unroll 2
             for (int h = 0; h < 2; ++h) {
-                const __m256i size = half_of(q[i], h), mask = half_of(flip[i], h);
-#pragma GCC unroll 4
-                for (int j = 0; j < n; ++j) {
-                    const __m256i flipped = _mm256_xor_si256(mask, broadcast4(x + 4 * j));
-                    const __m256i pairs = _mm256_maddubs_epi16(size, flipped);
-                    v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, h ? s1 : s0));
-                    settle(v[h][j]);
-                }
+                add_flipped_half<step>(q + i, flip + i, x + 4 * i * panel_columns, h,
+                                       h ? s1 : s0);
             }
+        }
+    }
+    template <int n_lines>
+    UNLADEN_INLINE void add_flipped_half(const Line *q, const Line *flip, const int8_t *x, int h,
+                                         __m256i scale) {
+        __m256i pairs[n];
+#pragma GCC unroll 8
+        for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
+            const __m256i size = half_of(q[i], h), mask = half_of(flip[i], h);
+#pragma GCC unroll 4
+            for (int j = 0; j < n; ++j) {
+                const __m256i flipped = _mm256_xor_si256(mask, broadcast4(x + 4 * j));
+                const __m256i two = _mm256_maddubs_epi16(size, flipped);
+                pairs[j] = i ? _mm256_add_epi16(pairs[j], two) : two;
+                settle(pairs[j]);
+            }
+        }
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) {
+            v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs[j], scale));
+            settle(v[h][j]);
         }
     }
 };

@@ -20,15 +20,22 @@ struct Bytes32 {
         const __m256i down = _mm256_setr_epi64x(0, 0, 4, 4);
         return {_mm256_and_si256(_mm256_srlv_epi64(both, down), _mm256_set1_epi8(15))};
     }
-    // 16 where a bit of `set` is 1, else 0.
-    static Bytes32 sixteens(uint32_t set) {
+    // 0xff where a bit of `set` is 1, else 0.
+    static Bytes32 where(uint32_t set) {
         const __m256i pick = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
                                                 0x0303030303030303);
         const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
         const __m256i mine = _mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick);
-        const __m256i on = _mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit);
-        return {_mm256_and_si256(on, _mm256_set1_epi8(16))};
+        return {_mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit)};
     }
+    // Negated where a bit of `set` is 1.
+    Bytes32 negated(uint32_t set) const {
+        const __m256i minus = where(set).v;
+        return {_mm256_sub_epi8(_mm256_xor_si256(v, minus), minus)};
+    }
+    // Fractions of 256 in base 3: their first digits, and what is left of them, times 3.
+    Bytes32 first_thirds() const { return Bytes32{at_least(86)}.plus({at_least(171)}).negative(); }
+    Bytes32 times_3() const { return plus(plus(*this)); }
     Bytes32 field(int shift, int mask) const {
         return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(char(mask)))};
     }
@@ -44,6 +51,11 @@ struct Bytes32 {
     }
     Bytes32 look_up(const int8_t *codebook) const {
         return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
+    }
+    Bytes32 negative() const { return {_mm256_sub_epi8(_mm256_setzero_si256(), v)}; }
+    // 0xff where a byte is at least b.
+    __m256i at_least(int b) const {
+        return _mm256_cmpeq_epi8(_mm256_max_epu8(v, _mm256_set1_epi8(char(b))), v);
     }
 };
 

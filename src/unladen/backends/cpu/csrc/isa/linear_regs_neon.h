@@ -29,15 +29,21 @@ struct Bytes32 {
         const uint8x16_t codes = vld1q_u8(p);
         return {{vandq_u8(codes, vdupq_n_u8(15)), vshrq_n_u8(codes, 4)}};
     }
-    // 16 where a bit of `set` is 1, else 0.
-    static Bytes32 sixteens(uint32_t set) {
+    // 0xff where a bit of `set` is 1, else 0.
+    static Bytes32 where(uint32_t set) {
         static constexpr uint8_t bits[16] = {1, 2, 4, 8, 16, 32, 64, 128,
                                              1, 2, 4, 8, 16, 32, 64, 128};
-        const uint8x16_t bit = vld1q_u8(bits), on = vdupq_n_u8(16);
+        const uint8x16_t bit = vld1q_u8(bits);
         const uint8x16_t first = vcombine_u8(vdup_n_u8(uint8_t(set)), vdup_n_u8(uint8_t(set >> 8)));
         const uint8x16_t second =
             vcombine_u8(vdup_n_u8(uint8_t(set >> 16)), vdup_n_u8(uint8_t(set >> 24)));
-        return {{vandq_u8(vtstq_u8(first, bit), on), vandq_u8(vtstq_u8(second, bit), on)}};
+        return {{vtstq_u8(first, bit), vtstq_u8(second, bit)}};
+    }
+    // Negated where a bit of `set` is 1.
+    Bytes32 negated(uint32_t set) const {
+        const Bytes32 minus = where(set);
+        return {{vsubq_u8(veorq_u8(v[0], minus.v[0]), minus.v[0]),
+                 vsubq_u8(veorq_u8(v[1], minus.v[1]), minus.v[1])}};
     }
     template <class F>
     Bytes32 each(F f) const {
@@ -55,6 +61,14 @@ struct Bytes32 {
     Bytes32 less(int bias) const {
         return each([=](uint8x16_t b) { return vsubq_u8(b, vdupq_n_u8(uint8_t(bias))); });
     }
+    // Fractions of 256 in base 3: their first digits, and what is left of them, times 3.
+    Bytes32 first_thirds() const {
+        return each([](uint8x16_t b) {
+            const uint8x16_t one = vcgeq_u8(b, vdupq_n_u8(86)), two = vcgeq_u8(b, vdupq_n_u8(171));
+            return vsubq_u8(vdupq_n_u8(0), vaddq_u8(one, two));
+        });
+    }
+    Bytes32 times_3() const { return plus(plus(*this)); }
     Bytes32 look_up(const int8_t *codebook) const {
         const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(codebook));
         return each([=](uint8x16_t b) { return vqtbl1q_u8(values, b); });

@@ -27,9 +27,9 @@ struct Bytes32 {
         for (int i = 0; i < 16; ++i) r.v[i + 16] = p[i] >> 4;
         return r;
     }
-    static Bytes32 sixteens(uint32_t set) {
+    static Bytes32 where(uint32_t set) {
         Bytes32 r;
-        for (int i = 0; i < 32; ++i) r.v[i] = uint8_t((set >> i & 1) << 4);
+        for (int i = 0; i < 32; ++i) r.v[i] = set >> i & 1 ? 0xff : 0;
         return r;
     }
     template <class F>
@@ -51,6 +51,17 @@ struct Bytes32 {
         Bytes32 r;
         for (int i = 0; i < 32; ++i) r.v[i] = uint8_t(v[i] + other.v[i]);
         return r;
+    }
+    Bytes32 negated(uint32_t set) const {
+        Bytes32 r;
+        for (int i = 0; i < 32; ++i) r.v[i] = uint8_t(set >> i & 1 ? -v[i] : v[i]);
+        return r;
+    }
+    Bytes32 first_thirds() const {
+        return each([](int b) { return b * 3 >> 8; });
+    }
+    Bytes32 times_3() const {
+        return each([](int b) { return b * 3; });
     }
     Bytes32 look_up(const int8_t *codebook) const {
         return each([=](int b) { return codebook[b]; });

@@ -3,6 +3,7 @@
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
 #include "backends/cpu/csrc/isa/linear_across32.h"
+#include "backends/cpu/csrc/isa/linear_across_rows.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
 
 namespace unladen::cpu::UNLADEN_ISA {

@@ -15,54 +15,84 @@ struct Int8Of256 {
     using Row = Row256;
     using Panel = Panel256;
 
-    // 16 bits hold sums of two products of codes below 64 and |q| <= 127, or of four below 32.
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x) {
-        __m512 sum = _mm512_setzero_ps();
+    struct Sums {
+        __m512 products = _mm512_setzero_ps();
         __m256 mins = _mm256_setzero_ps();
-        for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
-            ask_ahead(row, T::block_bytes);
-            const W w(row);
-            const int8_t *q = x.q + 256 * b;
-            __m512i acc = _mm512_setzero_si512();
-            if constexpr (W::bias_log2 > 0) {
-                const __m256i minus = _mm256_madd_epi16(w.scales(), load256(x.minus + 16 * b));
-                acc = _mm512_zextsi256_si512(_mm256_slli_epi32(minus, W::bias_log2));
-            }
-            if constexpr (W::sub == 16) {
-                acc = add_codes<0>(acc, w, q);
-                acc = add_codes<1>(acc, w, q);
-                acc = add_codes<2>(acc, w, q);
-                acc = add_codes<3>(acc, w, q);
-            } else {
-                acc = add_codes<0>(acc, w, q);
-                acc = add_codes<2>(acc, w, q);
-            }
-            const __m128 d = _mm_mul_ps(w.d(), _mm_set1_ps(x.d[b]));
-            sum = _mm512_fmadd_ps(_mm512_broadcastss_ps(d), _mm512_cvtepi32_ps(acc), sum);
-            if constexpr (W::has_min) {
-                const __m256i m = _mm256_madd_epi16(w.mins(), load256(x.minus + 16 * b));
-                mins = _mm256_fmadd_ps(_mm256_broadcastss_ps(_mm_movehdup_ps(d)),
-                                       _mm256_cvtepi32_ps(m), mins);
+    };
+
+    // 16 bits hold sums of four products of codes below 64 and |q| <= 127.
+    static UNLADEN_INLINE void add(Sums &sum, const W &w, const Row &x, int b) {
+        const int8_t *q = x.q + 256 * b;
+        __m512i acc = _mm512_setzero_si512();
+        if constexpr (W::bias > 0) {
+            const __m256i minus = _mm256_madd_epi16(w.scales(), load256(x.minus + 16 * b));
+            acc = _mm512_zextsi256_si512(_mm256_slli_epi32(minus, log2_of(W::bias)));
+        }
+        if constexpr (W::sub != 32) {
+            acc = add_codes<0>(acc, w, q);
+            acc = add_codes<1>(acc, w, q);
+            acc = add_codes<2>(acc, w, q);
+            acc = add_codes<3>(acc, w, q);
+        } else {
+            acc = add_codes<0>(acc, w, q);
+            acc = add_codes<2>(acc, w, q);
+        }
+        const __m128 d = _mm_mul_ps(w.d(), _mm_set1_ps(x.d[b]));
+        sum.products =
+            _mm512_fmadd_ps(_mm512_broadcastss_ps(d), _mm512_cvtepi32_ps(acc), sum.products);
+        if constexpr (W::has_min) {
+            const __m256i m = _mm256_madd_epi16(w.mins(), load256(x.minus + 16 * b));
+            sum.mins = _mm256_fmadd_ps(_mm256_broadcastss_ps(_mm_movehdup_ps(d)),
+                                       _mm256_cvtepi32_ps(m), sum.mins);
+        }
+    }
+
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x) {
+        Sums sum;
+        int b = 0;
+        if constexpr (requires { typename W::Two; }) {
+            for (; b + 2 <= n_cols / 256; b += 2, row += 2 * T::block_bytes) {
+                ask_ahead(row, 2 * T::block_bytes);
+                const typename W::Two two(row);
+                add(sum, two.first(), x, b);
+                add(sum, two.second(), x, b + 1);
             }
         }
-        if constexpr (W::has_min) sum = _mm512_add_ps(sum, _mm512_zextps256_ps512(mins));
-        *out = _mm512_reduce_add_ps(sum);
+        for (; b < n_cols / 256; ++b, row += T::block_bytes) {
+            ask_ahead(row, T::block_bytes);
+            add(sum, W(row), x, b);
+        }
+        __m512 total = sum.products;
+        if constexpr (W::has_min) total = _mm512_add_ps(total, _mm512_zextps256_ps512(sum.mins));
+        *out = _mm512_reduce_add_ps(total);
+    }
+
+    // What codes<j>() are multiplied by.
+    template <int j>
+    static UNLADEN_INLINE __m512i activations(const W &w, const int8_t *q) {
+        const __m512i x = load512(q + 64 * j);
+        if constexpr (requires { w.template negative<j>(); }) {
+            return _mm512_mask_sub_epi8(x, w.template negative<j>(), _mm512_setzero_si512(), x);
+        }
+        return x;
     }
 
     // Codes number j, and j + 1 where these have the same scales.
     template <int j>
     static UNLADEN_INLINE __m512i add_codes(__m512i acc, const W &w, const int8_t *q) {
-        q += 64 * j;
-        const __m512i first = w.template codes<j>();
-        if constexpr (!W::below_64) {
-            __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, load512(q));
-            sums = _mm512_dpbusd_epi32(sums, w.template codes<j + 1>(), load512(q + 64));
+        const __m512i first = w.template codes<j>(), x = activations<j>(w, q);
+        if constexpr (W::sub == 256) {
+            return _mm512_dpbusd_epi32(acc, first, x);
+        } else if constexpr (!W::below_64) {
+            __m512i sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), first, x);
+            sums = _mm512_dpbusd_epi32(sums, w.template codes<j + 1>(), activations<j + 1>(w, q));
             return _mm512_add_epi32(acc, _mm512_mullo_epi32(sums, w.template scale<j>()));
         } else {
-            __m512i pairs = _mm512_maddubs_epi16(first, load512(q));
+            __m512i pairs = _mm512_maddubs_epi16(first, x);
             if constexpr (W::sub == 32) {
                 pairs = _mm512_add_epi16(
-                    pairs, _mm512_maddubs_epi16(w.template codes<j + 1>(), load512(q + 64)));
+                    pairs, _mm512_maddubs_epi16(w.template codes<j + 1>(),
+                                                activations<j + 1>(w, q)));
             }
             return _mm512_dpwssd_epi32(acc, pairs, w.template scale<j>());
         }

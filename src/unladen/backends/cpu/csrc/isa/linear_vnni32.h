@@ -24,8 +24,8 @@ struct Int8Of32 {
     static UNLADEN_INLINE void add(Sums &sum, Four w, const Quad &x) {
         const __m512i spread = _mm512_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3);
         __m512i acc = _mm512_setzero_si512();
-        if constexpr (W::bias_log2 > 0) {
-            acc = _mm512_slli_epi32(_mm512_loadu_si512(x.minus), W::bias_log2);
+        if constexpr (W::bias > 0) {
+            acc = _mm512_slli_epi32(_mm512_loadu_si512(x.minus), log2_of(W::bias));
         }
         acc = _mm512_dpbusd_epi32(acc, W::codes(w, 0), _mm512_loadu_si512(x.q[0]));
         acc = _mm512_dpbusd_epi32(acc, W::codes(w, 1), _mm512_loadu_si512(x.q[1]));

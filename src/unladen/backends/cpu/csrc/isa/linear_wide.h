@@ -31,6 +31,7 @@ UNLADEN_INLINE __m256i load256(const void *p) {
 }
 
 UNLADEN_INLINE __m512i load512(const void *p) { return _mm512_loadu_si512(p); }
+UNLADEN_INLINE __m512i all_bytes(int b) { return _mm512_set1_epi8(char(b)); }
 UNLADEN_INLINE __m512i broadcast4(const void *p) {
     return _mm512_set1_epi32(bits::load<int32_t>(static_cast<const uint8_t *>(p)));
 }
@@ -56,7 +57,22 @@ UNLADEN_INLINE __m512i look_up(__m512i q, const int8_t *codebook, int bias) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(values), q);
 }
 
-// Wide<T>: how to decode T. Its codes are too large by 2^bias_log2, or where that is 0 by nothing.
+constexpr int log2_of(int power) { return __builtin_ctz(unsigned(power)); }
+
+// Bytes of a table, whose length is a power of two, at indices: their low eight bits and, from 256
+// on, masks of the others.
+template <int n>
+UNLADEN_INLINE __m512i from_table(const uint8_t *table, __m512i low, const __mmask64 *more) {
+    if constexpr (n == 128) {
+        return _mm512_permutex2var_epi8(load512(table), low, load512(table + 64));
+    } else {
+        const __mmask64 upper = n == 256 ? _mm512_movepi8_mask(low) : more[log2_of(n) - 9];
+        return _mm512_mask_blend_epi8(upper, from_table<n / 2>(table, low, more),
+                                      from_table<n / 2>(table + n / 2, low, more));
+    }
+}
+
+// Wide<T>: how to decode T. Its codes are too large by `bias`, 0 or a power of two.
 template <class T>
 struct Wide;
 

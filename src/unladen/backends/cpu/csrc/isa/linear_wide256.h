@@ -80,7 +80,7 @@ struct KHeader {
 
 template <>
 struct Wide<Q4_K> : KHeader {
-    static constexpr int bias_log2 = 0, sub = 32;
+    static constexpr int bias = 0, sub = 32;
     static constexpr bool has_min = true, below_64 = true;
     const uint8_t *q;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 16) {}
@@ -92,7 +92,7 @@ struct Wide<Q4_K> : KHeader {
 
 template <>
 struct Wide<Q5_K> : KHeader {
-    static constexpr int bias_log2 = 0, sub = 32;
+    static constexpr int bias = 0, sub = 32;
     static constexpr bool has_min = true, below_64 = true;
     const uint8_t *q;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 48) {}
@@ -127,7 +127,7 @@ struct Sixteens {
 
 template <>
 struct Wide<Q6_K> : Sixteens {
-    static constexpr int bias_log2 = 5;
+    static constexpr int bias = 32;
     static constexpr bool has_min = false, below_64 = true;
     UNLADEN_INLINE explicit Wide(const uint8_t *w)
         : Sixteens(w, _mm256_cvtepi8_epi16(load128(w + 192))) {}
@@ -143,7 +143,7 @@ struct Wide<Q6_K> : Sixteens {
 
 template <>
 struct Wide<Q3_K> : Sixteens {
-    static constexpr int bias_log2 = 2;
+    static constexpr int bias = 4;
     static constexpr bool has_min = false, below_64 = true;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : Sixteens(w, decode(w + 96)) {}
     template <int j>
@@ -165,7 +165,7 @@ struct Wide<Q3_K> : Sixteens {
 
 template <>
 struct Wide<Q2_K> : Sixteens {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0;
     static constexpr bool has_min = true, below_64 = true;
     UNLADEN_INLINE explicit Wide(const uint8_t *w)
         : Sixteens(w, _mm256_and_si256(bytes(w), _mm256_set1_epi16(15))) {}
@@ -185,7 +185,7 @@ struct Wide<Q2_K> : Sixteens {
 
 template <>
 struct Wide<IQ4_XS> {
-    static constexpr int bias_log2 = 7, sub = 32;
+    static constexpr int bias = 128, sub = 32;
     static constexpr bool has_min = false, below_64 = false;
     const uint8_t *w;
     __m256i words;

@@ -33,7 +33,7 @@ struct Four {
 
 template <>
 struct Wide<Q8_0> {
-    static constexpr int bias_log2 = 7;
+    static constexpr int bias = 128;
     static constexpr bool has_min = false;
     static UNLADEN_INLINE __m512i codes(Four w, int half) {
         return _mm512_xor_si512(w.lanes_at(2 + 16 * half), _mm512_set1_epi8(char(0x80)));
@@ -43,7 +43,7 @@ struct Wide<Q8_0> {
 
 template <>
 struct Wide<Q4_0> {
-    static constexpr int bias_log2 = 3;
+    static constexpr int bias = 8;
     static constexpr bool has_min = false;
     static UNLADEN_INLINE __m512i codes(Four w, int half) { return w.nibbles_at(2, half); }
     static UNLADEN_INLINE __m128 scales(Four w) { return w.halves_at(0); }
@@ -51,7 +51,7 @@ struct Wide<Q4_0> {
 
 template <>
 struct Wide<Q4_1> {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0;
     static constexpr bool has_min = true;
     static UNLADEN_INLINE __m512i codes(Four w, int half) { return w.nibbles_at(4, half); }
     static UNLADEN_INLINE __m128 scales(Four w) { return w.halves_at(0); }
@@ -60,7 +60,7 @@ struct Wide<Q4_1> {
 
 template <>
 struct Wide<Q5_0> {
-    static constexpr int bias_log2 = 4;
+    static constexpr int bias = 16;
     static constexpr bool has_min = false;
     static UNLADEN_INLINE __m512i codes(Four w, int half) { return w.nibbles_at(6, 2, half); }
     static UNLADEN_INLINE __m128 scales(Four w) { return w.halves_at(0); }
@@ -68,7 +68,7 @@ struct Wide<Q5_0> {
 
 template <>
 struct Wide<Q5_1> {
-    static constexpr int bias_log2 = 0;
+    static constexpr int bias = 0;
     static constexpr bool has_min = true;
     static UNLADEN_INLINE __m512i codes(Four w, int half) { return w.nibbles_at(8, 4, half); }
     static UNLADEN_INLINE __m128 scales(Four w) { return w.halves_at(0); }
@@ -77,7 +77,7 @@ struct Wide<Q5_1> {
 
 template <>
 struct Wide<IQ4_NL> {
-    static constexpr int bias_log2 = 7;
+    static constexpr int bias = 128;
     static constexpr bool has_min = false;
     static UNLADEN_INLINE __m512i codes(Four w, int half) {
         return look_up(w.nibbles_at(2, half), quants::kvalues_iq4nl, 128);
@@ -87,7 +87,7 @@ struct Wide<IQ4_NL> {
 
 template <>
 struct Wide<MXFP4> {
-    static constexpr int bias_log2 = 4;
+    static constexpr int bias = 16;
     static constexpr bool has_min = false;
     static UNLADEN_INLINE __m512i codes(Four w, int half) {
         return look_up(w.nibbles_at(1, half), quants::kvalues_mxfp4, 16);

@@ -8,17 +8,19 @@ namespace unladen::cpu::UNLADEN_ISA {
 // w = d * (scale + 1/2) / 4 * sign * grid, a scale per 16 weights. Byte 0: d (float16); 2: the low
 // 8 bits of the grid indices; 34: signs; 66: the high 2 bits of the indices; 74: scales, in
 // nibbles.
-struct IQ2_S {
+struct IQ2_S : SignedGrid<IQ2_S> {
     static constexpr const char *name = "IQ2_S";
-    static constexpr int block_size = 256, block_bytes = 82;
-    static inline void dequantize(const uint8_t *__restrict block, float *__restrict y) {
-        const float d = bits::half(block);
-        for (int g = 0; g < 32; ++g, y += 8) {
-            const int index = block[2 + g] | (block[66 + g / 4] >> g % 4 * 2 & 3) << 8;
-            const int scale = block[74 + g / 4] >> g / 2 % 2 * 4 & 15;
-            bits::scale_grid(y, d * (0.5f + scale) * 0.25f, quants::iq2s_grid[index],
-                             bits::sign_bytes(block[34 + g]));
-        }
+    static constexpr int block_bytes = 82, sub = 16, max_code = 43;
+    static constexpr float unit = 0.125f;
+    static inline uint64_t scales(const uint8_t *block, int half) {
+        const auto packed = bits::load<uint32_t>(block + 74 + 4 * half);
+        return 2 * bits::spread_nibbles(packed) + bits::ones;
+    }
+    static inline uint64_t entry(const uint8_t *block, int g) {
+        return quants::iq2s_grid[block[2 + g] | (block[66 + g / 4] >> g % 4 * 2 & 3) << 8];
+    }
+    static inline uint32_t signs(const uint8_t *block, int s) {
+        return bits::load<uint32_t>(block + 34 + 4 * s);
     }
 };
 

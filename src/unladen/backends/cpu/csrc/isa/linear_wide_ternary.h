@@ -1,0 +1,84 @@
+// Wide<T> of ternary formats: codes of 0, 1 and 2, without scales but for the block's.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_wide256.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+struct WideTernary : Sixteens {
+    static constexpr int bias = 1, sub = 256;
+    static constexpr bool has_min = false;
+    UNLADEN_INLINE explicit WideTernary(const uint8_t *block)
+        : Sixteens(block, _mm256_set1_epi16(1)) {}
+    UNLADEN_INLINE __m128 d_at(int at) const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w + at)));
+    }
+};
+
+template <>
+struct Wide<TQ2_0> : WideTernary {
+    using WideTernary::WideTernary;
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        return two_bits<j>(0, 0);
+    }
+    UNLADEN_INLINE __m128 d() const { return d_at(64); }
+};
+
+// The first four digits of a byte as fields of two bits, and the fifth.
+struct TernaryDigits {
+    alignas(64) uint8_t four[256] = {}, fifth[256] = {};
+
+    constexpr TernaryDigits() {
+        for (int byte = 0; byte < 256; ++byte) {
+            int fraction = byte;
+            for (int k = 0; k < 5; ++k, fraction = fraction * 3 & 255) {
+                const int digit = fraction * 3 >> 8;
+                if (k < 4) four[byte] = uint8_t(four[byte] | digit << 2 * k);
+                if (k == 4) fifth[byte] = uint8_t(digit);
+            }
+        }
+    }
+};
+
+inline constexpr TernaryDigits ternary_digits;
+
+// Where the digits of codes<j>() are, by groups of four: the dword of `four` or, above 15, of
+// `fifth`, and their first bit. Digits k of bytes 0 ... 31 are sixteens 2 k and 2 k + 1, of 32 ...
+// 47 sixteen 10 + k, and of 48 ... 51 a fourth of sixteen 15.
+struct TernaryPlaces {
+    alignas(64) uint32_t dword[4][16] = {}, shift[4][16] = {};
+
+    constexpr TernaryPlaces() {
+        for (int i = 0; i < 64; ++i) {
+            const int j = i / 16, lane = i / 4 % 4, e = i % 4, s = j + 4 * lane;
+            const int k = s < 10 ? s / 2 : s < 15 ? s - 10 : e;
+            const int first = s < 10 ? s % 2 * 4 + e : s < 15 ? 8 + e : 12;
+            dword[j][i % 16] = uint32_t(k < 4 ? first : first + 16);
+            shift[j][i % 16] = uint32_t(k < 4 ? 2 * k : 0);
+        }
+    }
+};
+
+inline constexpr TernaryPlaces ternary_places;
+
+template <>
+struct Wide<TQ1_0> : WideTernary {
+    __m512i four, fifth;
+
+    UNLADEN_INLINE explicit Wide(const uint8_t *block) : WideTernary(block) {
+        const __m512i q = _mm512_maskz_loadu_epi8((uint64_t(1) << 52) - 1, block);
+        four = from_table<256>(ternary_digits.four, q, nullptr);
+        fifth = from_table<256>(ternary_digits.fifth, q, nullptr);
+    }
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        const __m512i both =
+            _mm512_permutex2var_epi32(four, load512(ternary_places.dword[j]), fifth);
+        return _mm512_and_si512(_mm512_srlv_epi32(both, load512(ternary_places.shift[j])),
+                                _mm512_set1_epi8(3));
+    }
+    UNLADEN_INLINE __m128 d() const { return d_at(52); }
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA
