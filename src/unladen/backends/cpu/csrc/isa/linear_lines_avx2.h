@@ -193,15 +193,14 @@ private:
         constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
         for (int i = 0; i < n_lines; i += step) {
-#pragma GCC unroll 2
-            for (int h = 0; h < 2; ++h) {
-                add_flipped_half<step>(q + i, flip + i, x + 4 * i * panel_columns, h,
-                                       h ? s1 : s0);
-            }
+            const int8_t *x_i = x + 4 * i * panel_columns;
+            add_flipped_half<step, 0>(q + i, flip + i, x_i, s0);
+            add_flipped_half<step, 1>(q + i, flip + i, x_i, s1);
         }
     }
-    template <int n_lines>
-    UNLADEN_INLINE void add_flipped_half(const Line *q, const Line *flip, const int8_t *x, int h,
+    // Column by column where a line's pairs are all that 16 bits hold: fewer registers.
+    template <int n_lines, int h>
+    UNLADEN_INLINE void add_flipped_half(const Line *q, const Line *flip, const int8_t *x,
                                          __m256i scale) {
         __m256i pairs[n];
 #pragma GCC unroll 8
@@ -211,15 +210,23 @@ private:
             for (int j = 0; j < n; ++j) {
                 const __m256i flipped = _mm256_xor_si256(mask, broadcast4(x + 4 * j));
                 const __m256i two = _mm256_maddubs_epi16(size, flipped);
-                pairs[j] = i ? _mm256_add_epi16(pairs[j], two) : two;
-                settle(pairs[j]);
+                if constexpr (n_lines == 1) {
+                    add_pairs<h>(j, two, scale);
+                } else {
+                    pairs[j] = i ? _mm256_add_epi16(pairs[j], two) : two;
+                    settle(pairs[j]);
+                }
             }
         }
+        if constexpr (n_lines > 1) {
 #pragma GCC unroll 4
-        for (int j = 0; j < n; ++j) {
-            v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs[j], scale));
-            settle(v[h][j]);
+            for (int j = 0; j < n; ++j) add_pairs<h>(j, pairs[j], scale);
         }
+    }
+    template <int h>
+    UNLADEN_INLINE void add_pairs(int j, __m256i pairs, __m256i scale) {
+        v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, scale));
+        settle(v[h][j]);
     }
 };
 
