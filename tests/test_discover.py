@@ -91,3 +91,30 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     before = names()
     monkeypatch.setattr(discover, "_installed", lambda path: there)
     assert names() == [*before, "FAR"]
+
+
+def test_one_module_of_the_package_and_all_of_others(tmp_path: Path,
+                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    plugin(tmp_path, "four", "")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    found = [m.__name__ for m in discover.modules("unladen.quants", "quants", "q4_k")]
+    assert found == ["unladen.quants.q4_k", "unladen_plugin_quants_four"]
+    assert [m.__name__ for m in discover.modules("unladen.quants", "quants", "base")] == found[1:]
+
+
+@pytest.mark.parametrize("kind", ["dist", "egg"])
+def test_entry_points_of_what_is_installed(tmp_path: Path, kind: str) -> None:
+    for name, group in (("other", "console_scripts"), ("plug", "unladen.quants")):
+        info = tmp_path / f"{name}-1.0.{kind}-info"
+        info.mkdir()
+        (info / ("METADATA" if kind == "dist" else "PKG-INFO")).write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[{group}]\nmine = {name}_module\n")
+    (found,) = discover._installed((str(tmp_path), str(tmp_path / "nowhere")))
+    assert (found.group, found.value) == ("unladen.quants", "plug_module")
+    (tmp_path / f"plug-1.0.{kind}-info" / "entry_points.txt").unlink()
+    assert discover._installed((str(tmp_path), "")) == ()
+    assert not discover._may_have_ours(str(tmp_path))
+    archive = tmp_path / "some.zip"
+    archive.write_bytes(b"")
+    assert discover._may_have_ours(str(archive)), "what is in it, importlib.metadata knows"

@@ -1,5 +1,5 @@
 """``python -m unladen``."""
 
-from unladen.cli.app import main
+from unladen.cli.app import program
 
-main()
+program()

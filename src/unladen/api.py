@@ -6,35 +6,34 @@ import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-import numpy as np
-import numpy.typing as npt
-
-from unladen.backends import default_devices
-from unladen.backends.base import Device, Options
-from unladen.engine import Engine, Request, state
+from unladen._native.gguf import PagesAhead
 from unladen.errors import InvalidArgument
-from unladen.gguf import GGUFFile, TensorInfo, check_numbers, open_gguf
 from unladen.hub import resolve_model
-from unladen.ladder import Wishes
-from unladen.models import load_architecture
-from unladen.planner import PlaceChanges, Planner
-from unladen.pooling import chosen, pooled
-from unladen.sample import Sampler, SamplerChain, SamplingParams, defaults
-from unladen.schedule.draft import PlanOptions
-from unladen.schedule.fit import MemoryPlan
-from unladen.schedule.loading import LoadOptions
-from unladen.schedule.place import PlaceOptions
-from unladen.schedule.plan import Plan
-from unladen.schedule.pretend import pretended
-from unladen.schedule.report import PlanReport as PlanReport
-from unladen.tokenizer import JsonTokenizer, StreamDecoder, Tokenizer, sequences
-from unladen.types import Completion, LoadProgress
+from unladen.mapped import map_file
+
+# All else is imported by those who need it first, while a thread without Python's lock maps the
+# file's pages: that takes about as long.
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from unladen.backends.base import Device, Options
+    from unladen.engine import Engine, Request
+    from unladen.gguf import GGUFFile, Metadata, TensorInfo
+    from unladen.ladder import Wishes
+    from unladen.planner import PlaceChanges
+    from unladen.sample import Sampler, SamplerChain
+    from unladen.schedule.fit import MemoryPlan
+    from unladen.schedule.plan import Plan
+    from unladen.schedule.report import PlanReport as PlanReport
+    from unladen.tokenizer import Tokenizer
+    from unladen.types import Completion, LoadProgress
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
 PROBE_VARIABLE = "UNLADEN_PROBE"
@@ -77,6 +76,9 @@ class Model:
     :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
     """
 
+    tokenizer: Tokenizer
+    _reads_weights = True
+
     def __init__(self, path: str | os.PathLike[str], *,
                  n_gpu_layers: int | Literal["auto", "all"] = "auto",
                  context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
@@ -100,39 +102,62 @@ class Model:
                                   hint="use a number from 1 on, or speculate=False for none")
         self._n_draft = n_draft if speculate else 0
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
-        self._file: GGUFFile = open_gguf(self.path)
+        mapping = map_file(str(self.path))
+        reads = use_mmap and not vocab_only and self._reads_weights
+        ahead = PagesAhead(mapping) if reads else None
+        from unladen.backends.base import Options
+        from unladen.gguf import check_numbers, open_gguf
+        from unladen.tokenizer import sequences
+        self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
-        # Native and without the lock for the most part, so the plan is made meanwhile.
+        used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
         metadata = self._file.metadata
-        wanted = self._stepper.submit(
-            *((Tokenizer.from_gguf, metadata, str(self.path)) if tokenizer is None
-              else (JsonTokenizer, tokenizer, metadata)))
         try:
+            names = () if vocab_only else device_names(devices)
+            wanted = self._stepper.submit(_tokenizer, tokenizer, metadata, str(self.path))
             if check_tensors:
                 check_numbers(self._file)
+            self._map_ahead(ahead, names, used)
             if not vocab_only:
+                from unladen.ladder import Wishes
+                from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
                 options = PlanOptions(
-                    device_names(devices),
+                    names,
                     PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
                                  dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
                                  embed_device, head_device, expert_split, stream_weights),
-                    Options(n_threads, n_threads_batch, precise, deterministic, numa), use_mmap,
-                    strict, loading=LoadOptions(progress, use_mlock),
+                    used, use_mmap, strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self.tokenizer: Tokenizer = wanted.result()
-            self.sampling_defaults = defaults(self._file.metadata)
+            self.tokenizer = wanted.result()
+            from unladen.sample import defaults
+            self.sampling_defaults = defaults(metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
         except BaseException:
-            wait([wanted])  # it reads the file
+            self._stepper.shutdown()  # what it does reads the file
             self.close()
             raise
 
+    def _map_ahead(self, begun: PagesAhead | None, devices: Sequence[str | Device],
+                   options: Options) -> None:
+        """``begun`` goes on if weights are read where they are in the file."""
+        from unladen.backends import backend_of
+        if begun is None:
+            return
+        if all((backend_of(d).open(d, options) if isinstance(d, str) else d).is_host
+               for d in devices):
+            self._file.map_ahead(begun)
+        else:
+            begun.stop()
+
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.models import load_architecture
+        from unladen.planner import Planner
         self.architecture = load_architecture(self._file)
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
+        self._file.finish_mapping()
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,
@@ -194,11 +219,16 @@ class Model:
         """
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+        from unladen.pooling import chosen, pooled
         kind = chosen(pooling, self.architecture.hparams)
         rows = self._rows(self.tokenize(text) if isinstance(text, str) else text)
         return pooled(rows, kind, normalize=normalize)
 
     def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+        import numpy as np
+
+        from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
@@ -208,6 +238,9 @@ class Model:
     def save_state(self, prompt: str | Sequence[int]) -> bytes:
         """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
         of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        from unladen.engine import Request, state
+        from unladen.sample import SamplerChain
+        from unladen.tokenizer import StreamDecoder
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
                           decoder=StreamDecoder(self.tokenizer))
@@ -221,6 +254,7 @@ class Model:
         ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
         there. Raises :class:`InvalidArgument` for bytes of another model,
         :class:`ContextOverflow`."""
+        from unladen.engine import state
         return state.load(self.engine, data)
 
     def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
@@ -308,6 +342,8 @@ class Model:
         if max_tokens is not None and max_tokens < 0:
             raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
                                   hint="use a number from 0 on, or None for no limit")
+        from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
         engine = self.engine
         ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
         request = Request(
@@ -323,13 +359,15 @@ class Model:
 
     def _sampler(self, sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any],
                  prompt: Sequence[int]) -> Sampler:
+        from unladen.sample import SamplerChain, SamplingParams
         if sampler is not None and sampling:
             raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
                                   hint="use one way or the other")
         if sampler is None:
-            if unknown := sorted(set(sampling) - _SAMPLING):
+            known = SamplingParams.__dataclass_fields__
+            if unknown := sorted(set(sampling) - set(known)):
                 raise InvalidArgument(f"no such parameter: {', '.join(unknown)}",
-                                      hint="known: " + ", ".join(sorted(_SAMPLING)))
+                                      hint="known: " + ", ".join(sorted(known)))
             params = SamplingParams(**{**self.sampling_defaults, **sampling})
             breakers = (self._breakers(tuple(params.dry_sequence_breakers))
                         if params.dry_multiplier else ())
@@ -400,8 +438,12 @@ class _OnPaper(Model):
     """A model of which there is a plan and no more."""
 
     report: PlanReport
+    _reads_weights = False
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.models import load_architecture
+        from unladen.planner import Planner
+        from unladen.schedule.report import PlanReport
         self.architecture = load_architecture(self._file)
         on_paper = replace(wishes, options=replace(wishes.options, probe=False))
         drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
@@ -417,6 +459,7 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
     :class:`OutOfMemory`: the report says by how much a device is too small.
     """
     if pretend is not None:
+        from unladen.schedule.pretend import pretended
         if parameters.get("devices") is not None:
             raise InvalidArgument("both devices and pretended ones are given", hint="use one")
         parameters["devices"] = [*pretended(pretend), "cpu"]
@@ -428,13 +471,14 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
     """``devices`` by their full names; None: the environment's, else those that
     :func:`~unladen.backends.default_devices` finds."""
+    from unladen.backends import default_devices
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
             d.name for d in default_devices()]
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')
-    names = [d if isinstance(d, Device) else d.strip() if ":" in d else f"{d.strip()}:0"
+    names = [d if not isinstance(d, str) else d.strip() if ":" in d else f"{d.strip()}:0"
              for d in devices]
     if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
@@ -442,7 +486,10 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
     return tuple(names)
 
 
-_SAMPLING = frozenset(SamplingParams.__dataclass_fields__)
+def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:
+    from unladen.tokenizer import JsonTokenizer, Tokenizer
+    # Native, without the lock for the most part.
+    return Tokenizer.from_gguf(metadata, path) if json is None else JsonTokenizer(json, metadata)
 
 
 def _result(request: Request) -> Completion:

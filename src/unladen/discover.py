@@ -15,35 +15,39 @@ import importlib.util
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator
-from importlib.metadata import EntryPoints, distributions
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
 
 _T = TypeVar("_T")
 
 
-def modules(package: str, kind: str) -> Iterator[ModuleType]:
+def modules(package: str, kind: str, only: str | None = None) -> Iterator[ModuleType]:
     """Import and yield every extension module of ``kind``.
 
     ``package`` is the built-in home (``"unladen.quants"``), ``kind`` the folder name in plug-in
     folders and the last part of the entry-point group (``"quants"``). Names that start with an
-    underscore and the module ``base`` are parts, not extensions.
+    underscore and the module ``base`` are parts, not extensions. ``only``: of those in the package,
+    the one of this name.
     """
     home = importlib.import_module(package)
     for info in pkgutil.iter_modules(home.__path__):
-        if not info.name.startswith("_") and info.name != "base":
+        if (not info.name.startswith("_") and info.name != "base"
+                and only in (None, info.name)):
             yield importlib.import_module(f"{package}.{info.name}")
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
         if root:
             yield from _plugin_folder(Path(root), kind)
-    for entry in _installed(tuple(sys.path)).select(group=f"unladen.{kind}"):
-        loaded = entry.load()
+    for entry in _installed(tuple(sys.path)):
+        loaded = entry.load() if entry.group == f"unladen.{kind}" else None
         if isinstance(loaded, ModuleType):
             yield loaded
 
@@ -59,11 +63,30 @@ def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
 
 
 @functools.cache
-def _installed(path: tuple[str, ...]) -> EntryPoints:
-    """Our groups' entry points on ``path``, each once: looking takes several milliseconds."""
+def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
+    """Our groups' entry points on ``path``, each once."""
+    if not any(map(_may_have_ours, path)) and not _others_find():
+        return ()
+    from importlib.metadata import distributions
     found = (entry for installed in distributions(path=list(path))
              for entry in installed.entry_points if entry.group.startswith("unladen."))
-    return EntryPoints(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
+
+
+def _may_have_ours(folder: str) -> bool:
+    """Whether what is installed in ``folder`` may have entry points for us. importlib.metadata
+    knows, but takes 10 ms to begin with, and most have none."""
+    root = Path(folder)
+    if not root.is_dir() or root.suffix == ".egg":
+        return root.exists()
+    return any(b"[unladen." in file.read_bytes()
+               for kind in ("dist", "egg") for file in root.glob(f"*.{kind}-info/entry_points.txt"))
+
+
+def _others_find() -> bool:
+    """Whether somebody has added a finder of installed packages that aren't in folders."""
+    return any(hasattr(finder, "find_distributions") for finder in sys.meta_path
+               if not getattr(finder, "__module__", "").startswith("_frozen_importlib"))
 
 
 def _plugin_folder(root: Path, kind: str) -> Iterator[ModuleType]:

@@ -10,7 +10,8 @@ from typing import NoReturn
 import pytest
 
 from unladen.errors import InvalidArgument, ModelNotFound, UnladenError
-from unladen.hub import HubFile, HubQuant, fetch, resolve_model
+from unladen.hub import HubFile, HubQuant, resolve_model
+from unladen.hub.fetch import fetch
 
 hub = pytest.importorskip("huggingface_hub")
 constants = pytest.importorskip("huggingface_hub.constants")

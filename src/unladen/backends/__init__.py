@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import cast
 
@@ -19,23 +19,46 @@ __all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "default
 
 @functools.cache
 def registry() -> Mapping[str, Backend]:
-    """Every backend by name. A backend's module has a function ``create() -> Backend``."""
-    found = [_create(m) for m in modules("unladen.backends", "backends")]
-    return {b.name: b for b in found}
+    """Every backend by name.
+
+    A backend's module has a function ``create() -> Backend``, and may have ``has_hardware() ->
+    bool``: whether some of its devices may be used where none are named, as far as that can be told
+    at once, since creating the backend or finding its devices may take a while.
+    """
+    return {b.name: b for b in map(_created, _modules())}
 
 
-def _create(module: ModuleType) -> Backend:
+@functools.cache
+def _modules() -> Sequence[ModuleType]:
+    return tuple(modules("unladen.backends", "backends"))
+
+
+@functools.cache
+def _created(module: ModuleType) -> Backend:
     return cast(Backend, module.create())
+
+
+def _may_serve(module: ModuleType) -> bool:
+    return not hasattr(module, "has_hardware") or bool(module.has_hardware())
+
+
+@functools.cache
+def _named(name: str) -> Backend | None:
+    # Those of the package are called after their folders, so that the others needn't be created.
+    for module in _modules():
+        if module.__name__ == f"{__name__}.{name}":
+            return _created(module)
+    return registry().get(name)
 
 
 def backend_of(device: str) -> Backend:
     """The backend of a device name ("cpu", "cpu:1"); raises :class:`BackendNotInitialised`."""
     name = device.partition(":")[0]
-    try:
-        return registry()[name]
-    except KeyError:
+    backend = _named(name)
+    if backend is None:
         raise BackendNotInitialised(f"no backend is called {name!r} (device {device!r})",
-                                    hint="known: " + ", ".join(sorted(registry()))) from None
+                                    hint="known: " + ", ".join(sorted(registry())))
+    return backend
 
 
 def all_devices() -> list[Device]:
@@ -46,7 +69,7 @@ def all_devices() -> list[Device]:
 def default_devices() -> list[Device]:
     """What is used where no devices are named: hardware beside the host's processor, if there is
     some, and that processor, last."""
-    found = [d for b in registry().values() if b.has_hardware() for d in b.devices()]
+    found = [d for m in _modules() if _may_serve(m) for d in _created(m).devices()]
     return [d for d in found if d.is_default] + [d for d in found if d.is_host][:1]
 
 

@@ -156,10 +156,6 @@ class HostMemory:
     runs_ahead = False
     is_deterministic = False
 
-    def has_hardware(self) -> bool:
-        """See :class:`~unladen.backends.base.Backend`."""
-        return True
-
     def free_bytes(self, device: Device) -> int:
         """See :class:`~unladen.backends.base.Backend`."""
         return min(device.memory_bytes, free_host_bytes())

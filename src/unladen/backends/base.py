@@ -184,10 +184,6 @@ class Backend(Protocol):
     def devices(self) -> Sequence[Device]:
         """The devices present; empty is fine, and then :meth:`why_none` says why."""
 
-    def has_hardware(self) -> bool:
-        """Whether some of them may be used where none are named, as far as that can be told at
-        once: finding them may take a while."""
-
     def why_none(self) -> str:
         """Why there are no devices, and what to do about it; "" where there are some."""
 

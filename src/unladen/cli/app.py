@@ -6,9 +6,13 @@ wrong command line, 130 an interrupt.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import logging
 import os
 import sys
+from importlib import import_module
+from importlib.util import find_spec
 from io import TextIOWrapper
 
 import typer
@@ -19,15 +23,18 @@ from unladen.discover import modules
 from unladen.errors import UnladenError
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
+N_BEFORE_COLLECTION = 50_000
+"""New objects before Python looks for cycles among them: importing makes many, and they stay."""
 
 
-def build_app() -> typer.Typer:
-    """The application: each module here with a ``command`` function is one command."""
+def build_app(only: str | None = None) -> typer.Typer:
+    """The application: each module here with a ``command`` function is one command. ``only``: of
+    these, the one of this name; the others needn't be imported to run it."""
     app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False,
                       context_settings={"help_option_names": ["-h", "--help"]},
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
-    for module in modules("unladen.cli", "commands"):
+    for module in modules("unladen.cli", "commands", only):
         if hasattr(module, "command"):
             app.command(module.__name__.rpartition(".")[2])(module.command)
     return app
@@ -48,12 +55,36 @@ def _global_options(
     """Options of every command; ``main`` takes ``--debug`` before it comes here."""
 
 
+def program() -> None:
+    """The console script: :func:`main`, then the end of the process at once. Python would take
+    everything apart first, which takes as long as a token or two."""
+    gc.set_threshold(N_BEFORE_COLLECTION)
+    # NumPy's threads are for products of matrices, which are the backends' business here. They spin
+    # for a while when it has been imported.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    code: int | str | None = None
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    atexit._run_exitfuncs()
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except OSError:
+        sys.exit(code)  # Python says what became of the rest
+    if isinstance(code, str):
+        sys.exit(code)
+    os._exit(code or 0)
+
+
 def main() -> None:
-    """The console script."""
+    """Run the command that the process's arguments name; may raise :class:`SystemExit`."""
     arguments, debug = _without_debug(sys.argv[1:])
     _set_up_output(debug)
     try:
-        build_app()(args=arguments, prog_name="unladen")
+        build_app(_asked_for(arguments))(args=arguments, prog_name="unladen")
     except UnladenError as error:
         if debug:
             raise
@@ -62,6 +93,15 @@ def main() -> None:
         if error.hint:
             print(f"hint: {visible(error.hint)}", file=sys.stderr)
         sys.exit(1)
+
+
+def _asked_for(arguments: list[str]) -> str | None:
+    """The command of this package that ``arguments`` begin with; None: another, or none."""
+    name = arguments[0] if arguments else ""
+    module = f"unladen.cli.{name}"
+    if "_UNLADEN_COMPLETE" in os.environ or not name.isidentifier() or find_spec(module) is None:
+        return None
+    return name if hasattr(import_module(module), "command") else None
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:

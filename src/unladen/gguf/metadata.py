@@ -74,11 +74,20 @@ class StringArray(ArrayValue):
 
     def __init__(self, buffer: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
         self.buffer = buffer
-        self.offsets = starts[:-1] + 8
-        self.lengths = starts[1:] - self.offsets
+        self._starts = starts  # of their lengths in the file, and where the last one ends
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """See the class; made anew each time, since it is large and seldom wanted."""
+        return self._starts[:-1] + 8
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Likewise."""
+        return np.diff(self._starts) - 8
 
     def __len__(self) -> int:
-        return self.offsets.size
+        return self._starts.size - 1
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -91,8 +100,8 @@ class StringArray(ArrayValue):
 
     def raw(self, index: int) -> bytes:
         """The bytes of string ``index``, which need not be UTF-8."""
-        start = int(self.offsets[index])
-        return self.buffer[start:start + int(self.lengths[index])].tobytes()
+        at = range(len(self))[index]
+        return self.buffer[self._starts[at] + 8:self._starts[at + 1]].tobytes()
 
 
 class NestedArray(ArrayValue):

@@ -5,22 +5,26 @@ from __future__ import annotations
 import mmap
 import os
 import re
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from unladen.errors import GGUFError, ModelNotFound, UnladenError
+import numpy as np
+import numpy.typing as npt
+
+from unladen._native import gguf as native
+from unladen.errors import GGUFError, ModelNotFound
 from unladen.gguf.cursor import Cursor
 from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
 from unladen.gguf.metadata import Metadata, entry_count, read_metadata
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
+from unladen.mapped import map_file
 from unladen.types import FileMapping
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
-_HEADER_BYTES: Final = 4 + 4 + 8 + 8
+_N_DROPPING: Final = 2
+"""Threads that give back a file's pages: more of them wait for one another."""
 
 
 class GGUFFile:
@@ -40,10 +44,39 @@ class GGUFFile:
         self.tensors: Mapping[str, TensorInfo] = {
             name: info for p in parts for name, info in p.tensors.items()}
         self._parts = [p.part for p in parts]
+        self._ahead: list[native.PagesAhead] = []
+
+    def map_ahead(self, begun: native.PagesAhead | None = None) -> None:
+        """Begin to map, in the background, what the system has of the files in memory: whoever
+        reads a tensor where it is then needn't wait for that. Of experts a step reads few, so that
+        theirs is left out. ``begun``: what does that for the first file already, and all of it.
+        :meth:`finish_mapping` or :meth:`close` ends it."""
+        if begun is not None and all(len(t.shape) < 3 for t in self.tensors.values()):
+            self._ahead.append(begun)
+        elif begun is not None:
+            begun.stop()
+        for i, part in enumerate(self._parts):
+            if part.buffer is not None and i >= len(self._ahead):
+                whole = [t for t in self.tensors.values() if t.file_index == i and len(t.shape) < 3]
+                self._ahead.append(native.PagesAhead(part.buffer, _ranges(whole)))
+
+    def finish_mapping(self) -> None:
+        """Map what :meth:`map_ahead` hasn't come to yet, with its help."""
+        for ahead in self._ahead:
+            ahead.finish()
+        self._ahead = []
 
     def close(self) -> None:
         """Let go of the files; each is unmapped once its last view is gone."""
+        for ahead in self._ahead:
+            ahead.stop()
+        self._ahead = []
         for part in self._parts:
+            if part.buffer is not None and part.mapping is not None:
+                with part.mapping.guard:
+                    if not part.mapping.is_replaced:
+                        # Alone, the system takes twice as long. Views that are left get them back.
+                        native.drop_pages(part.buffer, _N_DROPPING)
             part.buffer = None
 
     def __enter__(self) -> Self:
@@ -54,11 +87,20 @@ class GGUFFile:
         self.close()
 
 
+def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:
+    """[n, 2]: where stretches of ``tensors`` in the file begin and end."""
+    found: list[list[int]] = []
+    for t in sorted(tensors, key=lambda t: t.offset):
+        if not found or t.offset - found[-1][1] >= mmap.PAGESIZE:
+            found.append([t.offset, t.offset])
+        found[-1][1] = t.offset + t.nbytes
+    return np.array(found, np.uint64).reshape(-1, 2)
+
+
 class _OpenPart:
     """One file, read and checked on its own."""
 
-    def __init__(self, path: str, file_index: int) -> None:
-        mapping = _map(path)
+    def __init__(self, path: str, file_index: int, mapping: FileMapping) -> None:
         byteorder, self.version = _preamble(path, mapping)
         cursor = Cursor(path, mapping, order_char(byteorder), pos=8)
         self.part = Part(path, byteorder, cursor.bytes, mapping)
@@ -79,15 +121,16 @@ class _OpenPart:
         return GGUFError(message, path=self.part.path, offset=offset, hint=hint)
 
 
-def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
-    """Open the model at ``path``; any part of a split model opens all of them.
+def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) -> GGUFFile:
+    """Open the model at ``path``; any part of a split model opens all of them. ``mapping``: that of
+    ``path``, where it is mapped already.
 
     Everything but the tensor data is checked here. Raises :class:`ModelNotFound` where there is no
     such file or a part is missing, :class:`GGUFError` where one is malformed, and
     :class:`UnladenError` where the system refuses to read it.
     """
     name = os.fspath(path)
-    opened = _OpenPart(name, 0)
+    opened = _OpenPart(name, 0, map_file(name) if mapping is None else mapping)
     n_parts = opened.split("count") or 1
     if n_parts == 1:
         return GGUFFile([opened])
@@ -96,7 +139,7 @@ def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
         if not os.path.exists(part_path):
             raise ModelNotFound(f"part {index + 1} of {n_parts} is missing: {part_path}",
                                 hint="put all parts of the model into one folder")
-        part = _OpenPart(part_path, index)
+        part = _OpenPart(part_path, index, map_file(part_path))
         for field, expected in (("no", index), ("count", n_parts)):
             if part.split(field) != expected:
                 raise part.error(f"split.{field} is {part.split(field)}, its name says {expected}",
@@ -104,44 +147,6 @@ def open_gguf(path: str | os.PathLike[str]) -> GGUFFile:
         parts.append(part)
     _check_parts(parts)
     return GGUFFile(parts)
-
-
-def _map(path: str) -> FileMapping:
-    with _typed_errors(path):
-        _regular(path, os.stat(path))  # opening another kind may have effects
-        with open(path, "rb", opener=_at_once) as file:
-            status = os.fstat(file.fileno())
-            _regular(path, status)  # it may be another one by now
-            if status.st_size < _HEADER_BYTES:
-                raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
-                                offset=status.st_size, hint="fetch it again")
-            return FileMapping(file.fileno())
-
-
-def _regular(path: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
-        raise ModelNotFound(f"{path} is {kind}", hint="give the path of a .gguf file")
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Opens without waiting for whoever may write to a pipe."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-@contextmanager
-def _typed_errors(path: str) -> Iterator[None]:
-    try:
-        yield
-    except UnladenError:
-        raise
-    except (FileNotFoundError, NotADirectoryError):
-        raise ModelNotFound(f"there is no file {path}", hint="check the path") from None
-    except ValueError as error:  # a NUL in the path, or a file emptied just now
-        raise ModelNotFound(f"{path!r} can't be opened: {error}", hint="check the path") from None
-    except OSError as error:
-        raise UnladenError(f"{path} can't be read: {error.strerror}",
-                           hint="check its name, its permissions and the disk") from error
 
 
 def _preamble(path: str, mapping: mmap.mmap) -> tuple[ByteOrder, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,6 +16,7 @@ from unladen.gguf.cursor import TRUNCATED, Cursor
 from unladen.gguf.layout import DEFAULT_ALIGNMENT, MAX_DIMS, ByteOrder
 from unladen.gguf.metadata import Metadata
 from unladen.quants import Quant, by_id, get
+from unladen.types import FileMapping
 
 SMALLEST_RECORD: Final = 8 + 4 + 8 + 4 + 8  # name's length, dimensions, one of them, type, offset
 
@@ -31,7 +31,7 @@ class Part:
     path: str
     byteorder: ByteOrder
     buffer: npt.NDArray[np.uint8] | None
-    mapping: mmap.mmap | None = None
+    mapping: FileMapping | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from unladen.errors import ModelNotFound
-from unladen.hub.fetch import fetch
 from unladen.hub.ref import HubFile, HubQuant, LocalFile, ModelRef, parse_ref
 
-__all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "fetch", "parse_ref", "resolve_model"]
+__all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "parse_ref", "resolve_model"]
 
 
 def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False) -> Path:
     """The local file that ``text`` means, downloaded if need be; of a split model the first part.
 
-    Raises what :func:`parse_ref` and :func:`fetch` raise, and :class:`ModelNotFound` where an
-    alias leads to no file.
+    Raises what :func:`parse_ref` and :func:`~unladen.hub.fetch.fetch` raise, and
+    :class:`ModelNotFound` where an alias leads to no file.
     """
     ref = parse_ref(text, aliases=aliases)
     if not isinstance(ref, LocalFile):
+        from unladen.hub.fetch import fetch
         return fetch(ref, offline=offline)
     if not ref.path.is_file():
         raise ModelNotFound(f"{text} stands for {ref.path}, which is no file",

@@ -13,11 +13,11 @@ from urllib.parse import unquote
 from unladen.errors import InvalidArgument, ModelNotFound
 
 _NAME: Final = r"[A-Za-z0-9_][\w.-]*"
-_HUB: Final = re.compile(rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
-                         r"(?::(?P<quant>[\w.-]+)|/(?P<file>.+\.gguf))?/?", re.ASCII)
-_WITH_HOST: Final = re.compile(r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
+_HUB: Final = (rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
+                         r"(?::(?P<quant>[\w.-]+)|/(?P<file>.+\.gguf))?/?")
+_WITH_HOST: Final = (r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
                                r"(?:[?#].*)?")
-_URL_PATH: Final = re.compile(rf"({_NAME}/{_NAME})/(?:resolve|blob)/([^/]+)/(.+)", re.ASCII)
+_URL_PATH: Final = rf"({_NAME}/{_NAME})/(?:resolve|blob)/([^/]+)/(.+)"
 _FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
 
 
@@ -79,7 +79,7 @@ def _hub_address(text: str) -> str | None:
     """``org/repo...`` of a text that names the hub, None where it doesn't."""
     if text.startswith("hf://"):
         return text.removeprefix("hf://")
-    if match := _WITH_HOST.fullmatch(text):
+    if match := re.fullmatch(_WITH_HOST, text):
         return unquote(match["path"]) if match["scheme"] else match["path"]
     if "://" in text:
         raise InvalidArgument(f"{text} isn't an address of huggingface.co",
@@ -88,9 +88,9 @@ def _hub_address(text: str) -> str | None:
 
 
 def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
-    if match := _URL_PATH.fullmatch(address):
+    if match := re.fullmatch(_URL_PATH, address, re.ASCII):
         address = "{}@{}/{}".format(*match.groups())
-    match = _HUB.fullmatch(address)
+    match = re.fullmatch(_HUB, address, re.ASCII)
     if match is None or ".." in (match["file"] or "").split("/"):
         raise InvalidArgument(f"{text} is no reference to a model", hint=f"give {_FORMS}")
     revision = match["revision"] or "main"

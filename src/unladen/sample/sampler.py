@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import secrets
+import os
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -34,7 +34,7 @@ class Sampler:
                                   hint="end it with greedy or dist")
         self.steps = tuple(steps)
         # 53 bits, so that the seed survives JSON, where numbers are doubles.
-        self.seed = secrets.randbits(53) if seed is None else int(seed)
+        self.seed = int.from_bytes(os.urandom(7)) >> 3 if seed is None else int(seed)
         first_change = next((s for s in self.steps if s.n_best != 0), self.steps[-1])
         self.n_best = first_change.n_best
         self.is_greedy = first_change.chooses and self.n_best == 1

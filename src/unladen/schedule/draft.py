@@ -23,6 +23,8 @@ from unladen.schedule.stream import Streamed, streamed
 from unladen.schedule.units import Sizes
 from unladen.types import Limits
 
+__all__ = ["Arenas", "Draft", "LoadOptions", "PlaceOptions", "PlanOptions", "draft", "drafted"]
+
 log = logging.getLogger("unladen")
 
 Arenas = Mapping[str, ArenaPlan]

@@ -9,7 +9,6 @@ from typing import Any
 from unladen.schedule import fit
 from unladen.schedule.cost import Prediction
 from unladen.schedule.draft import Draft
-from unladen.schedule.picture import svg
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ class PlanReport:
 
     def svg(self) -> str:
         """A picture of layers over devices."""
+        from unladen.schedule.picture import svg  # few want one
         return svg(self)
 
     def speed(self) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import statistics
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -89,4 +88,4 @@ def _seconds(run: Callable[[], object]) -> float:
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return max(statistics.median(times), 1e-9)
+    return max(sorted(times)[_RUNS // 2], 1e-9)

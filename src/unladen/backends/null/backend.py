@@ -58,9 +58,6 @@ class NullBackend:
     def devices(self) -> Sequence[Device]:
         return []
 
-    def has_hardware(self) -> bool:
-        return False
-
     def why_none(self) -> str:
         return "pretend devices are opened by name: null:0, null:1, ..."
 

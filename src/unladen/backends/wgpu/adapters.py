@@ -10,10 +10,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unladen.backends.wgpu import vulkan
 from unladen.errors import BackendNotInitialised
+
+if TYPE_CHECKING:
+    from unladen.backends.wgpu import vulkan
 
 BACKENDS = ("Vulkan", "Metal", "D3D12")
 """What wgpu may stand on; OpenGL lacks too much."""
@@ -86,6 +88,7 @@ def hardware() -> Sequence[Any]:
 def card_of(adapter: Any) -> vulkan.Card | None:
     """What Vulkan knows of an adapter's memory now; None where it doesn't know the adapter. Of
     several alike the same one in order."""
+    from unladen.backends.wgpu import vulkan  # only where there are adapters
     with _quiet_drivers():
         cards = [c for c in vulkan.cards() if _number(adapter) == (c.vendor_id, c.device_id)]
     alike = [a for a in adapters() if _number(a) == _number(adapter)

@@ -56,9 +56,6 @@ class WgpuBackend:
     def devices(self) -> Sequence[Device]:
         return [device_of(a, f"wgpu:{i}") for i, a in enumerate(adapters.adapters())]
 
-    def has_hardware(self) -> bool:
-        return adapters.may_have_hardware()
-
     def why_none(self) -> str:
         return adapters.why_none()
 

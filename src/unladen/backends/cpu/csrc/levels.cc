@@ -2,6 +2,9 @@
 
 #include <stdexcept>
 
+#ifdef UNLADEN_HAVE_avx2
+#include <cpuid.h>
+#endif
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
@@ -38,12 +41,20 @@ ArmFeatures arm_features() {
 }
 #endif
 
+#ifdef UNLADEN_HAVE_avx2
+// Not every compiler's __builtin_cpu_supports knows it.
+bool has_f16c() {
+    unsigned a, b, c, d;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+#endif
+
 std::vector<Level> present_levels() {
     std::vector<Level> found{{kernels_portable, true}};
 #ifdef UNLADEN_HAVE_avx2
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("f16c");
+                __builtin_cpu_supports("bmi2") && has_f16c();
     found.push_back({kernels_avx2, avx2});
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&

@@ -18,13 +18,16 @@ struct Codes<T> {
         return Words16::of_signed(T::scales(b, 0), T::scales(b, 1));
     }
     Bytes32 codes(int s) const {
-        uint64_t eights[4];
+        const int g = 4 * s;
+        const Bytes32 entries = Bytes32::of(T::entry(b, g), T::entry(b, g + 1), T::entry(b, g + 2),
+                                            T::entry(b, g + 3));
         if constexpr (requires { T::signs(b, s); }) {
-            for (int g = 0; g < 4; ++g) eights[g] = T::entry(b, 4 * s + g);
-            return Bytes32::load(eights).negated(T::signs(b, s));
+            return entries.negated(T::signs(b, s));
+        } else {
+            const Bytes32 eights = entries.up(3).field(0, 0xf8);
+            return eights.plus(Bytes32::of(T::shift(b, g), T::shift(b, g + 1), T::shift(b, g + 2),
+                                           T::shift(b, g + 3)));
         }
-        for (int g = 0; g < 4; ++g) eights[g] = T::eight(b, 4 * s + g);
-        return Bytes32::load(eights);
     }
 };
 
@@ -49,21 +52,26 @@ struct Codes<TQ1_0> : TernaryCodes {
     static constexpr int max_code = 2;
     using TernaryCodes::TernaryCodes;
     float d() const { return bits::half(b + 52); }
-    Bytes32 codes(int s) const {
+    Bytes32 codes(int s) const { return fractions(s).first_thirds(); }
+
+private:
+    Bytes32 fractions(int s) const {
         if (s < 5) {
-            Bytes32 digits = Bytes32::load(b);
-            for (int k = 0; k < s; ++k) digits = digits.times_3();
-            return digits.first_thirds();
+            constexpr uint64_t power[] = {1, 3, 9, 27, 81};
+            const uint64_t p = power[s] * bits::ones;
+            return Bytes32::load(b).times(Bytes32::of(p, p, p, p));
         }
-        constexpr uint8_t power[] = {1, 3, 9, 27, 81};
-        const int k = 2 * (s - 5);
-        uint8_t digits[32];
-        for (int i = 0; i < 16; ++i) {
-            digits[i] = uint8_t(b[32 + i] * power[k]);
-            digits[16 + i] = s < 7 ? uint8_t(b[32 + i] * power[k + 1])
-                                   : uint8_t(b[48 + i % 4] * power[i / 4]);
+        constexpr uint64_t ones = bits::ones, last = ones & 0xffffffff;
+        const auto first = bits::load<uint64_t>(b + 32), second = bits::load<uint64_t>(b + 40);
+        if (s < 7) {
+            const uint64_t p = s == 5 ? ones : 9 * ones;
+            return Bytes32::of(first, second, first, second)
+                .times(Bytes32::of(p, p, 3 * p, 3 * p));
         }
-        return Bytes32::load(digits).first_thirds();
+        const auto four = bits::load<uint32_t>(b + 48) * uint64_t(0x0000000100000001);
+        return Bytes32::of(first, second, four, four)
+            .times(Bytes32::of(81 * ones, 81 * ones, last | (last * 3) << 32,
+                               last * 9 | (last * 27) << 32));
     }
 };
 

@@ -14,6 +14,9 @@ inline __m256i load256(const void *p) {
 struct Bytes32 {
     __m256i v;
     static Bytes32 load(const void *p) { return {load256(p)}; }
+    static Bytes32 of(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+        return {_mm256_setr_epi64x(int64_t(a), int64_t(b), int64_t(c), int64_t(d))};
+    }
     // Nibbles of 16 bytes, the low ones first.
     static Bytes32 nibbles(const uint8_t *p) {
         const __m256i both = _mm256_broadcastsi128_si256(load128(p));
@@ -33,9 +36,19 @@ struct Bytes32 {
         const __m256i minus = where(set).v;
         return {_mm256_sub_epi8(_mm256_xor_si256(v, minus), minus)};
     }
-    // Fractions of 256 in base 3: their first digits, and what is left of them, times 3.
-    Bytes32 first_thirds() const { return Bytes32{at_least(86)}.plus({at_least(171)}).negative(); }
-    Bytes32 times_3() const { return plus(plus(*this)); }
+    // Products modulo 256.
+    Bytes32 times(Bytes32 b) const {
+        const __m256i low = _mm256_set1_epi16(255);
+        const __m256i even = _mm256_and_si256(_mm256_mullo_epi16(v, b.v), low);
+        const __m256i odd =
+            _mm256_mullo_epi16(_mm256_srli_epi16(v, 8), _mm256_andnot_si256(low, b.v));
+        return {_mm256_or_si256(even, odd)};
+    }
+    // First digits of fractions of 256 in base 3.
+    Bytes32 first_thirds() const {
+        const Bytes32 minus = Bytes32{at_least(86)}.plus({at_least(171)});
+        return {_mm256_sub_epi8(_mm256_setzero_si256(), minus.v)};
+    }
     Bytes32 field(int shift, int mask) const {
         return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(char(mask)))};
     }
@@ -52,7 +65,6 @@ struct Bytes32 {
     Bytes32 look_up(const int8_t *codebook) const {
         return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
     }
-    Bytes32 negative() const { return {_mm256_sub_epi8(_mm256_setzero_si256(), v)}; }
     // 0xff where a byte is at least b.
     __m256i at_least(int b) const {
         return _mm256_cmpeq_epi8(_mm256_max_epu8(v, _mm256_set1_epi8(char(b))), v);

@@ -24,6 +24,10 @@ struct Bytes32 {
         const uint8_t *bytes = static_cast<const uint8_t *>(p);
         return {{vld1q_u8(bytes), vld1q_u8(bytes + 16)}};
     }
+    static Bytes32 of(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+        return {{vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(a), vcreate_u64(b))),
+                 vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(c), vcreate_u64(d)))}};
+    }
     // Nibbles of 16 bytes, the low ones first.
     static Bytes32 nibbles(const uint8_t *p) {
         const uint8x16_t codes = vld1q_u8(p);
@@ -61,14 +65,15 @@ struct Bytes32 {
     Bytes32 less(int bias) const {
         return each([=](uint8x16_t b) { return vsubq_u8(b, vdupq_n_u8(uint8_t(bias))); });
     }
-    // Fractions of 256 in base 3: their first digits, and what is left of them, times 3.
+    // Products modulo 256.
+    Bytes32 times(Bytes32 b) const { return {{vmulq_u8(v[0], b.v[0]), vmulq_u8(v[1], b.v[1])}}; }
+    // First digits of fractions of 256 in base 3.
     Bytes32 first_thirds() const {
         return each([](uint8x16_t b) {
             const uint8x16_t one = vcgeq_u8(b, vdupq_n_u8(86)), two = vcgeq_u8(b, vdupq_n_u8(171));
             return vsubq_u8(vdupq_n_u8(0), vaddq_u8(one, two));
         });
     }
-    Bytes32 times_3() const { return plus(plus(*this)); }
     Bytes32 look_up(const int8_t *codebook) const {
         const uint8x16_t values = vreinterpretq_u8_s8(vld1q_s8(codebook));
         return each([=](uint8x16_t b) { return vqtbl1q_u8(values, b); });

@@ -21,6 +21,10 @@ struct Bytes32 {
         std::memcpy(r.v, p, 32);
         return r;
     }
+    static Bytes32 of(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
+        const uint64_t all[] = {a, b, c, d};
+        return load(all);
+    }
     static Bytes32 nibbles(const uint8_t *p) {
         Bytes32 r;
         for (int i = 0; i < 16; ++i) r.v[i] = p[i] & 15;
@@ -60,8 +64,10 @@ struct Bytes32 {
     Bytes32 first_thirds() const {
         return each([](int b) { return b * 3 >> 8; });
     }
-    Bytes32 times_3() const {
-        return each([](int b) { return b * 3; });
+    Bytes32 times(const Bytes32 &other) const {
+        Bytes32 r;
+        for (int i = 0; i < 32; ++i) r.v[i] = uint8_t(v[i] * other.v[i]);
+        return r;
     }
     Bytes32 look_up(const int8_t *codebook) const {
         return each([=](int b) { return codebook[b]; });

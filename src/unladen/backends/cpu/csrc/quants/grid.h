@@ -49,7 +49,7 @@ struct Grid {
 };
 
 // With entries of a grid, entry(block, g), that are positive and no larger than max_code, and their
-// signs, 32 at a time as bits: signs(block, s). Values are those that entries consist of.
+// signs, 32 at a time as bits: signs(block, s).
 template <class T>
 struct SignedGrid : Grid<T> {
     static inline uint64_t eight(const uint8_t *block, int g) {
@@ -58,12 +58,19 @@ struct SignedGrid : Grid<T> {
     }
 };
 
-// IQ1: entries of -1, 0 and 1, moved up or down by 1/8. As codes these are 8 times as large.
-inline uint64_t shifted_entry(unsigned index, bool down) {
-    using bits::ones;
-    const uint64_t high = 0x80 * ones;  // so that none leaves its byte
-    const uint64_t eights = (quants::iq1s_grid[index] << 3 & 0xf8 * ones) ^ high;
-    return (down ? eights - ones : eights + ones) ^ high;
-}
+// With entries of -1, 0 and 1, moved up or down by 1/8; as codes these are 8 times as large.
+// is_down(block, g) says which.
+template <class T>
+struct ShiftedGrid : Grid<T> {
+    static inline uint64_t eight(const uint8_t *block, int g) {
+        using bits::ones;
+        const uint64_t high = 0x80 * ones;  // so that no carry leaves a byte
+        const uint64_t eights = (T::entry(block, g) << 3 & 0xf8 * ones) ^ high;
+        return (T::is_down(block, g) ? eights - ones : eights + ones) ^ high;
+    }
+    static inline uint64_t shift(const uint8_t *block, int g) {
+        return T::is_down(block, g) ? ~uint64_t(0) : bits::ones;
+    }
+};
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -8,7 +8,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 // w = d * (2 * scale + 1) * (grid +- 1/8), a scale per 16 weights, the last sign per 8. Byte 0: the
 // low 8 bits of the grid indices; 32: a nibble for each 8 weights: the high 3 bits of the index,
 // the sign; 48: four uint16 of four scales of 3 bits and 4 bits of d (float16), the lowest first.
-struct IQ1_M : Grid<IQ1_M> {
+struct IQ1_M : ShiftedGrid<IQ1_M> {
     static constexpr const char *name = "IQ1_M";
     static constexpr int block_bytes = 56, sub = 16, max_code = 9;
     static constexpr float unit = 0.125f;
@@ -25,9 +25,11 @@ struct IQ1_M : Grid<IQ1_M> {
         }
         return 2 * scales + bits::ones;
     }
-    static inline uint64_t eight(const uint8_t *block, int g) {
-        const unsigned rest = block[32 + g / 2] >> g % 2 * 4;
-        return shifted_entry(block[g] | (rest & 7) << 8, rest & 8);
+    static inline uint64_t entry(const uint8_t *block, int g) {
+        return quants::iq1s_grid[block[g] | (block[32 + g / 2] >> g % 2 * 4 & 7) << 8];
+    }
+    static inline bool is_down(const uint8_t *block, int g) {
+        return block[32 + g / 2] >> g % 2 * 4 & 8;
     }
 };
 

@@ -1,0 +1,133 @@
+"""Pages of mapped files are mapped ahead and given back, and nothing else is."""
+
+from __future__ import annotations
+
+import mmap
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tiny_model import write_tiny
+from unladen._native import gguf as native
+from unladen.gguf import open_gguf
+from unladen.gguf.reader import _ranges
+from unladen.mapped import map_file
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing happens ahead")
+
+N_BYTES = 5 * (1 << 20) + 123
+AROUND = 2 << 20
+"""Linux maps and forgets at most so much around a page: a large one's size."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    rng = np.random.default_rng()
+    path = tmp_path / "file"
+    path.write_bytes(rng.bytes(N_BYTES))
+    return path
+
+
+def resident(path: Path) -> int:
+    """Bytes of ``path`` in this process's page table."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.split()[0]:
+            inside = line.endswith(str(path))
+        elif inside and line.startswith("Rss:"):
+            found += int(line.split()[1]) * 1024
+    return found
+
+
+def test_all_of_a_file(path: Path) -> None:
+    mapping = map_file(str(path))
+    assert resident(path) == 0
+    ahead = native.PagesAhead(mapping)
+    ahead.finish()
+    assert resident(path) == -(-N_BYTES // mmap.PAGESIZE) * mmap.PAGESIZE
+    ahead.stop()
+    native.drop_pages(np.frombuffer(mapping, np.uint8), 2)
+    assert resident(path) <= mmap.PAGESIZE, "the last page isn't full"
+    assert mapping[:] == path.read_bytes()
+
+
+def test_parts_of_a_file(path: Path) -> None:
+    mapping = map_file(str(path))
+    ranges = np.array([[1 << 20, 1 << 20], [2 << 20, (2 << 20) + 100_000]], np.uint64)
+    native.PagesAhead(mapping, ranges).finish()
+    assert 100_000 <= resident(path) <= 100_000 + AROUND
+
+
+@pytest.mark.parametrize("bad", [[0, N_BYTES + 1], [5, 4], [2**64 - 1, 2**64 - 1]])
+def test_ranges_that_are_none(path: Path, bad: list[int]) -> None:
+    with pytest.raises(ValueError, match="range"):
+        native.PagesAhead(map_file(str(path)), np.array([bad], np.uint64))
+
+
+def test_only_whole_pages_are_given_back(path: Path) -> None:
+    mapping = map_file(str(path))
+    native.PagesAhead(mapping).finish()
+    before = resident(path)
+    data = np.frombuffer(mapping, np.uint8)
+    native.drop_pages(data[1:mmap.PAGESIZE], 2)
+    assert resident(path) == before
+    native.drop_pages(data[1:2 * mmap.PAGESIZE + 1], 2)
+    assert before - AROUND <= resident(path) < before
+
+
+def test_stopping_early_and_dropping_is_no_trouble(path: Path) -> None:
+    for _ in range(20):
+        ahead = native.PagesAhead(map_file(str(path)))
+        ahead.stop()
+        ahead.stop()
+        ahead.finish()
+
+
+def test_a_file_that_has_become_shorter_is_left_alone(path: Path) -> None:
+    mapping = map_file(str(path))
+    with open(path, "r+b") as file:
+        file.truncate(1 << 20)
+    native.PagesAhead(mapping).finish()
+    assert resident(path) <= 1 << 20
+
+
+def test_experts_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path, np.random.default_rng())
+    with open_gguf(path) as file:
+        tensors = list(file.tensors.values())
+        every = _ranges(tensors)
+        assert (every[1:, 0] >= every[:-1, 1] + mmap.PAGESIZE).all(), "stretches are joined"
+        for t in tensors:
+            assert any(first <= t.offset and t.offset + t.nbytes <= last for first, last in every)
+        (only,) = _ranges(tensors[:1])
+        assert list(only) == [tensors[0].offset, tensors[0].offset + tensors[0].nbytes]
+        assert _ranges([]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_pages_that_were_replaced_stay(tmp_path: Path, is_replaced: bool,
+                                       monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path, np.random.default_rng())
+    dropped: list[int] = []
+    monkeypatch.setattr(native, "drop_pages", lambda data, n_threads: dropped.append(data.size))
+    mapping = map_file(str(path))
+    with open_gguf(path, mapping):
+        mapping.is_replaced = is_replaced
+    assert dropped == ([] if is_replaced else [path.stat().st_size])
+
+
+def test_a_file_that_is_begun_goes_on_or_stops(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.gguf"
+    write_tiny(path, np.random.default_rng())
+    mapping = map_file(str(path))
+    with open_gguf(path, mapping) as file:
+        file.map_ahead(native.PagesAhead(mapping))
+        file.finish_mapping()
+        assert resident(path) >= path.stat().st_size
+        weight = next(iter(file.tensors.values())).data
+        before = bytes(weight)
+    assert bytes(weight) == before, "views outlive the file"
