@@ -6,16 +6,10 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// A block of 32: w[i] = d * q[i] + m.
-struct Block32 {
-    Bytes32 q;  // signed
-    float d, m = 0.0f;
-};
-
-// Codes<T>: a block of 32 is decoded by of(block); q + bias is in 0 ... max_code, unless is_signed.
+// Codes<T>: a block of 32 at b is w[i] = d(b) * (codes(b)[i] - bias) + m(b).
 // One of 256, constructed from its bytes, is
-// w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - bias) - dmin() * mins()[i / 16];
-// codes are in 0 ... max_code, or signed; `sub` weights share a scale.
+// w[i] = d() * scales()[i / 16] * (codes(i / 32)[i % 32] - bias) - dmin() * mins()[i / 16].
+// Codes are in 0 ... max_code, or signed; `sub` weights share a scale.
 template <class T>
 struct Codes;
 
@@ -24,7 +18,8 @@ struct Codes<Q8_0> {
     static constexpr bool is_signed = true;
     static constexpr int bias = 0, max_code = 127;
     static constexpr bool has_min = false;
-    static Block32 of(const uint8_t *b) { return {Bytes32::load(b + 2), bits::half(b)}; }
+    static Bytes32 codes(const uint8_t *b) { return Bytes32::load(b + 2); }
+    static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
@@ -32,7 +27,8 @@ struct Codes<Q4_0> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 8, max_code = 15;
     static constexpr bool has_min = false;
-    static Block32 of(const uint8_t *b) { return {Bytes32::nibbles(b + 2).less(8), bits::half(b)}; }
+    static Bytes32 codes(const uint8_t *b) { return Bytes32::nibbles(b + 2); }
+    static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
@@ -40,9 +36,9 @@ struct Codes<Q4_1> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 0, max_code = 15;
     static constexpr bool has_min = true;
-    static Block32 of(const uint8_t *b) {
-        return {Bytes32::nibbles(b + 4), bits::half(b), bits::half(b + 2)};
-    }
+    static Bytes32 codes(const uint8_t *b) { return Bytes32::nibbles(b + 4); }
+    static float d(const uint8_t *b) { return bits::half(b); }
+    static float m(const uint8_t *b) { return bits::half(b + 2); }
 };
 
 template <>
@@ -50,10 +46,11 @@ struct Codes<Q5_0> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 16, max_code = 31;
     static constexpr bool has_min = false;
-    static Block32 of(const uint8_t *b) {
+    static Bytes32 codes(const uint8_t *b) {
         const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 2)).field(0, 16);
-        return {Bytes32::nibbles(b + 6).plus(fifth).less(16), bits::half(b)};
+        return Bytes32::nibbles(b + 6).plus(fifth);
     }
+    static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
@@ -61,10 +58,12 @@ struct Codes<Q5_1> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 0, max_code = 31;
     static constexpr bool has_min = true;
-    static Block32 of(const uint8_t *b) {
+    static Bytes32 codes(const uint8_t *b) {
         const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 4)).field(0, 16);
-        return {Bytes32::nibbles(b + 8).plus(fifth), bits::half(b), bits::half(b + 2)};
+        return Bytes32::nibbles(b + 8).plus(fifth);
     }
+    static float d(const uint8_t *b) { return bits::half(b); }
+    static float m(const uint8_t *b) { return bits::half(b + 2); }
 };
 
 template <>
@@ -72,9 +71,10 @@ struct Codes<IQ4_NL> {
     static constexpr bool is_signed = true;
     static constexpr int bias = 0, max_code = 127;
     static constexpr bool has_min = false;
-    static Block32 of(const uint8_t *b) {
-        return {Bytes32::nibbles(b + 2).look_up(quants::kvalues_iq4nl), bits::half(b)};
+    static Bytes32 codes(const uint8_t *b) {
+        return Bytes32::nibbles(b + 2).look_up(quants::kvalues_iq4nl);
     }
+    static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
@@ -82,12 +82,21 @@ struct Codes<MXFP4> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 12, max_code = 24;
     static constexpr bool has_min = false;
-    static Block32 of(const uint8_t *b) {
+    static Bytes32 codes(const uint8_t *b) {
+        return Bytes32::nibbles(b + 1).look_up(quants::kvalues_mxfp4).less(-bias);
+    }
+    static float d(const uint8_t *b) {
         const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
-        const float d = bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
-        return {Bytes32::nibbles(b + 1).look_up(quants::kvalues_mxfp4), d};
+        return bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
     }
 };
+
+// Codes of a block of 32 as numbers around zero.
+template <class T>
+UNLADEN_INLINE Bytes32 signed_codes(const uint8_t *b) {
+    const Bytes32 q = Codes<T>::codes(b);
+    return Codes<T>::bias ? q.less(Codes<T>::bias) : q;
+}
 
 // Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
 struct KHeader {

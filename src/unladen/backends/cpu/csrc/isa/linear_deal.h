@@ -14,8 +14,15 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class T>
 constexpr int bias_of = lines_are_unsigned && !Codes<T>::is_signed ? Codes<T>::bias : 0;
 
+// Signed codes where products want unsigned ones: a tile also has what Flips holds.
+template <class T>
+constexpr bool flips = lines_are_unsigned && Codes<T>::is_signed;
+
+struct NoFlips {};
+
 // 256 weights of sixteen rows, of blocks of 256: w = d * scale * (code - bias) - dmin * min.
-struct Tile256 {
+template <class T>
+struct Tile256 : Choose<flips<T>, Flips<64>, NoFlips> {
     alignas(64) Line q[64];  // those of rising k
     Pairs scale[8];          // of the 16 weights 2 i and 2 i + 1
     Pairs min[8];            // likewise; where 32 share one, of the 32 weights 2 i and 2 i + 1
@@ -23,7 +30,8 @@ struct Tile256 {
 };
 
 // 32 weights of sixteen rows, of a block of 32: w = scale * code + min.
-struct Tile32 {
+template <class T>
+struct Tile32 : Choose<flips<T>, Flips<8>, NoFlips> {
     alignas(64) Line q[8];
     alignas(64) float scale[16], min[16];
 };
@@ -39,7 +47,7 @@ inline void every_second(Pairs (&words)[8]) {
 }
 
 template <class T>
-void deal256(Tile256 &tile, Part part) {
+void deal256(Tile256<T> &tile, Part part) {
     using W = Codes<T>;
     for (int half = 0; half < 2; ++half) {
         const uint8_t *first = part.p + 8 * half * part.stride;
@@ -65,27 +73,33 @@ void deal256(Tile256 &tile, Part part) {
         }
     }
     if constexpr (W::has_min && W::sub == 32) every_second(tile.min);
+    if constexpr (flips<T>) tile.template split<W>(tile.q, tile.scale);
 }
 
 template <class T>
-void deal32(Tile32 &tile, Part part) {
+void deal32(Tile32<T> &tile, Part part) {
     for (int half = 0; half < 2; ++half) {
         Bytes32 dealt[8];
 #pragma GCC unroll 8
         for (int r = 0; r < 8; ++r) {
             const int row = 8 * half + r;
-            const Block32 w = Codes<T>::of(part.p + row * part.stride);
-            dealt[r] = bias_of<T> ? w.q.less(-bias_of<T>) : w.q;
-            tile.scale[row] = w.d;
-            tile.min[row] = w.m - w.d * float(bias_of<T>);
+            const uint8_t *b = part.p + row * part.stride;
+            dealt[r] = bias_of<T> ? Codes<T>::codes(b) : signed_codes<T>(b);
+            tile.scale[row] = Codes<T>::d(b);
+            if constexpr (Codes<T>::has_min) {
+                tile.min[row] = Codes<T>::m(b);
+            } else {
+                tile.min[row] = -tile.scale[row] * float(bias_of<T>);
+            }
         }
         deal(tile.q, half, dealt);
     }
+    if constexpr (flips<T>) tile.split(tile.q);
 }
 
 // c holds sums as [column][row].
 template <class T, int n>
-UNLADEN_INLINE void multiply256(float *c, const Tile256 &tile, const Panel256 &x, int k,
+UNLADEN_INLINE void multiply256(float *c, const Tile256<T> &tile, const Panel256 &x, int k,
                                 int column, Ahead ahead) {
     using W = Codes<T>;
     const int8_t *q = x.q + size_t(k) * panel_columns + panel_k * column;
@@ -96,9 +110,14 @@ UNLADEN_INLINE void multiply256(float *c, const Tile256 &tile, const Panel256 &x
         for (int p = 0; p < 8; ++p) sums.add(tile.scale[p], minus16 + 2 * p * panel_columns);
         sums.multiply(bias_of<T>);
     }
+    if constexpr (flips<T>) sums.start(tile.start);
     for (int s = 0; s < 8; ++s, q += 32 * panel_columns) {
         ahead.ask();
-        sums.template add<W>(tile.q + 8 * s, q, tile.scale[s]);
+        if constexpr (flips<T>) {
+            sums.template add<W>(tile.q + 8 * s, tile.flip + 8 * s, q, tile.scale[s]);
+        } else {
+            sums.template add<W>(tile.q + 8 * s, q, tile.scale[s]);
+        }
     }
     const float *d = x.d + k / 256 * panel_columns + column;
     sums.add_to(c, tile.d, d);
@@ -114,8 +133,8 @@ UNLADEN_INLINE void multiply256(float *c, const Tile256 &tile, const Panel256 &x
 }
 
 template <class T, int n>
-UNLADEN_INLINE void multiply32(float *c, const Tile32 *tile, int n_blocks, const Panel32 &x, int k,
-                               int column, Ahead ahead) {
+UNLADEN_INLINE void multiply32(float *c, const Tile32<T> *tile, int n_blocks, const Panel32 &x,
+                               int k, int column, Ahead ahead) {
     const int8_t *q = x.q + size_t(k) * panel_columns + panel_k * column;
     const float *d = x.d + k / 32 * panel_columns + column;
     const float *x_sum = x.sum + k / 32 * panel_columns + column;
@@ -123,7 +142,12 @@ UNLADEN_INLINE void multiply32(float *c, const Tile32 *tile, int n_blocks, const
         ahead.ask();
         LineSums<n> sums;
         sums.clear();
-        sums.template add<Codes<T>>(tile->q, q);
+        if constexpr (flips<T>) {
+            sums.start(tile->start);
+            sums.template add<Codes<T>>(tile->q, tile->flip, q);
+        } else {
+            sums.template add<Codes<T>>(tile->q, q);
+        }
         constexpr bool has_min = Codes<T>::has_min || bias_of<T> > 0;
         sums.add_to(c, tile->scale, d, has_min ? tile->min : nullptr, x_sum);
         q += 32 * panel_columns, d += panel_columns, x_sum += panel_columns;
@@ -155,7 +179,7 @@ struct Dealt {
 template <class T>
 struct Dealt256 : Dealt {
     using Type = T;
-    using Tile = Tile256;
+    using Tile = Tile256<T>;
     using Panel = Panel256;
     static void unpack(Tile &tile, Part part, int) { deal256<T>(tile, part); }
     template <int n_columns>
@@ -171,7 +195,7 @@ struct Dealt32 : Dealt {
     using Type = T;
     using Panel = Panel32;
     struct Tile {
-        Tile32 block[tile_k / 32];
+        Tile32<T> block[tile_k / 32];
     };
     static void unpack(Tile &tile, Part part, int n_k) {
         for (int b = 0; b < n_k / 32; ++b) {

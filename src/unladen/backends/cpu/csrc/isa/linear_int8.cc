@@ -5,7 +5,11 @@
 #include "backends/cpu/csrc/isa/linear_pairs.h"
 #include "backends/cpu/csrc/isa/linear_vnni256.h"
 #include "backends/cpu/csrc/isa/linear_vnni32.h"
-#elif defined(__AVX2__) || defined(UNLADEN_NEON)
+#elif defined(__AVX2__)
+#include "backends/cpu/csrc/isa/linear_deal.h"
+#include "backends/cpu/csrc/isa/linear_int8.h"
+#include "backends/cpu/csrc/isa/linear_row32_avx2.h"
+#elif defined(UNLADEN_NEON)
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
 #else
@@ -29,15 +33,19 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
-    using Kernel = Choose<T::block_size == 32, Int8Of32<T>, Int8Of256<T>>;
+    constexpr bool of_32 = T::block_size == 32;
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
 #if defined(__AVX512VNNI__)
+    using Kernel = Choose<of_32, Int8Of32<T>, Int8Of256<T>>;
     panels ? run_pairs<Kernel>(job) : run_row<Kernel>(job);
-#elif defined(__AVX2__) || defined(UNLADEN_NEON)
-    panels ? run_tiles<Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>>>(job)
-           : run_rows<Kernel>(job);
+#elif defined(__AVX2__)
+    panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
+           : run_rows<Choose<of_32, Row32Of<T>, Int8Of256<T>>>(job);
+#elif defined(UNLADEN_NEON)
+    panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
+           : run_rows<Choose<of_32, Int8Of32<T>, Int8Of256<T>>>(job);
 #else
-    run_rows<Kernel>(job);
+    run_rows<Choose<of_32, Int8Of32<T>, Int8Of256<T>>>(job);
 #endif
 }
 

@@ -16,13 +16,14 @@ struct Int8Of32 {
         float mins[C] = {};
         for (int b = 0; b < n_cols / 32; ++b, row += T::block_bytes) {
             if (b % 2 == 0) ask_ahead(row, 2 * T::block_bytes);
-            const Block32 w = Codes<T>::of(row);
+            const Bytes32 q = signed_codes<T>(row);
+            const float d = Codes<T>::d(row);
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
                 Sums sums = Sums::zero();
-                sums.add_products(w.q, x[c].q + 32 * b);
-                total[c].add(w.d * x[c].d[b], sums);
-                if constexpr (Codes<T>::has_min) mins[c] += w.m * x[c].sum[b];
+                sums.add_products(q, x[c].q + 32 * b);
+                total[c].add(d * x[c].d[b], sums);
+                if constexpr (Codes<T>::has_min) mins[c] += Codes<T>::m(row) * x[c].sum[b];
             }
         }
 #pragma GCC unroll 4

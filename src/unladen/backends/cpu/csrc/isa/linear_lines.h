@@ -1,7 +1,7 @@
 // Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
 // says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines or pairs of words (deal), and how lines meet n columns of a panel
-// (LineSums<n>).
+// into halves of eight lines or pairs of words (deal), how lines meet n columns of a panel
+// (LineSums<n>), and what signed codes become where they must be unsigned (Flips).
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"
@@ -14,6 +14,9 @@ using Line = uint8_t[64];
 struct alignas(64) Pairs {
     int16_t of[16][2];
 };
+
+template <int n_lines>
+struct Flips;
 
 }  // namespace unladen::cpu::UNLADEN_ISA
 

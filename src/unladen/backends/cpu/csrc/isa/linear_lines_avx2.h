@@ -1,5 +1,5 @@
 // What linear_lines.h describes, for AVX2: products of unsigned bytes with signed ones, added two
-// by two into 16 bits.
+// by two into 16 bits. Signed codes are split into their sizes and what flips the activations.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_regs.h"
@@ -51,6 +51,15 @@ constexpr int pairs_in_16_bits(int most) {
     return n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
 }
 
+// The first or the second word of each pair, twice.
+template <int which>
+UNLADEN_INLINE __m256i twice(__m256i pairs) {
+    const int pick = which ? 0x03020302 : 0x01000100;
+    const __m256i at = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
+                                         0x08080808, 0x0c0c0c0c);
+    return _mm256_shuffle_epi8(pairs, _mm256_add_epi8(at, _mm256_set1_epi32(pick)));
+}
+
 template <int n>
 struct LineSums {
     __m256i v[2][n];
@@ -58,6 +67,11 @@ struct LineSums {
     UNLADEN_INLINE void clear() {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) v[0][j] = v[1][j] = _mm256_setzero_si256();
+    }
+    // From a sum of each row.
+    UNLADEN_INLINE void start(const int32_t *sums) {
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) v[0][j] = half_of(sums, 0), v[1][j] = half_of(sums, 1);
     }
 
     // Two words of each row times two of each column.
@@ -68,6 +82,7 @@ struct LineSums {
             const __m256i pair = broadcast4(x + 2 * j);
             v[0][j] = _mm256_add_epi32(v[0][j], _mm256_madd_epi16(w0, pair));
             v[1][j] = _mm256_add_epi32(v[1][j], _mm256_madd_epi16(w1, pair));
+            settle(v[0][j]), settle(v[1][j]);
         }
     }
 
@@ -96,6 +111,22 @@ struct LineSums {
     UNLADEN_INLINE void add(const Line *q, const int8_t *x) {
         add_lines<W, 8>(q, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
     }
+    // The same with sizes and flips of signed codes.
+    template <class W>
+    UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x,
+                            const Pairs &scales) {
+        const __m256i s0 = half_of(&scales, 0), s1 = half_of(&scales, 1);
+        if constexpr (W::sub == 32) {
+            add_flipped<W, 8>(q, flip, x, s0, s1);
+        } else {
+            add_flipped<W, 4>(q, flip, x, twice<0>(s0), twice<0>(s1));
+            add_flipped<W, 4>(q + 4, flip + 4, x + 16 * panel_columns, twice<1>(s0), twice<1>(s1));
+        }
+    }
+    template <class W>
+    UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x) {
+        add_flipped<W, 8>(q, flip, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
+    }
 
     // c [column][16] += the sums, times a factor of each row and one of each column.
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d) const {
@@ -121,26 +152,13 @@ struct LineSums {
     }
 
 private:
-    // The first or the second word of each pair, twice.
-    template <int which>
-    static UNLADEN_INLINE __m256i twice(__m256i pairs) {
-        const int pick = which ? 0x03020302 : 0x01000100;
-        const __m256i at = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
-                                             0x08080808, 0x0c0c0c0c);
-        return _mm256_shuffle_epi8(pairs, _mm256_add_epi8(at, _mm256_set1_epi32(pick)));
-    }
-
     template <class W, int n_lines>
     UNLADEN_INLINE void add_lines(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
         constexpr int most = pairs_in_16_bits(W::max_code);
         constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
         for (int i = 0; i < n_lines; i += step) {
-            const int8_t *x_i = x + 4 * i * panel_columns;
-            if constexpr (W::is_signed)
-                add_signed<step>(q + i, x_i, s0, s1);
-            else
-                add_unsigned<step>(q + i, x_i, s0, s1);
+            add_unsigned<step>(q + i, x + 4 * i * panel_columns, s0, s1);
         }
     }
 
@@ -167,30 +185,96 @@ private:
         }
     }
 
-    // Codes of up to 128 in size: |w| times x with the sign of w.
-    template <int n_lines>
-    UNLADEN_INLINE void add_signed(const Line *q, const int8_t *x, __m256i s0, __m256i s1) {
-#pragma GCC unroll 2
-        for (int h = 0; h < 2; ++h) {
-            __m256i pairs[n];
+    // As if unsigned: flipped, x is as low as -128, which 16 bits hold where they hold 127.
+    template <class W, int n_lines>
+    UNLADEN_INLINE void add_flipped(const Line *q, const Line *flip, const int8_t *x, __m256i s0,
+                                    __m256i s1) {
+        constexpr int most = pairs_in_16_bits(W::max_code);
+        constexpr int step = most < n_lines ? most : n_lines;
 #pragma GCC unroll 8
-            for (int i = 0; i < n_lines; ++i) {
-                const __m256i w = half_of(q[i], h), size = _mm256_abs_epi8(w);
-                const int8_t *x_i = x + 4 * i * panel_columns;
+        for (int i = 0; i < n_lines; i += step) {
+            const int8_t *x_i = x + 4 * i * panel_columns;
+            add_flipped_half<step, 0>(q + i, flip + i, x_i, s0);
+            add_flipped_half<step, 1>(q + i, flip + i, x_i, s1);
+        }
+    }
+    // Column by column where a line's pairs are all that 16 bits hold: fewer registers.
+    template <int n_lines, int h>
+    UNLADEN_INLINE void add_flipped_half(const Line *q, const Line *flip, const int8_t *x,
+                                         __m256i scale) {
+        __m256i pairs[n];
+#pragma GCC unroll 8
+        for (int i = 0; i < n_lines; ++i, x += 4 * panel_columns) {
+            const __m256i size = half_of(q[i], h), mask = half_of(flip[i], h);
 #pragma GCC unroll 4
-                for (int j = 0; j < n; ++j) {
-                    const __m256i same = _mm256_sign_epi8(broadcast4(x_i + 4 * j), w);
-                    const __m256i two = _mm256_maddubs_epi16(size, same);
+            for (int j = 0; j < n; ++j) {
+                const __m256i flipped = _mm256_xor_si256(mask, broadcast4(x + 4 * j));
+                const __m256i two = _mm256_maddubs_epi16(size, flipped);
+                if constexpr (n_lines == 1) {
+                    add_pairs<h>(j, two, scale);
+                } else {
                     pairs[j] = i ? _mm256_add_epi16(pairs[j], two) : two;
                     settle(pairs[j]);
                 }
             }
-#pragma GCC unroll 4
-            for (int j = 0; j < n; ++j) {
-                v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs[j], h ? s1 : s0));
-                settle(v[h][j]);
-            }
         }
+        if constexpr (n_lines > 1) {
+#pragma GCC unroll 4
+            for (int j = 0; j < n; ++j) add_pairs<h>(j, pairs[j], scale);
+        }
+    }
+    template <int h>
+    UNLADEN_INLINE void add_pairs(int j, __m256i pairs, __m256i scale) {
+        v[h][j] = _mm256_add_epi32(v[h][j], _mm256_madd_epi16(pairs, scale));
+        settle(v[h][j]);
+    }
+};
+
+// Lines of signed codes q, split: q becomes |q|, and `flip` is 255 where q was negative. Flipped, x
+// is -x - 1 and its product lacks |q|: `start` is what all of them lack.
+template <int n_lines>
+struct Flips {
+    alignas(64) Line flip[n_lines];
+    alignas(64) int32_t start[16];
+
+    template <class W>
+    void split(Line *q, const Pairs *scales) {
+        for (int h = 0; h < 2; ++h) {
+            __m256i sum = _mm256_setzero_si256();
+            for (int i = 0; i < n_lines; i += 8) {
+                const __m256i words = half_of(scales + i / 8, h), first = twice<0>(words);
+                const __m256i second = W::sub == 16 ? twice<1>(words) : first;
+#pragma GCC unroll 8
+                for (int j = 0; j < 8; ++j) {
+                    const __m256i lacking = split_half(q, i + j, h);
+                    const __m256i sums = _mm256_madd_epi16(lacking, j < 4 ? first : second);
+                    sum = _mm256_add_epi32(sum, sums);
+                }
+            }
+            _mm256_store_si256(reinterpret_cast<__m256i *>(start) + h, sum);
+        }
+    }
+    // Without scales.
+    void split(Line *q) {
+        for (int h = 0; h < 2; ++h) {
+            __m256i pairs = _mm256_setzero_si256();
+            for (int i = 0; i < n_lines; ++i) {
+                pairs = _mm256_add_epi16(pairs, split_half(q, i, h));
+            }
+            _mm256_store_si256(reinterpret_cast<__m256i *>(start) + h,
+                               _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        }
+    }
+
+private:
+    // Sums of pairs of what lacks.
+    UNLADEN_INLINE __m256i split_half(Line *lines, int i, int half) {
+        __m256i *q = reinterpret_cast<__m256i *>(lines[i]) + half;
+        const __m256i size = _mm256_abs_epi8(*q);
+        const __m256i mask = _mm256_cmpgt_epi8(_mm256_setzero_si256(), *q);
+        *q = size;
+        reinterpret_cast<__m256i *>(flip[i])[half] = mask;
+        return _mm256_maddubs_epi16(_mm256_and_si256(size, mask), _mm256_set1_epi8(1));
     }
 };
 

@@ -19,8 +19,9 @@ struct Bytes32 {
     }
     // Nibbles of 16 bytes, the low ones first.
     static Bytes32 nibbles(const uint8_t *p) {
-        const __m128i codes = load128(p);
-        return Bytes32{_mm256_set_m128i(_mm_srli_epi16(codes, 4), codes)}.field(0, 15);
+        const __m256i both = _mm256_broadcastsi128_si256(load128(p));
+        const __m256i down = _mm256_setr_epi64x(0, 0, 4, 4);
+        return {_mm256_and_si256(_mm256_srlv_epi64(both, down), _mm256_set1_epi8(15))};
     }
     // 0xff where a bit of `set` is 1, else 0.
     static Bytes32 where(uint32_t set) {
