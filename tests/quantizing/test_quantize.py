@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -279,15 +280,23 @@ def test_interrupt_leaves_nothing(tmp_path: Path) -> None:
     writer.set("llama.block_count", 1)
     writer.add_tensor("blk.0.ffn_up.weight", np.ones((1 << 14, 1024), np.float32))
     writer.write()
-    timer = threading.Timer(0.02, signal.raise_signal, [signal.SIGINT])
+    ended = threading.Event()
 
-    def run() -> None:
-        timer.start()
-        while True:
-            quantize(tmp_path / "m.gguf", tmp_path / "t.gguf", "Q2_K", overwrite=True, n_threads=1)
+    def interrupt() -> None:
+        # Again, should Python have dropped it where it drops exceptions: in a destructor.
+        time.sleep(0.02)
+        while not ended.is_set():
+            signal.raise_signal(signal.SIGINT)
+            ended.wait(5)
 
     with pytest.raises(KeyboardInterrupt):
-        run()
+        threading.Thread(target=interrupt).start()
+        try:
+            while True:
+                quantize(tmp_path / "m.gguf", tmp_path / "t.gguf", "Q2_K", overwrite=True,
+                         n_threads=1)
+        finally:
+            ended.set()
     assert not list(tmp_path.glob(".t.gguf*"))
 
 

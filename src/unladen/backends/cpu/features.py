@@ -13,8 +13,9 @@ from unladen.errors import InvalidArgument
 ISA_VARIABLE = "UNLADEN_CPU_ISA"
 
 INSTRUCTION_SETS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl",
-                    "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_int8", "amx_bf16",
-                    "neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16", "sve", "sve2")
+                    "avx512_vnni", "avx512vbmi", "gfni", "avx512_bf16", "avx512_fp16", "amx_tile",
+                    "amx_int8", "amx_bf16", "neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16",
+                    "sve", "sve2")
 """As Linux calls them."""
 
 

@@ -58,9 +58,10 @@ std::vector<Level> present_levels() {
     found.push_back({kernels_avx2, avx2});
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vbmi") &&
-                  __builtin_cpu_supports("gfni");
+                  __builtin_cpu_supports("avx512vnni");
+    bool vbmi = avx512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
     found.push_back({kernels_avx512, avx512});
+    found.push_back({kernels_vbmi, vbmi});
 #endif
 #ifdef UNLADEN_HAVE_neon
     const ArmFeatures arm = arm_features();

@@ -214,6 +214,7 @@ struct Kernels {
 const Kernels *kernels_portable();
 const Kernels *kernels_avx2();
 const Kernels *kernels_avx512();
+const Kernels *kernels_vbmi();
 const Kernels *kernels_neon();
 const Kernels *kernels_dotprod();
 const Kernels *kernels_i8mm();

@@ -47,11 +47,6 @@ struct Sixteen {
 };
 
 UNLADEN_INLINE __m512i low_nibbles(__m512i v) { return _mm512_and_si512(v, all_bytes(15)); }
-// n bits from bit `from` of each byte, at bit `to`.
-UNLADEN_INLINE __m512i field(__m512i v, int from, int n, int to) {
-    const uint64_t matrix = bit_field(0, to, n) << from;
-    return _mm512_gf2p8affine_epi64_epi8(v, _mm512_set1_epi64(int64_t(matrix)), 0);
-}
 UNLADEN_INLINE __m512i high_nibbles(__m512i v) { return field(v, 4, 4, 0); }
 
 // The float16 in the low, or the high, half of each lane.

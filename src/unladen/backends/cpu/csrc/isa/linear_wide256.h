@@ -27,14 +27,11 @@ struct KHeader {
     UNLADEN_INLINE explicit KHeader(const uint8_t *w) : d_dmin(load128(w)) {
         // First 6 bits of bytes 4..11; low and high nibbles of bytes 12..15; and what goes above
         // these: the top 2 bits of bytes 4..11.
-        const __m256i bytes = _mm256_permutexvar_epi8(
+        const __m256i bytes = _mm256_shuffle_epi8(
+            _mm256_broadcastsi128_si256(d_dmin),
             _mm256_setr_epi8(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 12, 13, 14, 15, 0, 0, 0, 0,
-                             0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11),
-            _mm256_castsi128_si256(d_dmin));
-        const __m256i shifted = _mm256_multishift_epi64_epi8(
-            _mm256_setr_epi8(0, 8, 16, 24, 32, 40, 48, 56, 0, 8, 16, 24, 36, 44, 52, 60, 0, 0, 0, 0,
-                             0, 0, 0, 0, 2, 10, 18, 26, 34, 42, 50, 58),
-            bytes);
+                             0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11));
+        const __m256i shifted = _mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 2, 2));
         const __m256i parts = _mm256_and_si256(
             shifted, _mm256_setr_epi64x(0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f, 0,
                                         0x3030303030303030));
@@ -67,14 +64,12 @@ struct KHeader {
     // For j = 0 and 1 scales 0, 2, 4, 6; for the others scales 1, 3, 5, 7.
     template <int j>
     UNLADEN_INLINE __m512i scale() const {
-        constexpr int odd = j / 2;
-        const __m512i pick = _mm512_add_epi8(
-            _mm512_inserti64x4(
-                _mm512_castsi256_si512(_mm256_setr_m128i(_mm_set1_epi16(0), _mm_set1_epi16(2))),
-                _mm256_setr_m128i(_mm_set1_epi16(8), _mm_set1_epi16(10)), 1),
-            _mm512_set1_epi16(odd));
-        return _mm512_maskz_permutexvar_epi8(0x5555555555555555, pick,
-                                             _mm512_castsi128_si512(packed));
+        constexpr short none = short(0x8000), from = none | j / 2;
+        const __m512i pick = _mm512_inserti64x4(
+            _mm512_castsi256_si512(
+                _mm256_setr_m128i(_mm_set1_epi16(from), _mm_set1_epi16(from + 2))),
+            _mm256_setr_m128i(_mm_set1_epi16(from + 8), _mm_set1_epi16(from + 10)), 1);
+        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(packed), pick);
     }
 };
 

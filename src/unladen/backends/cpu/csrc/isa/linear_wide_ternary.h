@@ -1,6 +1,7 @@
 // Wide<T> of ternary formats: codes of 0, 1 and 2, without scales but for the block's.
 #pragma once
 
+#include "backends/cpu/csrc/isa/linear_grid.h"
 #include "backends/cpu/csrc/isa/linear_wide256.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -28,6 +29,7 @@ struct Wide<TQ2_0> : WideTernary {
 // The first four digits of a byte as fields of two bits, and the fifth.
 struct TernaryDigits {
     alignas(64) uint8_t four[256] = {}, fifth[256] = {};
+    alignas(64) uint16_t both[256] = {};
 
     constexpr TernaryDigits() {
         for (int byte = 0; byte < 256; ++byte) {
@@ -37,6 +39,7 @@ struct TernaryDigits {
                 if (k < 4) four[byte] = uint8_t(four[byte] | digit << 2 * k);
                 if (k == 4) fifth[byte] = uint8_t(digit);
             }
+            both[byte] = uint16_t(four[byte] | fifth[byte] << 8);
         }
     }
 };
@@ -64,12 +67,20 @@ inline constexpr TernaryPlaces ternary_places;
 
 template <>
 struct Wide<TQ1_0> : WideTernary {
+    static constexpr __mmask64 odd_bytes = 0xaaaaaaaaaaaaaaaa;
     __m512i four, fifth;
 
     UNLADEN_INLINE explicit Wide(const uint8_t *block) : WideTernary(block) {
         const __m512i q = _mm512_maskz_loadu_epi8((uint64_t(1) << 52) - 1, block);
+#if defined(__AVX512VBMI__)
         four = from_table<256>(ternary_digits.four, q, nullptr);
         fifth = from_table<256>(ternary_digits.fifth, q, nullptr);
+#else
+        const __m512i even = from_table<256>(ternary_digits.both, q, nullptr);
+        const __m512i odd = from_table<256>(ternary_digits.both, _mm512_srli_epi16(q, 8), nullptr);
+        four = _mm512_mask_blend_epi8(odd_bytes, even, _mm512_slli_epi16(odd, 8));
+        fifth = _mm512_mask_blend_epi8(odd_bytes, _mm512_srli_epi16(even, 8), odd);
+#endif
     }
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
