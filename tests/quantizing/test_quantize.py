@@ -289,7 +289,7 @@ def test_interrupt_leaves_nothing(tmp_path: Path) -> None:
             signal.raise_signal(signal.SIGINT)
             ended.wait(5)
 
-    with pytest.raises(KeyboardInterrupt):
+    def run() -> None:
         threading.Thread(target=interrupt).start()
         try:
             while True:
@@ -297,6 +297,9 @@ def test_interrupt_leaves_nothing(tmp_path: Path) -> None:
                          n_threads=1)
         finally:
             ended.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
     assert not list(tmp_path.glob(".t.gguf*"))
 
 

@@ -17,11 +17,12 @@ struct Int8Of256 {
 
     struct Sums {
         __m512 products = _mm512_setzero_ps();
-        __m256 mins = _mm256_setzero_ps();
+        __m512 mins = _mm512_setzero_ps();
     };
 
-    // 16 bits hold sums of four products of codes below 64 and |q| <= 127.
-    static UNLADEN_INLINE void add(Sums &sum, const W &w, const Row &x, int b) {
+    // Of block b, without its d. 16 bits hold sums of four products of codes below 64 and
+    // |q| <= 127.
+    static UNLADEN_INLINE __m512 products(const W &w, const Row &x, int b) {
         const int8_t *q = x.q + 256 * b;
         __m512i acc = _mm512_setzero_si512();
         if constexpr (W::bias > 0) {
@@ -37,25 +38,50 @@ struct Int8Of256 {
             acc = add_codes<0>(acc, w, q);
             acc = add_codes<2>(acc, w, q);
         }
+        return _mm512_cvtepi32_ps(acc);
+    }
+
+    static UNLADEN_INLINE void add(Sums &sum, const W &w, const Row &x, int b) {
         const __m128 d = _mm_mul_ps(w.d(), _mm_set1_ps(x.d[b]));
         sum.products =
-            _mm512_fmadd_ps(_mm512_broadcastss_ps(d), _mm512_cvtepi32_ps(acc), sum.products);
+            _mm512_fmadd_ps(_mm512_broadcastss_ps(d), products(w, x, b), sum.products);
         if constexpr (W::has_min) {
             const __m256i m = _mm256_madd_epi16(w.mins(), load256(x.minus + 16 * b));
-            sum.mins = _mm256_fmadd_ps(_mm256_broadcastss_ps(_mm_movehdup_ps(d)),
-                                       _mm256_cvtepi32_ps(m), sum.mins);
+            sum.mins = _mm512_fmadd_ps(_mm512_broadcastss_ps(_mm_movehdup_ps(d)),
+                                       _mm512_cvtepi32_ps(_mm512_zextsi256_si512(m)), sum.mins);
         }
+    }
+
+    // Blocks b and b + 1.
+    template <class Pair>
+    static UNLADEN_INLINE void add_pair(Sums &sum, const Pair &pair, const Row &x, int b) {
+        const __m128 x_d = _mm_castsi128_ps(_mm_loadl_epi64(
+            reinterpret_cast<const __m128i *>(x.d + b)));
+        const __m512 d =
+            _mm512_castps128_ps512(_mm_mul_ps(pair.d(), _mm_unpacklo_ps(x_d, x_d)));
+        const __m512i second = _mm512_set1_epi32(2);
+        sum.products = _mm512_fmadd_ps(_mm512_broadcastss_ps(_mm512_castps512_ps128(d)),
+                                       products(pair.template block<0>(), x, b), sum.products);
+        sum.products = _mm512_fmadd_ps(_mm512_permutexvar_ps(second, d),
+                                       products(pair.template block<1>(), x, b + 1), sum.products);
+        const __m512i dmin = _mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3);
+        const __m512i m = _mm512_madd_epi16(pair.mins(), load512(x.minus + 16 * b));
+        sum.mins = _mm512_fmadd_ps(_mm512_permutexvar_ps(dmin, d), _mm512_cvtepi32_ps(m), sum.mins);
     }
 
     static void dot(float *out, const uint8_t *row, int n_cols, const Row &x) {
         Sums sum;
         int b = 0;
-        if constexpr (requires { typename W::Two; }) {
+        if constexpr (requires { typename W::Two; } || requires { typename W::Pair; }) {
             for (; b + 2 <= n_cols / 256; b += 2, row += 2 * T::block_bytes) {
                 ask_ahead(row, 2 * T::block_bytes);
-                const typename W::Two two(row);
-                add(sum, two.first(), x, b);
-                add(sum, two.second(), x, b + 1);
+                if constexpr (requires { typename W::Pair; }) {
+                    add_pair(sum, typename W::Pair(row), x, b);
+                } else {
+                    const typename W::Two two(row);
+                    add(sum, two.first(), x, b);
+                    add(sum, two.second(), x, b + 1);
+                }
             }
         }
         for (; b < n_cols / 256; ++b, row += T::block_bytes) {
@@ -63,7 +89,7 @@ struct Int8Of256 {
             add(sum, W(row), x, b);
         }
         __m512 total = sum.products;
-        if constexpr (W::has_min) total = _mm512_add_ps(total, _mm512_zextps256_ps512(sum.mins));
+        if constexpr (W::has_min) total = _mm512_add_ps(total, sum.mins);
         *out = _mm512_reduce_add_ps(total);
     }
 

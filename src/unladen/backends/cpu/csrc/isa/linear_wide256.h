@@ -19,47 +19,49 @@ UNLADEN_INLINE __m512i every_fourth(__m256i words, int j) {
     return _mm512_permutexvar_epi16(pick, _mm512_castsi256_si512(words));
 }
 
-// Q4_K and Q5_K: d, dmin and 12 bytes of eight 6-bit scales and minimums.
+// The 12 bytes of eight 6-bit scales and minimums of one or two blocks of Q4_K or Q5_K as bytes:
+// scales 0..3, minimums 0..3, scales 4..7, minimums 4..7, in 128-bit lanes 0 and 1 those of the
+// first block, in 2 and 3 those of the second.
+UNLADEN_INLINE __m512i unpacked_scales(__m512i headers) {
+    // First 6 bits of bytes 4..11; low and high nibbles of bytes 12..15. In the other lane what
+    // goes above these: the top 2 bits of bytes 4..11.
+    const __m256i pick = _mm256_setr_epi8(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 12, 13, 14, 15,
+                                          0, 0, 0, 0, 0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11);
+    const __m256i down = _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 2, 2);
+    const __m256i mask = _mm256_setr_epi64x(0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f, 0,
+                                            0x3030303030303030);
+    const __m512i bytes = _mm512_shuffle_epi8(headers, _mm512_broadcast_i64x4(pick));
+    const __m512i parts = _mm512_and_si512(_mm512_srlv_epi32(bytes, _mm512_broadcast_i64x4(down)),
+                                           _mm512_broadcast_i64x4(mask));
+    return _mm512_or_si512(parts, _mm512_shuffle_i64x2(parts, parts, 0xb1));
+}
+
+// 256 weights in 128 bytes, 64 in 32.
+struct Nibbles {
+    __m512i first, second;
+    // Read once: as operands in memory, as compilers like it, they'd be read twice.
+    UNLADEN_INLINE explicit Nibbles(const uint8_t *p)
+        : first(load512(p)), second(load512(p + 64)) {
+        __asm__("" : "+v"(first), "+v"(second));
+    }
+    template <int j>
+    UNLADEN_INLINE __m512i codes() const {
+        constexpr int from = j / 2 * 4;
+        return field(pick_lanes<j % 2, j % 2 + 2>(first, second), from, 4, 0);
+    }
+};
+
+// Q4_K and Q5_K: d, dmin and packed scales.
 struct KHeader {
     __m128i d_dmin;
-    __m128i packed;  // bytes: scales 0..3, minimums 0..3, scales 4..7, minimums 4..7
+    __m512i packed;  // unpacked_scales() of this block in all lanes
 
-    UNLADEN_INLINE explicit KHeader(const uint8_t *w) : d_dmin(load128(w)) {
-        // First 6 bits of bytes 4..11; low and high nibbles of bytes 12..15; and what goes above
-        // these: the top 2 bits of bytes 4..11.
-        const __m256i bytes = _mm256_shuffle_epi8(
-            _mm256_broadcastsi128_si256(d_dmin),
-            _mm256_setr_epi8(4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 12, 13, 14, 15, 0, 0, 0, 0,
-                             0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11));
-        const __m256i shifted = _mm256_srlv_epi32(bytes, _mm256_setr_epi32(0, 0, 0, 4, 0, 0, 2, 2));
-        const __m256i parts = _mm256_and_si256(
-            shifted, _mm256_setr_epi64x(0x3f3f3f3f3f3f3f3f, 0x0f0f0f0f0f0f0f0f, 0,
-                                        0x3030303030303030));
-        packed = _mm_or_si128(_mm256_castsi256_si128(parts), _mm256_extracti128_si256(parts, 1));
-    }
-    // 256 weights in 128 bytes, 64 in 32.
-    template <int j>
-    static UNLADEN_INLINE __m512i nibbles(const uint8_t *p) {
-        constexpr int from = j / 2 * 4;
-        const __m512i both = pick_lanes<j % 2, j % 2 + 2>(load512(p), load512(p + 64));
-        return fields(both, 0, 4, from, from, from, from);
-    }
+    UNLADEN_INLINE explicit KHeader(const uint8_t *w)
+        : d_dmin(load128(w)), packed(unpacked_scales(_mm512_broadcast_i32x4(d_dmin))) {}
+    UNLADEN_INLINE explicit KHeader(__m512i packed) : d_dmin(), packed(packed) {}
     UNLADEN_INLINE __m128 d() const { return _mm_cvtph_ps(d_dmin); }
-    // Words of the bytes that `pick` says, where it isn't negative.
-    UNLADEN_INLINE __m256i words(__m128i pick) const {
-        return _mm256_cvtepu8_epi16(_mm_shuffle_epi8(packed, pick));
-    }
-    UNLADEN_INLINE __m256i scales() const {
-        return words(_mm_setr_epi8(0, 0, 1, 1, 2, 2, 3, 3, 8, 8, 9, 9, 10, 10, 11, 11));
-    }
     UNLADEN_INLINE __m256i mins() const {
-        return words(_mm_setr_epi8(4, 4, 5, 5, 6, 6, 7, 7, 12, 12, 13, 13, 14, 14, 15, 15));
-    }
-    // Pairs of minimums as four 32-bit lanes.
-    UNLADEN_INLINE __m512i tile_mins() const {
-        const __m128i pick =
-            _mm_setr_epi8(4, -1, 5, -1, 6, -1, 7, -1, 12, -1, 13, -1, 14, -1, 15, -1);
-        return _mm512_zextsi128_si512(_mm_shuffle_epi8(packed, pick));
+        return _mm256_shuffle_epi8(_mm512_castsi512_si256(packed), pick_mins());
     }
     // For j = 0 and 1 scales 0, 2, 4, 6; for the others scales 1, 3, 5, 7.
     template <int j>
@@ -69,33 +71,68 @@ struct KHeader {
             _mm512_castsi256_si512(
                 _mm256_setr_m128i(_mm_set1_epi16(from), _mm_set1_epi16(from + 2))),
             _mm256_setr_m128i(_mm_set1_epi16(from + 8), _mm_set1_epi16(from + 10)), 1);
-        return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(packed), pick);
+        return _mm512_shuffle_epi8(packed, pick);
+    }
+    // Each minimum twice, as words.
+    static UNLADEN_INLINE __m256i pick_mins() {
+        return _mm256_setr_epi64x(0x8005800580048004, 0x8007800780068006, 0x800d800d800c800c,
+                                  0x800f800f800e800e);
+    }
+};
+
+// Two neighbouring blocks of Q4_K or Q5_K, T: their headers take as many instructions as one.
+template <class T>
+struct WidePair {
+    const uint8_t *w;
+    __m512i packed;
+
+    UNLADEN_INLINE explicit WidePair(const uint8_t *w)
+        : w(w), packed(unpacked_scales(_mm512_mask_broadcast_i32x4(
+                    _mm512_broadcast_i32x4(load128(w)), 0xff00, load128(w + T::block_bytes)))) {}
+    // d and dmin of the first, then of the second.
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_setr_epi32(bits::load<int32_t>(w),
+                                           bits::load<int32_t>(w + T::block_bytes), 0, 0));
+    }
+    // Each minimum twice as words, the second's in the upper half.
+    UNLADEN_INLINE __m512i mins() const {
+        return _mm512_shuffle_epi8(packed, _mm512_broadcast_i64x4(KHeader::pick_mins()));
+    }
+    template <int i>
+    UNLADEN_INLINE Wide<T> block() const {
+        return {w + i * T::block_bytes, _mm512_shuffle_i32x4(packed, packed, i ? 0xaa : 0)};
     }
 };
 
 template <>
 struct Wide<Q4_K> : KHeader {
+    using Pair = WidePair<Q4_K>;
     static constexpr int bias = 0, sub = 32;
     static constexpr bool has_min = true, below_64 = true;
-    const uint8_t *q;
+    Nibbles q;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 16) {}
+    UNLADEN_INLINE Wide(const uint8_t *w, __m512i packed) : KHeader(packed), q(w + 16) {}
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
-        return nibbles<j>(q);
+        return q.codes<j>();
     }
 };
 
 template <>
 struct Wide<Q5_K> : KHeader {
+    using Pair = WidePair<Q5_K>;
     static constexpr int bias = 0, sub = 32;
     static constexpr bool has_min = true, below_64 = true;
-    const uint8_t *q;
-    UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 48) {}
+    const uint8_t *fifths;
+    Nibbles q;
+    UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), fifths(w + 16), q(w + 48) {}
+    UNLADEN_INLINE Wide(const uint8_t *w, __m512i packed)
+        : KHeader(packed), fifths(w + 16), q(w + 48) {}
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
         constexpr int bit = j / 2;
-        const __m512i fifth = lanes(q - 32 + j % 2 * 16);
-        return _mm512_or_si512(nibbles<j>(q), fields(fifth, 4, 1, bit, bit + 2, bit + 4, bit + 6));
+        const __m512i fifth = lanes(fifths + j % 2 * 16);
+        return _mm512_or_si512(q.codes<j>(), fields(fifth, 4, 1, bit, bit + 2, bit + 4, bit + 6));
     }
 };
 
@@ -172,7 +209,6 @@ struct Wide<Q2_K> : Sixteens {
         return two_bits<j>(16, 0);
     }
     UNLADEN_INLINE __m256i mins() const { return _mm256_srli_epi16(bytes(w), 4); }
-    UNLADEN_INLINE __m512i tile_mins() const { return _mm512_cvtepu16_epi32(mins()); }
     UNLADEN_INLINE __m128 d() const {
         return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<int32_t>(w + 80)));
     }
