@@ -4,6 +4,7 @@
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
+#   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
@@ -13,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test emulated oracle bench clean fuzz sanitize
+.PHONY: demo test emulated emulated-vbmi oracle bench clean fuzz sanitize
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -44,6 +45,15 @@ emulated: .venv/installed .venv/tested-with
 	@$(BIN)/cmake --build $(ARM) >&2
 	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
 	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
+
+VBMI := build/emulated-vbmi
+emulated-vbmi: .venv/installed .venv/tested-with
+	$(BIN)/python -m pip install --quiet cmake ninja >&2
+	@$(BIN)/cmake -S . -B $(VBMI) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON -DUNLADEN_EMULATE_VBMI=ON >&2
+	@$(BIN)/cmake --build $(VBMI) >&2
+	UNLADEN_TEST_EMULATED="$(VBMI)/kernel_server" \
+	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k vbmi
 
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#ifdef UNLADEN_HAVE_avx2
+#ifdef __x86_64__
 #include <cpuid.h>
 #endif
 #if defined(__aarch64__) && defined(__linux__)
@@ -41,27 +41,47 @@ ArmFeatures arm_features() {
 }
 #endif
 
-#ifdef UNLADEN_HAVE_avx2
+#ifdef __x86_64__
+struct X86Features {
+    bool avx2 = false, avx512 = false, vbmi = false;
+};
+
 // Not every compiler's __builtin_cpu_supports knows it.
 bool has_f16c() {
     unsigned a, b, c, d;
     return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
 }
+
+X86Features x86_features() {
+    __builtin_cpu_init();
+    X86Features has;
+    has.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+               __builtin_cpu_supports("bmi2") && has_f16c();
+    has.avx512 = has.avx2 && __builtin_cpu_supports("avx512f") &&
+                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+#ifdef UNLADEN_EMULATE_VBMI
+    has.vbmi = has.avx512;
+#else
+    has.vbmi = has.avx512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
+#endif
+    return has;
+}
 #endif
 
 std::vector<Level> present_levels() {
     std::vector<Level> found{{kernels_portable, true}};
+#ifdef __x86_64__
+    [[maybe_unused]] const X86Features x86 = x86_features();
+#endif
 #ifdef UNLADEN_HAVE_avx2
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                __builtin_cpu_supports("bmi2") && has_f16c();
-    found.push_back({kernels_avx2, avx2});
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                  __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512vnni");
-    bool vbmi = avx512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
-    found.push_back({kernels_avx512, avx512});
-    found.push_back({kernels_vbmi, vbmi});
+    found.push_back({kernels_avx2, x86.avx2});
+#endif
+#ifdef UNLADEN_HAVE_avx512
+    found.push_back({kernels_avx512, x86.avx512});
+#endif
+#ifdef UNLADEN_HAVE_vbmi
+    found.push_back({kernels_vbmi, x86.vbmi});
 #endif
 #ifdef UNLADEN_HAVE_neon
     const ArmFeatures arm = arm_features();

@@ -20,31 +20,35 @@ public:
     virtual void tile(int index, int thread) = 0;
 };
 
-// Whether other programs are on the cores that regions want. Where a thread that has a tile is off
-// its core for a tenth of the time, the others wait for it more than it helps: then it is left out
-// for a while.
+// Whether other programs are on the cores that regions want. A thread off its core with a tile keeps
+// all others waiting, for longer than it helps. So where that happens one fewer is asked for most of
+// the time, and all of them in bursts that are shorter than what a scheduler takes away at once, as
+// long as these are not interrupted.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
 
     // How many of n_threads to ask.
-    int limit(int n_threads) {
-        if (n_fewer_ == 0) return n_threads;
-        if (Clock::now() >= until_) {
-            --n_fewer_;
-            until_ = Clock::now() + absence;
-        }
-        return std::max(1, n_threads - n_fewer_);
-    }
+    int limit(int n_threads) { return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads); }
     // All waited so long for one, in a region of n_threads.
     void waited(Clock::duration time, int n_threads);
 
+    static constexpr std::chrono::microseconds burst{500};
+
 private:
-    static constexpr std::chrono::milliseconds absence{250}, bearable{4};
+    int limit_at(Clock::time_point now, int n_threads);
+
+    static constexpr std::chrono::milliseconds bearable{4};
+    static constexpr std::chrono::seconds lonely{1};
+    static constexpr double least_share = 0.05, first_share = 0.4;
 
     Clock::duration lost_{};
-    Clock::time_point seen_{}, until_{};
+    Clock::time_point waited_{}, seen_{};
     int n_fewer_ = 0;
+    double share_ = 1.0;        // of the time in which all are asked
+    double growth_ = 0.0;       // of it in a second: much after something that happened just once
+    Clock::duration credit_{};  // left of a burst, or below zero
+    bool in_burst_ = false;
 };
 
 using Placement = std::vector<std::vector<int>>;
