@@ -144,7 +144,7 @@ int Crowding::limit_at(Clock::time_point now, int n_threads) {
     }
     credit_ += std::chrono::duration_cast<Clock::duration>(
         passed * (in_burst_ ? share_ - 1 : share_));
-    credit_ = std::min<Clock::duration>(credit_, burst);
+    credit_ = std::clamp<Clock::duration>(credit_, -burst, burst);
     if (credit_ >= burst * (1 - share_)) in_burst_ = true;
     if (credit_ <= Clock::duration{}) in_burst_ = false;
     return std::max(1, in_burst_ ? n_threads : n_threads - n_fewer_);

@@ -10,8 +10,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class Entry, int n>
 struct Numbers {
     static constexpr int width = sizeof(Entry) == 8 ? 2 : 3, n_values = 1 << width;
-    static constexpr int n_each = 8 / sizeof(Entry);  // entries of a group of eight weights
-    uint16_t numbers[n] = {};
+    static constexpr int n_entries = n, n_each = 8 / sizeof(Entry);  // of eight weights
+    alignas(64) uint16_t numbers[n] = {};
 
     constexpr Numbers(const Entry (&grid)[n], const int8_t (&values)[n_values]) {
         for (int i = 0; i < n; ++i) {

@@ -55,7 +55,7 @@ struct Entries {
     // At up to 64 indices, whose bits from the ninth on are masks.
     template <class Grid, class... Masks>
     UNLADEN_INLINE Entries(const Grid &grid, __m512i q, Masks... masks) {
-        constexpr int n = sizeof(grid.low);
+        constexpr int n = Grid::n_entries;
         const __mmask64 more[] = {masks..., 0};
         const Grid *at = &grid;
         // Registers don't hold larger ones: compilers would copy them to the stack for every row.

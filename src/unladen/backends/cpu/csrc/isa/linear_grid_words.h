@@ -8,13 +8,10 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class Entry, int n>
 struct Grid512 : Numbers<Entry, n> {
     using Numbers<Entry, n>::n_values, Numbers<Entry, n>::width;
-    static constexpr int n_entries = n;
-    alignas(64) uint16_t words[n] = {};
     uint8_t code[16] = {};  // by number; those of two bits by four times the number as well
 
     constexpr Grid512(const Entry (&grid)[n], const int8_t (&values)[n_values], int factor = 1,
                       int bias = 0) : Numbers<Entry, n>(grid, values) {
-        for (int i = 0; i < n; ++i) words[i] = this->numbers[i];
         for (int i = 0; i < 16; ++i) {
             const int number = i < n_values ? i : i >> 2;
             code[i] = uint8_t(values[number] * factor + bias);
@@ -64,9 +61,9 @@ struct Entries {
         // Registers don't hold larger ones: compilers would copy them to the stack for every row.
         if constexpr (Grid::n_entries > 256) __asm__ volatile("" : "+r"(at));
         part[0] = from_table<Grid::n_entries>(
-            at->words, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(q)), first);
+            at->numbers, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(q)), first);
         part[1] = from_table<Grid::n_entries>(
-            at->words, _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(q, 1)), second);
+            at->numbers, _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(q, 1)), second);
     }
     // half: of two of 32 entries each.
     template <int j, class Grid>
