@@ -20,16 +20,18 @@ public:
     virtual void tile(int index, int thread) = 0;
 };
 
-// Whether other programs are on the cores that regions want. A thread off its core with a tile keeps
-// all others waiting, for longer than it helps. So where that happens one fewer is asked for most of
-// the time, and all of them in bursts that are shorter than what a scheduler takes away at once, as
-// long as these are not interrupted.
+// Whether other programs are on the cores that regions want. A thread off its core with a tile
+// keeps all others waiting, for longer than it helps. So where that happens one fewer is asked for
+// most of the time, and all in bursts that are shorter than what a scheduler takes away at once,
+// for a share of the time that grows as long as none is interrupted.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
 
     // How many of n_threads to ask.
-    int limit(int n_threads) { return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads); }
+    int limit(int n_threads) {
+        return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
+    }
     // All waited so long for one, in a region of n_threads.
     void waited(Clock::duration time, int n_threads);
 
