@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import secrets
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 
 # Makes ``cases`` and ``factory`` importable; last, so that no folder of tests hides a package.
 sys.path.append(str(Path(__file__).parent))
+
+# What a shell runs in the background ignores it, and so would programs that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

@@ -93,16 +93,15 @@ def test_reader_that_leaves_is_no_crash(start: Start, model: str) -> None:
 
 
 def test_interrupt_ends_at_once(start: Start, model: str) -> None:
-    # The reference takes a minute for so many tokens.
-    with start("run", model, "abc", "--device", "reference", "-c", "4096") as process:
+    # The reference is slow enough to be still at work.
+    with start("run", model, "abc", "--device", "reference") as process:
         assert process.stdout is not None
         assert process.stdout.read(1)
         process.send_signal(signal.SIGINT)
         begin = time.monotonic()
         _, err = process.communicate(timeout=20)
         assert time.monotonic() - begin < 5
-    assert process.returncode == 130
-    assert err.startswith(b"context_size=4096 is more than") and err.count(b"\n") == 1
+    assert (process.returncode, err) == (130, b"")
 
 
 def test_ascii_stdout_shows_what_it_can(start: Start, model: str, expected: str) -> None:
