@@ -1,6 +1,6 @@
 // Grids as numbers: an entry consists of a few values, so it is eight numbers of two bits, or four
-// of three, and a block's entries are looked up in registers, which takes less time than to read
-// them one by one from memory, up to the largest grid of 2048.
+// of three, and a block's entries are looked up in registers. With VBMI that takes less time than
+// to read them one by one from memory up to the largest grid of 2048, without it up to 1024.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_wide.h"

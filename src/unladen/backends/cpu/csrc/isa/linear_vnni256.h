@@ -52,36 +52,37 @@ struct Int8Of256 {
         }
     }
 
-    // Blocks b and b + 1.
+    // Blocks b and b + 1; a pair may have d() and mins() of both.
     template <class Pair>
     static UNLADEN_INLINE void add_pair(Sums &sum, const Pair &pair, const Row &x, int b) {
-        const __m128 x_d = _mm_castsi128_ps(_mm_loadl_epi64(
-            reinterpret_cast<const __m128i *>(x.d + b)));
-        const __m512 d =
-            _mm512_castps128_ps512(_mm_mul_ps(pair.d(), _mm_unpacklo_ps(x_d, x_d)));
-        const __m512i second = _mm512_set1_epi32(2);
-        sum.products = _mm512_fmadd_ps(_mm512_broadcastss_ps(_mm512_castps512_ps128(d)),
-                                       products(pair.template block<0>(), x, b), sum.products);
-        sum.products = _mm512_fmadd_ps(_mm512_permutexvar_ps(second, d),
-                                       products(pair.template block<1>(), x, b + 1), sum.products);
-        const __m512i dmin = _mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3);
-        const __m512i m = _mm512_madd_epi16(pair.mins(), load512(x.minus + 16 * b));
-        sum.mins = _mm512_fmadd_ps(_mm512_permutexvar_ps(dmin, d), _mm512_cvtepi32_ps(m), sum.mins);
+        if constexpr (!requires { pair.d(); }) {
+            add(sum, pair.template block<0>(), x, b);
+            add(sum, pair.template block<1>(), x, b + 1);
+        } else {
+            const __m128 x_d = _mm_castsi128_ps(_mm_loadl_epi64(
+                reinterpret_cast<const __m128i *>(x.d + b)));
+            const __m512 d =
+                _mm512_castps128_ps512(_mm_mul_ps(pair.d(), _mm_unpacklo_ps(x_d, x_d)));
+            const __m512i d0 = _mm512_setzero_si512(), d1 = _mm512_set1_epi32(2);
+            const __m512i dmin = _mm512_setr_epi32(1, 1, 1, 1, 1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 3, 3);
+            sum.products = _mm512_fmadd_ps(_mm512_permutexvar_ps(d0, d),
+                                           products(pair.template block<0>(), x, b), sum.products);
+            sum.products = _mm512_fmadd_ps(_mm512_permutexvar_ps(d1, d),
+                                           products(pair.template block<1>(), x, b + 1),
+                                           sum.products);
+            const __m512i m = _mm512_madd_epi16(pair.mins(), load512(x.minus + 16 * b));
+            sum.mins =
+                _mm512_fmadd_ps(_mm512_permutexvar_ps(dmin, d), _mm512_cvtepi32_ps(m), sum.mins);
+        }
     }
 
     static void dot(float *out, const uint8_t *row, int n_cols, const Row &x) {
         Sums sum;
         int b = 0;
-        if constexpr (requires { typename W::Two; } || requires { typename W::Pair; }) {
+        if constexpr (requires { typename W::Pair; }) {
             for (; b + 2 <= n_cols / 256; b += 2, row += 2 * T::block_bytes) {
                 ask_ahead(row, 2 * T::block_bytes);
-                if constexpr (requires { typename W::Pair; }) {
-                    add_pair(sum, typename W::Pair(row), x, b);
-                } else {
-                    const typename W::Two two(row);
-                    add(sum, two.first(), x, b);
-                    add(sum, two.second(), x, b + 1);
-                }
+                add_pair(sum, typename W::Pair(row), x, b);
             }
         }
         for (; b < n_cols / 256; ++b, row += T::block_bytes) {

@@ -1,7 +1,8 @@
 // Wide<T> for blocks of 256, constructed from a block's bytes. codes<j>(): numbers j, j + 4, j + 8
 // and j + 12 of its sixteens; scales(): as 16 words; scale<j>(): what multiplies pairs of
 // codes<j>() or, unless they are below_64, sums of four; d(): d and dmin, then anything; sub: how
-// many weights share a scale.
+// many weights share a scale; Pair, where two neighbouring blocks together take less: their
+// block<i>().
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_wide.h"
@@ -58,7 +59,7 @@ struct KHeader {
 
     UNLADEN_INLINE explicit KHeader(const uint8_t *w)
         : d_dmin(load128(w)), packed(unpacked_scales(_mm512_broadcast_i32x4(d_dmin))) {}
-    UNLADEN_INLINE explicit KHeader(__m512i packed) : d_dmin(), packed(packed) {}
+    UNLADEN_INLINE KHeader(const uint8_t *w, __m512i packed) : d_dmin(load128(w)), packed(packed) {}
     UNLADEN_INLINE __m128 d() const { return _mm_cvtph_ps(d_dmin); }
     UNLADEN_INLINE __m256i mins() const {
         return _mm256_shuffle_epi8(_mm512_castsi512_si256(packed), pick_mins());
@@ -111,7 +112,7 @@ struct Wide<Q4_K> : KHeader {
     static constexpr bool has_min = true, below_64 = true;
     Nibbles q;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), q(w + 16) {}
-    UNLADEN_INLINE Wide(const uint8_t *w, __m512i packed) : KHeader(packed), q(w + 16) {}
+    UNLADEN_INLINE Wide(const uint8_t *w, __m512i packed) : KHeader(w, packed), q(w + 16) {}
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
         return q.codes<j>();
@@ -127,7 +128,7 @@ struct Wide<Q5_K> : KHeader {
     Nibbles q;
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : KHeader(w), fifths(w + 16), q(w + 48) {}
     UNLADEN_INLINE Wide(const uint8_t *w, __m512i packed)
-        : KHeader(packed), fifths(w + 16), q(w + 48) {}
+        : KHeader(w, packed), fifths(w + 16), q(w + 48) {}
     template <int j>
     UNLADEN_INLINE __m512i codes() const {
         constexpr int bit = j / 2;

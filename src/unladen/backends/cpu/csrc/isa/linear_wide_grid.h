@@ -160,17 +160,19 @@ struct WideShifted : WideGrid<T> {
     }
 
     // This block and the next.
-    struct Two {
+    struct Pair {
         const uint8_t *w;
         ShiftedEntries shifted;
-        UNLADEN_INLINE explicit Two(const uint8_t *w)
+        UNLADEN_INLINE explicit Pair(const uint8_t *w)
             : w(w), shifted(both(Wide<T>::low(w), Wide<T>::low(w + T::block_bytes)),
                             both(Wide<T>::top(w), Wide<T>::top(w + T::block_bytes))) {}
         static UNLADEN_INLINE __m512i both(__m256i first, __m256i second) {
             return _mm512_inserti64x4(widened(first), second, 1);
         }
-        UNLADEN_INLINE Wide<T> first() const { return {w, shifted, 0}; }
-        UNLADEN_INLINE Wide<T> second() const { return {w + T::block_bytes, shifted, 1}; }
+        template <int i>
+        UNLADEN_INLINE Wide<T> block() const {
+            return {w + i * T::block_bytes, shifted, i};
+        }
     };
 };
 
