@@ -117,12 +117,11 @@ void Pool::pin(int) const {}
 
 void Crowding::waited(Clock::duration time, int n_threads) {
     const auto now = Clock::now();
-    const bool again = n_fewer_ > 0 || now - waited_ < lonely;
     lost_ = std::max(lost_ - (now - waited_) / 10, Clock::duration{}) + time;
     waited_ = now;
     if (lost_ < bearable) return;
     lost_ = bearable / 2;
-    growth_ = again ? 1.0 : 4.0;
+    growth_ = now - seen_ < lonely ? 1.0 : 4.0;
     if (n_fewer_ == 0 || share_ < least_share) {
         n_fewer_ = std::min(n_fewer_ + 1, n_threads - 1);
         share_ = first_share;

@@ -45,7 +45,8 @@ private:
     static constexpr double least_share = 0.05, first_share = 0.4;
 
     Clock::duration lost_{};
-    Clock::time_point waited_{}, seen_{};
+    Clock::time_point waited_{};
+    Clock::time_point seen_{};  // crowded
     int n_fewer_ = 0;
     double share_ = 1.0;        // of the time in which all are asked
     double growth_ = 0.0;       // of it in a second: much after something that happened just once
