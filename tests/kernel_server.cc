@@ -72,6 +72,7 @@ public:
     std::string text() { return next('s').text; }
     double number() { return next('d').number; }
     int whole() { return int(number()); }
+    bool is_left() const { return at_ < values_.size(); }
     calls::Range range() {
         const int first = whole();
         return {first, whole()};
@@ -128,7 +129,9 @@ Result call(const std::string &name, Arguments &a) {
         const std::string level = a.text();
         const bool precise = a.number() != 0;
         const calls::Range n_range = a.range(), t_range = a.range();
-        return calls::matmul(type, w, n_rows, n_cols, x, level, precise, n_range, t_range);
+        const bool interleaved = a.is_left() && a.number() != 0;
+        return calls::matmul(type, w, n_rows, n_cols, x, level, precise, n_range, t_range,
+                             interleaved);
     }
     if (name == "dequantize") {
         const std::string type = a.text();

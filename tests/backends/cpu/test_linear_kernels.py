@@ -32,6 +32,11 @@ INT8_BLOCK = {"Q8_0": 32, "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "IQ4_N
 MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}
 """Where a block's (scale of the) minimums lies: w = scale * q + what this multiplies."""
 
+INTERLEAVED_AT = ("avx512", "vbmi")
+ROW_BY_ROW = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0",
+                        "TQ2_0"})
+"""Levels whose kernels want weight rows interleaved, and formats that they don't."""
+
 ROW_GRANULE, ACT_GRANULE = 16, 8
 """Multiples of every level's granules."""
 
@@ -137,6 +142,27 @@ def test_precise_products(name: str, level: str, rng: np.random.Generator) -> No
 def test_many_activation_rows(name: str, level: str, rng: np.random.Generator) -> None:
     check(name, level, 21, 256, 1100, False, rng)
     check(name, level, 2, 256, 4096, False, rng)
+
+
+@every_level
+@pytest.mark.parametrize("name", sorted(INT8_BLOCK))
+def test_interleaving_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
+    n, n_cols = 53, 1024 - INT8_BLOCK[name]
+    raw = weights(name, n, n_cols, rng)
+    for n_rows in (1, 2, 3, 5, 8, 19):
+        x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+        whole = (0, n), (0, n_rows)
+        if level not in INTERLEAVED_AT or name in ROW_BY_ROW:
+            with pytest.raises(ValueError, match="not interleaved"):
+                cpu.matmul(name, raw, n, n_cols, x, level, False, *whole, True)
+            return
+        expected = cpu.matmul(name, raw, n, n_cols, x, level, False, *whole)
+        y = cpu.matmul(name, raw, n, n_cols, x, level, False, *whole, True)
+        assert np.array_equal(y.view(np.uint32), expected.view(np.uint32)), n_rows
+        # Whichever activation rows there are, a row's sums are the same.
+        alone = [cpu.matmul(name, raw, n, n_cols, row[None], level, False, (0, n), (0, 1), True)
+                 for row in x]
+        assert np.array_equal(y.view(np.uint32), np.concatenate(alone).view(np.uint32)), n_rows
 
 
 @every_level

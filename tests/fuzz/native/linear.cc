@@ -70,7 +70,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     const auto [n_first, n_last] = range(n_rows_w, linear->row_granule);
     const auto [t_first, t_last] = range(n_rows, packer.granule);
     auto y = memory<float>(size_t(n_rows) * n_rows_w);
-    linear->run(y.get(), size_t(n_rows_w), w.get(), n_first, n_last, n_cols, act.get(), n_rows,
+    linear->run(y.get(), size_t(n_rows_w), {w.get()}, n_first, n_last, n_cols, act.get(), n_rows,
                 t_first, t_last);
+    if (linear->interleave) {
+        const int n_whole = n_rows_w / interleaved_rows * interleaved_rows;
+        auto copy = memory<uint8_t>(n_bytes / n_rows_w * n_whole);
+        linear->interleave(copy.get(), w.get(), n_whole, n_cols);
+        const int last = n_last / interleaved_rows * interleaved_rows;
+        if (n_first < last) {
+            linear->run(y.get(), size_t(n_rows_w), {copy.get(), true}, n_first, last, n_cols,
+                        act.get(), n_rows, t_first, t_last);
+        }
+    }
     return 0;
 }

@@ -11,7 +11,7 @@ from unladen.backends.base import Device, Options, Program, Segment, Support, de
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
-from unladen.backends.cpu.huge_pages import Moving
+from unladen.backends.cpu.moving import Moving
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
@@ -92,7 +92,7 @@ class CpuBackend(HostMemory):
                                  options.precise, options.deterministic,
                                  numa.placement(options.numa, max(n_threads, n_threads_batch)))
         compile_segment(program, segment)
-        return CpuProgram(program, segment, Moving(segment))
+        return CpuProgram(program, segment, Moving(program.interleaving, segment))
 
     def run(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)

@@ -7,14 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <stdexcept>
-#include <system_error>
 #include <tuple>
 #include <utility>
 
 #include "backends/cpu/csrc/cpu.h"
-#include "backends/cpu/csrc/huge_pages.h"
 #include "backends/cpu/csrc/names.h"
 #include "backends/cpu/csrc/ops/ops.h"
 
@@ -26,6 +23,7 @@ namespace cpu {
 
 void bind_kernels(nb::module_ &m);
 void bind_quantize(nb::module_ &m);
+void bind_moving(nb::module_ &m);
 
 namespace {
 
@@ -82,12 +80,21 @@ struct BoundProgram {
         step.one_order = deterministic;
     }
 
+    Interleaving interleaving;
     Program program;
     Step step;
     int max_rows;
     bool precise;
 
     const Kernels &kernels() const { return program.kernels(); }
+
+    // w with what is to become its copy. rows_apart: its parts begin at multiples of so many rows.
+    Matrix with_copy(Matrix w, int rows_apart = interleaved_rows) {
+        if (w.n_rows && rows_apart % interleaved_rows == 0)
+            w.copy = interleaving.add(linear_kernel(kernels(), w.type, precise), w.data, w.n_rows,
+                                      w.n_cols);
+        return w;
+    }
 
     void bind_batch(uintptr_t positions, uintptr_t seq_of, uintptr_t q_start, uintptr_t kv_len,
                     uintptr_t block_table, int table_stride, uintptr_t state_in,
@@ -124,7 +131,7 @@ struct BoundProgram {
                 const std::vector<uintptr_t> &y, const std::optional<std::string> &gated,
                 uintptr_t residual, const std::string &rows) {
         LinearArgs args;
-        for (auto &w : weights) args.weights.push_back(matrix_of(w));
+        for (auto &w : weights) args.weights.push_back(with_copy(matrix_of(w)));
         for (uintptr_t address : y) args.y.push_back(at<float>(address));
         if (gated) args.gated = activation_of(*gated);
         args.residual = at<const float>(residual);
@@ -298,7 +305,8 @@ void bind_wide_operations(nb::class_<P> &program) {
         })
         .def("head_linear", [](P &p, const PyMatrix &w, int n_heads, int width, uintptr_t x,
                                uintptr_t y, const std::string &rows, uintptr_t scratch) {
-            HeadLinearArgs args{matrix_of(w), n_heads, width, at<const float>(x), at<float>(y),
+            Matrix all = p.with_copy(matrix_of(w), std::get<2>(w) / n_heads);
+            HeadLinearArgs args{all, n_heads, width, at<const float>(x), at<float>(y),
                                 rows_of(rows), p.precise, p.max_rows, at<uint8_t>(scratch)};
             for (auto &op : make_head_linear(p.kernels(), args)) p.program.add(std::move(op));
         })
@@ -307,6 +315,10 @@ void bind_wide_operations(nb::class_<P> &program) {
                        uintptr_t down_scale, uintptr_t x, uintptr_t seen, uintptr_t given,
                        uintptr_t y, const std::string &rows, uintptr_t scratch) {
             auto args = moe_args(matrices, experts, flags, routing, unit, p.precise, p.max_rows);
+            const int n_ff = args.down.n_cols, n = args.up.n_cols;
+            args.gate = p.with_copy(std::move(args.gate), n_ff);
+            args.up = p.with_copy(std::move(args.up), n_ff);
+            args.down = p.with_copy(std::move(args.down), n);
             args.down_scale = at<const float>(down_scale);
             args.x = at<const float>(x);
             args.seen = at<const float>(seen);
@@ -428,25 +440,15 @@ size_t packed_bytes_of(const std::string &level, const std::vector<std::string> 
     return total;
 }
 
-// Raises OSError.
-bool copy_into_huge_pages_of(uintptr_t address, size_t n) {
-    try {
-        nb::gil_scoped_release released;
-        return copy_into_huge_pages(at<uint8_t>(address), n);
-    } catch (const std::system_error &error) {
-        errno = error.code().value();
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, error.what());
-        throw nb::python_error();
-    }
-}
-
 }  // namespace
 }  // namespace cpu
 
 void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
     cpu::bind_quantize(m);
+    cpu::bind_moving(m);
     auto program = cpu::bind_program(m);
+    program.def_ro("interleaving", &cpu::BoundProgram::interleaving);
     cpu::bind_rows(program);
     cpu::bind_wide_operations(program);
     cpu::bind_rearranging(program);
@@ -458,8 +460,6 @@ void bind_cpu(nb::module_ &m) {
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("current_cpu", &cpu::current_cpu);
-    m.attr("HUGE_PAGE_BYTES") = cpu::huge_page_bytes;
-    m.def("copy_into_huge_pages", &cpu::copy_into_huge_pages_of);
     m.def("packed_bytes", &cpu::packed_bytes_of);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,

@@ -102,9 +102,9 @@ nb::object dequantize(const std::string &type, Raw raw, int n, const std::string
 
 nb::object matmul(const std::string &type, Raw w, int n_rows_w, int n_cols, Rows x,
                   const std::string &level, bool precise, calls::Range n_range,
-                  calls::Range t_range) {
+                  calls::Range t_range, bool interleaved) {
     return to_numpy(calls::matmul(type, view(w), n_rows_w, n_cols, view(x), level, precise,
-                                  n_range, t_range));
+                                  n_range, t_range, interleaved));
 }
 
 }  // namespace
@@ -124,7 +124,7 @@ void bind_kernels(nb::module_ &m) {
           "sinks"_a.none(), "level"_a);
     m.def("dequantize", &dequantize, "type"_a, "raw"_a, "n"_a, "level"_a);
     m.def("matmul", &matmul, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a,
-          "precise"_a, "n_range"_a, "t_range"_a);
+          "precise"_a, "n_range"_a, "t_range"_a, "interleaved"_a = false);
 }
 
 }  // namespace unladen::cpu

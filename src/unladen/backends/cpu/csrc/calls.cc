@@ -196,7 +196,8 @@ Result dequantize(const std::string &type, Bytes raw, int n, const std::string &
 }
 
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
-              const std::string &level, bool precise, Range n_range, Range t_range) {
+              const std::string &level, bool precise, Range n_range, Range t_range,
+              bool interleaved) {
     const Kernels &kernels = *kernels_for(level);
     const Linear &linear = linear_named(kernels, type, precise);
     require_blocks(linear, w, n_rows_w, n_cols);
@@ -210,8 +211,21 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
     void *act = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
     packer.pack(act, x.data, size_t(n_cols), nullptr, n_rows, n_cols, 0, n_rows);
     std::vector<float> y(size_t(n_rows) * n_rows_w, std::nanf(""));
-    linear.run(y.data(), size_t(n_rows_w), w.data, n_range.first, n_range.second, n_cols, act,
-               n_rows, t_range.first, t_range.second);
+    const auto run = [&](Weights weights, int first, int last) {
+        linear.run(y.data(), size_t(n_rows_w), weights, first, last, n_cols, act, n_rows,
+                   t_range.first, t_range.second);
+    };
+    if (!interleaved) {
+        run({w.data}, n_range.first, n_range.second);
+        return {y, {size_t(n_rows), size_t(n_rows_w)}};
+    }
+    require(linear.interleave, "rows of this type are not interleaved at this level");
+    const int n_whole = n_rows_w / interleaved_rows * interleaved_rows;
+    std::vector<uint8_t> copy(size_t(n_cols / linear.block_size) * linear.block_bytes * n_whole);
+    linear.interleave(copy.data(), w.data, n_whole, n_cols);
+    const int last = n_range.second / interleaved_rows * interleaved_rows;
+    if (n_range.first < last) run({copy.data(), true}, n_range.first, last);
+    if (last < n_range.second) run({w.data}, std::max(n_range.first, last), n_range.second);
     return {y, {size_t(n_rows), size_t(n_rows_w)}};
 }
 

@@ -60,7 +60,9 @@ struct Attention {
 Result attention(const Attention &a, const std::string &level);
 
 Result dequantize(const std::string &type, Bytes raw, int n, const std::string &level);
+// interleaved: as many of the rows as there are kernels for.
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
-              const std::string &level, bool precise, Range n_range, Range t_range);
+              const std::string &level, bool precise, Range n_range, Range t_range,
+              bool interleaved);
 
 }  // namespace unladen::cpu::calls

@@ -26,9 +26,10 @@ struct Step {
     bool one_order = false;  // sums have the same order whatever else is in the step
 };
 
-// Of how many rows packed activations are to have the layout.
-inline int layout_rows(const Step &step, int n_rows) {
-    return step.one_order ? std::max(n_rows, many_rows) : n_rows;
+// Of how many rows what `packer` makes is to have the layout.
+inline int layout_rows(const Step &step, const Packer &packer, int n_rows) {
+    const bool is_free = !step.one_order || packer.has_one_order;
+    return is_free ? n_rows : std::max(n_rows, many_rows);
 }
 
 enum class Rows : int32_t { tokens, outputs };

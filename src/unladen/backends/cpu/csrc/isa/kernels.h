@@ -18,13 +18,17 @@ enum class Activation : int32_t {
 enum class KVType : int32_t { f32, f16, q8_0 };
 
 // Activations as a weight type wants to meet them. `f32`: as they are. `q8_32`, `q8_256`: int8 with
-// one float scale per 32 or 256 and sums of 16, for integer dot products.
-enum class ActFormat : int32_t { f32, q8_32, q8_256 };
+// one float scale per 32 or 256 and sums of 16, for integer dot products. `q8_256_lanes`: as
+// q8_256, but a row alone is in the order of AVX-512 registers.
+enum class ActFormat : int32_t { f32, q8_32, q8_256, q8_256_lanes };
 
 // Packs rows of float32 into a format's own layout, which the matching Linear kernels read. The
 // layout may depend on n_rows (rows for a few, column panels for many): whoever packs and whoever
 // reads pass the same n_rows. From many_rows on it doesn't, and neither do the sums of a row.
 constexpr int many_rows = 8;
+
+// How many rows are interleaved with one another.
+constexpr int interleaved_rows = 16;
 
 struct Packer {
     // Bytes for n_rows rows of n_cols; also for any smaller n_rows.
@@ -34,20 +38,33 @@ struct Packer {
     void (*pack)(void *dst, const float *x, size_t stride, const int32_t *rows, int n_rows,
                  int n_cols, int first, int last);
     int granule;
+    // Whether a row's sums don't depend on n_rows anyway.
+    bool has_one_order;
+};
+
+// Rows of whole blocks, one after another; or interleaved, as Linear::interleave leaves them.
+struct Weights {
+    const uint8_t *data;
+    bool interleaved = false;
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows
 // [t_first, t_last); t_first is a multiple of the format's granule, n_first of `row_granule`.
 // `act` is what the Packer made of n_rows rows. y points at [t = 0][n = 0]; its stride is in
 // floats. The sum's order depends on the shapes alone, never on which thread or tile computes it;
-// with n_rows from many_rows on, which may be more than there are, not even on t_first and t_last.
+// with n_rows from many_rows on, which may be more than there are, not even on t_first and t_last;
+// nor on whether the weights are interleaved.
 struct Linear {
     ActFormat act;
     int block_size;
     int block_bytes;
     int row_granule;
-    void (*run)(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+    void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
+    // Copies n_rows rows, a multiple of interleaved_rows, in the order that is read fastest. Rows n
+    // to n + interleaved_rows - 1 take the same place as before. nullptr: there is none. Of
+    // rows interleaved, run() takes multiples of as many.
+    void (*interleave)(uint8_t *to, const uint8_t *w, int n_rows, int n_cols);
 };
 
 // A block of KV cache holds `block_tokens` tokens of one layer:

@@ -1,15 +1,13 @@
-// Across<T> for blocks of 256, whose codes are decoded in n_parts steps:
-// w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales hold d, and a bias of the
-// codes is a min: the scale without d, dmin being d times the bias.
+// Across<T> for blocks of 256: w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales
+// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_across.h"
+#include "backends/cpu/csrc/isa/linear_interleave.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// 256 weights of sixteen rows; lines are those of rising k.
-struct Tile256 {
-    alignas(64) Line q[64];
+// Everything of 256 weights of sixteen rows but the codes.
+struct Scales256 {
     alignas(64) float scale[16][16];  // [sub-block][row]
     alignas(64) int16_t min[8][32];   // [pair of sub-blocks][row][2]
     alignas(64) float dmin[16];
@@ -47,174 +45,127 @@ private:
     }
 };
 
-UNLADEN_INLINE __m512i masked(__m512i v, int byte) {
-    return _mm512_and_si512(v, all_bytes(byte));
-}
-UNLADEN_INLINE __m512i either(__m512i a, __m512i b) { return _mm512_or_si512(a, b); }
-UNLADEN_INLINE __m512i down(__m512i v, int n) { return _mm512_srli_epi32(v, n); }
+// Four codes of each of sixteen rows make a line of a tile.
+using Line = uint8_t[64];
+UNLADEN_INLINE void put(Line &line, __m512i codes) { _mm512_store_si512(line, codes); }
+
+struct Tile256 : Scales256 {
+    alignas(64) Line q[64];
+};
 
 // Q4_K and Q5_K.
 struct AcrossKHeader {
     static constexpr int sub = 32;
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        const Lanes h = w.load();
-        const __m512 d = low_halves(h.v[0]);
-        const __m512i p = h.v[1], q = h.v[2], r = h.v[3];
-        tile.put_scales(0, d, masked(p, 0x3f));
-        tile.put_scales(4, d, either(masked(r, 0x0f), masked(down(p, 2), 0x30)));
-        tile.put_mins(0, masked(q, 0x3f));
-        tile.put_mins(4, either(masked(down(r, 4), 0x0f), masked(down(q, 2), 0x30)));
-        tile.put_dmin(high_halves(h.v[0]));
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(0);
+        const __m512i p = w.four(4), q = w.four(8), r = w.four(12);
+        to.put_scales(0, d, masked(p, 0x3f));
+        to.put_scales(4, d, either(masked(r, 0x0f), masked(down(p, 2), 0x30)));
+        to.put_mins(0, masked(q, 0x3f));
+        to.put_mins(4, either(masked(down(r, 4), 0x0f), masked(down(q, 2), 0x30)));
+        to.put_dmin(w.half(2));
     }
 };
 
 template <>
 struct Across<Q4_K> : AcrossKHeader {
-    static constexpr int n_parts = 8;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        const Lanes q = w.at(16 + 16 * part).load();
-        Line *to = tile.q + part / 2 * 16 + part % 2 * 4;
-        for (int j = 0; j < 4; ++j) {
-            put(to[j], low_nibbles(q.v[j]));
-            put(to[j + 8], high_nibbles(q.v[j]));
-        }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        return nibbles(w.four(16 + i / 16 * 32 + i % 8 * 4), i / 8 % 2);
     }
 };
 
 template <>
 struct Across<Q5_K> : AcrossKHeader {
-    static constexpr int n_parts = 2;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int half) {
-        const Lanes fifth = w.at(16 + 16 * half).load();
-        for (int i = 0; i < 4; ++i) {
-            const Lanes q = w.at(48 + 32 * i + 16 * half).load();
-            Line *to = tile.q + 16 * i + 4 * half;
-            for (int j = 0; j < 4; ++j) {
-                put(to[j], either(low_nibbles(q.v[j]), field(fifth.v[j], 2 * i, 1, 4)));
-                put(to[j + 8], either(high_nibbles(q.v[j]), field(fifth.v[j], 2 * i + 1, 1, 4)));
-            }
-        }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        const __m512i q = nibbles(w.four(48 + i / 16 * 32 + i % 8 * 4), i / 8 % 2);
+        return either(q, shifted(w.four(16 + i % 8 * 4), i / 8, 1, 4));
     }
 };
 
 template <>
 struct Across<Q6_K> {
     static constexpr int sub = 16;
-    static constexpr int n_parts = 4;  // 64 high bits' fields each: a half of a half block
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        const int half = part / 2, even = part % 2;
-        const Lanes top = w.at(128 + 16 * part).load();
-        for (int i = 0; i < 2; ++i) {
-            const Lanes q = w.at(64 * half + 32 * i + 16 * even).load();
-            Line *to = tile.q + 32 * half + 8 * i + 4 * even;
-            for (int j = 0; j < 4; ++j) {
-                put(to[j], either(low_nibbles(q.v[j]), field(top.v[j], 2 * i, 2, 4)));
-                put(to[j + 16], either(high_nibbles(q.v[j]), field(top.v[j], 2 * i + 4, 2, 4)));
-            }
-        }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        const int half = i / 32, quarter = i % 32 / 8, at = i % 8 * 4;
+        const __m512i q = nibbles(w.four(64 * half + quarter % 2 * 32 + at), quarter / 2);
+        return either(q, shifted(w.four(128 + 32 * half + at), 2 * quarter, 2, 4));
     }
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        const __m512 d = high_halves(w.at(194).load().v[3]);
-        const Lanes s = w.at(192).load();
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(208);
         for (int i = 0; i < 4; ++i) {
-            tile.put_scales(4 * i, d, s.v[i]);
-            tile.put_mins(4 * i, s.v[i]);
+            const __m512i s = w.four(192 + 4 * i);
+            to.put_scales(4 * i, d, s);
+            to.put_mins(4 * i, s);
         }
-        tile.put_bias(d, 32);
+        to.put_bias(d, 32);
     }
 };
+
+// Two bits of line i, which are 32 bytes for each 128 weights.
+UNLADEN_INLINE __m512i two_bits(Interleaved w, int first, int i) {
+    return shifted(w.four(first + i / 32 * 32 + i % 8 * 4), i % 32 / 8 * 2, 2, 0);
+}
 
 template <>
 struct Across<Q3_K> {
     static constexpr int sub = 16;
-    static constexpr int n_parts = 2;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int even) {
-        const Lanes third = w.at(16 * even).load();
-        for (int half = 0; half < 2; ++half) {
-            const Lanes q = w.at(32 + 32 * half + 16 * even).load();
-            Line *to = tile.q + 32 * half + 4 * even;
-            for (int i = 0; i < 4; ++i) {
-                for (int j = 0; j < 4; ++j) {
-                    put(to[8 * i + j], either(field(q.v[j], 2 * i, 2, 0),
-                                              field(third.v[j], 4 * half + i, 1, 2)));
-                }
-            }
-        }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        return either(two_bits(w, 32, i), shifted(w.four(i % 8 * 4), i / 8, 1, 2));
     }
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        // The block's last 14 bytes, first of all its 12 of scales.
-        const Lanes h = w.at(94).load(
-            _mm_setr_epi8(2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1));
-        const __m512 d = low_halves(h.v[3]);
-        const __m512i low[] = {masked(h.v[0], 15), masked(h.v[1], 15),
-                               masked(down(h.v[0], 4), 15), masked(down(h.v[1], 4), 15)};
-        const __m512i top[] = {_mm512_slli_epi32(h.v[2], 4), _mm512_slli_epi32(h.v[2], 2), h.v[2],
-                               down(h.v[2], 2)};
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(108);
+        const __m512i p = w.four(96), q = w.four(100), r = w.four(104);
+        const __m512i low[] = {masked(p, 15), masked(q, 15), masked(down(p, 4), 15),
+                               masked(down(q, 4), 15)};
+        const __m512i top[] = {_mm512_slli_epi32(r, 4), _mm512_slli_epi32(r, 2), r, down(r, 2)};
         for (int i = 0; i < 4; ++i) {
             const __m512i s =
                 _mm512_sub_epi8(either(low[i], masked(top[i], 0x30)), all_bytes(32));
-            tile.put_scales(4 * i, d, s);
-            tile.put_mins(4 * i, s);
+            to.put_scales(4 * i, d, s);
+            to.put_mins(4 * i, s);
         }
-        tile.put_bias(d, 4);
+        to.put_bias(d, 4);
     }
 };
-
-// Two bits of each weight, a quarter of a block: the 64 in the part-th 16 bytes of 64.
-UNLADEN_INLINE void put_two_bits(Tile256 &tile, Sixteen w, int part) {
-    const Lanes q = w.load();
-    Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
-    for (int i = 0; i < 4; ++i) {
-        for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
-    }
-}
 
 template <>
 struct Across<Q2_K> {
     static constexpr int sub = 16;
-    static constexpr int n_parts = 4;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        put_two_bits(tile, w.at(16 + 16 * part), part);
-    }
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        const __m512i both = w.at(68).load().v[3];
-        const Lanes s = w.load();
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits(w, 16, i); }
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(80);
         for (int i = 0; i < 4; ++i) {
-            tile.put_scales(4 * i, low_halves(both), low_nibbles(s.v[i]));
-            tile.put_mins(4 * i, high_nibbles(s.v[i]));
+            const __m512i both = w.four(4 * i);
+            to.put_scales(4 * i, d, nibbles(both, false));
+            to.put_mins(4 * i, nibbles(both, true));
         }
-        tile.put_dmin(high_halves(both));
+        to.put_dmin(w.half(82));
     }
 };
 
 template <>
 struct Across<IQ4_XS> {
     static constexpr int sub = 32;
-    static constexpr int n_parts = 8;
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int s) {
-        const Lanes q = w.at(8 + 16 * s).load();
-        for (int j = 0; j < 4; ++j) {
-            put(tile.q[8 * s + j], look_up(low_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
-            put(tile.q[8 * s + j + 4], look_up(high_nibbles(q.v[j]), quants::kvalues_iq4nl, 128));
-        }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        const __m512i q = w.four(8 + i / 8 * 16 + i % 4 * 4);
+        return look_up(nibbles(q, i / 4 % 2), quants::kvalues_iq4nl, 128);
     }
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        const Lanes h = w.load();
-        const __m512 d = low_halves(h.v[0]);
-        const __m512i low = h.v[1], high = down(h.v[0], 16);
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(0);
+        const __m512i low = w.four(4), high = w.word(2);
         __m512i s[8];
         for (int i = 0; i < 8; ++i) {
             const __m512i bits4 = _mm512_and_si512(down(low, 4 * i), _mm512_set1_epi32(15));
             const __m512i bits2 = _mm512_and_si512(down(high, 2 * i), _mm512_set1_epi32(3));
             s[i] = _mm512_sub_epi32(either(bits4, _mm512_slli_epi32(bits2, 4)),
                                     _mm512_set1_epi32(32));
-            tile.put_scale(i, d, s[i]);
+            to.put_scale(i, d, s[i]);
         }
         for (int i = 0; i < 4; ++i) {
             const __m512i first = _mm512_and_si512(s[2 * i], _mm512_set1_epi32(0xffff));
-            tile.put_min_pairs(i, either(first, _mm512_slli_epi32(s[2 * i + 1], 16)));
+            to.put_min_pairs(i, either(first, _mm512_slli_epi32(s[2 * i + 1], 16)));
         }
-        tile.put_bias(d, 128);
+        to.put_bias(d, 128);
     }
 };
 

@@ -2,7 +2,7 @@
 //
 // Few rows lie one after the other. Many become the columns of panels of eight, four consecutive k
 // of one column (int8: panel_k) beside those of the next: a broadcast 4-byte load brings what all
-// weight rows need.
+// weight rows need. So does a panel of a single column, which is a row in its own order.
 // What the last panel lacks in columns, and any of them after the last k, is zero.
 #pragma once
 
@@ -49,8 +49,16 @@ constexpr int few_int8_rows = few_rows;
 constexpr int few_int8_rows = 0x7fffffff;
 #endif
 
+// Whether formats that are decoded row by row want activations in lanes, see lane_order().
+constexpr bool in_lanes = few_int8_rows == 1;
+
 constexpr bool in_panels(ActFormat format, int n_rows) {
     return n_rows > (format == ActFormat::f32 ? few_rows : few_int8_rows);
+}
+
+// Whether the sums of a row alone are those of a row among others.
+constexpr bool has_one_order(ActFormat format) {
+    return in_lanes && (format == ActFormat::q8_32 || format == ActFormat::q8_256);
 }
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
@@ -124,33 +132,19 @@ struct Row32Parts {
     }
 };
 
+template <int columns>
 struct Panel32Parts {
-    int8_t *q;   // [n_cols / panel_k][8][panel_k]
-    float *d;    // [n_blocks][8]
-    float *sum;  // [n_blocks][8]: d times the sum of q
+    int8_t *q;   // [n_cols / panel_k][columns][panel_k]
+    float *d;    // [n_blocks][columns]
+    float *sum;  // [n_blocks][columns]: d times the sum of q
     void carve(Carver &c, size_t n) {
-        q = c.take<int8_t>(n * panel_columns);
-        d = c.take<float>(n / 32 * panel_columns);
-        sum = c.take<float>(n / 32 * panel_columns);
+        q = c.take<int8_t>(n * columns);
+        d = c.take<float>(n / 32 * columns);
+        sum = c.take<float>(n / 32 * columns);
     }
     UNLADEN_INLINE void move(size_t bytes) {
         move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes);
     }
-};
-
-// Four blocks of 32 of a row as the AVX-512 kernels for few rows want them: a 128-bit lane, and so
-// four 32-bit sums, for each block.
-struct Quad {
-    int8_t q[2][4][16];   // the blocks' first 16 q, then the others
-    int32_t minus[4][4];  // minus a block's sum of q, and three zeros
-    float d[4], sum[4];
-    int32_t rest[8];  // for whole cache lines
-};
-
-struct QuadRowParts {
-    Quad *quads;  // [n_cols / 128, upwards]
-    void carve(Carver &c, size_t n) { quads = c.take<Quad>(round_up(n, 128) / 128); }
-    UNLADEN_INLINE void move(size_t bytes) { move_by(quads, bytes); }
 };
 
 // Where the AVX-512 kernels for few rows want sixteen number s of a block of 256: one register
@@ -160,7 +154,7 @@ constexpr int lane_order(int s) { return s % 4 * 4 + s / 4; }
 
 // x[k] = d * q[k], a d per 256.
 struct Row256Parts {
-    int8_t *q;       // [n_cols]; AVX-512: within a block as lane_order says
+    int8_t *q;       // [n_cols]; q8_256_lanes: within a block as lane_order says
     float *d;        // [n_blocks]
     int16_t *minus;  // [n_cols / 16]: minus the sum of 16 q
     void carve(Carver &c, size_t n) {
@@ -173,16 +167,17 @@ struct Row256Parts {
     }
 };
 
+template <int columns>
 struct Panel256Parts {
-    int8_t *q;         // [n_cols / panel_k][8][panel_k]
-    float *d;          // [n_blocks][8]
-    int16_t *minus16;  // [n_cols / 32][8][2]: minus the sums of 16 q
-    int16_t *minus32;  // [n_cols / 64][8][2]: of 32
+    int8_t *q;         // [n_cols / panel_k][columns][panel_k]
+    float *d;          // [n_blocks][columns]
+    int16_t *minus16;  // [n_cols / 32][columns][2]: minus the sums of 16 q
+    int16_t *minus32;  // [n_cols / 64][columns][2]: of 32
     void carve(Carver &c, size_t n) {
-        q = c.take<int8_t>(n * panel_columns);
-        d = c.take<float>(n / 256 * panel_columns);
-        minus16 = c.take<int16_t>(n / 16 * panel_columns);
-        minus32 = c.take<int16_t>(n / 32 * panel_columns);
+        q = c.take<int8_t>(n * columns);
+        d = c.take<float>(n / 256 * columns);
+        minus16 = c.take<int16_t>(n / 16 * columns);
+        minus32 = c.take<int16_t>(n / 32 * columns);
     }
     UNLADEN_INLINE void move(size_t bytes) {
         move_by(q, bytes), move_by(d, bytes), move_by(minus16, bytes), move_by(minus32, bytes);
@@ -192,9 +187,12 @@ struct Panel256Parts {
 using RowF32 = Packed<RowF32Parts>;
 using PanelF32 = Packed<PanelF32Parts>;
 using Row32 = Packed<Row32Parts>;
-using Panel32 = Packed<Panel32Parts>;
-using QuadRow = Packed<QuadRowParts>;
 using Row256 = Packed<Row256Parts>;
-using Panel256 = Packed<Panel256Parts>;
+template <int columns>
+using Panel32Of = Packed<Panel32Parts<columns>>;
+template <int columns>
+using Panel256Of = Packed<Panel256Parts<columns>>;
+using Panel32 = Panel32Of<panel_columns>;
+using Panel256 = Panel256Of<panel_columns>;
 
 }  // namespace unladen::cpu::UNLADEN_ISA

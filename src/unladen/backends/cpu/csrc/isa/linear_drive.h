@@ -12,18 +12,21 @@ struct Job {
     float *y;
     size_t y_stride;
     const uint8_t *w;
+    bool interleaved;
     size_t row_bytes;
     int n_first, n_last, n_cols;
     const void *act;
     int t_first, t_last;
 };
 
-// Asks for the n bytes that follow p at some distance: the hardware alone, which stops at the end
+// How far ahead of what is read something is asked for: the hardware alone, which stops at the end
 // of every page, leaves a quarter of the memory's speed unused. 4 and 8 KiB do equally well, 16 and
-// more are 4 % slower. Where nothing lies there nothing happens.
+// more are 4 % slower.
+constexpr size_t ahead_bytes = 8192;
+
+// Asks for the n bytes that follow p at that distance. Where nothing lies there nothing happens.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
-    constexpr int distance = 8192;
-    for (int at = 0; at < n; at += 64) __builtin_prefetch(p + distance + at);
+    for (int at = 0; at < n; at += 64) __builtin_prefetch(p + ahead_bytes + at);
 }
 
 // Kernel::dot(y, row, n_cols, x): the product of one weight row with one activation row.

@@ -133,10 +133,11 @@ struct Float {
 };
 
 template <class T>
-void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
-    const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
+    const Job job = {y,      y_stride, w.data, false,   row_bytes, n_first,
+                     n_last, n_cols,   act,    t_first, t_last};
     if (in_panels(ActFormat::f32, n_rows)) {
         run_tiles<Float<T>>(job);
     } else {
@@ -145,7 +146,8 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
 }
 
 template <class T>
-constexpr Linear linear_of = {ActFormat::f32, T::block_size, T::block_bytes, Vec::width, run<T>};
+constexpr Linear linear_of = {ActFormat::f32, T::block_size, T::block_bytes,
+                              Vec::width,     run<T>,        nullptr};
 
 template <class... T>
 const Linear *find(Types<T...>, const char *type) {

@@ -2,9 +2,8 @@
 #include "backends/cpu/csrc/isa/level.h"
 
 #if defined(__AVX512VNNI__)
-#include "backends/cpu/csrc/isa/linear_pairs.h"
-#include "backends/cpu/csrc/isa/linear_vnni256.h"
-#include "backends/cpu/csrc/isa/linear_vnni32.h"
+#include "backends/cpu/csrc/isa/linear_vnni.h"
+#include "backends/cpu/csrc/isa/linear_vnni_rows.h"
 #elif defined(__AVX2__)
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
@@ -25,19 +24,34 @@ using Int8Types =
     Types<Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, MXFP4, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_XS,
           IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S, TQ1_0, TQ2_0>;
 
+#if defined(__AVX512VNNI__)
 template <class T>
-constexpr ActFormat format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;
+constexpr bool interleaves = can_interleave<T>;
+#else
+template <class T>
+constexpr bool interleaves = false;
+#endif
 
 template <class T>
-void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, int n_cols,
+constexpr ActFormat format = T::block_size == 32 ? ActFormat::q8_32
+                             : in_lanes && !interleaves<T> ? ActFormat::q8_256_lanes
+                                                           : ActFormat::q8_256;
+
+template <class T>
+void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
-    const Job job = {y, y_stride, w, row_bytes, n_first, n_last, n_cols, act, t_first, t_last};
-    constexpr bool of_32 = T::block_size == 32;
+    const Job job = {y,      y_stride, w.data, w.interleaved, row_bytes, n_first,
+                     n_last, n_cols,   act,    t_first,       t_last};
+    [[maybe_unused]] constexpr bool of_32 = T::block_size == 32;
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
 #if defined(__AVX512VNNI__)
-    using Kernel = Choose<of_32, Int8Of32<T>, Int8Of256<T>>;
-    panels ? run_pairs<Kernel>(job) : run_row<Kernel>(job);
+    if constexpr (of_32)
+        run_interleaved<T, Few32, Tiled32>(job, panels);
+    else if constexpr (interleaves<T>)
+        run_interleaved<T, Few256, Tiled256>(job, panels);
+    else
+        run_rows_apart<T>(job, panels);
 #elif defined(__AVX2__)
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
            : run_rows<Choose<of_32, Row32Of<T>, Int8Of256<T>>>(job);
@@ -50,12 +64,20 @@ void run(float *y, size_t y_stride, const uint8_t *w, int n_first, int n_last, i
 }
 
 template <class T>
-constexpr Linear linear_of = {format<T>, T::block_size, T::block_bytes, 16, run<T>};
+constexpr Linear linear_of() {
+    Linear linear = {format<T>, T::block_size, T::block_bytes, 16, run<T>, nullptr};
+#if defined(__AVX512VNNI__)
+    if constexpr (interleaves<T>) linear.interleave = interleave_rows<T>;
+#endif
+    return linear;
+}
+template <class T>
+constexpr Linear linear_for = linear_of<T>();
 
 template <class... T>
 const Linear *find(Types<T...>, const char *type) {
     const Linear *found = nullptr;
-    ((std::strcmp(type, T::name) == 0 ? void(found = &linear_of<T>) : void()), ...);
+    ((std::strcmp(type, T::name) == 0 ? void(found = &linear_for<T>) : void()), ...);
     return found;
 }
 

@@ -36,9 +36,10 @@ int sum(const int8_t *q, int n) {
     return total;
 }
 
+template <int columns>
 void place(int8_t *panel, int column, int k, const int8_t *values, int n) {
     for (int i = 0; i < n; i += panel_k) {
-        std::memcpy(panel + size_t(k + i) * panel_columns + panel_k * column, values + i, panel_k);
+        std::memcpy(panel + size_t(k + i) * columns + panel_k * column, values + i, panel_k);
     }
 }
 
@@ -65,55 +66,41 @@ void write(const PanelF32 &to, int column, const float *x, int n_cols) {
     }
 }
 
-void write(const Panel32 &to, int column, const float *x, int n_cols) {
+template <int columns>
+void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols) {
     for (int k = 0; k < n_cols; k += 32) {
         int8_t q[32] = {};
         const float d = x ? quantize(q, x + k, 32) : 0.0f;
-        const int at = k / 32 * panel_columns + column, total = sum(q, 32);
-        place(to.q, column, k, q, 32);
+        const int at = k / 32 * columns + column, total = sum(q, 32);
+        place<columns>(to.q, column, k, q, 32);
         to.d[at] = d;
         to.sum[at] = d * float(total);
     }
 }
 
-[[maybe_unused]] void write(const QuadRow &to, int, const float *x, int n_cols) {
-    std::memset(to.quads, 0, to.bytes);
-    for (int k = 0; k < n_cols; k += 32) {
-        Quad &quad = to.quads[k / 128];
-        const int b = k / 32 % 4;
-        int8_t q[32];
-        const float d = quantize(q, x + k, 32);
-        const int total = sum(q, 32);
-        std::memcpy(quad.q[0][b], q, 16);
-        std::memcpy(quad.q[1][b], q + 16, 16);
-        quad.minus[b][0] = -total;
-        quad.d[b] = d;
-        quad.sum[b] = d * float(total);
-    }
-}
-
-void write(const Row256 &to, int, const float *x, int n_cols) {
+[[maybe_unused]] void write(const Row256 &to, int, const float *x, int n_cols) {
     for (int k = 0; k < n_cols; k += 256) {
         int8_t q[256];
         to.d[k / 256] = quantize(q, x + k, 256);
         for (int s = 0; s < 16; ++s) {
-            const int place = few_int8_rows == 1 ? lane_order(s) : s;
+            const int place = in_lanes ? lane_order(s) : s;
             std::memcpy(to.q + k + 16 * place, q + 16 * s, 16);
             to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }
     }
 }
 
-void write(const Panel256 &to, int column, const float *x, int n_cols) {
+template <int columns>
+void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols) {
     for (int k = 0; k < n_cols; k += 256) {
         int8_t q[256] = {};
-        to.d[k / 256 * panel_columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
-        place(to.q, column, k, q, 256);
+        to.d[k / 256 * columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
+        place<columns>(to.q, column, k, q, 256);
         for (int s = 0; s < 8; ++s) {
             const int first = -sum(q + 32 * s, 16), second = -sum(q + 32 * s + 16, 16);
-            int16_t *both = to.minus16 + 2 * ((k / 32 + s) * panel_columns + column);
+            int16_t *both = to.minus16 + 2 * ((k / 32 + s) * columns + column);
             both[0] = int16_t(first), both[1] = int16_t(second);
-            const int pair = (k / 64 + s / 2) * panel_columns + column;
+            const int pair = (k / 64 + s / 2) * columns + column;
             to.minus32[2 * pair + s % 2] = int16_t(first + second);
         }
     }
@@ -146,12 +133,15 @@ void pack(void *dst, const float *x, size_t stride, const int32_t *rows, int n_r
 }
 
 template <class Row, class Panel, ActFormat format>
-constexpr Packer packer_of = {bytes<Row, Panel, format>, pack<Row, Panel, format>, panel_columns};
+constexpr Packer packer_of = {bytes<Row, Panel, format>, pack<Row, Panel, format>, panel_columns,
+                              has_one_order(format)};
 
 #if defined(__AVX512VNNI__)
-using FewRows32 = QuadRow;
+using Few32 = Panel32Of<1>;
+using Few256 = Panel256Of<1>;
 #else
-using FewRows32 = Row32;
+using Few32 = Row32;
+using Few256 = Row256;
 #endif
 
 }  // namespace
@@ -159,8 +149,10 @@ using FewRows32 = Row32;
 const Packer *packer(ActFormat format) {
     switch (format) {
         case ActFormat::f32: return &packer_of<RowF32, PanelF32, ActFormat::f32>;
-        case ActFormat::q8_32: return &packer_of<FewRows32, Panel32, ActFormat::q8_32>;
-        case ActFormat::q8_256: return &packer_of<Row256, Panel256, ActFormat::q8_256>;
+        case ActFormat::q8_32: return &packer_of<Few32, Panel32, ActFormat::q8_32>;
+        case ActFormat::q8_256: return &packer_of<Few256, Panel256, ActFormat::q8_256>;
+        case ActFormat::q8_256_lanes:
+            return &packer_of<Row256, Panel256, ActFormat::q8_256_lanes>;
     }
     return nullptr;
 }

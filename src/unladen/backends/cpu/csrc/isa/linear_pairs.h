@@ -1,24 +1,11 @@
 // The loops around products of decoded tiles: two tiles of sixteen weight rows at a time.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_tiles.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-constexpr int tile_rows = 16, pair_rows = 32;
-
-// Room for the rows of a tile past the last one, see part_of().
-template <class Kernel>
-constexpr int part_bytes = Kernel::tile_k / Kernel::Type::block_size * Kernel::Type::block_bytes;
-template <class Kernel>
-using Spare = uint8_t[tile_rows * part_bytes<Kernel>];
-
-template <class Kernel>
-Sixteen rows_at(const Job &job, int n, int k, int n_k, Spare<Kernel> &spare) {
-    const Part part = part_of<typename Kernel::Type, tile_rows>(job, n, k, n_k, spare);
-    return {part.p, part.stride};
-}
+constexpr int pair_rows = 2 * tile_rows;
 
 // The n columns that a panel has, or a few more, which are zero.
 template <class Kernel, int tiles, class Beside>
@@ -38,29 +25,28 @@ void multiply_tiles(Totals c, const typename Kernel::Tile *tile, int n_tiles,
                  : multiply_panel<Kernel, 2>(c, tile, x, k, n_k, n, beside);
 }
 
-// Tiles of the same k, unpacked in n_steps steps each. A part of it at every occasion of a product
+// Tiles of the same k, unpacked in steps. A part of it at every occasion of a product
 // that goes on meanwhile uses what units that leaves idle.
 template <class Kernel>
 struct Unpacking {
     typename Kernel::Tile *tile;
     int n_tiles;  // 0: nothing to do
     Sixteen part[2];
-    int n_steps;
     int n_occasions;
     Ahead ahead;
     int n_asked = 0, done = 0;
 
     UNLADEN_INLINE void ask() {
         ahead.ask();
-        if (++n_asked * n_tiles * n_steps > done * n_occasions) step();
+        if (++n_asked * n_tiles * Kernel::n_steps > done * n_occasions) step();
     }
     UNLADEN_INLINE void step() {
-        if (done == n_tiles * n_steps) return;
-        const int i = done >= n_steps;
-        Kernel::unpack_step(tile[i], part[i], done++ - i * n_steps);
+        if (done == n_tiles * Kernel::n_steps) return;
+        const int i = done >= Kernel::n_steps;
+        Kernel::unpack_step(tile[i], part[i], done++ - i * Kernel::n_steps);
     }
     void finish() {
-        while (done < n_tiles * n_steps) step();
+        while (done < n_tiles * Kernel::n_steps) step();
     }
 };
 
@@ -72,7 +58,7 @@ struct OnePanel {
     const typename Kernel::Panel x;
     alignas(64) Tile tiles[2][2];
     alignas(64) float c[2][panel_columns * tile_rows];
-    alignas(64) Spare<Kernel> spare[2];
+    alignas(64) uint8_t spare[2][tile_rows * Kernel::part_bytes];
 
     OnePanel(const Job &job)
         : job(job),
@@ -88,10 +74,11 @@ struct OnePanel {
     Unpacking<Kernel> unpacking(Tile *to, int row, int k, Ahead ahead) {
         const int n_tiles = n_tiles_at(row), n_k = n_k_at(k);
         const int n_groups = job.t_last - job.t_first > 4 ? 2 : 1;
-        Unpacking<Kernel> all = {to, n_tiles, {}, Kernel::n_steps(n_k),
-                                 n_groups * Kernel::occasions, ahead};
+        Unpacking<Kernel> all = {to, n_tiles, {}, n_groups * Kernel::occasions, ahead};
         for (int i = 0; i < n_tiles; ++i) {
-            all.part[i] = rows_at<Kernel>(job, row + i * tile_rows, k, n_k, spare[i]);
+            const Part part = part_of<typename Kernel::Type, tile_rows>(job, row + i * tile_rows, k,
+                                                                        n_k, spare[i]);
+            all.part[i] = {part.p, part.stride};
         }
         return all;
     }
@@ -128,6 +115,11 @@ struct OnePanel {
     }
 };
 
+template <class Panel>
+const uint8_t *codes_at(const Panel &x, int k) {
+    return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
+}
+
 // Many: for every part of k, a pair of tiles is unpacked and multiplied with up to 32 panels, whose
 // parts are read from L2 or L3.
 template <class Kernel>
@@ -135,7 +127,6 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
     constexpr int columns = 256;
     typename Kernel::Tile tile[2];
     alignas(64) float c[2][columns * tile_rows];
-    alignas(64) Spare<Kernel> spare;
     const int t1 = t0 + columns < job.t_last ? t0 + columns : job.t_last;
     const int p0 = t0 / panel_columns, n_panels = (t1 - t0 + panel_columns - 1) / panel_columns;
     const int n_tiles = job.n_last - n0 > tile_rows ? 2 : 1;
@@ -146,16 +137,15 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
     // through these; beside the others: the next panel.
     const bool is_last = n0 + 2 * pair_rows > job.n_last;
     Ahead weights = {job.w + (n0 + pair_rows) * job.row_bytes,
-                     size_t(pair_rows * part_bytes<Kernel> / (2 * Kernel::occasions))};
+                     size_t(pair_rows * Kernel::part_bytes / (2 * Kernel::occasions))};
     const size_t panel_step = Kernel::tile_k * panel_columns / (2 * Kernel::occasions);
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
-            const Sixteen w = rows_at<Kernel>(job, n0 + i * tile_rows, k, n_k, spare);
-            for (int s = 0; s < Kernel::n_steps(n_k); ++s) Kernel::unpack_step(tile[i], w, s);
+            Kernel::unpack(tile[i], job, n0 + i * tile_rows, k, n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
-            Ahead next = {Kernel::codes_at(first.at(p0 + p + 1), k), panel_step};
+            Ahead next = {codes_at(first.at(p0 + p + 1), k), panel_step};
             if (p == 0) next = is_last ? Ahead{nullptr, 0} : weights;
             const Totals to = {c[0] + p * panel_columns * tile_rows, columns * tile_rows};
             multiply_tiles<Kernel>(to, tile, n_tiles, first.at(p0 + p), k, n_k,
@@ -172,7 +162,6 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
 
 template <class Kernel>
 void run_pairs(const Job &job) {
-    if (job.t_last - job.t_first <= panel_columns) return OnePanel<Kernel>(job).run();
     const typename Kernel::Panel first(job.act, job.n_cols);
     const int left = job.n_last - job.n_first;
     Ahead{job.w + job.n_first * job.row_bytes,

@@ -3,10 +3,30 @@
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
 #include "backends/cpu/csrc/isa/linear_across32.h"
-#include "backends/cpu/csrc/isa/linear_across_rows.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
+
+// 32 weights of sixteen rows; lines are those of rising k.
+struct Tile32 {
+    alignas(64) Line q[8];
+    alignas(64) float scale[16];
+    alignas(64) float min[16];
+};
+
+template <class T>
+UNLADEN_INLINE void decode(Tile32 &tile, Interleaved w) {
+    for (int i = 0; i < 8; ++i) put(tile.q[i], Across<T>::line(w, i));
+    const Scale32 by = Across<T>::scale(w);
+    _mm512_store_ps(tile.scale, by.scale);
+    _mm512_store_ps(tile.min, by.min);
+}
+template <class T>
+UNLADEN_INLINE void decode(Tile256 &tile, Interleaved w) {
+#pragma GCC unroll 64
+    for (int i = 0; i < 64; ++i) put(tile.q[i], Across<T>::line(w, i));
+    Across<T>::scales(tile, w);
+}
 
 // Products of one or two tiles with n neighbouring columns, as integers. Each column's codes are
 // loaded once for both tiles: loads are what such products would wait for.

@@ -11,21 +11,6 @@ UNLADEN_INLINE __m512i broadcast4(const void *p) {
     return _mm512_set1_epi32(bits::load<int32_t>(static_cast<const uint8_t *>(p)));
 }
 
-// 16 bytes in each lane.
-UNLADEN_INLINE __m512i lanes(const uint8_t *p) { return _mm512_broadcast_i32x4(load128(p)); }
-UNLADEN_INLINE __m512i lanes(const uint8_t *p0, const uint8_t *p1, const uint8_t *p2,
-                             const uint8_t *p3) {
-    const __m512i first = _mm512_mask_broadcast_i32x4(lanes(p0), 0x00f0, load128(p1));
-    const __m512i third = _mm512_mask_broadcast_i32x4(first, 0x0f00, load128(p2));
-    return _mm512_mask_broadcast_i32x4(third, 0xf000, load128(p3));
-}
-
-// Lanes i and j of a, then of b.
-template <int i, int j>
-UNLADEN_INLINE __m512i pick_lanes(__m512i a, __m512i b) {
-    return _mm512_shuffle_i32x4(a, b, i | j << 2 | i << 4 | j << 6);
-}
-
 // Codebook entries plus `bias`, chosen by nibbles.
 UNLADEN_INLINE __m512i look_up(__m512i q, const int8_t *codebook, int bias) {
     const __m128i values = _mm_add_epi8(load128(codebook), _mm_set1_epi8(char(bias)));

@@ -26,7 +26,7 @@ public:
     void tile(const Step &step, int head, void *) override {
         packer_.pack(a_.scratch + head * stride_, a_.x + static_cast<size_t>(head) * a_.width,
                      static_cast<size_t>(a_.n_heads) * a_.width, nullptr,
-                     layout_rows(step, n_rows_), a_.w.n_cols, 0, n_rows_);
+                     layout_rows(step, packer_, n_rows_), a_.w.n_cols, 0, n_rows_);
     }
 
 private:
@@ -39,9 +39,10 @@ private:
 class HeadProducts final : public Operation {
 public:
     HeadProducts(const Kernels &k, const HeadLinearArgs &args, const Linear &kernel)
-        : a_(args), kernel_(kernel), n_out_(a_.w.n_rows / a_.n_heads),
-          rest_(a_.width - a_.w.n_cols), row_(static_cast<size_t>(n_out_ + rest_) * a_.n_heads),
-          stride_(packed_bytes_of_head(*k.packer(kernel.act), a_.max_rows, a_.w.n_cols)),
+        : a_(args), kernel_(kernel), packer_(*k.packer(kernel.act)),
+          n_out_(a_.w.n_rows / a_.n_heads), rest_(a_.width - a_.w.n_cols),
+          row_(static_cast<size_t>(n_out_ + rest_) * a_.n_heads),
+          stride_(packed_bytes_of_head(packer_, a_.max_rows, a_.w.n_cols)),
           tile_rows_(ceil_div(std::min(tile_rows_wanted, n_out_), kernel.row_granule) *
                      kernel.row_granule),
           tiles_per_head_(ceil_div(n_out_, tile_rows_)) {}
@@ -54,11 +55,9 @@ public:
     void tile(const Step &step, int index, void *) override {
         int head = index / tiles_per_head_, first = index % tiles_per_head_ * tile_rows_;
         int last = std::min(n_out_, first + tile_rows_);
-        size_t row_bytes =
-            static_cast<size_t>(a_.w.n_cols) / kernel_.block_size * kernel_.block_bytes;
         float *y = a_.y + static_cast<size_t>(head) * (n_out_ + rest_);
-        kernel_.run(y, row_, a_.w.data + row_bytes * n_out_ * head, first, last, a_.w.n_cols,
-                    a_.scratch + head * stride_, layout_rows(step, n_rows_), 0, n_rows_);
+        multiply(kernel_, a_.w, n_out_ * head, y, row_, first, last, a_.scratch + head * stride_,
+                 layout_rows(step, packer_, n_rows_), n_rows_);
         if (first == 0 && rest_ > 0)
             for (int t = 0; t < n_rows_; t++)
                 std::memcpy(y + t * row_ + n_out_,
@@ -70,6 +69,7 @@ public:
 private:
     HeadLinearArgs a_;
     const Linear &kernel_;
+    const Packer &packer_;
     int n_out_, rest_;
     size_t row_, stride_;
     int tile_rows_, tiles_per_head_, n_rows_ = 0;

@@ -18,8 +18,8 @@ public:
     }
     void tile(const Step &step, int index, void *) override {
         int first = index * packer_.granule;
-        packer_.pack(packed_, x_, n_cols_, nullptr, layout_rows(step, n_rows_), n_cols_, first,
-                     std::min(n_rows_, first + packer_.granule));
+        packer_.pack(packed_, x_, n_cols_, nullptr, layout_rows(step, packer_, n_rows_), n_cols_,
+                     first, std::min(n_rows_, first + packer_.granule));
     }
 
 private:
@@ -42,6 +42,7 @@ public:
     LinearOperation(const Kernels &k, LinearArgs args) : k_(k), a_(std::move(args)) {
         for (const Matrix &w : a_.weights)
             kernels_.push_back(&linear_kernel(k, w.type, a_.precise));
+        layout_rows_.resize(kernels_.size());
     }
 
     size_t scratch_bytes() const override {
@@ -50,7 +51,8 @@ public:
 
     Tiling prepare(const Step &step) override {
         n_rows_ = count(step, a_.rows);
-        layout_rows_ = layout_rows(step, n_rows_);
+        for (size_t i = 0; i < kernels_.size(); i++)
+            layout_rows_[i] = layout_rows(step, *k_.packer(kernels_[i]->act), n_rows_);
         first_tile_.assign(1, 0);
         tile_rows_.clear();
         double ns = 0;
@@ -100,8 +102,8 @@ private:
 
     void product(size_t i, float *y, size_t stride, int first, int last) const {
         const Matrix &w = a_.weights[i];
-        kernels_[i]->run(y, stride, w.data, first, last, w.n_cols, a_.packed[i], layout_rows_,
-                         0, n_rows_);
+        multiply(*kernels_[i], w, 0, y, stride, first, last, a_.packed[i], layout_rows_[i],
+                 n_rows_);
         add_bias(y, stride, w.bias, first, last, n_rows_);
     }
 
@@ -128,7 +130,8 @@ private:
     LinearArgs a_;
     std::vector<const Linear *> kernels_;
     std::vector<int> first_tile_, tile_rows_;
-    int n_rows_ = 0, layout_rows_ = 0;
+    std::vector<int> layout_rows_;
+    int n_rows_ = 0;
 };
 
 }  // namespace
@@ -137,6 +140,25 @@ const Linear &linear_kernel(const Kernels &k, const std::string &type, bool prec
     const Linear *kernel = k.linear(type.c_str(), precise);
     if (!kernel) throw std::invalid_argument("no kernel for weights of type " + type);
     return *kernel;
+}
+
+void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
+              int n_first, int n_last, const void *act, int n_rows, int t_last) {
+    const size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
+    const uint8_t *rows = w.data + row * base;
+    int split = n_first;
+    if (w.copy) {
+        const size_t at = static_cast<size_t>(rows - w.copy->from);
+        if (w.copy->n_done > at) {
+            const size_t n_there = (w.copy->n_done - at) / row;
+            split = static_cast<int>(std::clamp<size_t>(n_there, n_first, n_last));
+        }
+        if (split > n_first)
+            kernel.run(y, y_stride, {w.copy->to + at, true}, n_first, split, w.n_cols, act, n_rows,
+                       0, t_last);
+    }
+    if (split < n_last)
+        kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, 0, t_last);
 }
 
 OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,

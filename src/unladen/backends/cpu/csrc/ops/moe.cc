@@ -63,9 +63,9 @@ struct Moe {
                int n_cols) const {
         offsets.assign(1, 0);
         for (int i = 0; i < n_active; i++) {
-            int n_slots = layout_rows(step, slots(active[i]));
-            offsets.push_back(offsets.back() +
-                              align64(k.packer(format)->bytes(n_slots, n_cols)));
+            const Packer &packer = *k.packer(format);
+            int n_slots = layout_rows(step, packer, slots(active[i]));
+            offsets.push_back(offsets.back() + align64(packer.bytes(n_slots, n_cols)));
         }
     }
 
@@ -156,7 +156,7 @@ public:
         const int32_t *rows = by_token_ ? m_->token_of.data() + first : nullptr;
         const float *x = by_token_ ? x_ : x_ + static_cast<size_t>(first) * n_cols_;
         packer_.pack(packed_ + ((*m_).*offsets_)[index], x, n_cols_, rows,
-                     layout_rows(step, n), n_cols_, 0, n);
+                     layout_rows(step, packer_, n), n_cols_, 0, n);
     }
 
 private:
@@ -187,13 +187,11 @@ public:
     }
 
 protected:
+    int laid_out(const Step &step, const Linear &kernel, int n) const {
+        return layout_rows(step, *m_->k.packer(kernel.act), n);
+    }
     virtual void expert_tile(const Step &step, int active, int first, int last,
                              float *scratch) = 0;
-    // The rows of expert e in a tensor that holds all experts, n_rows of each, one after another.
-    static const uint8_t *expert(const Matrix &w, const Linear &kernel, int e, int n_rows) {
-        size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
-        return w.data + row * n_rows * e;
-    }
 
     MoePtr m_;
     int n_rows_;
@@ -214,14 +212,14 @@ public:
 private:
     void expert_tile(const Step &step, int active, int first, int last,
                      float *scratch) override {
-        int e = m_->active[active], n = m_->slots(e), laid_out = layout_rows(step, n);
+        int e = m_->active[active], n = m_->slots(e);
         size_t width = last - first;
         float *gate = scratch, *up = scratch + width * n;
         if (m_->has_gate())
-            m_->gate.run(gate - first, width, expert(m_->a.gate, m_->gate, e, rows_apart_), first,
-                         last, m_->n, m_->packed_gate + m_->gate_at[active], laid_out, 0, n);
-        m_->up.run(up - first, width, expert(m_->a.up, m_->up, e, rows_apart_), first, last, m_->n,
-                   m_->packed_up + m_->up_at[active], laid_out, 0, n);
+            multiply(m_->gate, m_->a.gate, rows_apart_ * e, gate - first, width, first, last,
+                     m_->packed_gate + m_->gate_at[active], laid_out(step, m_->gate, n), n);
+        multiply(m_->up, m_->a.up, rows_apart_ * e, up - first, width, first, last,
+                 m_->packed_up + m_->up_at[active], laid_out(step, m_->up, n), n);
         for (int i = 0; i < n; i++)
             join(e, m_->first_slot[e] + i, first, static_cast<int>(width), gate + i * width,
                  up + i * width);
@@ -257,8 +255,8 @@ private:
     void expert_tile(const Step &step, int active, int first, int last, float *) override {
         int e = m_->active[active], n = m_->slots(e);
         float *y = m_->results + static_cast<size_t>(m_->first_slot[e]) * m_->n;
-        m_->down.run(y, m_->n, expert(m_->a.down, m_->down, e, n_rows_), first, last, m_->n_ff,
-                     m_->packed_down + m_->down_at[active], layout_rows(step, n), 0, n);
+        multiply(m_->down, m_->a.down, n_rows_ * e, y, m_->n, first, last,
+                 m_->packed_down + m_->down_at[active], laid_out(step, m_->down, n), n);
     }
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cpu/csrc/ops/interleaving.h"
 #include "backends/cpu/csrc/ops/routing.h"
 #include "backends/cpu/csrc/program.h"
 
@@ -21,7 +22,12 @@ struct Matrix {
     std::string type;
     int n_rows, n_cols;
     const float *bias;  // [n_rows] or nullptr
+    const InterleavedCopy *copy = nullptr;
 };
+
+// As Linear::run, row 0 being row `base` of w, a multiple of interleaved_rows where w has a copy.
+void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
+              int n_first, int n_last, const void *act, int n_rows, int t_last);
 
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);

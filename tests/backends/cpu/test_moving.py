@@ -1,4 +1,4 @@
-"""Weights move to huge pages at their own addresses, and only where that does no harm."""
+"""Weights move to where they are read fastest, and only where that does no harm."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from unladen._native import cpu as native
 from unladen.backends._host import HostBuffer, file_of, give_back
 from unladen.backends.base import Device
-from unladen.backends.cpu import huge_pages
-from unladen.backends.cpu.huge_pages import Moving, Stretch, is_worth_it
+from unladen.backends.cpu import moving
+from unladen.backends.cpu.moving import Moving, Stretch, are_small, may_move, stretches
 from unladen.types import FileMapping
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux moves pages")
@@ -51,6 +51,27 @@ def segment(data: np.ndarray, *parts: tuple[str, int, int]) -> Any:
     return SimpleNamespace(nodes=nodes, weights=weights)
 
 
+class Interleaver:
+    """Says what is done, and does nothing."""
+
+    def __init__(self, *wanted: tuple[int, int]) -> None:
+        self.started: list[int] = []
+        self._wanted = list(wanted)
+
+    def wanted(self) -> list[tuple[int, int]]:
+        return list(self._wanted)
+
+    def start(self, addresses: list[int]) -> None:
+        self.started = addresses
+        self._left = [one for one in self._wanted if one[0] in addresses]
+
+    def advance(self, n_bytes: int) -> tuple[int, int]:
+        first, left = self._left[0]
+        done = min(n_bytes, left)
+        self._left[:1] = [(first + done, left - done)] if done < left else []
+        return first, done
+
+
 def test_bytes_stay_the_same_for_whoever_reads(data: np.ndarray) -> None:
     expected, stop, wrong = data.copy(), threading.Event(), []
 
@@ -78,46 +99,71 @@ def test_what_the_system_refuses(data: np.ndarray) -> None:
 
 def test_moved_pages_are_not_given_back(data: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = data.copy()
-    monkeypatch.setattr(huge_pages, "is_worth_it", lambda wanted: True)
-    monkeypatch.setattr(huge_pages, "PIECE_BYTES", 2 * HUGE)
+    monkeypatch.setattr(moving, "may_move", lambda wanted: True)
+    monkeypatch.setattr(moving, "are_small", lambda wanted: True)
+    monkeypatch.setattr(moving, "PIECE_BYTES", 2 * HUGE)
     file = file_of(data)
     assert file is not None
     give_back(file, data)
     assert np.array_equal(data, expected)
-    moving = Moving(segment(data, ("linear", 100, data.nbytes)))
-    for _ in range(huge_pages.N_STEPS_BEFORE):
-        moving.after_step()
+    one = Moving(Interleaver(), segment(data, ("linear", 100, data.nbytes)))
+    for _ in range(moving.N_STEPS_BEFORE):
+        one.after_step()
     assert not file.is_replaced
-    moving.after_step()
+    one.after_step()
     assert file.is_replaced
-    moving.finish()
+    one.finish()
     give_back(file, data)
     assert np.array_equal(data, expected)
-    assert not huge_pages.stretches(segment(data, ("linear", 100, data.nbytes)))
+    assert stretches(segment(data, ("linear", 100, data.nbytes)), []) == ([], [])
+
+
+def test_interleaved_rows(data: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All are, piece by piece, and their pages given back to the file, which stays as it was."""
+    expected, given_back = data.copy(), []
+    monkeypatch.setattr(moving, "may_move", lambda wanted: True)
+    monkeypatch.setattr(moving, "PIECE_BYTES", HUGE)
+    monkeypatch.setattr(moving, "give_back", lambda file, piece: given_back.append(
+        (piece.ctypes.data - data.ctypes.data, piece.nbytes)))
+    wanted = [(data.ctypes.data + 100, 3 * HUGE // 2), (data.ctypes.data + 2 * HUGE, 1000),
+              (data.ctypes.data + 3 * HUGE, 1000)]
+    rows = Interleaver(*wanted)
+    of = segment(data, ("linear", 100, 2 * HUGE), ("linear", 2 * HUGE, 3 * HUGE))
+    one = Moving(rows, of)
+    for _ in range(moving.N_STEPS_BEFORE):
+        one.after_step()
+    assert not rows.started
+    one.finish()
+    assert rows.started == [first for first, _ in wanted[:2]]
+    assert given_back == [(100, HUGE), (100 + HUGE, HUGE // 2), (2 * HUGE, 1000)]
+    assert np.array_equal(data, expected)
 
 
 def test_what_is_moved(data: np.ndarray) -> None:
-    parts = (("linear", 0, HUGE), ("linear", HUGE + 500, 2 * HUGE), ("embed", 2 * HUGE, 5 * HUGE))
-    (only,) = huge_pages.stretches(segment(data, *parts))
+    parts = (("linear", 0, HUGE), ("linear", HUGE + 500, 2 * HUGE), ("embed", 2 * HUGE, 4 * HUGE),
+             ("linear", 4 * HUGE, 5 * HUGE))
     begin = data.ctypes.data
+    (copied,), (only,) = stretches(segment(data, *parts), [(begin + 4 * HUGE, 1000)])
+    assert (copied.first, copied.last) == (begin + 4 * HUGE, begin + 4 * HUGE + 1000)
     assert only.first == first_whole(data) and only.last == (begin + 2 * HUGE) // HUGE * HUGE
-    assert not huge_pages.stretches(segment(data.copy(), *parts))
-    assert not huge_pages.stretches(segment(data, ("linear", 5, 5000)))
+    assert stretches(segment(data.copy(), *parts), [(begin, 7)]) == ([], [])
+    assert stretches(segment(data, ("linear", 5, 5000)), []) == ([], [])
 
 
 @pytest.fixture
 def plain(data: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Stretch]:
     """A system where everything speaks for moving these."""
-    monkeypatch.delenv(huge_pages.VARIABLE, raising=False)
+    monkeypatch.delenv(moving.VARIABLE, raising=False)
     for name, text in (("SETTING", "always [madvise] never\n"), ("SMAPS", "")):
         (tmp_path / name).write_text(text)
-        monkeypatch.setattr(huge_pages, name, tmp_path / name)
-    monkeypatch.setattr(huge_pages, "CGROUPS", tmp_path)
+        monkeypatch.setattr(moving, name, tmp_path / name)
+    monkeypatch.setattr(moving, "CGROUPS", tmp_path)
     file = file_of(data)
     assert file is not None
     wanted = [Stretch(file, first_whole(data), first_whole(data) + 4 * HUGE)]
-    monkeypatch.setattr(huge_pages, "free_host_bytes", lambda: 8 * HUGE)
-    assert is_worth_it(wanted)
+    monkeypatch.setattr(moving, "free_host_bytes", lambda: 8 * HUGE)
+    assert may_move(wanted)
+    assert are_small(wanted)
     return wanted
 
 
@@ -127,35 +173,45 @@ def smaps(wanted: list[Stretch], *lines: str) -> str:
     return f"{one.first:x}-{one.last:x} r--s 0 fe:00 7 /w\n" + "\n".join(lines) + "\n" + other
 
 
-@pytest.mark.parametrize(("line", "worth_it"), [
+@pytest.mark.parametrize(("line", "small"), [
     ("FilePmdMapped: 4096 kB", True), ("FilePmdMapped: 6144 kB", False),
-    ("AnonHugePages: 6144 kB", False), ("VmFlags: rd mr hg", True), ("VmFlags: rd lo", False)])
-def test_pages_that_stay(plain: list[Stretch], line: str, worth_it: bool) -> None:
-    huge_pages.SMAPS.write_text(smaps(plain, line))
-    assert is_worth_it(plain) == worth_it
+    ("AnonHugePages: 6144 kB", False)])
+def test_pages_that_are_huge(plain: list[Stretch], line: str, small: bool) -> None:
+    moving.SMAPS.write_text(smaps(plain, line))
+    assert are_small(plain) == small
+    assert may_move(plain)
+
+
+@pytest.mark.parametrize(("line", "may"), [("VmFlags: rd mr hg", True), ("VmFlags: rd lo", False)])
+def test_locked_pages_stay(plain: list[Stretch], line: str, may: bool) -> None:
+    moving.SMAPS.write_text(smaps(plain, line))
+    assert may_move(plain) == may
 
 
 def test_systems_without(plain: list[Stretch], monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as changed:
-        changed.setattr(huge_pages, "free_host_bytes", lambda: 8 * HUGE - 1)
-        assert not is_worth_it(plain)
+        changed.setattr(moving, "free_host_bytes", lambda: 8 * HUGE - 1)
+        assert not may_move(plain)
     with monkeypatch.context() as changed:
-        changed.setenv(huge_pages.VARIABLE, "0")
-        assert not is_worth_it(plain)
-    huge_pages.SETTING.write_text("always madvise [never]\n")
-    assert not is_worth_it(plain)
+        changed.setenv(moving.VARIABLE, "0")
+        assert not may_move(plain)
+    assert not may_move([])
+    moving.SETTING.write_text("always madvise [never]\n")
+    assert not are_small(plain)
+    moving.SMAPS.unlink()
+    assert not may_move(plain)
 
 
-@pytest.mark.parametrize(("used", "worth_it"), [(0, True), (1, False)])
-def test_limits_of_control_groups(plain: list[Stretch], used: int, worth_it: bool) -> None:
-    root = huge_pages.CGROUPS
+@pytest.mark.parametrize(("used", "may"), [(0, True), (1, False)])
+def test_limits_of_control_groups(plain: list[Stretch], used: int, may: bool) -> None:
+    root = moving.CGROUPS
     v1 = root / "memory"
     v1.mkdir()
     for folder, limit, current in ((root, "memory.max", "memory.current"),
                                    (v1, "memory.limit_in_bytes", "memory.usage_in_bytes")):
         (folder / limit).write_text(f"{8 * HUGE}\n")
         (folder / current).write_text(f"{used}\n")
-    assert is_worth_it(plain) == worth_it
+    assert may_move(plain) == may
     for limit in (root / "memory.max", v1 / "memory.limit_in_bytes"):
         limit.write_text("max\n")
-    assert is_worth_it(plain)
+    assert may_move(plain)

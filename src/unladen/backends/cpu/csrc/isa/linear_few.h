@@ -1,0 +1,164 @@
+// Few activation rows: codes of sixteen weight rows are decoded in registers and multiplied there.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_across256.h"
+#include "backends/cpu/csrc/isa/linear_across32.h"
+#include "backends/cpu/csrc/isa/linear_drive.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// sum += products of four codes of each row with the four at q. Of intrinsics GCC 12 makes two
+// instructions.
+UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0"
+            : "+v"(sum)
+            : "v"(line), "m"(*reinterpret_cast<const int8_t(*)[4]>(q)));
+}
+
+// Lines first ... first + n_lines - 1 of a block times n columns; q points at that of the first.
+template <class T, int n_lines, int n, int columns>
+UNLADEN_INLINE void products(__m512i (&sum)[n], Interleaved w, int first, const int8_t *q) {
+#pragma GCC unroll 8
+    for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int i = 0; i < n_lines; ++i) {
+        const __m512i line = Across<T>::line(w, first + i);
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            add_products(sum[j], line, q + 4 * (columns * i + j));
+        }
+    }
+}
+
+// Asks for a part of what a block of sixteen rows takes: beside many products, all at once would
+// hold up everything else.
+template <class T>
+UNLADEN_INLINE void ask_part(const uint8_t *p, int part, int n_parts) {
+    constexpr int n_lines = (tile_rows * T::block_bytes + 63) / 64;
+    for (int i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; ++i) {
+        __builtin_prefetch(p + 64 * i);
+    }
+}
+
+// Of blocks of 256, with columns of a panel of so many.
+template <class T, int columns>
+struct Few256 {
+    using Panel = Panel256Of<columns>;
+    static constexpr int sub = Across<T>::sub;
+
+    // Adds the block at k to the sums of n columns.
+    template <int n>
+    static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
+                                   const uint8_t *ahead) {
+        if constexpr (n <= 2) ask_part<T>(ahead, 0, 1);
+        Scales256 scales;
+        Across<T>::scales(scales, w);
+        const int8_t *q = x.q + size_t(k) * columns;
+        __m512 sum[n];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_ps();
+#pragma GCC unroll 16
+        for (int s = 0; s < 256 / sub; ++s) {
+            if constexpr (n > 2) ask_part<T>(ahead, s, 256 / sub);
+            // Or scales would be kept in registers that the sums need.
+            __asm__ volatile("" ::: "memory");
+            __m512i product[n];
+            products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
+            const __m512 scale = _mm512_load_ps(scales.scale[s]);
+#pragma GCC unroll 8
+            for (int j = 0; j < n; ++j) {
+                sum[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(product[j]), sum[j]);
+            }
+        }
+        const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) + size_t(k) / sub * columns;
+        __m512i mins[n];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) mins[j] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+        for (int p = 0; p < 128 / sub; ++p) {
+            const __m512i min = _mm512_load_si512(scales.min[p]);
+#pragma GCC unroll 8
+            for (int j = 0; j < n; ++j) {
+                mins[j] =
+                    _mm512_dpwssd_epi32(mins[j], min, broadcast4(minus + 2 * (columns * p + j)));
+            }
+        }
+        const __m512 dmin = _mm512_load_ps(scales.dmin);
+        const float *d = x.d + k / 256 * columns;
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            const __m512 all = _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(mins[j]), sum[j]);
+            c[j] = _mm512_fmadd_ps(all, _mm512_set1_ps(d[j]), c[j]);
+        }
+    }
+};
+
+// Of blocks of 32.
+template <class T, int columns>
+struct Few32 {
+    using Panel = Panel32Of<columns>;
+
+    template <int n>
+    static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
+                                   const uint8_t *ahead) {
+        ask_part<T>(ahead, 0, 1);
+        __m512i product[n];
+        products<T, 8, n, columns>(product, w, 0, x.q + size_t(k) * columns);
+        const Scale32 by = Across<T>::scale(w);
+        const float *d = x.d + k / 32 * columns, *sum = x.sum + k / 32 * columns;
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            const __m512 scaled = _mm512_mul_ps(by.scale, _mm512_cvtepi32_ps(product[j]));
+            c[j] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(d[j]), c[j]);
+            c[j] = _mm512_fmadd_ps(by.min, _mm512_set1_ps(sum[j]), c[j]);
+        }
+    }
+};
+
+template <class T, class Few, int n>
+void run_few(const Job &job, const typename Few::Panel &x) {
+    alignas(64) uint8_t room[tile_rows * T::block_bytes];
+    constexpr int bytes = tile_rows * T::block_bytes;
+    // Interleaved, what is read next lies next; else the rows after these are asked for in order.
+    const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
+    Ahead{job.w + job.n_first * job.row_bytes, distance}.ask();
+    for (int row = job.n_first; row < job.n_last; row += tile_rows) {
+        __m512 c[n];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
+        const uint8_t *ahead = job.w + row * job.row_bytes + distance;
+        for (int k = 0; k < job.n_cols; k += T::block_size, ahead += bytes) {
+            Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k, ahead);
+        }
+        const int n_rows = job.n_last - row < tile_rows ? job.n_last - row : tile_rows;
+        const __mmask16 mask = __mmask16((1u << n_rows) - 1);
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            if (job.t_first + j == job.t_last) break;
+            _mm512_mask_storeu_ps(job.y + (job.t_first + j) * job.y_stride + row, mask, c[j]);
+        }
+    }
+}
+
+// Up to eight activation rows: a panel of one column, or so many of a panel of eight.
+template <class T, template <class, int> class Few>
+void run_one(const Job &job) {
+    run_few<T, Few<T, 1>, 1>(job, typename Few<T, 1>::Panel(job.act, job.n_cols));
+}
+template <class T, template <class, int> class Few>
+void run_panel(const Job &job) {
+    using Kernel = Few<T, panel_columns>;
+    const auto x =
+        typename Kernel::Panel(job.act, job.n_cols).at(job.t_first / panel_columns);
+    switch (job.t_last - job.t_first) {
+        case 1: return run_few<T, Kernel, 1>(job, x);
+        case 2: return run_few<T, Kernel, 2>(job, x);
+        case 3:
+        case 4: return run_few<T, Kernel, 4>(job, x);
+        case 5:
+        case 6: return run_few<T, Kernel, 6>(job, x);
+        default: return run_few<T, Kernel, 8>(job, x);
+    }
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA

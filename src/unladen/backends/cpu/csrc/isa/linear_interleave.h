@@ -1,0 +1,199 @@
+// Sixteen weight rows at once, one in each 32-bit lane of AVX-512 registers: how their blocks lie
+// interleaved, and how they come there. Layouts of blocks: the headers in quants/.
+//
+// A block of sixteen rows takes as many bytes as it does apart. The field that stands at bytes
+// a ... b - 1 of a block stands at 16 a ... 16 b - 1: for fields of 16 bytes the first four bytes
+// of all rows, the next four of all rows and so on; for smaller ones each row's after another's.
+// Blocks follow one another, then the next sixteen rows.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_wide.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+constexpr int tile_rows = interleaved_rows;
+
+// Lane r of v[j]: bytes 4 j ... 4 j + 3 of what was read from row r.
+struct Lanes {
+    __m512i v[4];
+};
+
+// The same place of sixteen rows; row r lies at p + r * stride.
+struct Sixteen {
+    const uint8_t *p;
+    size_t stride;
+
+    UNLADEN_INLINE Sixteen at(size_t offset) const { return {p + offset, stride}; }
+    // Rows r, r + 4, r + 8 and r + 12, 16 bytes of each.
+    UNLADEN_INLINE __m512i every_fourth(int r) const {
+        const uint8_t *first = p + r * stride;
+        __m512i v = _mm512_castsi128_si512(load128(first));
+        v = _mm512_inserti32x4(v, load128(first + 4 * stride), 1);
+        v = _mm512_inserti32x4(v, load128(first + 8 * stride), 2);
+        return _mm512_inserti32x4(v, load128(first + 12 * stride), 3);
+    }
+    // 16 bytes of every row.
+    UNLADEN_INLINE Lanes load() const {
+        return transposed(every_fourth(0), every_fourth(1), every_fourth(2), every_fourth(3));
+    }
+    // 16 bytes of every row but for the first `skipped`.
+    template <int skipped>
+    UNLADEN_INLINE Lanes load_after() const {
+        if constexpr (skipped == 0) return load();
+        return transposed(_mm512_bsrli_epi128(every_fourth(0), skipped),
+                          _mm512_bsrli_epi128(every_fourth(1), skipped),
+                          _mm512_bsrli_epi128(every_fourth(2), skipped),
+                          _mm512_bsrli_epi128(every_fourth(3), skipped));
+    }
+    // Lanes 4 i ... 4 i + 3 from the 128-bit lanes i of rows.
+    static UNLADEN_INLINE Lanes transposed(__m512i a, __m512i b, __m512i c, __m512i d) {
+        const __m512i ab = _mm512_unpacklo_epi32(a, b), cd = _mm512_unpacklo_epi32(c, d);
+        const __m512i ab2 = _mm512_unpackhi_epi32(a, b), cd2 = _mm512_unpackhi_epi32(c, d);
+        return {{_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd),
+                 _mm512_unpacklo_epi64(ab2, cd2), _mm512_unpackhi_epi64(ab2, cd2)}};
+    }
+};
+
+// A block of sixteen rows, interleaved. Places are those in one row's block.
+struct Interleaved {
+    const uint8_t *p;
+
+    // Bytes i ... i + 3 of each row.
+    UNLADEN_INLINE __m512i four(int i) const { return load512(p + 16 * i); }
+    // The float16 at i.
+    UNLADEN_INLINE __m512 half(int i) const { return _mm512_cvtph_ps(load256(p + 16 * i)); }
+    UNLADEN_INLINE __m512i word(int i) const { return _mm512_cvtepu16_epi32(load256(p + 16 * i)); }
+    UNLADEN_INLINE __m512i byte(int i) const { return _mm512_cvtepu8_epi32(load128(p + 16 * i)); }
+};
+
+// The bytes of each field of a block, in order: 1, 2, 4 or 16. Formats without are never
+// interleaved.
+template <int... sizes>
+struct FieldSizes {
+    static constexpr int n = sizeof...(sizes), bytes[] = {sizes...};
+};
+template <class T>
+struct Fields;
+template <>
+struct Fields<Q8_0> : FieldSizes<2, 16, 16> {};
+template <>
+struct Fields<Q4_0> : FieldSizes<2, 16> {};
+template <>
+struct Fields<Q4_1> : FieldSizes<2, 2, 16> {};
+template <>
+struct Fields<Q5_0> : FieldSizes<2, 4, 16> {};
+template <>
+struct Fields<Q5_1> : FieldSizes<2, 2, 4, 16> {};
+template <>
+struct Fields<IQ4_NL> : FieldSizes<2, 16> {};
+template <>
+struct Fields<MXFP4> : FieldSizes<1, 16> {};
+template <>
+struct Fields<Q2_K> : FieldSizes<16, 16, 16, 16, 16, 2, 2> {};
+template <>
+struct Fields<Q3_K> : FieldSizes<16, 16, 16, 16, 16, 16, 4, 4, 4, 2> {};
+template <>
+struct Fields<Q4_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16> {};
+template <>
+struct Fields<Q5_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16> {};
+template <>
+struct Fields<Q6_K> : FieldSizes<16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 2> {};
+template <>
+struct Fields<IQ4_XS> : FieldSizes<2, 2, 4, 16, 16, 16, 16, 16, 16, 16, 16> {};
+
+template <class T>
+constexpr bool can_interleave = requires { Fields<T>::n; };
+
+// How many bytes of small fields, from field i on, can be read together: at most 16, each at a
+// multiple of its size.
+template <class T>
+constexpr int small_bytes(int i) {
+    int n = 0;
+    for (; i < Fields<T>::n; ++i) {
+        const int size = Fields<T>::bytes[i];
+        if (size == 16 || n % size || n + size > 16) break;
+        n += size;
+    }
+    return n;
+}
+
+// Field i of lanes of small fields, which stands `at` bytes from their first.
+template <class T, int i, int at, int n>
+UNLADEN_INLINE void put_small(uint8_t *to, const Lanes &lanes) {
+    constexpr int size = Fields<T>::bytes[i];
+    const __m512i v = _mm512_srli_epi32(lanes.v[at / 4], at % 4 * 8);
+    if constexpr (size == 4) _mm512_storeu_si512(to, v);
+    if constexpr (size == 2) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(to), _mm512_cvtepi32_epi16(v));
+    }
+    if constexpr (size == 1) {
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(v));
+    }
+    if constexpr (at + size < n) put_small<T, i + 1, at + size, n>(to + 16 * size, lanes);
+}
+
+// Fields i and on, which stand from byte `at` on, of a block of sixteen rows.
+template <class T, int i = 0, int at = 0>
+UNLADEN_INLINE void interleave(uint8_t *to, Sixteen block) {
+    if constexpr (i < Fields<T>::n) {
+        if constexpr (Fields<T>::bytes[i] == 16) {
+            const Lanes lanes = block.at(at).load();
+            for (int j = 0; j < 4; ++j) _mm512_storeu_si512(to + 16 * at + 64 * j, lanes.v[j]);
+            interleave<T, i + 1, at + 16>(to, block);
+        } else {
+            constexpr int n = small_bytes<T>(i), last = T::block_bytes - 16;
+            constexpr int from = at < last ? at : last;
+            put_small<T, i, 0, n>(to + 16 * at, block.at(from).template load_after<at - from>());
+            constexpr int next = [] {
+                int next = i;
+                for (int left = n; left > 0; ++next) left -= Fields<T>::bytes[next];
+                return next;
+            }();
+            interleave<T, next, at + n>(to, block);
+        }
+    }
+}
+
+// Whole sixteens of rows, one after another.
+template <class T>
+void interleave_rows(uint8_t *to, const uint8_t *w, int n_rows, int n_cols) {
+    const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
+    for (int row = 0; row < n_rows; row += tile_rows, w += tile_rows * row_bytes) {
+        for (size_t at = 0; at < row_bytes; at += T::block_bytes) {
+            interleave<T>(to, {w + at, row_bytes});
+            to += tile_rows * T::block_bytes;
+        }
+    }
+}
+
+// The block at k of the sixteen rows from `row` on; `room` for it where they aren't interleaved.
+template <class T>
+UNLADEN_INLINE Interleaved interleaved_at(const Job &job, int row, int k, uint8_t *room) {
+    const size_t at = size_t(k / T::block_size) * T::block_bytes;
+    if (job.interleaved) return {job.w + row * job.row_bytes + tile_rows * at};
+    alignas(64) uint8_t spare[tile_rows * T::block_bytes];
+    const Part part = part_of<T, tile_rows>(job, row, k, T::block_size, spare);
+    interleave<T>(room, {part.p, part.stride});
+    return {room};
+}
+
+UNLADEN_INLINE __m512i masked(__m512i v, int byte) {
+    return _mm512_and_si512(v, all_bytes(byte));
+}
+UNLADEN_INLINE __m512i either(__m512i a, __m512i b) { return _mm512_or_si512(a, b); }
+UNLADEN_INLINE __m512i down(__m512i v, int n) { return _mm512_srli_epi32(v, unsigned(n)); }
+// n bits from bit `from` of each byte, at bit `to`. Beside products shifts cost less than GFNI's
+// instruction, which wants the units that multiply: with eight columns 0.82 of the time for Q6_K.
+UNLADEN_INLINE __m512i shifted(__m512i v, int from, int n, int to) {
+    const __m512i there = from < to ? _mm512_slli_epi32(v, unsigned(to - from))
+                                    : down(v, from - to);
+    return masked(there, ((1 << n) - 1) << to);
+}
+UNLADEN_INLINE __m512i nibbles(__m512i v, bool high) { return shifted(v, high ? 4 : 0, 4, 0); }
+
+// Across<T>: a block of T in sixteen rows. line(w, i): codes 4 i ... 4 i + 3 of each row.
+template <class T>
+struct Across;
+
+}  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,0 +1,57 @@
+// Kernels of the formats whose rows can be interleaved: tiles of sixteen rows, one in each lane,
+// times panels of activations.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_few.h"
+#include "backends/cpu/csrc/isa/linear_pairs.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+template <class T>
+struct Tiled32 {
+    using Panel = Panel32;
+    static constexpr int tile_k = 256, part_bytes = tile_k / 32 * T::block_bytes;
+    static constexpr int occasions = tile_k / 32;  // for each group of columns
+    struct Tile {
+        Tile32 block[tile_k / 32];
+    };
+
+    static void unpack(Tile &tile, const Job &job, int row, int k, int n_k) {
+        alignas(64) uint8_t room[tile_rows * T::block_bytes];
+        for (int b = 0; b < n_k / 32; ++b) {
+            decode<T>(tile.block[b], interleaved_at<T>(job, row, k + 32 * b, room));
+        }
+    }
+    template <int tiles, int n, class Beside>
+    static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int n_k,
+                                        int column, Beside &beside) {
+        multiply32<tiles, n>(c, tile, n_k / 32, x, k, column, beside);
+    }
+};
+
+template <class T>
+struct Tiled256 {
+    using Panel = Panel256;
+    using Tile = Tile256;
+    static constexpr int tile_k = 256, part_bytes = T::block_bytes;
+    static constexpr int occasions = tile_k / Across<T>::sub;
+
+    static void unpack(Tile &tile, const Job &job, int row, int k, int) {
+        alignas(64) uint8_t room[tile_rows * T::block_bytes];
+        decode<T>(tile, interleaved_at<T>(job, row, k, room));
+    }
+    template <int tiles, int n, class Beside>
+    static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
+                                        int column, Beside &beside) {
+        multiply256<Across<T>::sub, tiles, n>(c, tile, x, k, column, beside);
+    }
+};
+
+template <class T, template <class, int> class Few, template <class> class Tiled>
+void run_interleaved(const Job &job, bool panels) {
+    if (!panels) return run_one<T, Few>(job);
+    if (job.t_last - job.t_first <= panel_columns) return run_panel<T, Few>(job);
+    run_pairs<Tiled<T>>(job);
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA

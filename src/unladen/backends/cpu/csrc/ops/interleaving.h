@@ -1,0 +1,48 @@
+// Weights copied, a piece at a time between steps, in the order that kernels read fastest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/csrc/huge_pages.h"
+#include "backends/cpu/csrc/isa/kernels.h"
+
+namespace unladen::cpu {
+
+// Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
+// distances.
+struct InterleavedCopy {
+    const Linear *kernel;
+    const uint8_t *from;
+    size_t n_bytes;
+    int n_cols;
+    uint8_t *to = nullptr;
+    size_t n_done = 0;
+};
+
+class Interleaving {
+public:
+    // The copy that n_rows rows at `from` are to be part of, valid as long as this; nullptr where
+    // their kernel wants none. Rows that begin inside others belong to these.
+    const InterleavedCopy *add(const Linear &kernel, const uint8_t *from, int n_rows, int n_cols);
+    // Where the rows lie that are to be copied, and how many bytes.
+    std::vector<std::pair<const uint8_t *, size_t>> wanted() const;
+    // Makes room for the rows at these addresses of wanted(). Throws std::system_error where the
+    // system has none.
+    void start(const std::vector<const uint8_t *> &from);
+    // Copies the next rows of one matrix, at most n_bytes, but whole sixteens of rows and one of
+    // them: says which these were.
+    std::pair<const uint8_t *, size_t> advance(size_t n_bytes);
+
+private:
+    std::deque<InterleavedCopy> copies_;
+    std::unique_ptr<HugeMemory> memory_;
+    std::deque<InterleavedCopy *> waiting_;
+};
+
+}  // namespace unladen::cpu
