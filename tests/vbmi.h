@@ -73,7 +73,6 @@ V affine(V from, V matrix) {
 #define _mm512_permutexvar_epi8(i, a) unladen::emulated::permutexvar<__m512i>(i, a)
 #define _mm512_multishift_epi64_epi8(c, a) unladen::emulated::multishift<__m512i>(c, a)
 #define _mm256_multishift_epi64_epi8(c, a) unladen::emulated::multishift<__m256i>(c, a)
-#define _mm512_gf2p8affine_epi64_epi8(a, m, b) unladen::emulated::affine<__m512i>(a, m)
 #define _mm256_gf2p8affine_epi64_epi8(a, m, b) unladen::emulated::affine<__m256i>(a, m)
 #define __AVX512VBMI__ 1
 #define __GFNI__ 1

@@ -33,8 +33,8 @@ MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}
 """Where a block's (scale of the) minimums lies: w = scale * q + what this multiplies."""
 
 INTERLEAVED_AT = ("avx512", "vbmi")
-ROW_BY_ROW = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "TQ1_0",
-                        "TQ2_0"})
+ROW_BY_ROW = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S",
+                        "TQ1_0"})
 """Levels whose kernels want weight rows interleaved, and formats that they don't."""
 
 ROW_GRANULE, ACT_GRANULE = 16, 8

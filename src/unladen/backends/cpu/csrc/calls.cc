@@ -180,7 +180,7 @@ Result attention(const Attention &a, const std::string &level) {
         int(n_heads / n_kv_heads), int(n_tasks), int(k_dim), int(v_dim), a.block_tokens));
     for (int head = 0; head < int(n_kv_heads); head++) {
         kernels.attention({cache.view, int(n_heads), scoring, tasks.data(), int(n_tasks), head,
-                           scratch.data()});
+                           scratch.data(), false});
     }
     return {y, {n_tasks, n_heads, v_dim}};
 }

@@ -144,6 +144,18 @@ struct Across<Q2_K> {
 };
 
 template <>
+struct Across<TQ2_0> {
+    static constexpr int sub = 32;
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits(w, 0, i); }
+    static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
+        const __m512 d = w.half(64);
+        for (int s = 0; s < 8; ++s) _mm512_store_ps(to.scale[s], d);
+        for (int p = 0; p < 4; ++p) to.put_min_pairs(p, _mm512_set1_epi16(1));
+        to.put_dmin(d);
+    }
+};
+
+template <>
 struct Across<IQ4_XS> {
     static constexpr int sub = 32;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {

@@ -90,24 +90,4 @@ private:
     }
 };
 
-template <>
-struct AcrossRows<TQ2_0> {
-    static constexpr int sub = 32;
-    static constexpr int n_parts = 4;
-    // The 64 codes in the part-th 16 bytes.
-    static UNLADEN_INLINE void codes(Tile256 &tile, Sixteen w, int part) {
-        const Lanes q = w.at(16 * part).load();
-        Line *to = tile.q + 32 * (part / 2) + 4 * (part % 2);
-        for (int i = 0; i < 4; ++i) {
-            for (int j = 0; j < 4; ++j) put(to[8 * i + j], field(q.v[j], 2 * i, 2, 0));
-        }
-    }
-    static UNLADEN_INLINE void scales(Tile256 &tile, Sixteen w) {
-        const __m512 d = _mm512_cvtph_ps(_mm512_cvtepi32_epi16(down(w.at(50).load().v[3], 16)));
-        for (int s = 0; s < 8; ++s) tile.put_scale(s, d, _mm512_set1_epi32(1));
-        for (int p = 0; p < 4; ++p) tile.put_min_pairs(p, _mm512_set1_epi16(1));
-        tile.put_bias(d, 1);
-    }
-};
-
 }  // namespace unladen::cpu::UNLADEN_ISA

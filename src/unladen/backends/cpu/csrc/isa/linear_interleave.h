@@ -102,6 +102,9 @@ struct Fields<Q6_K> : FieldSizes<16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
 template <>
 struct Fields<IQ4_XS> : FieldSizes<2, 2, 4, 16, 16, 16, 16, 16, 16, 16, 16> {};
 
+template <>
+struct Fields<TQ2_0> : FieldSizes<16, 16, 16, 16, 2> {};
+
 template <class T>
 constexpr bool can_interleave = requires { Fields<T>::n; };
 

@@ -25,8 +25,8 @@ void multiply_tiles(Totals c, const typename Kernel::Tile *tile, int n_tiles,
                  : multiply_panel<Kernel, 2>(c, tile, x, k, n_k, n, beside);
 }
 
-// Tiles of the same k, unpacked in steps. A part of it at every occasion of a product
-// that goes on meanwhile uses what units that leaves idle.
+// Tiles of the same k, unpacked in steps. A part of it at every occasion of a product that goes on
+// meanwhile uses what units that leaves idle.
 template <class Kernel>
 struct Unpacking {
     typename Kernel::Tile *tile;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_grid.h"
-#include "backends/cpu/csrc/isa/linear_wide256.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -47,7 +46,6 @@ UNLADEN_INLINE __m256i twice(__m256i v) { return _mm256_or_si256(v, _mm256_slli_
 template <class T>
 struct WideGrid {
     static constexpr int bias = 0, sub = T::sub;
-    static constexpr bool has_min = false, below_64 = true;
     const uint8_t *w;
     __m256i words;
 

@@ -1,30 +1,9 @@
-// Wide<T> of ternary formats: codes of 0, 1 and 2, without scales but for the block's.
+// Wide<TQ1_0>: codes of 0, 1 and 2, without scales but for the block's.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_grid.h"
-#include "backends/cpu/csrc/isa/linear_wide256.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
-
-struct WideTernary : Sixteens {
-    static constexpr int bias = 1, sub = 256;
-    static constexpr bool has_min = false;
-    UNLADEN_INLINE explicit WideTernary(const uint8_t *block)
-        : Sixteens(block, _mm256_set1_epi16(1)) {}
-    UNLADEN_INLINE __m128 d_at(int at) const {
-        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w + at)));
-    }
-};
-
-template <>
-struct Wide<TQ2_0> : WideTernary {
-    using WideTernary::WideTernary;
-    template <int j>
-    UNLADEN_INLINE __m512i codes() const {
-        return two_bits<j>(0, 0);
-    }
-    UNLADEN_INLINE __m128 d() const { return d_at(64); }
-};
 
 // The first four digits of a byte as fields of two bits, and the fifth.
 struct TernaryDigits {
@@ -66,11 +45,13 @@ struct TernaryPlaces {
 inline constexpr TernaryPlaces ternary_places;
 
 template <>
-struct Wide<TQ1_0> : WideTernary {
+struct Wide<TQ1_0> {
+    static constexpr int bias = 1, sub = 256;
     static constexpr __mmask64 odd_bytes = 0xaaaaaaaaaaaaaaaa;
+    const uint8_t *w;
     __m512i four, fifth;
 
-    UNLADEN_INLINE explicit Wide(const uint8_t *block) : WideTernary(block) {
+    UNLADEN_INLINE explicit Wide(const uint8_t *block) : w(block) {
         const __m512i q = _mm512_maskz_loadu_epi8((uint64_t(1) << 52) - 1, block);
 #if defined(__AVX512VBMI__)
         four = from_table<256>(ternary_digits.four, q, nullptr);
@@ -89,7 +70,10 @@ struct Wide<TQ1_0> : WideTernary {
         return _mm512_and_si512(_mm512_srlv_epi32(both, load512(ternary_places.shift[j])),
                                 _mm512_set1_epi8(3));
     }
-    UNLADEN_INLINE __m128 d() const { return d_at(52); }
+    UNLADEN_INLINE __m256i scales() const { return _mm256_set1_epi16(1); }
+    UNLADEN_INLINE __m128 d() const {
+        return _mm_cvtph_ps(_mm_cvtsi32_si128(bits::load<uint16_t>(w + 52)));
+    }
 };
 
 }  // namespace unladen::cpu::UNLADEN_ISA
