@@ -37,7 +37,7 @@ PIECE_BYTES: Final = 16 << 20
 """Moved after a step: 3 ms, or ten times that in a virtual machine that must first get the memory
 from its host."""
 
-PAUSE: Final = 7
+PAUSE: Final = 3
 """So many times as long nothing is moved after that."""
 
 SPARE_FACTOR: Final = 2
