@@ -43,7 +43,7 @@ HugeMemory::HugeMemory(size_t n_bytes) : n_(n_bytes + huge_page_bytes) {
     all_ = mmap(nullptr, n_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check(all_ != MAP_FAILED, "mmap");
     data_ = aligned(all_);
-    madvise(data_, n_bytes, MADV_HUGEPAGE);  // a kernel without them refuses
+    is_huge_ = madvise(data_, n_bytes, MADV_HUGEPAGE) == 0;
 }
 
 HugeMemory::~HugeMemory() {
@@ -62,6 +62,7 @@ void HugeMemory::move(size_t n, void *to) {
 bool copy_into_huge_pages(uint8_t *at, size_t n) {
     if (!in_memory(at, n)) return false;
     HugeMemory copy(n);
+    check(copy.is_huge(), "madvise");
     std::memcpy(copy.data(), at, n);
     check(mprotect(copy.data(), n, PROT_READ) == 0, "mprotect");
     copy.move(n, at);

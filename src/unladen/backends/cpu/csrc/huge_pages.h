@@ -14,7 +14,7 @@ constexpr size_t huge_page_bytes = size_t{2} << 20;
 // nothing was done. Throws std::system_error where the system refuses.
 bool copy_into_huge_pages(uint8_t *at, size_t n);
 
-// Memory in huge pages where the system has them, all zero.
+// Memory in huge pages where the kernel has them, all zero.
 class HugeMemory {
 public:
     // Throws std::system_error where the system refuses.
@@ -23,6 +23,8 @@ public:
     HugeMemory(const HugeMemory &) = delete;
     HugeMemory &operator=(const HugeMemory &) = delete;
     uint8_t *data() const { return data_; }
+    // Whether the kernel has huge pages; if not, errno says why.
+    bool is_huge() const { return is_huge_; }
     // Moves its first n bytes to `to`, in place of what is there; nothing is left here.
     void move(size_t n, void *to);
 
@@ -30,6 +32,7 @@ private:
     void *all_;
     size_t n_;
     uint8_t *data_;
+    bool is_huge_ = false;
 };
 
 }  // namespace unladen::cpu
