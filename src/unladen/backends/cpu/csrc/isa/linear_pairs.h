@@ -64,21 +64,16 @@ struct OnePanel {
         : job(job),
           x(typename Kernel::Panel(job.act, job.n_cols).at(job.t_first / panel_columns)) {}
 
-    int n_k_at(int k) const {
-        return job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
-    }
     int n_tiles_at(int row) const {
         return job.n_last - row > tile_rows ? 2 : job.n_last > row ? 1 : 0;
     }
 
     Unpacking<Kernel> unpacking(Tile *to, int row, int k, Ahead ahead) {
-        const int n_tiles = n_tiles_at(row), n_k = n_k_at(k);
+        const int n_tiles = n_tiles_at(row);
         const int n_groups = job.t_last - job.t_first > 4 ? 2 : 1;
         Unpacking<Kernel> all = {to, n_tiles, {}, n_groups * Kernel::occasions, ahead};
         for (int i = 0; i < n_tiles; ++i) {
-            const Part part = part_of<typename Kernel::Type, tile_rows>(job, row + i * tile_rows, k,
-                                                                        n_k, spare[i]);
-            all.part[i] = {part.p, part.stride};
+            all.part[i] = Kernel::rows_at(job, row + i * tile_rows, k, spare[i]);
         }
         return all;
     }
@@ -89,7 +84,7 @@ struct OnePanel {
         const size_t n_ahead = pair_rows * job.row_bytes;
         const uint8_t *next = job.w + job.n_first * job.row_bytes;
         Ahead{next, n_ahead}.ask();
-        const int n_parts = (job.n_cols + Kernel::tile_k - 1) / Kernel::tile_k;
+        const int n_parts = job.n_cols / Kernel::tile_k;
         const size_t step = n_ahead / (n_parts * Kernel::occasions * (n_columns > 4 ? 2 : 1)) + 1;
         unpacking(tiles[0], job.n_first, 0, {}).finish();
         for (int row = job.n_first, now = 0; row < job.n_last; row += pair_rows) {
@@ -102,7 +97,7 @@ struct OnePanel {
                     is_last ? unpacking(tiles[1 - now], row + pair_rows, 0, ahead)
                             : unpacking(tiles[1 - now], row, k + Kernel::tile_k, ahead);
                 multiply_tiles<Kernel>({c[0], panel_columns * tile_rows}, tiles[now], n_tiles, x, k,
-                                       n_k_at(k), n_columns, beside);
+                                       Kernel::tile_k, n_columns, beside);
                 beside.finish();
                 ahead.p = beside.ahead.p;
             }

@@ -81,7 +81,6 @@ struct Int8Of256 {
 
 template <class T>
 struct TiledRows {
-    using Type = T;
     using Panel = Panel256;
     using Tile = Tile256;
     static constexpr int tile_k = 256, part_bytes = T::block_bytes;
@@ -94,10 +93,14 @@ struct TiledRows {
         else
             AcrossRows<T>::scales(tile, w);
     }
-    static void unpack(Tile &tile, const Job &job, int row, int k, int n_k) {
+    static Sixteen rows_at(const Job &job, int row, int k, uint8_t *spare) {
+        const Part part = part_of<T, tile_rows>(job, row, k, tile_k, spare);
+        return {part.p, part.stride};
+    }
+    static void unpack(Tile &tile, const Job &job, int row, int k, int) {
         alignas(64) uint8_t spare[tile_rows * part_bytes];
-        const Part part = part_of<T, tile_rows>(job, row, k, n_k, spare);
-        for (int s = 0; s < n_steps; ++s) unpack_step(tile, {part.p, part.stride}, s);
+        const Sixteen w = rows_at(job, row, k, spare);
+        for (int s = 0; s < n_steps; ++s) unpack_step(tile, w, s);
     }
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
