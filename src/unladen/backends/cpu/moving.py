@@ -1,7 +1,7 @@
 """Weights of a mapped file, moved a little after each step to where they are read fastest.
 
 Where the processor's kernels want rows interleaved, they are copied so, and the file's pages given
-back: eight sequences together then take three quarters of the time. Other weights move to huge
+back: eight sequences together then take two thirds of the time. Other weights move to huge
 pages at their own addresses: what the system read from the disk for another program lies in its
 cache in pages of 4 KiB, whose addresses cost a core a fifth of what it can read.
 
