@@ -75,25 +75,25 @@ struct Across<Q4_K> : AcrossKHeader {
 };
 
 template <>
-struct Across<Q5_K> : AcrossKHeader {
+struct Across<Q5_K> : AcrossKHeader, Fields<Q5_K> {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
-        const __m512i q = nibbles(w.four(48 + i / 16 * 32 + i % 8 * 4), i / 8 % 2);
-        return either(q, shifted(w.four(16 + i % 8 * 4), i / 8, 1, 4));
+        const __m512i q = nibbles(w.four(place(48 + i / 16 * 32 + i % 8 * 4)), i / 8 % 2);
+        return either(q, shifted(w.four(place(16 + i % 8 * 4)), i / 8, 1, 4));
     }
 };
 
 template <>
-struct Across<Q6_K> {
+struct Across<Q6_K> : Fields<Q6_K> {
     static constexpr int sub = 16;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         const int half = i / 32, quarter = i % 32 / 8, at = i % 8 * 4;
-        const __m512i q = nibbles(w.four(64 * half + quarter % 2 * 32 + at), quarter / 2);
-        return either(q, shifted(w.four(128 + 32 * half + at), 2 * quarter, 2, 4));
+        const __m512i q = nibbles(w.four(place(64 * half + quarter % 2 * 32 + at)), quarter / 2);
+        return either(q, shifted(w.four(place(128 + 32 * half + at)), 2 * quarter, 2, 4));
     }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         const __m512 d = w.half(208);
         for (int i = 0; i < 4; ++i) {
-            const __m512i s = w.four(192 + 4 * i);
+            const __m512i s = w.four(place(192 + 4 * i));
             to.put_scales(4 * i, d, s);
             to.put_mins(4 * i, s);
         }
@@ -101,20 +101,22 @@ struct Across<Q6_K> {
     }
 };
 
-// Two bits of line i, which are 32 bytes for each 128 weights.
+// Two bits of line i, which are 32 bytes for each 128 weights, from byte `first` of a block on.
+template <class T>
 UNLADEN_INLINE __m512i two_bits(Interleaved w, int first, int i) {
-    return shifted(w.four(first + i / 32 * 32 + i % 8 * 4), i % 32 / 8 * 2, 2, 0);
+    const int at = Fields<T>::place(first + i / 32 * 32 + i % 8 * 4);
+    return shifted(w.four(at), i % 32 / 8 * 2, 2, 0);
 }
 
 template <>
-struct Across<Q3_K> {
+struct Across<Q3_K> : Fields<Q3_K> {
     static constexpr int sub = 16;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
-        return either(two_bits(w, 32, i), shifted(w.four(i % 8 * 4), i / 8, 1, 2));
+        return either(two_bits<Q3_K>(w, 32, i), shifted(w.four(place(i % 8 * 4)), i / 8, 1, 2));
     }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         const __m512 d = w.half(108);
-        const __m512i p = w.four(96), q = w.four(100), r = w.four(104);
+        const __m512i p = w.four(place(96)), q = w.four(place(100)), r = w.four(place(104));
         const __m512i low[] = {masked(p, 15), masked(q, 15), masked(down(p, 4), 15),
                                masked(down(q, 4), 15)};
         const __m512i top[] = {_mm512_slli_epi32(r, 4), _mm512_slli_epi32(r, 2), r, down(r, 2)};
@@ -131,7 +133,7 @@ struct Across<Q3_K> {
 template <>
 struct Across<Q2_K> {
     static constexpr int sub = 16;
-    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits(w, 16, i); }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits<Q2_K>(w, 16, i); }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         const __m512 d = w.half(80);
         for (int i = 0; i < 4; ++i) {
@@ -146,7 +148,7 @@ struct Across<Q2_K> {
 template <>
 struct Across<TQ2_0> {
     static constexpr int sub = 32;
-    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits(w, 0, i); }
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits<TQ2_0>(w, 0, i); }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         const __m512 d = w.half(64);
         for (int s = 0; s < 8; ++s) _mm512_store_ps(to.scale[s], d);

@@ -24,9 +24,13 @@ struct Job {
 // more are 4 % slower.
 constexpr size_t ahead_bytes = 8192;
 
-// Asks for the n bytes that follow p at that distance. Where nothing lies there nothing happens.
+// Asks for the line of memory at p, into L2: L1 has few places for lines on their way, and with all
+// taken a core of Zen 4 reads half as fast. Where nothing lies there nothing happens.
+UNLADEN_INLINE void ask_line(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
+
+// Asks for the n bytes that follow p at that distance.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
-    for (int at = 0; at < n; at += 64) __builtin_prefetch(p + ahead_bytes + at);
+    for (int at = 0; at < n; at += 64) ask_line(p + ahead_bytes + at);
 }
 
 // Kernel::dot(y, row, n_cols, x): the product of one weight row with one activation row.
@@ -114,7 +118,7 @@ struct Ahead {
 
     // Inlined, for GCC drops calls of functions that do nothing else.
     UNLADEN_INLINE void ask() {
-        for (size_t at = 0; at < step; at += 64) __builtin_prefetch(p + at);
+        for (size_t at = 0; at < step; at += 64) ask_line(p + at);
         p += step;
     }
 };

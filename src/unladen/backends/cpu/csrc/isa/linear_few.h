@@ -30,15 +30,20 @@ UNLADEN_INLINE void products(__m512i (&sum)[n], Interleaved w, int first, const 
     }
 }
 
-// Some 36 lines of memory asked for at once read faster than fewer at a time, by 3 to 15 %; but
-// beside many products they would hold up everything else.
 template <class T>
 constexpr size_t block_bytes = tile_rows * T::block_bytes;
+
+// Whether one column times interleaved rows is fastest when nothing is asked for: Zen 4 then reads
+// as fast as memory gives, and a third slower else.
+inline bool reads_alone() { return __builtin_cpu_is("amdfam19h"); }
+
+// Asks for a part of a block. With one column some 36 lines at once read faster than fewer at a
+// time, by 3 to 15 % on Zen 5; but beside many products they would hold up everything else.
 template <class T>
 UNLADEN_INLINE void ask_part(const uint8_t *p, int part, int n_parts) {
     constexpr int n_lines = (block_bytes<T> + 63) / 64;
     for (int i = n_lines * part / n_parts; i < n_lines * (part + 1) / n_parts; ++i) {
-        __builtin_prefetch(p + 64 * i);
+        ask_line(p + 64 * i);
     }
 }
 
@@ -48,11 +53,12 @@ struct Few256 {
     using Panel = Panel256Of<columns>;
     static constexpr int sub = Across<T>::sub;
 
-    // Adds the block at k to the sums of n columns.
+    // Adds the block at k to the sums of n columns. `ahead` is to be asked for, unless it is null,
+    // which it may be with one column.
     template <int n>
     static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
                                    const uint8_t *ahead) {
-        if constexpr (n <= 2) Ahead{ahead, block_bytes<T>}.ask();
+        if (n == 1 && ahead) ask_part<T>(ahead, 0, 1);
         Scales256 scales;
         Across<T>::scales(scales, w);
         const int8_t *q = x.q + size_t(k) * columns;
@@ -61,7 +67,7 @@ struct Few256 {
         for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_ps();
 #pragma GCC unroll 16
         for (int s = 0; s < 256 / sub; ++s) {
-            if constexpr (n > 2) ask_part<T>(ahead, s, 256 / sub);
+            if constexpr (n > 1) ask_part<T>(ahead, s, 256 / sub);
             // Or scales would be kept in registers that the sums need.
             __asm__ volatile("" ::: "memory");
             __m512i product[n];
@@ -103,7 +109,8 @@ struct Few32 {
     template <int n>
     static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
                                    const uint8_t *ahead) {
-        if (k % 128 == 0) Ahead{ahead, 4 * block_bytes<T>}.ask();
+        if constexpr (n > 1) ask_part<T>(ahead, 0, 1);
+        if (n == 1 && ahead && k % 128 == 0) Ahead{ahead, 4 * block_bytes<T>}.ask();
         __m512i product[n];
         products<T, 8, n, columns>(product, w, 0, x.q + size_t(k) * columns);
         const Scale32 by = Across<T>::scale(w);
@@ -122,14 +129,16 @@ void run_few(const Job &job, const typename Few::Panel &x) {
     alignas(64) uint8_t room[block_bytes<T>];
     // Interleaved, what is read next lies next; else the rows after these are asked for in order.
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
-    Ahead{job.w + job.n_first * job.row_bytes, distance}.ask();
+    const bool asks = n > 1 || !job.interleaved || !reads_alone();
+    if (asks) Ahead{job.w + job.n_first * job.row_bytes, distance}.ask();
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
         __m512 c[n];
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
         const uint8_t *ahead = job.w + row * job.row_bytes + distance;
         for (int k = 0; k < job.n_cols; k += T::block_size, ahead += block_bytes<T>) {
-            Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k, ahead);
+            Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k,
+                                 asks ? ahead : nullptr);
         }
         const int n_rows = job.n_last - row < tile_rows ? job.n_last - row : tile_rows;
         const __mmask16 mask = __mmask16((1u << n_rows) - 1);

@@ -1,10 +1,10 @@
 // Sixteen weight rows at once, one in each 32-bit lane of AVX-512 registers: how their blocks lie
 // interleaved, and how they come there. Layouts of blocks: the headers in quants/.
 //
-// A block of sixteen rows takes as many bytes as it does apart. The field that stands at bytes
-// a ... b - 1 of a block stands at 16 a ... 16 b - 1: for fields of 16 bytes the first four bytes
-// of all rows, the next four of all rows and so on; for smaller ones each row's after another's.
-// Blocks follow one another, then the next sixteen rows.
+// A block of sixteen rows takes as many bytes as it does apart, in the order in which they are read,
+// for what the hardware asks memory for ahead follows addresses. What stands at byte a of a block
+// stands at 16 place(a): four bytes of all rows, then the next; of smaller fields each row's after
+// another's. Blocks follow one another, then the next sixteen rows.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_drive.h"
@@ -55,7 +55,7 @@ struct Sixteen {
     }
 };
 
-// A block of sixteen rows, interleaved. Places are those in one row's block.
+// A block of sixteen rows, interleaved. Places are those in one row's block, as place() has them.
 struct Interleaved {
     const uint8_t *p;
 
@@ -67,11 +67,12 @@ struct Interleaved {
     UNLADEN_INLINE __m512i byte(int i) const { return _mm512_cvtepu8_epi32(load128(p + 16 * i)); }
 };
 
-// The bytes of each field of a block, in order: 1, 2, 4 or 16. Formats without are never
-// interleaved.
+// The bytes of each field of a block, in order: 1, 2, 4 or 16; and where four bytes from a on stand,
+// or fewer of a smaller field. Formats without are never interleaved.
 template <int... sizes>
 struct FieldSizes {
     static constexpr int n = sizeof...(sizes), bytes[] = {sizes...};
+    static constexpr int place(int a) { return a; }
 };
 template <class T>
 struct Fields;
@@ -92,13 +93,33 @@ struct Fields<MXFP4> : FieldSizes<1, 16> {};
 template <>
 struct Fields<Q2_K> : FieldSizes<16, 16, 16, 16, 16, 2, 2> {};
 template <>
-struct Fields<Q3_K> : FieldSizes<16, 16, 16, 16, 16, 16, 4, 4, 4, 2> {};
+struct Fields<Q3_K> : FieldSizes<16, 16, 16, 16, 16, 16, 4, 4, 4, 2> {
+    // Scales; low bits beside the high ones; low bits; d.
+    static constexpr int place(int a) {
+        if (a >= 96) return a < 108 ? a - 96 : a;
+        return 12 + (a < 32 ? 2 * a + 4 : a < 64 ? 2 * (a - 32) : a);
+    }
+};
 template <>
 struct Fields<Q4_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16> {};
 template <>
-struct Fields<Q5_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16> {};
+struct Fields<Q5_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16> {
+    // Low bits beside the high ones.
+    static constexpr int place(int a) {
+        if (a < 16 || a >= 80) return a;
+        return 16 + (a < 48 ? 2 * (a - 16) + 4 : 2 * (a - 48));
+    }
+};
 template <>
-struct Fields<Q6_K> : FieldSizes<16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 2> {};
+struct Fields<Q6_K> : FieldSizes<16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 2> {
+    // Scales; of each half low bits beside the high ones, and low bits; d.
+    static constexpr int place(int a) {
+        if (a >= 208) return a;
+        if (a >= 192) return a - 192;
+        if (a >= 128) return 16 + (a - 128) / 32 * 96 + a % 32 * 2 + 4;
+        return 16 + a / 64 * 96 + (a % 64 < 32 ? a % 64 * 2 : a % 64 + 32);
+    }
+};
 template <>
 struct Fields<IQ4_XS> : FieldSizes<2, 2, 4, 16, 16, 16, 16, 16, 16, 16, 16> {};
 
@@ -121,10 +142,11 @@ constexpr int small_bytes(int i) {
     return n;
 }
 
-// Field i of lanes of small fields, which stands `at` bytes from their first.
-template <class T, int i, int at, int n>
-UNLADEN_INLINE void put_small(uint8_t *to, const Lanes &lanes) {
+// Field i of lanes of small fields, `at` bytes from their first, which is at `from` of a block.
+template <class T, int i, int from, int at, int n>
+UNLADEN_INLINE void put_small(uint8_t *block, const Lanes &lanes) {
     constexpr int size = Fields<T>::bytes[i];
+    uint8_t *to = block + 16 * Fields<T>::place(from + at);
     const __m512i v = _mm512_srli_epi32(lanes.v[at / 4], at % 4 * 8);
     if constexpr (size == 4) _mm512_storeu_si512(to, v);
     if constexpr (size == 2) {
@@ -133,7 +155,7 @@ UNLADEN_INLINE void put_small(uint8_t *to, const Lanes &lanes) {
     if constexpr (size == 1) {
         _mm_storeu_si128(reinterpret_cast<__m128i *>(to), _mm512_cvtepi32_epi8(v));
     }
-    if constexpr (at + size < n) put_small<T, i + 1, at + size, n>(to + 16 * size, lanes);
+    if constexpr (at + size < n) put_small<T, i + 1, from, at + size, n>(block, lanes);
 }
 
 // Fields i and on, which stand from byte `at` on, of a block of sixteen rows.
@@ -142,12 +164,14 @@ UNLADEN_INLINE void interleave(uint8_t *to, Sixteen block) {
     if constexpr (i < Fields<T>::n) {
         if constexpr (Fields<T>::bytes[i] == 16) {
             const Lanes lanes = block.at(at).load();
-            for (int j = 0; j < 4; ++j) _mm512_storeu_si512(to + 16 * at + 64 * j, lanes.v[j]);
+            for (int j = 0; j < 4; ++j) {
+                _mm512_storeu_si512(to + 16 * Fields<T>::place(at + 4 * j), lanes.v[j]);
+            }
             interleave<T, i + 1, at + 16>(to, block);
         } else {
             constexpr int n = small_bytes<T>(i), last = T::block_bytes - 16;
             constexpr int from = at < last ? at : last;
-            put_small<T, i, 0, n>(to + 16 * at, block.at(from).template load_after<at - from>());
+            put_small<T, i, at, 0, n>(to, block.at(from).template load_after<at - from>());
             constexpr int next = [] {
                 int next = i;
                 for (int left = n; left > 0; ++next) left -= Fields<T>::bytes[next];
