@@ -1,15 +1,20 @@
-// Across<T> for blocks of 32: w = scale * code + min; a bias of the codes is part of the min.
+// Across<T> for blocks of 32: w = scale * (code - bias), or, with bias 0, w = scale * code + min.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_interleave.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-struct Scale32 {
-    __m512 scale, min;
-};
-UNLADEN_INLINE Scale32 biased(__m512 d, int bias) {
-    return {d, _mm512_mul_ps(d, _mm512_set1_ps(float(-bias)))};
+// Where the sum of products of one column with a block's codes begins: at minus the bias times the
+// sum of what they are multiplied with, which is less than to multiply and add as floats.
+template <class T>
+UNLADEN_INLINE __m512i first_products(const int32_t *minus_sum) {
+    constexpr unsigned bias = Across<T>::bias;
+    static_assert((bias & (bias - 1)) == 0);
+    if constexpr (bias == 0)
+        return _mm512_setzero_si512();
+    else
+        return _mm512_slli_epi32(_mm512_set1_epi32(*minus_sum), __builtin_ctz(bias));
 }
 
 // Codes of four bits, from byte `first` of a block on.
@@ -26,56 +31,65 @@ UNLADEN_INLINE __m512i nibble_line(Interleaved w, int first, int fifth, int i) {
 
 template <>
 struct Across<Q8_0> {
+    static constexpr int bias = 128;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         return _mm512_xor_si512(w.four(2 + 4 * i), all_bytes(0x80));
     }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return biased(w.half(0), 128); }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
 template <>
 struct Across<Q4_0> {
+    static constexpr int bias = 8;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return nibble_line(w, 2, i); }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return biased(w.half(0), 8); }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
 template <>
 struct Across<Q4_1> {
+    static constexpr int bias = 0;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return nibble_line(w, 4, i); }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return {w.half(0), w.half(2)}; }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
+    static UNLADEN_INLINE __m512 min(Interleaved w) { return w.half(2); }
 };
 
 template <>
 struct Across<Q5_0> {
+    static constexpr int bias = 16;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return nibble_line(w, 6, 2, i); }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return biased(w.half(0), 16); }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
 template <>
 struct Across<Q5_1> {
+    static constexpr int bias = 0;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return nibble_line(w, 8, 4, i); }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return {w.half(0), w.half(2)}; }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
+    static UNLADEN_INLINE __m512 min(Interleaved w) { return w.half(2); }
 };
 
 template <>
 struct Across<IQ4_NL> {
+    static constexpr int bias = 128;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         return look_up(nibble_line(w, 2, i), quants::kvalues_iq4nl, 128);
     }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) { return biased(w.half(0), 128); }
+    static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
 template <>
 struct Across<MXFP4> {
+    static constexpr int bias = 16;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         return look_up(nibble_line(w, 1, i), quants::kvalues_mxfp4, 16);
     }
-    static UNLADEN_INLINE Scale32 scale(Interleaved w) {
+    static UNLADEN_INLINE __m512 scale(Interleaved w) {
         // 2^(e - 128); the two smallest are subnormal.
         const __m512i e = w.byte(0);
         const __m512i normal = _mm512_slli_epi32(_mm512_sub_epi32(e, _mm512_set1_epi32(1)), 23);
         const __mmask16 tiny = _mm512_cmplt_epi32_mask(e, _mm512_set1_epi32(2));
         const __m512i d = _mm512_mask_sllv_epi32(normal, tiny, _mm512_set1_epi32(0x00200000), e);
-        return biased(_mm512_castsi512_ps(d), 16);
+        return _mm512_castsi512_ps(d);
     }
 };
 

@@ -134,16 +134,18 @@ struct Row32Parts {
 
 template <int columns>
 struct Panel32Parts {
-    int8_t *q;   // [n_cols / panel_k][columns][panel_k]
-    float *d;    // [n_blocks][columns]
-    float *sum;  // [n_blocks][columns]: d times the sum of q
+    int8_t *q;       // [n_cols / panel_k][columns][panel_k]
+    float *d;        // [n_blocks][columns]
+    float *sum;      // [n_blocks][columns]: d times the sum of q
+    int32_t *minus;  // [n_blocks][columns]: minus the sum of q; with AVX-512 alone
     void carve(Carver &c, size_t n) {
         q = c.take<int8_t>(n * columns);
         d = c.take<float>(n / 32 * columns);
         sum = c.take<float>(n / 32 * columns);
+        minus = c.take<int32_t>(in_lanes ? n / 32 * columns : 0);
     }
     UNLADEN_INLINE void move(size_t bytes) {
-        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes);
+        move_by(q, bytes), move_by(d, bytes), move_by(sum, bytes), move_by(minus, bytes);
     }
 };
 

@@ -15,11 +15,9 @@ UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
             : "v"(line), "m"(*reinterpret_cast<const int8_t(*)[4]>(q)));
 }
 
-// Lines first ... first + n_lines - 1 of a block times n columns; q points at that of the first.
+// Adds lines first ... first + n_lines - 1 of a block times n columns; q points at the first one's.
 template <class T, int n_lines, int n, int columns>
 UNLADEN_INLINE void products(__m512i (&sum)[n], Interleaved w, int first, const int8_t *q) {
-#pragma GCC unroll 8
-    for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_si512();
 #pragma GCC unroll 8
     for (int i = 0; i < n_lines; ++i) {
         const __m512i line = Across<T>::line(w, first + i);
@@ -71,6 +69,8 @@ struct Few256 {
             // Or scales would be kept in registers that the sums need.
             __asm__ volatile("" ::: "memory");
             __m512i product[n];
+#pragma GCC unroll 8
+            for (int j = 0; j < n; ++j) product[j] = _mm512_setzero_si512();
             products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
             const __m512 scale = _mm512_load_ps(scales.scale[s]);
 #pragma GCC unroll 8
@@ -111,15 +111,19 @@ struct Few32 {
                                    const uint8_t *ahead) {
         if constexpr (n > 1) ask_part<T>(ahead, 0, 1);
         if (n == 1 && ahead && k % 128 == 0) Ahead{ahead, 4 * block_bytes<T>}.ask();
+        const size_t at = size_t(k) / 32 * columns;
         __m512i product[n];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) product[j] = first_products<T>(x.minus + at + j);
         products<T, 8, n, columns>(product, w, 0, x.q + size_t(k) * columns);
-        const Scale32 by = Across<T>::scale(w);
-        const float *d = x.d + k / 32 * columns, *sum = x.sum + k / 32 * columns;
+        const __m512 scale = Across<T>::scale(w);
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) {
-            const __m512 scaled = _mm512_mul_ps(by.scale, _mm512_cvtepi32_ps(product[j]));
-            c[j] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(d[j]), c[j]);
-            c[j] = _mm512_fmadd_ps(by.min, _mm512_set1_ps(sum[j]), c[j]);
+            const __m512 scaled = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(product[j]));
+            c[j] = _mm512_fmadd_ps(scaled, _mm512_set1_ps(x.d[at + j]), c[j]);
+            if constexpr (Across<T>::bias == 0) {
+                c[j] = _mm512_fmadd_ps(Across<T>::min(w), _mm512_set1_ps(x.sum[at + j]), c[j]);
+            }
         }
     }
 };

@@ -1,7 +1,7 @@
 // Sixteen weight rows at once, one in each 32-bit lane of AVX-512 registers: how their blocks lie
 // interleaved, and how they come there. Layouts of blocks: the headers in quants/.
 //
-// A block of sixteen rows takes as many bytes as it does apart, in the order in which they are read,
+// A block of sixteen rows takes as many bytes as it does apart, in the order in which it is read,
 // for what the hardware asks memory for ahead follows addresses. What stands at byte a of a block
 // stands at 16 place(a): four bytes of all rows, then the next; of smaller fields each row's after
 // another's. Blocks follow one another, then the next sixteen rows.
@@ -67,8 +67,8 @@ struct Interleaved {
     UNLADEN_INLINE __m512i byte(int i) const { return _mm512_cvtepu8_epi32(load128(p + 16 * i)); }
 };
 
-// The bytes of each field of a block, in order: 1, 2, 4 or 16; and where four bytes from a on stand,
-// or fewer of a smaller field. Formats without are never interleaved.
+// The bytes of each field of a block, in order: 1, 2, 4 or 16; and where the four bytes from a on
+// stand, or fewer of a smaller field. Formats without are never interleaved.
 template <int... sizes>
 struct FieldSizes {
     static constexpr int n = sizeof...(sizes), bytes[] = {sizes...};

@@ -75,6 +75,7 @@ void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols)
         place<columns>(to.q, column, k, q, 32);
         to.d[at] = d;
         to.sum[at] = d * float(total);
+        if constexpr (in_lanes) to.minus[at] = -total;
     }
 }
 

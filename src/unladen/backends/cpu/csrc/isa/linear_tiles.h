@@ -11,15 +11,14 @@ namespace unladen::cpu::UNLADEN_ISA {
 struct Tile32 {
     alignas(64) Line q[8];
     alignas(64) float scale[16];
-    alignas(64) float min[16];
+    alignas(64) float min[16];  // without a bias alone
 };
 
 template <class T>
 UNLADEN_INLINE void decode(Tile32 &tile, Interleaved w) {
     for (int i = 0; i < 8; ++i) put(tile.q[i], Across<T>::line(w, i));
-    const Scale32 by = Across<T>::scale(w);
-    _mm512_store_ps(tile.scale, by.scale);
-    _mm512_store_ps(tile.min, by.min);
+    _mm512_store_ps(tile.scale, Across<T>::scale(w));
+    if constexpr (Across<T>::bias == 0) _mm512_store_ps(tile.min, Across<T>::min(w));
 }
 template <class T>
 UNLADEN_INLINE void decode(Tile256 &tile, Interleaved w) {
@@ -37,6 +36,16 @@ struct Products {
     UNLADEN_INLINE Products() {
 #pragma GCC unroll 8
         for (int i = 0; i < tiles * n; ++i) v[i / n][i % n] = _mm512_setzero_si512();
+    }
+    // Of codes of T with columns whose sums, times minus one, are these.
+    template <class T>
+    static UNLADEN_INLINE Products of(const int32_t *minus) {
+        Products products;
+#pragma GCC unroll 8
+        for (int i = 0; i < tiles * n; ++i) {
+            products.v[i / n][i % n] = first_products<T>(minus + i % n);
+        }
+        return products;
     }
     // Four codes of each row and column.
     UNLADEN_INLINE void add_line(const __m512i (&w)[tiles], const int8_t *x) {
@@ -114,20 +123,19 @@ UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x
     }
 }
 
-// Tile32 as a tile of several blocks. The same, `beside` being asked for each block.
-template <int tiles, int n, class Tile, class Beside>
+// Tile32 as a tile of several blocks of T. The same, `beside` being asked for each block.
+template <class T, int tiles, int n, class Tile, class Beside>
 UNLADEN_INLINE void multiply32(Totals c, const Tile *tile, int n_blocks, const Panel32 &x, int k,
                                int column, Beside &beside) {
     const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
-    const size_t at = k / 32 * panel_columns + column;
-    const float *d = x.d + at, *x_sum = x.sum + at;
+    size_t at = k / 32 * panel_columns + column;
     __m512 sum[tiles][n];
 #pragma GCC unroll 8
     for (int i = 0; i < tiles * n; ++i) {
         sum[i / n][i % n] = _mm512_load_ps(c.at(i / n, column + i % n));
     }
-    for (int b = 0; b < n_blocks; ++b, d += panel_columns, x_sum += panel_columns) {
-        Products<tiles, n> products;
+    for (int b = 0; b < n_blocks; ++b, at += panel_columns) {
+        auto products = Products<tiles, n>::template of<T>(x.minus + at);
         beside.ask();
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i, q += 4 * panel_columns) {
@@ -138,12 +146,15 @@ UNLADEN_INLINE void multiply32(Totals c, const Tile *tile, int n_blocks, const P
 #pragma GCC unroll 2
         for (int t = 0; t < tiles; ++t) {
             const Tile32 &block = tile[t].block[b];
-            const __m512 scale = _mm512_load_ps(block.scale), min = _mm512_load_ps(block.min);
+            const __m512 scale = _mm512_load_ps(block.scale);
 #pragma GCC unroll 4
             for (int j = 0; j < n; ++j) {
                 const __m512 product = _mm512_mul_ps(scale, products.at(t, j));
-                sum[t][j] = _mm512_fmadd_ps(product, _mm512_set1_ps(d[j]), sum[t][j]);
-                sum[t][j] = _mm512_fmadd_ps(min, _mm512_set1_ps(x_sum[j]), sum[t][j]);
+                sum[t][j] = _mm512_fmadd_ps(product, _mm512_set1_ps(x.d[at + j]), sum[t][j]);
+                if constexpr (Across<T>::bias == 0) {
+                    const __m512 min = _mm512_load_ps(block.min);
+                    sum[t][j] = _mm512_fmadd_ps(min, _mm512_set1_ps(x.sum[at + j]), sum[t][j]);
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ struct Tiled32 {
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int n_k,
                                         int column, Beside &beside) {
-        multiply32<tiles, n>(c, tile, n_k / 32, x, k, column, beside);
+        multiply32<T, tiles, n>(c, tile, n_k / 32, x, k, column, beside);
     }
 };
 
