@@ -66,6 +66,15 @@ class GGUFFile:
             ahead.finish()
         self._ahead = []
 
+    def drop_header(self) -> None:
+        """Give back the memory of what stands before the tensors; who reads it has it again."""
+        for i, part in enumerate(self._parts):
+            first = min((t.offset for t in self.tensors.values() if t.file_index == i), default=0)
+            if part.buffer is not None and part.mapping is not None:
+                with part.mapping.guard:
+                    if not part.mapping.is_replaced:
+                        native.drop_pages(part.buffer[:first], 1)
+
     def close(self) -> None:
         """Let go of the files; each is unmapped once its last view is gone."""
         for ahead in self._ahead:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,6 +105,7 @@ class GGUFWriter:
         Each is written beside its place and renamed once all are complete, so an error leaves no
         half-written file. A file that is there already is replaced.
         """
+        import secrets
         parts = self._parts()
         written: list[tuple[Path, Path]] = []
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,7 +24,7 @@ class Kept:
 
     def restrict_to(self, graph: Graph) -> None:
         """Let go of keys that ``graph`` would have turned otherwise."""
-        if self.rotations != rotations(graph):
+        if self.kv and self.rotations != rotations(graph):
             self.kv.clear()
 
     def restrict(self, needs: Iterable[Need], layout: KVLayout) -> None:
@@ -56,6 +55,7 @@ class Kept:
 def rotations(graph: Graph) -> str:
     """What the keys of ``graph`` are turned by, in short: some models turn them more slowly in long
     contexts (longrope, Ding et al. 2024). Six digits, since machines differ in the last ones."""
+    import hashlib
     tables = [[f"{number:.6g}" for number in (n.float_attr("magnitude"), *_numbers(n, "freqs"))]
               for n in graph.nodes if n.op == "rope_table"]
     return hashlib.sha256(repr(tables).encode()).hexdigest()

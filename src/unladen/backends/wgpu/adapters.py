@@ -7,7 +7,6 @@ import functools
 import importlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +61,7 @@ def _quiet_drivers() -> Iterator[None]:
     if "XDG_RUNTIME_DIR" in os.environ:
         yield
         return
+    import tempfile
     os.environ["XDG_RUNTIME_DIR"] = tempfile.gettempdir()
     try:
         yield
