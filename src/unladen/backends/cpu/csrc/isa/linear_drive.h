@@ -81,11 +81,13 @@ void run_rows(const Job &job) {
     }
 }
 
-// Writes the first n_rows of each column's `rows` sums.
-inline void store_sums(const Job &job, const float *c, int rows, int n, int n_rows, int t0,
-                       int t1) {
+// Writes the first n_rows of each column's `rows` sums. All of them are no call of memcpy's.
+template <int rows>
+void store_sums(const Job &job, const float *c, int n, int n_rows, int t0, int t1) {
     for (int t = t0; t < t1; ++t, c += rows) {
-        std::memcpy(job.y + t * job.y_stride + n, c, n_rows * sizeof(float));
+        float *y = job.y + t * job.y_stride + n;
+        n_rows == rows ? std::memcpy(y, c, rows * sizeof(float))
+                       : std::memcpy(y, c, n_rows * sizeof(float));
     }
 }
 
@@ -178,7 +180,7 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     }
     for (int i = 0; i < n_tiles; ++i) {
         const int n = n0 + i * rows, n_rows = job.n_last - n < rows ? job.n_last - n : rows;
-        store_sums(job, c[i], rows, n, n_rows, t0, t1);
+        store_sums<rows>(job, c[i], n, n_rows, t0, t1);
     }
 }
 
