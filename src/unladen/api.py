@@ -105,7 +105,6 @@ class Model:
         mapping = map_file(str(self.path))
         reads = use_mmap and not vocab_only and self._reads_weights
         ahead = PagesAhead(mapping) if reads else None
-        from unladen.backends._host import trim
         from unladen.backends.base import Options
         from unladen.gguf import check_numbers, open_gguf
         from unladen.tokenizer import sequences
@@ -136,7 +135,6 @@ class Model:
             self.sampling_defaults = defaults(metadata)
             self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
             self._file.drop_header()
-            trim()
         except BaseException:
             self._stepper.shutdown()  # what it does reads the file
             self.close()

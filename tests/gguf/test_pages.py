@@ -11,7 +11,7 @@ import pytest
 
 from tiny_model import write_tiny
 from unladen._native import gguf as native
-from unladen.gguf import open_gguf
+from unladen.gguf import GGUFWriter, open_gguf
 from unladen.gguf.reader import _ranges
 from unladen.mapped import map_file
 
@@ -131,3 +131,23 @@ def test_a_file_that_is_begun_goes_on_or_stops(tmp_path: Path) -> None:
         weight = next(iter(file.tensors.values())).data
         before = bytes(weight)
     assert bytes(weight) == before, "views outlive the file"
+
+
+def test_what_stands_before_the_tensors_is_given_back_and_comes_again(tmp_path: Path) -> None:
+    rng = np.random.default_rng()
+    writer = GGUFWriter(tmp_path / "long.gguf", "x")
+    numbers = rng.integers(1 << 31, size=1 << 18, dtype=np.int32)
+    writer.set("x.numbers", numbers, "INT32")
+    weight = rng.standard_normal((256, 256), np.float32)
+    writer.add_tensor("w", weight)
+    (path,) = writer.write()
+    with open_gguf(path) as file:
+        read = file.metadata["x.numbers"]
+        assert np.array_equal(read, numbers)
+        assert np.array_equal(file.tensors["w"].data.view(np.float32), weight.ravel())
+        before = resident(path)
+        file.drop_header()
+        assert before - resident(path) >= numbers.nbytes - mmap.PAGESIZE, "what has been read"
+        assert resident(path) >= weight.nbytes - mmap.PAGESIZE
+        assert np.array_equal(file.metadata["x.numbers"], numbers)
+    assert np.array_equal(read, numbers), "views outlive the file"

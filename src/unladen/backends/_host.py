@@ -101,13 +101,6 @@ def advise(data: Bytes, advice: str) -> None:
         libc.madvise(*_pages(data, inside=advice == "DONTNEED"), number)
 
 
-def trim() -> None:
-    """Give the system back what has been freed, of which glibc's allocator keeps some."""
-    libc = _libc()
-    if libc is not None and hasattr(libc, "malloc_trim"):
-        libc.malloc_trim(0)
-
-
 def lock(data: Bytes) -> None:
     """Keep the pages of ``data`` in memory until they are freed; those of a file are read now.
     Raises :class:`MemoryLockError`."""

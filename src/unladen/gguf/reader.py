@@ -67,13 +67,15 @@ class GGUFFile:
         self._ahead = []
 
     def drop_header(self) -> None:
-        """Give back the memory of what stands before the tensors; who reads it has it again."""
+        """Give back the memory of what stands before the tensors, and what reading it has freed;
+        who reads on has it again."""
         for i, part in enumerate(self._parts):
             first = min((t.offset for t in self.tensors.values() if t.file_index == i), default=0)
             if part.buffer is not None and part.mapping is not None:
                 with part.mapping.guard:
                     if not part.mapping.is_replaced:
                         native.drop_pages(part.buffer[:first], 1)
+        native.trim_heap()
 
     def close(self) -> None:
         """Let go of the files; each is unmapped once its last view is gone."""

@@ -70,6 +70,7 @@ void bind_gguf(nb::module_ &m) {
         .def("stop", &Ahead::stop)
         .def("finish", &Ahead::finish);
     m.def("drop_pages", &drop, "data"_a, "n_threads"_a);
+    m.def("trim_heap", &trim_heap, nb::call_guard<nb::gil_scoped_release>());
 }
 
 }  // namespace unladen

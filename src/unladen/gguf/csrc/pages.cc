@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <system_error>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #if defined(__linux__)
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -108,6 +111,12 @@ void drop_pages(Bytes data, unsigned n_threads) {
     for (auto &thread : threads) thread.join();
 #else
     (void)data, (void)n_threads;
+#endif
+}
+
+void trim_heap() {
+#if defined(__GLIBC__)
+    malloc_trim(0);
 #endif
 }
 

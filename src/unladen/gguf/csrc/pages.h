@@ -35,4 +35,7 @@ private:
 // read: others would come back empty.
 void drop_pages(Bytes data, unsigned n_threads);
 
+// Gives the system back what has been freed, of which glibc keeps some for later.
+void trim_heap();
+
 }  // namespace unladen
