@@ -15,13 +15,14 @@ struct Scales256 {
     UNLADEN_INLINE void put_scale(int s, __m512 d, __m512i value) {
         _mm512_store_ps(scale[s], _mm512_mul_ps(d, _mm512_cvtepi32_ps(value)));
     }
-    // From four signed bytes per lane, those of sub-blocks s ... s + 3.
-    UNLADEN_INLINE void put_scales(int s, __m512 d, __m512i bytes) {
+    // From four signed bytes per lane, those of sub-blocks s ... s + 3; d of even and odd ones.
+    UNLADEN_INLINE void put_scales(int s, __m512 d, __m512 odd_d, __m512i bytes) {
         put_scale(s, d, _mm512_srai_epi32(_mm512_slli_epi32(bytes, 24), 24));
-        put_scale(s + 1, d, _mm512_srai_epi32(_mm512_slli_epi32(bytes, 16), 24));
+        put_scale(s + 1, odd_d, _mm512_srai_epi32(_mm512_slli_epi32(bytes, 16), 24));
         put_scale(s + 2, d, _mm512_srai_epi32(_mm512_slli_epi32(bytes, 8), 24));
-        put_scale(s + 3, d, _mm512_srai_epi32(bytes, 24));
+        put_scale(s + 3, odd_d, _mm512_srai_epi32(bytes, 24));
     }
+    UNLADEN_INLINE void put_scales(int s, __m512 d, __m512i bytes) { put_scales(s, d, d, bytes); }
     UNLADEN_INLINE void put_mins(int s, __m512i bytes) {
         const __m128i first = _mm_setr_epi8(-1, 0, -1, 1, -1, 4, -1, 5, -1, 8, -1, 9, -1, 12, -1,
                                             13);
@@ -53,14 +54,15 @@ struct Tile256 : Scales256 {
     alignas(64) Line q[64];
 };
 
-// Q4_K and Q5_K.
+// Q4_K and Q5_K, whose odd sub-blocks' codes stand `odd_times` times as high.
+template <int odd_times>
 struct AcrossKHeader {
     static constexpr int sub = 32;
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
-        const __m512 d = w.half(0);
+        const __m512 d = w.half(0), odd_d = _mm512_mul_ps(d, _mm512_set1_ps(1.0f / odd_times));
         const __m512i p = w.four(4), q = w.four(8), r = w.four(12);
-        to.put_scales(0, d, masked(p, 0x3f));
-        to.put_scales(4, d, either(masked(r, 0x0f), masked(down(p, 2), 0x30)));
+        to.put_scales(0, d, odd_d, masked(p, 0x3f));
+        to.put_scales(4, d, odd_d, either(masked(r, 0x0f), masked(down(p, 2), 0x30)));
         to.put_mins(0, masked(q, 0x3f));
         to.put_mins(4, either(masked(down(r, 4), 0x0f), masked(down(q, 2), 0x30)));
         to.put_dmin(w.half(2));
@@ -68,14 +70,15 @@ struct AcrossKHeader {
 };
 
 template <>
-struct Across<Q4_K> : AcrossKHeader {
+struct Across<Q4_K> : AcrossKHeader<16> {
+    // High nibbles stay where they are: no shift, and no other sums, for sixteen is a power of two.
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
-        return nibbles(w.four(16 + i / 16 * 32 + i % 8 * 4), i / 8 % 2);
+        return masked(w.four(16 + i / 16 * 32 + i % 8 * 4), i / 8 % 2 ? 0xf0 : 0x0f);
     }
 };
 
 template <>
-struct Across<Q5_K> : AcrossKHeader, Fields<Q5_K> {
+struct Across<Q5_K> : AcrossKHeader<1>, Fields<Q5_K> {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         const __m512i q = nibbles(w.four(place(48 + i / 16 * 32 + i % 8 * 4)), i / 8 % 2);
         return either(q, shifted(w.four(place(16 + i % 8 * 4)), i / 8, 1, 4));

@@ -144,8 +144,7 @@ void run_few(const Job &job, const typename Few::Panel &x) {
             Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k,
                                  asks ? ahead : nullptr);
         }
-        const int n_rows = job.n_last - row < tile_rows ? job.n_last - row : tile_rows;
-        const __mmask16 mask = __mmask16((1u << n_rows) - 1);
+        const __mmask16 mask = mask_of(job.n_last - row);
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) {
             if (job.t_first + j == job.t_last) break;

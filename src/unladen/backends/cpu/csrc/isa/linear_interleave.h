@@ -14,6 +14,11 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 constexpr int tile_rows = interleaved_rows;
 
+// The first n of sixteen lanes.
+UNLADEN_INLINE __mmask16 mask_of(int n) {
+    return n >= tile_rows ? __mmask16(-1) : n > 0 ? __mmask16((1u << n) - 1) : __mmask16(0);
+}
+
 // Lane r of v[j]: bytes 4 j ... 4 j + 3 of what was read from row r.
 struct Lanes {
     __m512i v[4];
