@@ -151,3 +151,16 @@ def test_what_stands_before_the_tensors_is_given_back_and_comes_again(tmp_path: 
         assert resident(path) >= weight.nbytes - mmap.PAGESIZE
         assert np.array_equal(file.metadata["x.numbers"], numbers)
     assert np.array_equal(read, numbers), "views outlive the file"
+
+
+def test_of_a_first_part_without_tensors_everything_is_given_back(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.gguf"
+    writer = GGUFWriter(path, "x")
+    numbers = np.random.default_rng().integers(1 << 31, size=1 << 18, dtype=np.int32)
+    writer.set("x.numbers", numbers, "INT32")
+    writer.write()
+    with open_gguf(path) as file:
+        assert np.array_equal(file.metadata["x.numbers"], numbers)
+        file.drop_header()
+        assert resident(path) <= mmap.PAGESIZE
+        assert np.array_equal(file.metadata["x.numbers"], numbers)

@@ -70,11 +70,8 @@ class GGUFFile:
         """Give back the memory of what stands before the tensors, and what reading it has freed;
         who reads on has it again."""
         for i, part in enumerate(self._parts):
-            first = min((t.offset for t in self.tensors.values() if t.file_index == i), default=0)
-            if part.buffer is not None and part.mapping is not None:
-                with part.mapping.guard:
-                    if not part.mapping.is_replaced:
-                        native.drop_pages(part.buffer[:first], 1)
+            offsets = [t.offset for t in self.tensors.values() if t.file_index == i]
+            _drop(part, min(offsets, default=None), 1)
         native.trim_heap()
 
     def close(self) -> None:
@@ -83,11 +80,8 @@ class GGUFFile:
             ahead.stop()
         self._ahead = []
         for part in self._parts:
-            if part.buffer is not None and part.mapping is not None:
-                with part.mapping.guard:
-                    if not part.mapping.is_replaced:
-                        # Alone, the system takes twice as long. Views that are left get them back.
-                        native.drop_pages(part.buffer, _N_DROPPING)
+            # Alone, the system takes twice as long. Views that are left get them back.
+            _drop(part, None, _N_DROPPING)
             part.buffer = None
 
     def __enter__(self) -> Self:
@@ -96,6 +90,14 @@ class GGUFFile:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+
+def _drop(part: Part, end: int | None, n_threads: int) -> None:
+    """Give back the pages of ``part`` up to byte ``end``, or all; not of weights that moved."""
+    if part.buffer is not None and part.mapping is not None:
+        with part.mapping.guard:
+            if not part.mapping.is_replaced:
+                native.drop_pages(part.buffer[:end], n_threads)
 
 
 def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:

@@ -81,7 +81,7 @@ void run_rows(const Job &job) {
     }
 }
 
-// Writes the first n_rows of each column's `rows` sums. All of them are no call of memcpy's.
+// Writes the first n_rows of each column's `rows` sums; all of them without calling memcpy.
 template <int rows>
 void store_sums(const Job &job, const float *c, int n, int n_rows, int t0, int t1) {
     for (int t = t0; t < t1; ++t, c += rows) {
