@@ -60,6 +60,15 @@ def test_parts_of_a_file(path: Path) -> None:
     assert 100_000 <= resident(path) <= 100_000 + AROUND
 
 
+def test_a_file_is_mapped_to_its_end_wherever_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "short"
+    path.write_bytes(bytes(19 * mmap.PAGESIZE))
+    mappings = [map_file(str(path)) for _ in range(32)]  # beside one another, most of them
+    for mapping in mappings:
+        native.PagesAhead(mapping).finish()
+    assert resident(path) == len(mappings) * 19 * mmap.PAGESIZE
+
+
 @pytest.mark.parametrize("bad", [[0, N_BYTES + 1], [5, 4], [2**64 - 1, 2**64 - 1]])
 def test_ranges_that_are_none(path: Path, bad: list[int]) -> None:
     with pytest.raises(ValueError, match="range"):
