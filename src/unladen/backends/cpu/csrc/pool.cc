@@ -177,12 +177,14 @@ void Pool::publish(Region &region, int n_tiles, int n_threads) {
     n_threads = std::min({n_threads, max_threads, n_tiles});
     region_ = &region;
     n_tiles_.store(n_tiles, std::memory_order_relaxed);
-    finished_.store(0, std::memory_order_relaxed);
     ++serial_;
+    for (int i = 0; i < n_threads; i++)  // before any has a tile
+        shares_[i].finished.store(0, std::memory_order_relaxed);
     for (int i = 0; i < n_threads; i++) {
         uint64_t first = uint64_t(n_tiles) * i / n_threads;
         uint64_t end = uint64_t(n_tiles) * (i + 1) / n_threads;
-        shares_[i].left.store(pack(serial_ & 0xffff, n_threads, end, first));
+        shares_[i].left.store(pack(serial_ & 0xffff, n_threads, end, first),
+                              std::memory_order_release);
     }
     published_.store(pack(serial_ & 0xffff, n_threads, 0, 0));
     if (n_sleeping_.load() > 0) {
@@ -206,21 +208,37 @@ bool Pool::take_from(int owner, int thread) {
         const bool own = owner == thread;
         if (!left.compare_exchange_weak(word, own ? word + 1 : word - one_from_end)) continue;
         // This tile is unfinished, so the region can't end and region_ stays what it is.
-        const uint32_t all = n_tiles_.load(std::memory_order_relaxed);
         region_->tile(static_cast<int>(own ? next_of(word) : end_of(word) - 1), thread);
-        if (finished_.fetch_add(1) + 1 == all && thread != 0) finished_.notify_one();
+        finish_one(thread);
         return true;
     }
     return false;
 }
 
-Crowding::Clock::duration Pool::wait_for_rest(int n_tiles) {
-    const auto all = static_cast<uint32_t>(n_tiles);
-    if (spin([&] { return finished_.load() == all; })) return {};
+void Pool::finish_one(int thread) {
+    std::atomic<uint32_t> &finished = shares_[thread].finished;
+    finished.store(finished.load(std::memory_order_relaxed) + 1);
+    // Of those who look at the same time the last one sees all.
+    if (!caller_sleeps_.load() || !all_finished()) return;
+    n_calls_.fetch_add(1);
+    n_calls_.notify_one();
+}
+
+bool Pool::all_finished() const {
+    const int n_threads = threads_of(published_.load());
+    uint32_t n = 0;
+    for (int i = 0; i < n_threads; i++) n += shares_[i].finished.load();
+    return n == n_tiles_.load(std::memory_order_relaxed);
+}
+
+Crowding::Clock::duration Pool::wait_for_rest() {
+    if (spin([&] { return all_finished(); })) return {};
     // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
     // own.
     const auto start = Crowding::Clock::now();
-    for (uint32_t n; (n = finished_.load()) != all;) finished_.wait(n);
+    caller_sleeps_.store(true);
+    for (uint32_t n = n_calls_.load(); !all_finished(); n = n_calls_.load()) n_calls_.wait(n);
+    caller_sleeps_.store(false);
     return Crowding::Clock::now() - start;
 }
 

@@ -100,6 +100,9 @@ private:
     // can't mistake the next one's tiles: serial | n_threads | end | next.
     struct alignas(64) Share {
         std::atomic<uint64_t> left{0};
+        // How many tiles the thread has finished, whosever. A counter that all share travels from
+        // core to core with every tile: with tiles of 32 KiB that is a twentieth of the time.
+        std::atomic<uint32_t> finished{0};
     };
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
         return serial << 48 | threads << 40 | end << 20 | next;
@@ -116,13 +119,16 @@ private:
     bool take_one(int thread);
     bool take_from(int owner, int thread);
     void publish(Region &region, int n_tiles, int n_threads);
+    void finish_one(int thread);
+    bool all_finished() const;
     // How long that took, where it took long.
-    Crowding::Clock::duration wait_for_rest(int n_tiles);
+    Crowding::Clock::duration wait_for_rest();
     void sleep_until_published(uint64_t seen);
 
     Share shares_[max_threads];
     alignas(64) std::atomic<uint64_t> published_{0};  // the last region, see pack()
-    alignas(64) std::atomic<uint32_t> finished_{0};
+    alignas(64) std::atomic<bool> caller_sleeps_{false};
+    std::atomic<uint32_t> n_calls_{0};  // to the caller that sleeps
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
     std::atomic<uint32_t> n_tiles_{0};
@@ -148,7 +154,7 @@ void Pool::run(Region &region, int n_tiles, int n_threads, AfterTile &&after_til
     grow(n_threads - 1);
     publish(region, n_tiles, n_threads);
     while (take_one(0)) after_tile();
-    const auto waited = wait_for_rest(n_tiles);
+    const auto waited = wait_for_rest();
     if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
 }
 
