@@ -231,6 +231,11 @@ void attention(const AttentionArgs &args) {
     int start = first - first % tile_keys;
     TileRows keys(k_rows, blocks, start, first, last);
     TileRows values(v_rows, blocks, start, first, last);
+    if (work.few) {
+        // What follows is asked for bit by bit, the first tile at once, with nothing to do beside.
+        keys.prefetch_all(k_rows.row_bytes);
+        values.prefetch_all(v_rows.row_bytes);
+    }
     for (; start < last; start += tile_keys) {
         const TileRows next_keys(k_rows, blocks, start + tile_keys, first, last);
         with_type(args.kv.k_type, [&](auto t) { work.score<t.type>(start, keys, next_keys); });

@@ -26,11 +26,18 @@ struct TileRows {
         for (int i = last; i < tile_keys; i++) row[i] = head.base;
     }
 
-    // Asks for the cache line at number d of n rows.
+    // Asks for the cache line at number d of n rows, into L2: L1 has few places for lines on their
+    // way, and with all taken a core of Zen 4 reads half as fast.
     template <KVType type>
     void prefetch(int first, int n, int d) const {
         const size_t at = row_bytes(type, d);
-        for (int i = first; i < first + n; i++) __builtin_prefetch(row[i] + at);
+        for (int i = first; i < first + n; i++) __builtin_prefetch(row[i] + at, 0, 2);
+    }
+
+    // Asks for all of the rows.
+    void prefetch_all(size_t row_bytes) const {
+        for (int i = first; i < last; i++)
+            for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row[i] + at, 0, 2);
     }
 };
 

@@ -42,9 +42,20 @@ void store_row(uint8_t *row, KVType type, const float *x, int dim) {
     }
 }
 
+// Asks for the memory of a row that is about to be written.
+void ask_row(const uint8_t *row, KVType type, int dim) {
+    const size_t bytes = row_bytes(type, dim);
+    for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 1);
+}
+
 }  // namespace
 
 void kv_store(const KVView &kv, int block, int slot, const float *k, const float *v) {
+    // Nobody has looked at it since the last step, which has read all weights.
+    for (int head = 0; head < kv.n_kv_heads; head++) {
+        ask_row(head_rows(kv, true, head).row(block, slot), kv.k_type, kv.k_dim);
+        ask_row(head_rows(kv, false, head).row(block, slot), kv.v_type, kv.v_dim);
+    }
     for (int head = 0; head < kv.n_kv_heads; head++) {
         store_row(head_rows(kv, true, head).row(block, slot), kv.k_type,
                   k + (size_t)head * kv.k_dim, kv.k_dim);
