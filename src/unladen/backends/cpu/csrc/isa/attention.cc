@@ -236,10 +236,15 @@ void attention(const AttentionArgs &args) {
         keys.prefetch_all(k_rows.row_bytes);
         values.prefetch_all(v_rows.row_bytes);
     }
+    // After the last tile the first one of the next head, which the same thread mostly goes on with.
+    const int head_after = least(args.kv_head + 1, args.kv.n_kv_heads - 1), first_tile = start;
     for (; start < last; start += tile_keys) {
-        const TileRows next_keys(k_rows, blocks, start + tile_keys, first, last);
+        const bool is_last = start + tile_keys >= last;
+        const int head = is_last ? head_after : args.kv_head;
+        const int next = is_last ? first_tile : start + tile_keys;
+        const TileRows next_keys(head_rows(args.kv, true, head), blocks, next, first, last);
         with_type(args.kv.k_type, [&](auto t) { work.score<t.type>(start, keys, next_keys); });
-        const TileRows next_values(v_rows, blocks, start + tile_keys, first, last);
+        const TileRows next_values(head_rows(args.kv, false, head), blocks, next, first, last);
         with_type(args.kv.v_type, [&](auto t) { work.weigh<t.type>(start, values, next_values); });
         keys = next_keys;
         values = next_values;
