@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "backends/cpu/csrc/isa/linear_act.h"
+#include "backends/cpu/csrc/isa/linear_pack512.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -67,8 +68,8 @@ void write(const PanelF32 &to, int column, const float *x, int n_cols) {
 }
 
 template <int columns>
-void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols) {
-    for (int k = 0; k < n_cols; k += 32) {
+void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols, int first = 0) {
+    for (int k = first; k < n_cols; k += 32) {
         int8_t q[32] = {};
         const float d = x ? quantize(q, x + k, 32) : 0.0f;
         const int at = k / 32 * columns + column, total = sum(q, 32);
@@ -107,6 +108,53 @@ void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols
     }
 }
 
+// Eight rows, or nullptr for those that the last panel lacks, into a panel.
+
+template <class Panel>
+void write_all(const Panel &to, const float *const *rows, int n_cols) {
+    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], n_cols);
+}
+
+#if defined(__AVX512VNNI__)
+void write_all(const Panel256 &to, const float *const *rows, int n_cols) {
+    for (int k = 0; k < n_cols; k += 256) {
+        int8_t q[panel_columns][256] = {};
+        float *d = to.d + k / 256 * panel_columns;
+        for (int c = 0; c < panel_columns; ++c) {
+            d[c] = rows[c] ? quantize(q[c], rows[c] + k, 256) : 0.0f;
+        }
+        for (int half = 0; half < 256; half += dealt_k) {
+            const size_t at = size_t(k + half) * panel_columns;
+            const DealtSums sums = deal(to.q + at, q[0] + half, sizeof q[0]);
+            sums.store_pairs_of_16(to.minus16 + at / 16);
+            sums.store_pairs_of_32(to.minus32 + at / 32);
+        }
+    }
+}
+
+void write_all(const Panel32 &to, const float *const *rows, int n_cols) {
+    int k = 0;
+    for (; k + dealt_k <= n_cols; k += dealt_k) {
+        int8_t q[panel_columns][dealt_k] = {};
+        float *d = to.d + k / 32 * panel_columns;
+        for (int i = 0; i < 4 * panel_columns; ++i) {
+            const int c = i % panel_columns, at = i / panel_columns * 32;
+            d[i] = rows[c] ? quantize(q[c] + at, rows[c] + k + at, 32) : 0.0f;
+        }
+        const DealtSums sums = deal(to.q + size_t(k) * panel_columns, q[0], dealt_k);
+        for (int b = 0, at = k / 32 * panel_columns; b < 4; ++b, at += panel_columns) {
+            const __m256i total = sums.block(b);
+            const __m256 scaled = _mm256_mul_ps(_mm256_loadu_ps(to.d + at),
+                                                _mm256_cvtepi32_ps(total));
+            _mm256_storeu_ps(to.sum + at, scaled);
+            _mm256_storeu_si256(reinterpret_cast<__m256i *>(to.minus + at),
+                                _mm256_sub_epi32(_mm256_setzero_si256(), total));
+        }
+    }
+    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], n_cols, k);
+}
+#endif
+
 template <class Row, class Panel, ActFormat format>
 size_t bytes(int n_rows, int n_cols) {
     const bool panels = in_panels(format, n_rows);
@@ -127,9 +175,12 @@ void pack(void *dst, const float *x, size_t stride, const int32_t *rows, int n_r
         return;
     }
     const Panel panel(dst, n_cols);
-    for (int r = first; r < int(round_up(last, panel_columns)); ++r) {
-        write(panel.at(r / panel_columns), r % panel_columns, r < last ? source(r) : nullptr,
-              n_cols);
+    for (int r = first; r < last; r += panel_columns) {
+        const float *columns[panel_columns];
+        for (int c = 0; c < panel_columns; ++c) {
+            columns[c] = r + c < last ? source(r + c) : nullptr;
+        }
+        write_all(panel.at(r / panel_columns), columns, n_cols);
     }
 }
 
