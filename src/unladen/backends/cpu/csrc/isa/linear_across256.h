@@ -1,5 +1,6 @@
 // Across<T> for blocks of 256: w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales
-// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias.
+// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias. With
+// `summed_bias`, which is for sub-blocks of 16, sums of products begin with it instead of a min.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_interleave.h"
@@ -46,6 +47,23 @@ private:
     }
 };
 
+template <class A>
+constexpr bool sums_bias = requires { A::summed_bias; };
+
+// Where the sums of products of one column with a sub-block's codes begin; times32 is 32 times minus
+// the sum of what they are multiplied with.
+template <class A>
+UNLADEN_INLINE __m512i first_products256(const int32_t *times32) {
+    if constexpr (!sums_bias<A>) {
+        return _mm512_setzero_si512();
+    } else {
+        const __m512i all = _mm512_set1_epi32(*times32);
+        constexpr int bias = A::summed_bias;
+        static_assert(32 % bias == 0 && A::sub == 16);
+        return bias == 32 ? all : _mm512_srai_epi32(all, __builtin_ctz(32 / bias));
+    }
+}
+
 // Four codes of each of sixteen rows make a line of a tile.
 using Line = uint8_t[64];
 UNLADEN_INLINE void put(Line &line, __m512i codes) { _mm512_store_si512(line, codes); }
@@ -87,7 +105,7 @@ struct Across<Q5_K> : AcrossKHeader<1>, Fields<Q5_K> {
 
 template <>
 struct Across<Q6_K> : Fields<Q6_K> {
-    static constexpr int sub = 16;
+    static constexpr int sub = 16, summed_bias = 32;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         const int half = i / 32, quarter = i % 32 / 8, at = i % 8 * 4;
         const __m512i q = nibbles(w.four(place(64 * half + quarter % 2 * 32 + at)), quarter / 2);
@@ -95,12 +113,7 @@ struct Across<Q6_K> : Fields<Q6_K> {
     }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         const __m512 d = w.half(208);
-        for (int i = 0; i < 4; ++i) {
-            const __m512i s = w.four(place(192 + 4 * i));
-            to.put_scales(4 * i, d, s);
-            to.put_mins(4 * i, s);
-        }
-        to.put_bias(d, 32);
+        for (int i = 0; i < 4; ++i) to.put_scales(4 * i, d, w.four(place(192 + 4 * i)));
     }
 };
 
@@ -113,7 +126,7 @@ UNLADEN_INLINE __m512i two_bits(Interleaved w, int first, int i) {
 
 template <>
 struct Across<Q3_K> : Fields<Q3_K> {
-    static constexpr int sub = 16;
+    static constexpr int sub = 16, summed_bias = 4;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         return either(two_bits<Q3_K>(w, 32, i), shifted(w.four(place(i % 8 * 4)), i / 8, 1, 2));
     }
@@ -127,9 +140,7 @@ struct Across<Q3_K> : Fields<Q3_K> {
             const __m512i s =
                 _mm512_sub_epi8(either(low[i], masked(top[i], 0x30)), all_bytes(32));
             to.put_scales(4 * i, d, s);
-            to.put_mins(4 * i, s);
         }
-        to.put_bias(d, 4);
     }
 };
 

@@ -175,14 +175,17 @@ struct Panel256Parts {
     float *d;          // [n_blocks][columns]
     int16_t *minus16;  // [n_cols / 32][columns][2]: minus the sums of 16 q
     int16_t *minus32;  // [n_cols / 64][columns][2]: of 32
+    int32_t *times32;  // [n_cols / 16][columns]: 32 times minus16; with AVX-512 alone
     void carve(Carver &c, size_t n) {
         q = c.take<int8_t>(n * columns);
         d = c.take<float>(n / 256 * columns);
         minus16 = c.take<int16_t>(n / 16 * columns);
         minus32 = c.take<int16_t>(n / 32 * columns);
+        times32 = c.take<int32_t>(in_lanes ? n / 16 * columns : 0);
     }
     UNLADEN_INLINE void move(size_t bytes) {
         move_by(q, bytes), move_by(d, bytes), move_by(minus16, bytes), move_by(minus32, bytes);
+        move_by(times32, bytes);
     }
 };
 

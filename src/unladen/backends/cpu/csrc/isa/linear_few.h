@@ -60,6 +60,7 @@ struct Few256 {
         Scales256 scales;
         Across<T>::scales(scales, w);
         const int8_t *q = x.q + size_t(k) * columns;
+        const int32_t *times32 = x.times32 + size_t(k) / 16 * columns;
         __m512 sum[n];
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) sum[j] = _mm512_setzero_ps();
@@ -70,7 +71,9 @@ struct Few256 {
             __asm__ volatile("" ::: "memory");
             __m512i product[n];
 #pragma GCC unroll 8
-            for (int j = 0; j < n; ++j) product[j] = _mm512_setzero_si512();
+            for (int j = 0; j < n; ++j) {
+                product[j] = first_products256<Across<T>>(times32 + s * columns + j);
+            }
             products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
             const __m512 scale = _mm512_load_ps(scales.scale[s]);
 #pragma GCC unroll 8
@@ -78,6 +81,16 @@ struct Few256 {
                 sum[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(product[j]), sum[j]);
             }
         }
+        if constexpr (!sums_bias<Across<T>>) add_mins(sum, scales, x, k);
+        const float *d = x.d + k / 256 * columns;
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) c[j] = _mm512_fmadd_ps(sum[j], _mm512_set1_ps(d[j]), c[j]);
+    }
+
+private:
+    template <int n>
+    static UNLADEN_INLINE void add_mins(__m512 (&sum)[n], const Scales256 &scales, const Panel &x,
+                                        int k) {
         const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) + size_t(k) / sub * columns;
         __m512i mins[n];
 #pragma GCC unroll 8
@@ -92,11 +105,9 @@ struct Few256 {
             }
         }
         const __m512 dmin = _mm512_load_ps(scales.dmin);
-        const float *d = x.d + k / 256 * columns;
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) {
-            const __m512 all = _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(mins[j]), sum[j]);
-            c[j] = _mm512_fmadd_ps(all, _mm512_set1_ps(d[j]), c[j]);
+            sum[j] = _mm512_fmadd_ps(dmin, _mm512_cvtepi32_ps(mins[j]), sum[j]);
         }
     }
 };

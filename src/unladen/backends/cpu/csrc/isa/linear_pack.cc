@@ -104,6 +104,10 @@ void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols
             both[0] = int16_t(first), both[1] = int16_t(second);
             const int pair = (k / 64 + s / 2) * columns + column;
             to.minus32[2 * pair + s % 2] = int16_t(first + second);
+            if constexpr (in_lanes) {
+                int32_t *times32 = to.times32 + (k / 16 + 2 * s) * columns + column;
+                times32[0] = 32 * first, times32[columns] = 32 * second;
+            }
         }
     }
 }
@@ -134,6 +138,7 @@ void write_all(const Panel256 &to, const float *const *rows, int n_cols) {
             const DealtSums sums = deal(to.q + at, q[0] + half, sizeof q[0]);
             sums.store_pairs_of_16(to.minus16 + at / 16);
             sums.store_pairs_of_32(to.minus32 + at / 32);
+            sums.store_times_32(to.times32 + at / 16);
         }
     }
 }

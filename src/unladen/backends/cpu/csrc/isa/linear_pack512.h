@@ -10,8 +10,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 // So many k of eight columns fit into sixteen registers.
 constexpr int dealt_k = 128;
 
-// Sums of sixteen k: of lanes' column number (lane % 8), and of k 16 g on in lanes 0 to 7, 64 + 16 g
-// on in the others, in v[g].
+// Sums of sixteen k of column number lane % 8. v[g] has those from k = 16 g on in lanes 0 to 7, from
+// 64 + 16 g on in the others.
 struct DealtSums {
     __m512i v[4];
 
@@ -24,6 +24,16 @@ struct DealtSums {
     void store_pairs_of_32(int16_t *minus) const {
         const __m512i both = pairs(_mm512_add_epi32(v[0], v[1]), _mm512_add_epi32(v[2], v[3]));
         _mm512_storeu_si512(minus, both);
+    }
+    // times32[k / 16][column]: 32 times minus the sums of 16.
+    void store_times_32(int32_t *times32) const {
+        auto *to = reinterpret_cast<__m256i *>(times32);
+        for (int g = 0; g < 4; ++g) {
+            const __m512i minus = _mm512_sub_epi32(_mm512_setzero_si512(), v[g]);
+            const __m512i all = _mm512_slli_epi32(minus, 5);
+            _mm256_storeu_si256(to + g, _mm512_castsi512_si256(all));
+            _mm256_storeu_si256(to + 4 + g, _mm512_extracti64x4_epi64(all, 1));
+        }
     }
     // Of 32 number b.
     __m256i block(int b) const {
@@ -45,7 +55,7 @@ private:
     }
 };
 
-// Writes dealt_k k of a panel's columns, which begin `stride` apart at `rows`, and returns their sums.
+// Writes dealt_k k of a panel's columns, which begin at `rows`, `stride` apart; returns their sums.
 inline DealtSums deal(int8_t *panel, const int8_t *rows, size_t stride) {
     __m512i r[16];
     for (int c = 0; c < panel_columns; ++c) {

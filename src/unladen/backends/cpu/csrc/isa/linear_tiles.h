@@ -37,14 +37,12 @@ struct Products {
 #pragma GCC unroll 8
         for (int i = 0; i < tiles * n; ++i) v[i / n][i % n] = _mm512_setzero_si512();
     }
-    // Of codes of T with columns whose sums, times minus one, are these.
-    template <class T>
-    static UNLADEN_INLINE Products of(const int32_t *minus) {
+    // first(j): where those of column j begin.
+    template <class First>
+    static UNLADEN_INLINE Products from(First first) {
         Products products;
 #pragma GCC unroll 8
-        for (int i = 0; i < tiles * n; ++i) {
-            products.v[i / n][i % n] = first_products<T>(minus + i % n);
-        }
+        for (int i = 0; i < tiles * n; ++i) products.v[i / n][i % n] = first(i % n);
         return products;
     }
     // Four codes of each row and column.
@@ -75,16 +73,40 @@ struct Totals {
     UNLADEN_INLINE float *at(int t, int column) const { return c + t * stride + 16 * column; }
 };
 
+// Adds to the sums of columns what minimums make of them.
+template <int sub, int tiles, int n>
+UNLADEN_INLINE void add_mins(__m512 (&sum)[tiles][n], const Tile256 *tile, const Panel256 &x, int k,
+                             int column) {
+    Products<tiles, n> mins;
+    const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) +
+                           size_t(k) / sub * panel_columns + 2 * column;
+#pragma GCC unroll 8
+    for (int p = 0; p < 128 / sub; ++p, minus += 2 * panel_columns) {
+        __m512i w[tiles];
+        for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].min[p]);
+        mins.add_words(w, minus);
+    }
+#pragma GCC unroll 2
+    for (int t = 0; t < tiles; ++t) {
+        const __m512 dmin = _mm512_load_ps(tile[t].dmin);
+#pragma GCC unroll 4
+        for (int j = 0; j < n; ++j) sum[t][j] = _mm512_fmadd_ps(dmin, mins.at(t, j), sum[t][j]);
+    }
+}
+
 // Columns `column` ... column + n - 1; `beside` is asked at 256 / sub regular moments.
-template <int sub, int tiles, int n, class Beside>
+template <class A, int tiles, int n, class Beside>
 UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x, int k,
                                 int column, Beside &beside) {
+    constexpr int sub = A::sub;
     const int8_t *q = x.q + size_t(k) * panel_columns + 4 * column;
+    const int32_t *times32 = x.times32 + k / 16 * panel_columns + column;
     __m512 sum[tiles][n];
 #pragma GCC unroll 8
     for (int i = 0; i < tiles * n; ++i) sum[i / n][i % n] = _mm512_setzero_ps();
     for (int s = 0; s < 256 / sub; ++s) {
-        Products<tiles, n> products;
+        auto products = Products<tiles, n>::from(
+            [&](int j) { return first_products256<A>(times32 + s * panel_columns + j); });
         beside.ask();
 #pragma GCC unroll 8
         for (int i = 0; i < sub / 4; ++i, q += 4 * panel_columns) {
@@ -101,25 +123,13 @@ UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x
             }
         }
     }
-    Products<tiles, n> mins;
-    const int16_t *minus = (sub == 16 ? x.minus16 : x.minus32) +
-                           size_t(k) / sub * panel_columns + 2 * column;
-#pragma GCC unroll 8
-    for (int p = 0; p < 128 / sub; ++p, minus += 2 * panel_columns) {
-        __m512i w[tiles];
-        for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].min[p]);
-        mins.add_words(w, minus);
-    }
+    if constexpr (!sums_bias<A>) add_mins<sub, tiles, n>(sum, tile, x, k, column);
     const float *d = x.d + k / 256 * panel_columns + column;
-#pragma GCC unroll 2
-    for (int t = 0; t < tiles; ++t) {
-        const __m512 dmin = _mm512_load_ps(tile[t].dmin);
-#pragma GCC unroll 4
-        for (int j = 0; j < n; ++j) {
-            float *to = c.at(t, column + j);
-            const __m512 all = _mm512_fmadd_ps(dmin, mins.at(t, j), sum[t][j]);
-            _mm512_store_ps(to, _mm512_fmadd_ps(all, _mm512_set1_ps(d[j]), _mm512_load_ps(to)));
-        }
+#pragma GCC unroll 8
+    for (int i = 0; i < tiles * n; ++i) {
+        float *to = c.at(i / n, column + i % n);
+        const __m512 scale = _mm512_set1_ps(d[i % n]);
+        _mm512_store_ps(to, _mm512_fmadd_ps(sum[i / n][i % n], scale, _mm512_load_ps(to)));
     }
 }
 
@@ -135,7 +145,8 @@ UNLADEN_INLINE void multiply32(Totals c, const Tile *tile, int n_blocks, const P
         sum[i / n][i % n] = _mm512_load_ps(c.at(i / n, column + i % n));
     }
     for (int b = 0; b < n_blocks; ++b, at += panel_columns) {
-        auto products = Products<tiles, n>::template of<T>(x.minus + at);
+        auto products = Products<tiles, n>::from(
+            [&](int j) { return first_products<T>(x.minus + at + j); });
         beside.ask();
 #pragma GCC unroll 8
         for (int i = 0; i < 8; ++i, q += 4 * panel_columns) {

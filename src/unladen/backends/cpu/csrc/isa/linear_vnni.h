@@ -43,7 +43,7 @@ struct Tiled256 {
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
                                         int column, Beside &beside) {
-        multiply256<Across<T>::sub, tiles, n>(c, tile, x, k, column, beside);
+        multiply256<Across<T>, tiles, n>(c, tile, x, k, column, beside);
     }
 };
 

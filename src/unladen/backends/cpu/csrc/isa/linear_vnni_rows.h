@@ -105,7 +105,7 @@ struct TiledRows {
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
                                         int column, Beside &beside) {
-        multiply256<AcrossRows<T>::sub, tiles, n>(c, tile, x, k, column, beside);
+        multiply256<AcrossRows<T>, tiles, n>(c, tile, x, k, column, beside);
     }
 };
 
