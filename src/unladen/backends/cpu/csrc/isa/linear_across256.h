@@ -50,8 +50,8 @@ private:
 template <class A>
 constexpr bool sums_bias = requires { A::summed_bias; };
 
-// Where the sums of products of one column with a sub-block's codes begin; times32 is minus 32 times
-// the sum of what they are multiplied with.
+// Where the sums of products of a sub-block's codes with a column begin; times32 is 32 times minus
+// the sum of the column's numbers.
 template <class A>
 UNLADEN_INLINE __m512i first_products256(const int32_t *times32) {
     if constexpr (!sums_bias<A>) {

@@ -10,8 +10,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 // So many k of eight columns fit into sixteen registers.
 constexpr int dealt_k = 128;
 
-// Sums of sixteen k of column number lane % 8: those from k = 16 g on in lanes 0 to 7 of v[g], those
-// from 64 + 16 g on in the others.
+// Sums of sixteen k of column number lane % 8: in lanes 0 to 7 of v[g] those from k = 16 g on, in
+// the others those from 64 + 16 g on.
 struct DealtSums {
     __m512i v[4];
 
