@@ -236,7 +236,7 @@ void attention(const AttentionArgs &args) {
         keys.prefetch_all(k_rows.row_bytes);
         values.prefetch_all(v_rows.row_bytes);
     }
-    // After the last tile the first one of the next head, which the same thread mostly goes on with.
+    // After the last tile the next head's first one, with which the same thread mostly goes on.
     const int head_after = least(args.kv_head + 1, args.kv.n_kv_heads - 1), first_tile = start;
     for (; start < last; start += tile_keys) {
         const bool is_last = start + tile_keys >= last;
