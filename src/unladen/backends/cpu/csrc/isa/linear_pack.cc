@@ -113,7 +113,6 @@ void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols
 }
 
 // Eight rows, or nullptr for those that the last panel lacks, into a panel.
-
 template <class Panel>
 void write_all(const Panel &to, const float *const *rows, int n_cols) {
     for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], n_cols);
