@@ -1,7 +1,7 @@
 // Packs rows of float32 into the panels that linear_act.h describes.
 #include <cstring>
 
-#include "backends/cpu/csrc/isa/linear_act.h"
+#include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_pack512.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -119,18 +119,15 @@ void write_all(const Panel &to, const float *const *rows, int n_cols) {
 }
 
 #if defined(__AVX512VNNI__)
-// Asks for 256 numbers: eight rows in turns are more than the hardware foresees.
-void ask_numbers(const float *x) {
-    for (int i = 0; i < 256; i += 16) __builtin_prefetch(x + i, 0, 2);
-}
-
 void write_all(const Panel256 &to, const float *const *rows, int n_cols) {
     for (int k = 0; k < n_cols; k += 256) {
         int8_t q[panel_columns][256] = {};
         float *d = to.d + k / 256 * panel_columns;
         for (int c = 0; c < panel_columns; ++c) {
             d[c] = rows[c] ? quantize(q[c], rows[c] + k, 256) : 0.0f;
-            if (rows[c]) ask_numbers(rows[c] + k + 256);
+            if (!rows[c]) continue;
+            // Eight rows in turns are more than the hardware foresees.
+            Ahead{reinterpret_cast<const uint8_t *>(rows[c] + k + 256), sizeof(float[256])}.ask();
         }
         for (int half = 0; half < 256; half += dealt_k) {
             const size_t at = size_t(k + half) * panel_columns;
