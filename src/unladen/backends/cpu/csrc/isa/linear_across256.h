@@ -112,7 +112,7 @@ struct Across<Q6_K> : Fields<Q6_K> {
         return either(q, shifted(w.four(place(128 + 32 * half + at)), 2 * quarter, 2, 4));
     }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
-        const __m512 d = w.half(208);
+        const __m512 d = w.half(place(208));
         for (int i = 0; i < 4; ++i) to.put_scales(4 * i, d, w.four(place(192 + 4 * i)));
     }
 };
@@ -131,7 +131,7 @@ struct Across<Q3_K> : Fields<Q3_K> {
         return either(two_bits<Q3_K>(w, 32, i), shifted(w.four(place(i % 8 * 4)), i / 8, 1, 2));
     }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
-        const __m512 d = w.half(108);
+        const __m512 d = w.half(place(108));
         const __m512i p = w.four(place(96)), q = w.four(place(100)), r = w.four(place(104));
         const __m512i low[] = {masked(p, 15), masked(q, 15), masked(down(p, 4), 15),
                                masked(down(q, 4), 15)};
@@ -145,26 +145,26 @@ struct Across<Q3_K> : Fields<Q3_K> {
 };
 
 template <>
-struct Across<Q2_K> {
+struct Across<Q2_K> : Fields<Q2_K> {
     static constexpr int sub = 16;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits<Q2_K>(w, 16, i); }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
-        const __m512 d = w.half(80);
+        const __m512 d = w.half(place(80));
         for (int i = 0; i < 4; ++i) {
-            const __m512i both = w.four(4 * i);
+            const __m512i both = w.four(place(4 * i));
             to.put_scales(4 * i, d, nibbles(both, false));
             to.put_mins(4 * i, nibbles(both, true));
         }
-        to.put_dmin(w.half(82));
+        to.put_dmin(w.half(place(82)));
     }
 };
 
 template <>
-struct Across<TQ2_0> {
+struct Across<TQ2_0> : Fields<TQ2_0> {
     static constexpr int sub = 32;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) { return two_bits<TQ2_0>(w, 0, i); }
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
-        const __m512 d = w.half(64);
+        const __m512 d = w.half(place(64));
         for (int s = 0; s < 8; ++s) _mm512_store_ps(to.scale[s], d);
         for (int p = 0; p < 4; ++p) to.put_min_pairs(p, _mm512_set1_epi16(1));
         to.put_dmin(d);

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/csrc/isa/linear_few.h"
 #include "backends/cpu/csrc/isa/linear_pairs.h"
+#include "backends/cpu/csrc/isa/linear_planes.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -48,10 +49,15 @@ struct Tiled256 {
 };
 
 template <class T, template <class, int> class Few, template <class> class Tiled>
-void run_interleaved(const Job &job, bool panels) {
+void run_blocks(const Job &job, bool panels) {
     if (!panels) return run_one<T, Few>(job);
     if (job.t_last - job.t_first <= panel_columns) return run_panel<T, Few>(job);
     run_pairs<Tiled<T>>(job);
+}
+template <class T, template <class, int> class Few, template <class> class Tiled>
+void run_interleaved(const Job &job, bool panels) {
+    job.interleaved ? run_blocks<Moved<T>, Few, Tiled>(job, panels)
+                    : run_blocks<T, Few, Tiled>(job, panels);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA
