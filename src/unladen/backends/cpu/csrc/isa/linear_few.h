@@ -67,12 +67,12 @@ struct Few256 {
 #pragma GCC unroll 16
         for (int s = 0; s < 256 / sub; ++s) {
             if constexpr (n > 1) ask_part<T>(ahead, s, 256 / sub);
-            // Or scales would be kept in registers that the sums need.
-            __asm__ volatile("" ::: "memory");
+            // Or scales would be kept in registers that many sums need.
+            __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
             __m512i product[n];
 #pragma GCC unroll 8
             for (int j = 0; j < n; ++j) {
-                product[j] = first_products256<Across<T>>(times32 + s * columns + j);
+                product[j] = first_products256<Across<T>>(times32 + s * columns + j, s);
             }
             products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
             const __m512 scale = _mm512_load_ps(scales.scale[s]);

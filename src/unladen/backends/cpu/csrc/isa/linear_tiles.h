@@ -104,22 +104,31 @@ UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x
     __m512 sum[tiles][n];
 #pragma GCC unroll 8
     for (int i = 0; i < tiles * n; ++i) sum[i / n][i % n] = _mm512_setzero_ps();
-    for (int s = 0; s < 256 / sub; ++s) {
-        auto products = Products<tiles, n>::from(
-            [&](int j) { return first_products256<A>(times32 + s * panel_columns + j); });
-        beside.ask();
-#pragma GCC unroll 8
-        for (int i = 0; i < sub / 4; ++i, q += 4 * panel_columns) {
-            __m512i w[tiles];
-            for (int t = 0; t < tiles; ++t) w[t] = _mm512_load_si512(tile[t].q[s * (sub / 4) + i]);
-            products.add_line(w, q);
-        }
+    constexpr int unrolled = sums_bias<A> ? 2 : 1;
+#pragma GCC unroll 1
+    for (int pair = 0; pair < 256 / sub; pair += unrolled) {
 #pragma GCC unroll 2
-        for (int t = 0; t < tiles; ++t) {
-            const __m512 scale = _mm512_load_ps(tile[t].scale[s]);
+        for (int odd = 0; odd < unrolled; ++odd) {
+            const int s = pair + odd;
+            auto products = Products<tiles, n>::from([&](int j) {
+                return first_products256<A>(times32 + s * panel_columns + j, odd);
+            });
+            beside.ask();
+#pragma GCC unroll 8
+            for (int i = 0; i < sub / 4; ++i, q += 4 * panel_columns) {
+                __m512i w[tiles];
+                for (int t = 0; t < tiles; ++t) {
+                    w[t] = _mm512_load_si512(tile[t].q[s * (sub / 4) + i]);
+                }
+                products.add_line(w, q);
+            }
+#pragma GCC unroll 2
+            for (int t = 0; t < tiles; ++t) {
+                const __m512 scale = _mm512_load_ps(tile[t].scale[s]);
 #pragma GCC unroll 4
-            for (int j = 0; j < n; ++j) {
-                sum[t][j] = _mm512_fmadd_ps(scale, products.at(t, j), sum[t][j]);
+                for (int j = 0; j < n; ++j) {
+                    sum[t][j] = _mm512_fmadd_ps(scale, products.at(t, j), sum[t][j]);
+                }
             }
         }
     }
