@@ -28,6 +28,16 @@ constexpr size_t ahead_bytes = 8192;
 // taken a core of Zen 4 reads half as fast. Where nothing lies there nothing happens.
 UNLADEN_INLINE void ask_line(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
 
+// Whether rows that lie one after another come fastest for one column when nothing is asked for:
+// Zen 4 then reads as fast as memory gives, and a third slower else.
+inline bool reads_alone() {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amdfam19h");
+#else
+    return false;
+#endif
+}
+
 // Asks for the n bytes that follow p at that distance.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
     for (int at = 0; at < n; at += 64) ask_line(p + ahead_bytes + at);

@@ -31,10 +31,6 @@ UNLADEN_INLINE void products(__m512i (&sum)[n], Interleaved w, int first, const 
 template <class T>
 constexpr size_t block_bytes = tile_rows * T::block_bytes;
 
-// Whether one column times interleaved rows is fastest when nothing is asked for: Zen 4 then reads
-// as fast as memory gives, and a third slower else.
-inline bool reads_alone() { return __builtin_cpu_is("amdfam19h"); }
-
 // Asks for a part of a block. With one column some 36 lines at once read faster than fewer at a
 // time, by 3 to 15 % on Zen 5; but beside many products they would hold up everything else.
 template <class T>

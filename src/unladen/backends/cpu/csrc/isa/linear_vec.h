@@ -49,6 +49,10 @@ struct Vec {
     static Vec load_f16(const uint8_t *p) {
         return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i *>(p)))};
     }
+    static Vec load_bf16(const uint8_t *p) {
+        const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i *>(p));
+        return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16))};
+    }
     void store(float *p) const { _mm512_storeu_ps(p, v); }
     Vec times_plus(Vec b, Vec c) const { return {_mm512_fmadd_ps(v, b.v, c.v)}; }
     Vec plus(Vec b) const { return {_mm512_add_ps(v, b.v)}; }
@@ -75,6 +79,10 @@ struct Vec {
     static Vec load(const float *p) { return {_mm256_loadu_ps(p)}; }
     static Vec load_f16(const uint8_t *p) {
         return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i *>(p)))};
+    }
+    static Vec load_bf16(const uint8_t *p) {
+        const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i *>(p));
+        return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(high), 16))};
     }
     void store(float *p) const { _mm256_storeu_ps(p, v); }
     Vec times_plus(Vec b, Vec c) const { return {_mm256_fmadd_ps(v, b.v, c.v)}; }
@@ -117,6 +125,9 @@ struct Vec {
     static Vec load(const float *p) { return {vld1q_f32(p)}; }
     static Vec load_f16(const uint8_t *p) {
         return {vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)))};
+    }
+    static Vec load_bf16(const uint8_t *p) {
+        return {vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16))};
     }
     void store(float *p) const { vst1q_f32(p, v); }
     Vec times_plus(Vec b, Vec c) const { return {vfmaq_f32(c.v, v, b.v)}; }
