@@ -42,7 +42,8 @@ class Net:
 
 def evaluate(graph: Graph, x: Value, rng: np.random.Generator) -> dict[str, Array]:
     """Outputs by name, in float64; weights are random, but the same for the same generator."""
-    values: dict[Value, Array] = {x: rng.standard_normal((3, N))}
+    values: dict[Value, Array] = {x: rng.standard_normal((3, N)),
+                                  graph.inputs["out_rows"]: np.array([2, 0])}
     weights = {name: rng.standard_normal(w.shape)
                for name, w in sorted(graph.weights().items())}
     batch = Batch.empty(Limits(3, 1, 1, 1, 1))
@@ -162,3 +163,32 @@ def test_all_passes_together(rng: np.random.Generator) -> None:
 
 def test_passes_are_found_by_scanning() -> None:
     assert {"fuse_glu", "fuse_residual", "fuse_rope"} <= set(passes.registry())
+
+
+def chosen_rows(net: Net, x: Value) -> Value:
+    return net.g.one("select_rows", x, net.g.inputs["out_rows"], name="rows")
+
+
+def test_rows_are_chosen_before_what_is_done_row_by_row(rng: np.random.Generator) -> None:
+    net = Net()
+    y = net.op("add", net.x, net.op("glu", *net.linear(net.x, 2), act="silu"))
+    after = same(net, net.g.finish(y=chosen_rows(net, y)), ["select_early"], rng)
+    assert ops(after) == ["select_rows", "linear", "glu", "add"]
+    assert after.nodes[0].inputs[0] is net.x
+    assert all(v.shape[0] == "S" for node in after.nodes for v in node.outputs)
+
+
+def test_rows_are_chosen_after_what_else_is_read(rng: np.random.Generator) -> None:
+    net = Net()
+    (kept,) = net.linear(net.x)
+    y = net.op("add", kept, net.linear(net.x)[0])
+    after = same(net, net.g.finish(y=chosen_rows(net, y), kept=kept), ["select_early"], rng)
+    assert ops(after) == ["select_rows", "linear", "select_rows", "linear", "add"]
+    assert after.nodes[1].outputs == (kept,) and after.nodes[2].inputs[0] is kept
+
+
+def test_rows_are_chosen_after_one_of_two_outputs_is_read(rng: np.random.Generator) -> None:
+    net = Net()
+    first, second = net.linear(net.x, 2)
+    graph = net.g.finish(y=chosen_rows(net, first), second=second)
+    assert ops(same(net, graph, ["select_early"], rng)) == ["linear", "select_rows"]

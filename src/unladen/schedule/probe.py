@@ -28,6 +28,7 @@ from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
+from unladen.graph.passes.select_early import ROW_WISE
 from unladen.quants import dequantize, get, quantize
 from unladen.types import NO_SLOT, Limits, Shape
 
@@ -63,8 +64,11 @@ class Sample:
         small = get_op(node.op).shrunk(node)
         names = [batch_inputs.get(value, "") for value in node.inputs]
         spec = small.state
+        shapes = [v.shape for v in small.inputs]
+        if node.op in ROW_WISE:  # whatever rows these are
+            shapes = [("T", *shape[1:]) if shape[0] == "S" else shape for shape in shapes]
         return cls(
-            node.op, tuple((v.shape, n) for v, n in zip(small.inputs, names, strict=True)),
+            node.op, tuple(zip(shapes, names, strict=True)),
             tuple((role, w.shape, formats[role]) for role, w in small.weights.items()),
             tuple(sorted(small.attrs.items())),
             None if spec is None else KVSpec(0, spec.n_kv_heads, spec.k_dim, spec.v_dim),

@@ -32,7 +32,7 @@ class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
     name = "cpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
+    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope", "select_early"})
     is_deterministic = True
 
     def __init__(self) -> None:

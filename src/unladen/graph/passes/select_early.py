@@ -1,0 +1,54 @@
+"""Rows whose logits are wanted are chosen before the row-wise nodes that lead to them, not after.
+
+What the last layer does after its attention is then done for these alone: of a prompt for one row
+instead of all.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from unladen.graph.graph import Graph, Node, Value
+
+ROW_WISE: Final = frozenset({
+    "activation", "add", "clamp", "columns", "concat", "glu", "head_linear", "head_sum", "l2_norm",
+    "layer_norm", "linear", "moe", "rms_norm", "scale", "softcap"})
+"""Ops of which each row depends on that row of the inputs alone, whatever its position."""
+
+
+def run(graph: Graph) -> Graph:
+    """The graph with ``select_rows`` moved up as far as nothing else reads what it passes."""
+    which = graph.inputs["out_rows"]
+    unread = graph.uses()
+    chosen: dict[Value, Node] = {}  # what is to be chosen from a value
+    nodes: list[Node] = []  # the last first
+    for node in reversed(graph.nodes):
+        if node.op == "select_rows" and node.inputs[1] is which and node.inputs[0] not in chosen:
+            chosen[node.inputs[0]] = node
+            unread[node.inputs[0]] -= 1
+        elif node.op in ROW_WISE and all(v in chosen and not unread[v] for v in node.outputs):
+            rows = node.outputs[0].shape[0]
+            for value in node.inputs:
+                if value.shape[0] == rows:
+                    unread[value] -= 1
+                    chosen.setdefault(value, _select(value, which, node.layer))
+            nodes.append(_of_chosen(node, {v: n.outputs[0] for v, n in chosen.items()}))
+            for value in node.outputs:
+                del chosen[value]
+        else:
+            nodes += [chosen.pop(v) for v in node.outputs if v in chosen]
+            nodes.append(node)
+    nodes += chosen.values()
+    return graph.replace_nodes(nodes[::-1])
+
+
+def _of_chosen(node: Node, of: dict[Value, Value]) -> Node:
+    return Node(node.name, node.op, tuple(of.get(v, v) for v in node.inputs),
+                tuple(of[v] for v in node.outputs), node.weights, node.attrs, node.state,
+                node.layer)
+
+
+def _select(value: Value, which: Value, layer: int) -> Node:
+    name = f"{value.name}.chosen"
+    rows = Value(name, (*which.shape, *value.shape[1:]), value.dtype)
+    return Node(name, "select_rows", (value, which), (rows,), layer=layer)
