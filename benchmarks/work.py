@@ -13,14 +13,14 @@ from unladen.gguf import HParams, open_gguf
 @dataclass(frozen=True, slots=True)
 class Work:
     """``weight_bytes`` of the matrices that every step reads and ``expert_bytes`` of all experts,
-    of which a token uses ``expert_share``; ``macs`` a token without the output head, ``head_macs``
-    in it; ``kv_bytes`` of a token in a float16 cache."""
+    of which a token uses ``expert_share``; ``macs`` a token up to the last attention, ``late_macs``
+    after it; ``kv_bytes`` of a token in a float16 cache."""
 
     weight_bytes: int
     expert_bytes: int
     expert_share: float
     macs: float
-    head_macs: int
+    late_macs: float
     kv_bytes: int
 
     @classmethod
@@ -36,12 +36,16 @@ class Work:
             share = (hp.int("expert_used_count") / hp.int("expert_count") if experts else 0.0)
             n_heads, n_embd = hp.int("attention.head_count"), hp.int("embedding_length")
             dim = hp.int("attention.key_length", n_embd // n_heads)
-            kv = 2 * 2 * hp.int("block_count") * hp.int("attention.head_count_kv", n_heads) * dim
+            n_layers = hp.int("block_count")
+            kv = 2 * 2 * n_layers * hp.int("attention.head_count_kv", n_heads) * dim
+            macs = {n: t.n_elements for n, t in dense.items()}
+            macs |= {n: share * t.n_elements for n, t in experts.items()}
+            last = f"blk.{n_layers - 1}."
+            late = {n for n in macs if n.startswith((f"{last}attn_output", f"{last}ffn"))}
             return cls(sum(t.nbytes for t in dense.values()) + head.nbytes,
                        sum(t.nbytes for t in experts.values()), share,
-                       sum(t.n_elements for t in dense.values())
-                       + share * sum(t.n_elements for t in experts.values()),
-                       head.n_elements, kv)
+                       sum(macs.values()) - sum(macs[n] for n in late),
+                       head.n_elements + sum(macs[n] for n in late), kv)
 
     def bytes_per_step(self, test: Test) -> float:
         """Read from memory for one decode step of ``test``; experts as if each sequence chose its
@@ -52,5 +56,5 @@ class Work:
 
     def macs_per_token(self, test: Test) -> float:
         """Multiply-adds with weights for one token of ``test``; of a prompt only the last token
-        meets the head."""
-        return self.macs + (self.head_macs if test.n_gen else self.head_macs / test.n_prompt)
+        goes on after the last attention."""
+        return self.macs + (self.late_macs if test.n_gen else self.late_macs / test.n_prompt)
