@@ -41,11 +41,11 @@ class Work:
             macs = {n: t.n_elements for n, t in dense.items()}
             macs |= {n: share * t.n_elements for n, t in experts.items()}
             last = f"blk.{n_layers - 1}."
-            late = {n for n in macs if n.startswith((f"{last}attn_output", f"{last}ffn"))}
+            late = sum(n for name, n in macs.items()
+                       if name.startswith((f"{last}attn_output", f"{last}ffn")))
             return cls(sum(t.nbytes for t in dense.values()) + head.nbytes,
                        sum(t.nbytes for t in experts.values()), share,
-                       sum(macs.values()) - sum(macs[n] for n in late),
-                       head.n_elements + sum(macs[n] for n in late), kv)
+                       sum(macs.values()) - late, head.n_elements + late, kv)
 
     def bytes_per_step(self, test: Test) -> float:
         """Read from memory for one decode step of ``test``; experts as if each sequence chose its

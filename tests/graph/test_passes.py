@@ -162,7 +162,7 @@ def test_all_passes_together(rng: np.random.Generator) -> None:
 
 
 def test_passes_are_found_by_scanning() -> None:
-    assert {"fuse_glu", "fuse_residual", "fuse_rope"} <= set(passes.registry())
+    assert {"fuse_glu", "fuse_residual", "fuse_rope", "select_early"} <= set(passes.registry())
 
 
 def chosen_rows(net: Net, x: Value) -> Value:

@@ -28,7 +28,6 @@ from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
-from unladen.graph.passes.select_early import ROW_WISE
 from unladen.quants import dequantize, get, quantize
 from unladen.types import NO_SLOT, Limits, Shape
 
@@ -65,7 +64,7 @@ class Sample:
         names = [batch_inputs.get(value, "") for value in node.inputs]
         spec = small.state
         shapes = [v.shape for v in small.inputs]
-        if node.op in ROW_WISE:  # whatever rows these are
+        if get_op(node.op).is_row_wise:  # whatever rows these are
             shapes = [("T", *shape[1:]) if shape[0] == "S" else shape for shape in shapes]
         return cls(
             node.op, tuple(zip(shapes, names, strict=True)),

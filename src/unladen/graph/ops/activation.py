@@ -75,6 +75,7 @@ class ActivationOp(Op):
     """``y = act(x)``; attribute ``act`` names one of :data:`ACTIVATIONS`."""
 
     name = "activation"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         assert node.attrs["act"] in ACTIVATIONS

@@ -14,6 +14,7 @@ class Add(Op):
     """``y = a + b``: same shape, or one input f32 [T, n] and a weight b of n numbers."""
 
     name = "add"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         a = node.inputs[0]

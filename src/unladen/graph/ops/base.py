@@ -70,6 +70,8 @@ class Op:
     name: ClassVar[str]
     takes_quants: ClassVar[bool] = False
     """Its matrices may come in any block format; weights of other ops are made F32."""
+    is_row_wise: ClassVar[bool] = False
+    """Each row of the outputs depends on that row of the inputs alone, whatever its position."""
 
     def infer(self, node: Node) -> Inferred:
         """Shapes and types of the outputs; asserts what the op demands of its inputs."""

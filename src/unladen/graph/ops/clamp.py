@@ -14,6 +14,7 @@ class Clamp(Op):
     """``y = min(max(x, -limit), limit)``; attribute ``limit``."""
 
     name = "clamp"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         assert node.float_attr("limit") >= 0

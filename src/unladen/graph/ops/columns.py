@@ -15,6 +15,7 @@ class Columns(Op):
     f32 [T, n / group * count]. ``group`` n, where it isn't said: of whole rows."""
 
     name = "columns"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         rows, n = node.inputs[0].shape

@@ -18,6 +18,7 @@ class Concat(Op):
     """
 
     name = "concat"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         first, n_heads = node.inputs[0].shape, head_count(node)

@@ -19,6 +19,7 @@ class Glu(Op):
     """
 
     name = "glu"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         gate, up = node.inputs

@@ -20,6 +20,7 @@ class HeadLinear(Op):
     """
 
     name = "head_linear"
+    is_row_wise = True
     takes_quants = True
 
     def infer(self, node: Node) -> Inferred:

@@ -14,6 +14,7 @@ class HeadSum(Op):
     """f32 [T, n] -> f32 [T, n / head_dim]; attribute ``head_dim``."""
 
     name = "head_sum"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         (x,), dim = node.inputs, node.int_attr("head_dim")

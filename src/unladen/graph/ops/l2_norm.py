@@ -15,6 +15,7 @@ class L2Norm(Op):
     """``y = x / sqrt(sum(x^2) + eps)`` for each head of ``head_dim`` columns of x f32 [T, n]."""
 
     name = "l2_norm"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs

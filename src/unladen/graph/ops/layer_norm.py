@@ -20,6 +20,7 @@ class LayerNorm(Op):
     """
 
     name = "layer_norm"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs

@@ -36,6 +36,7 @@ class Linear(Op):
     """
 
     name = "linear"
+    is_row_wise = True
     takes_quants = True
 
     def infer(self, node: Node) -> Inferred:

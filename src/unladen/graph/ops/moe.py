@@ -73,6 +73,7 @@ class Moe(Op):
     """
 
     name = "moe"
+    is_row_wise = True
     takes_quants = True
 
     def infer(self, node: Node) -> Inferred:

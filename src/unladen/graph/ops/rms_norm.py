@@ -21,6 +21,7 @@ class RmsNorm(Op):
     """
 
     name = "rms_norm"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         (x,) = node.inputs

@@ -15,6 +15,7 @@ class Scale(Op):
     side, ``y = s * x * w``, or with the attribute ``divide`` ``y = s * x / w``. Attribute ``s``."""
 
     name = "scale"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         n, w = node.inputs[0].shape[-1], node.weights.get("w")

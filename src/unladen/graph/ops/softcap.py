@@ -15,6 +15,7 @@ class Softcap(Op):
     """``y = cap * tanh(x / cap)``; attribute ``cap`` > 0."""
 
     name = "softcap"
+    is_row_wise = True
 
     def infer(self, node: Node) -> Inferred:
         assert node.float_attr("cap") > 0

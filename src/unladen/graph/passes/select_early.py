@@ -6,14 +6,10 @@ instead of all.
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
 
 from unladen.graph.graph import Graph, Node, Value
-
-ROW_WISE: Final = frozenset({
-    "activation", "add", "clamp", "columns", "concat", "glu", "head_linear", "head_sum", "l2_norm",
-    "layer_norm", "linear", "moe", "rms_norm", "scale", "softcap"})
-"""Ops of which each row depends on that row of the inputs alone, whatever its position."""
+from unladen.graph.ops import get_op
 
 
 def run(graph: Graph) -> Graph:
@@ -26,13 +22,16 @@ def run(graph: Graph) -> Graph:
         if node.op == "select_rows" and node.inputs[1] is which and node.inputs[0] not in chosen:
             chosen[node.inputs[0]] = node
             unread[node.inputs[0]] -= 1
-        elif node.op in ROW_WISE and all(v in chosen and not unread[v] for v in node.outputs):
+        elif (get_op(node.op).is_row_wise
+                and all(v in chosen and not unread[v] for v in node.outputs)):
             rows = node.outputs[0].shape[0]
             for value in node.inputs:
                 if value.shape[0] == rows:
                     unread[value] -= 1
                     chosen.setdefault(value, _select(value, which, node.layer))
-            nodes.append(_of_chosen(node, {v: n.outputs[0] for v, n in chosen.items()}))
+            of = {v: n.outputs[0] for v, n in chosen.items()}
+            nodes.append(replace(node, inputs=tuple(of.get(v, v) for v in node.inputs),
+                                 outputs=tuple(of[v] for v in node.outputs)))
             for value in node.outputs:
                 del chosen[value]
         else:
@@ -40,12 +39,6 @@ def run(graph: Graph) -> Graph:
             nodes.append(node)
     nodes += chosen.values()
     return graph.replace_nodes(nodes[::-1])
-
-
-def _of_chosen(node: Node, of: dict[Value, Value]) -> Node:
-    return Node(node.name, node.op, tuple(of.get(v, v) for v in node.inputs),
-                tuple(of[v] for v in node.outputs), node.weights, node.attrs, node.state,
-                node.layer)
 
 
 def _select(value: Value, which: Value, layer: int) -> Node:

@@ -5,7 +5,6 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
-#include "backends/cpu/csrc/isa/linear_across32.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
