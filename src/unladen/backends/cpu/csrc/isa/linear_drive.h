@@ -135,6 +135,12 @@ struct Ahead {
     }
 };
 
+// Asks for n numbers.
+template <class T>
+UNLADEN_INLINE void ask_numbers(const T *p, int n) {
+    Ahead{reinterpret_cast<const uint8_t *>(p), n * sizeof(T)}.ask();
+}
+
 // Kernel::multiply<n> for the n columns that a panel has, or a few more: the rest is zero.
 template <class Kernel>
 void multiply_panel(float *c, const typename Kernel::Tile &tile, const typename Kernel::Panel &x,

@@ -124,6 +124,17 @@ const uint8_t *codes_at(const Panel &x, int k) {
     return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
 }
 
+// A pair of tiles: its first row, and where in it.
+struct Place {
+    int row, k;
+};
+// Interleaved weights of a pair's tile i, or what follows the last.
+template <class Kernel>
+const uint8_t *tile_at(const Job &job, Place pair, int i) {
+    const size_t row = pair.row + i * tile_rows, part = pair.k / Kernel::tile_k;
+    return job.w + row * job.row_bytes + part * tile_rows * Kernel::part_bytes;
+}
+
 // Many: for every part of k, a pair of tiles is unpacked and multiplied with up to 64 panels, whose
 // parts are read from L2 or L3.
 template <class Kernel>
@@ -136,24 +147,30 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
     for (int i = 0; i < n_tiles; ++i) {
         std::memset(c[i], 0, n_panels * panel_columns * tile_rows * sizeof(float));
     }
-    // Asked for beside the first panel: the next pair's weights from start to end while k goes
-    // through these; beside the others: the next panel.
-    const bool is_last = n0 + 2 * pair_rows > job.n_last;
-    Ahead weights = {job.w + (n0 + pair_rows) * job.row_bytes,
-                     size_t(pair_rows * Kernel::part_bytes / (2 * Kernel::occasions))};
+    // Asked for beside the first panels: of interleaved weights the next k's, a tile each; of rows
+    // apart the next pair's, from start to end while k goes through these. Beside the others: the
+    // next panel.
+    const size_t tile_step = tile_rows * Kernel::part_bytes / (2 * Kernel::occasions);
     const size_t panel_step = Kernel::tile_k * panel_columns / (2 * Kernel::occasions);
+    const bool is_last = n0 + 2 * pair_rows > job.n_last;
+    Ahead apart = {job.w + (n0 + pair_rows) * job.row_bytes, is_last ? 0 : 2 * tile_step};
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
+        const Place soon = k + n_k < job.n_cols ? Place{n0, k + n_k}
+                                                : Place{t1 < job.t_last ? n0 : n0 + pair_rows, 0};
         for (int i = 0; i < n_tiles; ++i) {
             Kernel::unpack(tile[i], job, n0 + i * tile_rows, k, n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
-            Ahead next = {codes_at(first.at(p0 + p + 1), k), panel_step};
-            if (p == 0) next = is_last ? Ahead{nullptr, 0} : weights;
+            Ahead panel = {codes_at(first.at(p0 + p + 1), k), panel_step};
+            Ahead interleaved = {tile_at<Kernel>(job, soon, p), tile_step};
+            Ahead &beside = job.interleaved && p < 2 ? interleaved
+                            : !job.interleaved && p == 0 ? apart
+                                                         : panel;
+            if (p + 1 < n_panels) Kernel::ask_sums(first.at(p0 + p + 1), k);
             const Totals to = {c[0] + p * panel_columns * tile_rows, pair_columns * tile_rows};
             multiply_tiles<Kernel>(to, tile, n_tiles, first.at(p0 + p), k, n_k,
-                                   t1 - t0 - p * panel_columns, next);
-            if (p == 0) weights.p = next.p;
+                                   t1 - t0 - p * panel_columns, beside);
         }
     }
     store_pair(job, {c[0], pair_columns * tile_rows}, n0, t0, t1);
@@ -162,9 +179,12 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
 template <class Kernel>
 void run_pairs(const Job &job) {
     const typename Kernel::Panel first(job.act, job.n_cols);
-    const int left = job.n_last - job.n_first;
-    Ahead{job.w + job.n_first * job.row_bytes,
-          (left < pair_rows ? left : pair_rows) * job.row_bytes}.ask();
+    const int left = job.n_last - job.n_first, n_rows = left < pair_rows ? left : pair_rows;
+    const uint8_t *w = job.w + job.n_first * job.row_bytes;
+    if (!job.interleaved) Ahead{w, n_rows * job.row_bytes}.ask();
+    for (int i = 0; job.interleaved && i < 2; ++i) {
+        Ahead{tile_at<Kernel>(job, {job.n_first, 0}, i), tile_rows * Kernel::part_bytes}.ask();
+    }
     for (int n = job.n_first; n < job.n_last; n += pair_rows) {
         for (int t = job.t_first; t < job.t_last; t += pair_columns) {
             run_pair<Kernel>(job, first, n, t);

@@ -23,6 +23,13 @@ struct Tiled32 {
             decode<T>(tile.block[b], interleaved_at<T>(job, row, k + 32 * b, room));
         }
     }
+    // Asks for what a panel has beside its codes. So do other kernels, where it makes a difference.
+    static UNLADEN_INLINE void ask_sums(const Panel &x, int k) {
+        const int at = k / 32 * panel_columns, n = tile_k / 32 * panel_columns;
+        ask_numbers(x.d + at, n);
+        if constexpr (Across<T>::bias == 0) ask_numbers(x.sum + at, n);
+        else ask_numbers(x.minus + at, n);
+    }
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int n_k,
                                         int column, Beside &beside) {
@@ -40,6 +47,11 @@ struct Tiled256 {
     static void unpack(Tile &tile, const Job &job, int row, int k, int) {
         alignas(64) uint8_t room[tile_rows * T::block_bytes];
         decode<T>(tile, interleaved_at<T>(job, row, k, room));
+    }
+    static UNLADEN_INLINE void ask_sums([[maybe_unused]] const Panel &x, [[maybe_unused]] int k) {
+        if constexpr (sums_bias<Across<T>>) {
+            ask_numbers(x.times32 + k / 16 * panel_columns, tile_k / 16 * panel_columns);
+        }
     }
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,

@@ -102,6 +102,7 @@ struct TiledRows {
         const Sixteen w = rows_at(job, row, k, spare);
         for (int s = 0; s < n_steps; ++s) unpack_step(tile, w, s);
     }
+    static UNLADEN_INLINE void ask_sums(const Panel &, int) {}
     template <int tiles, int n, class Beside>
     static UNLADEN_INLINE void multiply(Totals c, const Tile *tile, const Panel &x, int k, int,
                                         int column, Beside &beside) {
