@@ -161,13 +161,14 @@ def test_bad_overrides(tiny: Tiny, overrides: dict[str, str], message: str) -> N
         lambda shares: max(shares) > 1))
 @example(n_layers=7, n_offloaded=7, order="first", shares=[0.2] * 5)
 @example(n_layers=9, n_offloaded=9, order="last", shares=[1e9, 5e-324])
+@example(n_layers=100, n_offloaded=99, order="first", shares=[2.0])
 def test_any_shares_partition_the_layers(n_layers: int, n_offloaded: int, order: str,
                                          shares: list[float]) -> None:
     names = [CPU, *(f"null:{i}" for i in range(len(shares)))]
     n_offloaded = min(n_offloaded, n_layers)
     got = layers(Graph((), {}, {}, n_layers), *names, n_gpu_layers=n_offloaded,
                  tensor_split=shares, offload_order=order)
-    n = min(n_offloaded, n_layers)
+    n = n_layers if n_offloaded == 99 else n_offloaded  # 99: all
     gpu = got[:n] if order == "first" else got[n_layers - n:]
     assert CPU not in gpu and got.count(CPU) == n_layers - n
     assert gpu == sorted(gpu), "each device's layers are consecutive, in the devices' order"
