@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from schedule.conftest import Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.graph.graph import Graph, Node, Value
-from unladen.schedule.memory import ALIGNMENT, ArenaPlan, plan_arena
+from unladen.schedule.memory import ALIGNMENT, NOTHING, ArenaPlan, plan_arena
 from unladen.schedule.split import CopyStep, RunStep, Step, split
 from unladen.types import Limits
 
@@ -61,10 +62,11 @@ def _made(graph: Graph) -> set[Value]:
     return {v for n in graph.nodes for v in n.outputs}
 
 
-def check(graph: Graph, steps: list[Step], device: str, limits: Limits, arena: ArenaPlan) -> None:
+def check(graph: Graph, steps: list[Step], device: str, limits: Limits, arena: ArenaPlan,
+          stored: Mapping[Value, int] = NOTHING) -> None:
     for together in alive(graph, steps, device):
-        ranges = sorted((arena.offsets[v], arena.offsets[v] + 4 * limits.count(v.shape))
-                        for v in together)
+        sizes = {v: stored.get(v, 4 * limits.count(v.shape)) for v in together}
+        ranges = sorted((arena.offsets[v], arena.offsets[v] + n) for v, n in sizes.items() if n)
         for (_, end), (start, _) in itertools.pairwise(ranges):
             assert end <= start
         assert all(end <= arena.scratch_offset for _, end in ranges)
@@ -81,6 +83,19 @@ def test_no_two_living_values_overlap(case: tuple[Graph, list[Step]], n_tokens: 
     for device in DEVICES:
         check(graph, steps, device.name, limits,
               plan_arena(graph, steps, device.name, limits, scratch))
+
+
+@given(graphs(), st.integers(1, 40), st.data())
+def test_values_stored_otherwise(case: tuple[Graph, list[Step]], n_tokens: int, data: st.DataObject
+                                 ) -> None:
+    graph, steps = case
+    sizes = {v: data.draw(st.none() | st.integers(0, 5000)) for v in sorted(
+        _made(graph), key=lambda v: v.name)}
+    stored = {v: n for v, n in sizes.items() if n is not None}
+    limits = Limits(n_tokens, 1, 1, 1, 1)
+    for device in DEVICES:
+        check(graph, steps, device.name, limits,
+              plan_arena(graph, steps, device.name, limits, 0, stored), stored)
 
 
 def test_memory_is_reused(tiny: Tiny) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from unladen.backends.base import Device, Options, Support
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node
 from unladen.schedule.place import PlaceOptions, place
-from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
+from unladen.schedule.split import CopyStep, RunStep, Step, assign, inner_values, split
 
 REFERENCE = backend_of("reference").open("reference", Options())
 
@@ -55,6 +56,24 @@ def test_copies_at_the_border_only(tiny: Tiny, border: int) -> None:
     copied = {s.value.name for s in steps if isinstance(s, CopyStep)}
     assert copied == {"rope_table", f"blk.{border - 1}.ffn_residual"}
     assert sum(isinstance(s, RunStep) for s in steps) == 2
+
+
+def test_values_that_nothing_outside_reads(tiny: Tiny) -> None:
+    whole = cut(tiny.graph, "cpu:0")
+    (all_of_them,) = inner_values(tiny.graph, whole).values()
+    read = {v for n in tiny.graph.nodes for v in n.inputs}
+    outputs = set(tiny.graph.outputs.values())
+    assert all_of_them == {v for n in tiny.graph.nodes for v in n.outputs if v in read} - outputs
+    steps = cut(tiny.graph, "cpu:0", "cpu:1", tensor_split=[1, N_LAYERS - 1])
+    first, second = inner_values(tiny.graph, steps).values()
+    assert {v.name for v in all_of_them - first - second} == {"rope_table", "blk.0.ffn_residual"}
+    # The same device twice, and nothing to copy between.
+    (run,) = (s for s in whole if isinstance(s, RunStep))
+    halves = [replace(run, nodes=run.nodes[:10]), replace(run, nodes=run.nodes[10:])]
+    first, second = inner_values(tiny.graph, halves).values()
+    crossing = {v for n in halves[0].nodes for v in n.outputs} & {
+        v for n in halves[1].nodes for v in n.inputs}
+    assert crossing and first | second == all_of_them - crossing
 
 
 def test_there_and_back(tiny: Tiny) -> None:

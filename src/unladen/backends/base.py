@@ -142,6 +142,8 @@ class Segment:
     ``batch``, the arrays that every step of the plan reuses, by name instead. ``scratch``: a range
     of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
     for. ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
+    ``inner``: values that nothing but nodes of the segment reads; the backend may leave anything in
+    their places, or nothing.
     """
 
     device: Device
@@ -156,6 +158,7 @@ class Segment:
     limits: Limits
     batch: Batch
     options: Options
+    inner: frozenset[Value] = frozenset()
 
     @property
     def chosen(self) -> Value | None:
@@ -228,6 +231,11 @@ class Backend(Protocol):
     def forgo_variant(self, device: Device, node: Node) -> None:
         """From now on use the plain kernels for nodes of this op with weights in these formats:
         :meth:`variant` was found to compute something wrong."""
+
+    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                     options: Options) -> Mapping[Value, int]:
+        """Bytes of those values of a segment of ``nodes`` in the arena that don't take 4 for each
+        number; ``inner`` as :class:`Segment` has it."""
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         """Working memory that ``node`` needs while it runs."""

@@ -18,7 +18,7 @@ from unladen.schedule.kernels import Kernels
 from unladen.schedule.loading import LoadOptions
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, place
-from unladen.schedule.split import CopyStep, RunStep, Step, assign, split
+from unladen.schedule.split import CopyStep, RunStep, Step, assign, inner_values, split
 from unladen.schedule.stream import Streamed, streamed
 from unladen.schedule.units import Sizes
 from unladen.types import Limits
@@ -219,7 +219,11 @@ def _least_tokens(plain: Draft, large: Streamed) -> int | None:
 
 def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limits: Limits,
             kernels: Kernels) -> Arenas:
-    return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels))
+    inner = inner_values(graph, steps)
+    stored = {v: n for run, values in inner.items() for v, n in backend_of(run.device.name)
+              .stored_bytes(run.nodes, values, limits, kernels.options).items()}
+    return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels),
+                               stored)
             for d in devices}
 
 

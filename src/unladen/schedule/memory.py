@@ -6,6 +6,8 @@ import bisect
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 from unladen.graph.graph import Graph, Value
 from unladen.schedule.split import CopyStep, RunStep, Step
@@ -14,6 +16,8 @@ from unladen.types import Limits
 ALIGNMENT = 256
 """Bytes: cache lines and the widest vectors ask for 64, a range that a GPU's kernel binds for 256.
 """
+
+NOTHING: Final[Mapping[Value, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +39,23 @@ class _Life:
 
 
 def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
-               scratch_bytes: int) -> ArenaPlan:
+               scratch_bytes: int, stored: Mapping[Value, int] = NOTHING) -> ArenaPlan:
     """Lay out what lives on ``device``: a value's bytes are its own from where it is made (or
-    copied in) to its last use there; outputs of the graph live to the end."""
-    lives = _lives(graph, steps, device, limits)
+    copied in) to its last use there; outputs of the graph live to the end. ``stored``: the bytes of
+    values that don't take 4 for each number."""
+    lives = _lives(graph, steps, device, limits, stored)
     offsets, top = _first_fit(lives)
     return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes))
 
 
-def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits) -> list[_Life]:
+def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
+           stored: Mapping[Value, int]) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     time = 0
 
     def touch(value: Value, *, born: bool) -> None:
         if born:
-            nbytes = _align(4 * limits.count(value.shape))
+            nbytes = _align(stored.get(value, 4 * limits.count(value.shape)))
             lives[value] = _Life(value, nbytes, time, time)
         elif value in lives:
             lives[value].last = time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,17 @@ def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[St
         splitter.add(node)
     splitter.close()
     return splitter.steps
+
+
+def inner_values(graph: Graph, steps: Sequence[Step]) -> dict[RunStep, frozenset[Value]]:
+    """Of each run the values that it makes and that nothing else reads."""
+    copied = {s.value for s in steps if isinstance(s, CopyStep)}
+    runs = [s for s in steps if isinstance(s, RunStep)]
+    read = [{v for n in r.nodes for v in n.inputs} for r in runs]
+    n_runs = Counter(v for values in read for v in values)
+    outside = copied | set(graph.outputs.values()) | {v for v, n in n_runs.items() if n > 1}
+    return {r: frozenset(v for n in r.nodes for v in n.outputs if v in values) - outside
+            for r, values in zip(runs, read, strict=True)}
 
 
 class _Splitter:

@@ -62,7 +62,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (input.ConsumeBool()) fill(input, reinterpret_cast<uint8_t *>(x.get()), 4 * n_x);
     const Packer &packer = *kernels.packer(linear->act);
     auto act = memory<uint8_t>(packer.bytes(n_rows, n_cols));
-    packer.pack(act.get(), x.get(), size_t(n_cols), nullptr, n_rows, n_cols, 0, n_rows);
+    packer.pack(act.get(), {x.get(), size_t(n_cols)}, n_rows, n_cols, 0, n_rows, 0, n_cols);
     const auto range = [&](int n, int granule) {
         const int first = input.ConsumeIntegralInRange(0, (n - 1) / granule) * granule;
         return std::pair(first, input.ConsumeIntegralInRange(first, n));

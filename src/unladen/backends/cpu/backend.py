@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
@@ -11,12 +12,24 @@ from unladen.backends.base import Device, Options, Program, Segment, Support, de
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
+from unladen.backends.cpu.joining import Joined, joined
 from unladen.backends.cpu.moving import Moving
 from unladen.errors import Cancelled, InvalidArgument
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
+
+TILE_ROWS: Final = 64
+"""Of a matrix that many activations meet, a thread takes so many rows at a time, or a block."""
+
+
+def _threads(options: Options) -> tuple[int, int]:
+    """How many serve steps of few tokens, and of many."""
+    # Isolated threads are at most as many as their node has cores.
+    own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
+    n_threads = options.n_threads or n_physical_cores(own_node[0] if own_node else None)
+    return n_threads, options.n_threads_batch or n_threads
 
 
 @dataclass(slots=True)
@@ -81,17 +94,34 @@ class CpuBackend(HostMemory):
         quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}
         return scratch_bytes(node, limits, self._level, quants, options.precise)
 
+    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                     options: Options) -> Mapping[Value, int]:
+        return self._joined(nodes, inner, limits, options).nbytes
+
+    def _joined(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                options: Options) -> Joined:
+        most_threads = max(_threads(options))
+
+        def packed_bytes(reader: Node) -> int | None:
+            weight = reader.weights["w0"]
+            n_cols, quant = weight.shape[-1], self.weight_format(reader, weight) or "F32"
+            block = native.packed_block(self._level, quant, options.precise)
+            # Tiles of whole blocks must be enough for all threads to end together.
+            if block > TILE_ROWS and n_cols // block < 8 * most_threads:
+                return None
+            max_rows = max(limits.n_tokens, limits.n_outputs)
+            return native.packed_bytes(self._level, [quant], n_cols, max_rows, options.precise)
+        return joined(nodes, inner, packed_bytes)
+
     def compile(self, segment: Segment) -> Program:
         options = segment.options
-        # Isolated threads are at most as many as their node has cores.
-        own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
-        n_threads = options.n_threads or n_physical_cores(own_node[0] if own_node else None)
-        n_threads_batch = options.n_threads_batch or n_threads
+        n_threads, n_threads_batch = _threads(options)
         program = native.Program(self._level, n_threads, n_threads_batch,
                                  max(segment.limits.n_tokens, segment.limits.n_outputs),
                                  options.precise, options.deterministic,
                                  numa.placement(options.numa, max(n_threads, n_threads_batch)))
-        compile_segment(program, segment)
+        compile_segment(program, segment, self._joined(segment.nodes, segment.inner,
+                                                       segment.limits, options))
         return CpuProgram(program, segment, Moving(program.interleaving, segment))
 
     def run(self, program: Program) -> None:

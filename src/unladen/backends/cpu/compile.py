@@ -11,6 +11,7 @@ import numpy.typing as npt
 from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
+from unladen.backends.cpu.joining import Joined
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
@@ -40,8 +41,9 @@ def _address(array: npt.NDArray[np.int32]) -> int:
 class Addresses:
     """Where a segment's values, weights and caches lie in this process."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: Segment, joined: Joined) -> None:
         self.segment = segment
+        self.joined = joined
         self._arena = host(segment.arena).address
         self.scratch = self._arena + segment.scratch[0]
 
@@ -112,6 +114,8 @@ def _norm_weights(node: Node, at: Addresses) -> tuple[int, int, int]:
 
 def _rms_norm(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), (y,) = node.inputs, node.outputs
+    if y in at.joined.norms:
+        return
     p.rms_norm(at(x), _norm_weights(node, at), at(y), _rows(x), _cols(x), group_of(node),
                node.float_attr("eps"))
 
@@ -205,12 +209,15 @@ def _attention(p: native.Program, node: Node, at: Addresses) -> None:
 
 
 def _linear(p: native.Program, node: Node, at: Addresses) -> None:
-    x = node.inputs[0]
+    x, y = node.inputs[0], node.outputs[0]
+    norm, reader = at.joined.norms.get(x), at.joined.readers.get(y)
     matrices = [at.matrix(node, f"w{i}", f"b{i}") for i in range(n_weights(node))]
     act = node.attrs.get("act")
     residual = at(node.inputs[1]) if "residual" in node.attrs else 0
-    p.linear(matrices, at(x), at.scratch, [at(y) for y in node.outputs],
-             None if act is None else str(act), residual, _rows(x))
+    p.linear(matrices, at(norm.inputs[0] if norm else x), x in at.joined.readers,
+             (at.weight(norm, "w"), norm.float_attr("eps")) if norm else None, at.scratch,
+             [at(y) for y in node.outputs], None if act is None else str(act), residual, _rows(x),
+             at.matrix(reader, "w0")[1] if reader else "")
 
 
 def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:
@@ -340,9 +347,9 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
 """By op."""
 
 
-def compile_segment(program: native.Program, segment: Segment) -> None:
+def compile_segment(program: native.Program, segment: Segment, joined: Joined) -> None:
     """Append every node of ``segment`` to ``program`` and bind it to the segment's batch."""
-    at = Addresses(segment)
+    at = Addresses(segment, joined)
     b = segment.batch
     program.bind_batch(_address(b.positions), _address(b.seq_of), _address(b.q_start),
                        _address(b.kv_len), _address(b.block_table), b.block_table.shape[1],

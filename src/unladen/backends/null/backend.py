@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +21,7 @@ from unladen.backends.base import (
     device_number,
 )
 from unladen.errors import InvalidArgument, OutOfMemory
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node, Value, Weight
 from unladen.types import Limits
 
 MEMORY_VARIABLE = "UNLADEN_NULL_MEMORY"
@@ -115,6 +115,10 @@ class NullBackend:
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         raise AssertionError(f"{self.name} has no variants")
+
+    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                     options: Options) -> Mapping[Value, int]:
+        return {}
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         return 0

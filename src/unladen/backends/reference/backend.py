@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +59,10 @@ class ReferenceBackend(HostMemory):
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         raise AssertionError(f"{self.name} has no variants")
+
+    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                     options: Options) -> Mapping[Value, int]:
+        return {}
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         return 0

@@ -28,7 +28,7 @@ from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.recurrent import RECURRENT
 from unladen.backends.wgpu.source import has_kernel
 from unladen.backends.wgpu.streams import STREAMS
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
@@ -111,6 +111,10 @@ class WgpuBackend:
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
+
+    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
+                     options: Options) -> Mapping[Value, int]:
+        return {}
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         if node.op == "linear":

@@ -6,7 +6,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -24,6 +23,7 @@ namespace cpu {
 void bind_kernels(nb::module_ &m);
 void bind_quantize(nb::module_ &m);
 void bind_moving(nb::module_ &m);
+void bind_packing(nb::module_ &m);
 
 namespace {
 
@@ -67,6 +67,13 @@ using PyNormWeights = std::tuple<uintptr_t, uintptr_t, int>;
 NormWeights norm_weights_of(const PyNormWeights &w) {
     auto &[scale, shift, size] = w;
     return {at<const float>(scale), at<const float>(shift), size};
+}
+
+// The address of the factors, or 0, and eps.
+using PyRowNorm = std::pair<uintptr_t, float>;
+
+const Packer &packer_for(const Kernels &k, const std::string &type, bool precise) {
+    return *k.packer(linear_kernel(k, type, precise).act);
 }
 
 // A program and the step that it runs: the batch's arrays stay where they are.
@@ -127,9 +134,12 @@ struct BoundProgram {
         return outcome == Outcome::done;
     }
 
-    void linear(const std::vector<PyMatrix> &weights, uintptr_t x, uintptr_t scratch,
+    // `is_packed`: x is packed already. `norm`: of x, comes first. `reader`: the type of the matrix
+    // that y is packed for, or "".
+    void linear(const std::vector<PyMatrix> &weights, uintptr_t x, bool is_packed,
+                const std::optional<PyRowNorm> &norm, uintptr_t scratch,
                 const std::vector<uintptr_t> &y, const std::optional<std::string> &gated,
-                uintptr_t residual, const std::string &rows) {
+                uintptr_t residual, const std::string &rows, const std::string &reader) {
         LinearArgs args;
         for (auto &w : weights) args.weights.push_back(with_copy(matrix_of(w)));
         for (uintptr_t address : y) args.y.push_back(at<float>(address));
@@ -138,23 +148,47 @@ struct BoundProgram {
         args.rows = rows_of(rows);
         args.precise = precise;
         args.max_rows = max_rows;
-        std::vector<std::pair<ActFormat, const uint8_t *>> packed;
-        for (const Matrix &w : args.weights)
-            args.packed.push_back(pack_once(packed, w, x, scratch, args.rows));
+        if (!reader.empty()) {
+            const Packer &packer = packer_for(kernels(), reader, precise);
+            args.output = PackedOutput{&packer, at<uint8_t>(y.at(0))};
+        }
+        if (is_packed)
+            args.packed.push_back(at<const uint8_t>(x));
+        else
+            pack(args, at<const float>(x), norm, at<uint8_t>(scratch));
         program.add(make_linear(kernels(), std::move(args)));
     }
 
-    // The activations in the format of w's kernel, packed by the first weight that wants it.
-    const uint8_t *pack_once(std::vector<std::pair<ActFormat, const uint8_t *>> &packed,
-                             const Matrix &w, uintptr_t x, uintptr_t &scratch, Rows rows) {
-        ActFormat format = linear_kernel(kernels(), w.type, precise).act;
-        for (auto &[known, where] : packed)
-            if (known == format) return where;
-        auto *where = at<uint8_t>(scratch);
-        scratch += (packed_bytes(*kernels().packer(format), max_rows, w.n_cols) + 63) / 64 * 64;
-        program.add(make_pack(kernels(), format, at<const float>(x), w.n_cols, rows, where));
-        packed.emplace_back(format, where);
-        return where;
+    // x in the format of each weight's kernel; weights of the same format share it.
+    void pack(LinearArgs &args, const float *x, const std::optional<PyRowNorm> &norm,
+              uint8_t *scratch) {
+        for (const Matrix &w : args.weights) {
+            const Packer *packer = &packer_for(kernels(), w.type, precise);
+            Packing packing{packer, x, w.n_cols, std::nullopt, scratch, own_row(args, x, w.n_cols)};
+            if (norm) packing.norm = RowNorm{at<const float>(norm->first), norm->second};
+            for (const Packing &known : args.packings)
+                if (known.packer == packer) packing.packed = known.packed;
+            args.packed.push_back(packing.packed);
+            if (packing.packed != scratch) continue;
+            scratch += (packed_bytes(*packer, max_rows, w.n_cols) + 63) / 64 * 64;
+            program.add(make_pack(kernels(), packing, args.rows));
+            args.packings.push_back(packing);
+        }
+    }
+
+    // Whether no part of a single row's product lands where another thread may still read that row:
+    // what a norm reads may end with it.
+    static bool own_row(const LinearArgs &args, const float *x, int n_cols) {
+        const auto *from = reinterpret_cast<const uint8_t *>(x);
+        const uint8_t *end = from + n_cols * sizeof(float);
+        for (size_t i = 0; i < args.y.size(); i++) {
+            const auto *y = reinterpret_cast<const uint8_t *>(args.y[i]);
+            const int n = args.weights[i].n_rows;
+            const size_t n_bytes =
+                args.output ? packed_bytes(*args.output->packer, 1, n) : n * sizeof(float);
+            if (y < end && from < y + n_bytes) return false;
+        }
+        return true;
     }
 };
 
@@ -217,8 +251,8 @@ nb::class_<P> bind_program(nb::module_ &m) {
             p.program.add(
                 make_select_rows(at<const float>(x), n, at<const int32_t>(which), at<float>(y)));
         })
-        .def("linear", &P::linear, "weights"_a, "x"_a, "scratch"_a, "y"_a, "gated"_a.none(),
-             "residual"_a, "rows"_a);
+        .def("linear", &P::linear, "weights"_a, "x"_a, "is_packed"_a, "norm"_a.none(), "scratch"_a,
+             "y"_a, "gated"_a.none(), "residual"_a, "rows"_a, "reader"_a);
     return program;
 }
 
@@ -426,20 +460,6 @@ void bind_recurrent(nb::class_<P> &program) {
         });
 }
 
-size_t packed_bytes_of(const std::string &level, const std::vector<std::string> &types, int n_cols,
-                    int max_rows, bool precise) {
-    const Kernels &k = *kernels_for(level);
-    std::vector<ActFormat> formats;
-    size_t total = 0;
-    for (auto &type : types) {
-        ActFormat format = linear_kernel(k, type, precise).act;
-        if (std::find(formats.begin(), formats.end(), format) != formats.end()) continue;
-        formats.push_back(format);
-        total += (packed_bytes(*k.packer(format), max_rows, n_cols) + 63) / 64 * 64;
-    }
-    return total;
-}
-
 }  // namespace
 }  // namespace cpu
 
@@ -447,6 +467,7 @@ void bind_cpu(nb::module_ &m) {
     cpu::bind_kernels(m);
     cpu::bind_quantize(m);
     cpu::bind_moving(m);
+    cpu::bind_packing(m);
     auto program = cpu::bind_program(m);
     program.def_ro("interleaving", &cpu::BoundProgram::interleaving);
     cpu::bind_rows(program);
@@ -460,7 +481,6 @@ void bind_cpu(nb::module_ &m) {
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("current_cpu", &cpu::current_cpu);
-    m.def("packed_bytes", &cpu::packed_bytes_of);
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,
              int max_rows, bool precise) {

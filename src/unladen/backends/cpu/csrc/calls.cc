@@ -209,7 +209,7 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
     // The caches that real programs pack into begin at a cache line.
     std::vector<uint8_t> memory(packer.bytes(n_rows, n_cols) + 64);
     void *act = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    packer.pack(act, x.data, size_t(n_cols), nullptr, n_rows, n_cols, 0, n_rows);
+    packer.pack(act, {x.data, size_t(n_cols)}, n_rows, n_cols, 0, n_rows, 0, n_cols);
     std::vector<float> y(size_t(n_rows) * n_rows_w, std::nanf(""));
     const auto run = [&](Weights weights, int first, int last) {
         linear.run(y.data(), size_t(n_rows_w), weights, first, last, n_cols, act, n_rows,

@@ -30,14 +30,21 @@ constexpr int many_rows = 8;
 // How many rows are interleaved with one another.
 constexpr int interleaved_rows = 16;
 
+// Rows of numbers: row r begins at x + (rows ? rows[r] : r) * stride.
+struct Floats {
+    const float *x;
+    size_t stride;
+    const int32_t *rows = nullptr;
+};
+
 struct Packer {
     // Bytes for n_rows rows of n_cols; also for any smaller n_rows.
     size_t (*bytes)(int n_rows, int n_cols);
-    // Packs rows [first, last) of n_rows; first is a multiple of `granule`. Row r is
-    // x + (rows ? rows[r] : r) * stride.
-    void (*pack)(void *dst, const float *x, size_t stride, const int32_t *rows, int n_rows,
-                 int n_cols, int first, int last);
-    int granule;
+    // Packs numbers [k_first, k_last) of rows [first, last) of n_rows; `from` has them from k_first
+    // on. `first` is a multiple of `granule`, k_first of `block`, and so is k_last or it is n_cols.
+    void (*pack)(void *dst, Floats from, int n_rows, int n_cols, int first, int last, int k_first,
+                 int k_last);
+    int granule, block;
     // Whether a row's sums don't depend on n_rows anyway.
     bool has_one_order;
 };

@@ -44,23 +44,28 @@ void place(int8_t *panel, int column, int k, const int8_t *values, int n) {
     }
 }
 
-// One activation row into a Row..., or into a column of a Panel...; x is null for a column that the
-// last panel lacks.
+// Numbers [first, last) of a row, whole blocks but for the row's end.
+struct Range {
+    int first, last;
+};
 
-void write(const RowF32 &to, int, const float *x, int n_cols) {
-    std::memcpy(to.x, x, n_cols * sizeof(float));
-    for (size_t k = n_cols; k < round_up(n_cols, 16); ++k) to.x[k] = 0.0f;
+// Those of one activation row into a Row..., or into a column of a Panel...; x is null for a column
+// that the last panel lacks.
+
+void write(const RowF32 &to, int, const float *x, Range range) {
+    std::memcpy(to.x + range.first, x + range.first, (range.last - range.first) * sizeof(float));
+    for (size_t k = range.last; k < round_up(range.last, 16); ++k) to.x[k] = 0.0f;
 }
 
-void write(const PanelF32 &to, int column, const float *x, int n_cols) {
-    const int n_k = int(round_up(n_cols, 16));
-    for (int k = 0; k < n_k; ++k) {
-        to.x[size_t(k) * panel_columns + column] = x && k < n_cols ? x[k] : 0.0f;
+void write(const PanelF32 &to, int column, const float *x, Range range) {
+    const int end = int(round_up(range.last, 16));
+    for (int k = range.first; k < end; ++k) {
+        to.x[size_t(k) * panel_columns + column] = x && k < range.last ? x[k] : 0.0f;
     }
 }
 
-[[maybe_unused]] void write(const Row32 &to, int, const float *x, int n_cols) {
-    for (int k = 0; k < n_cols; k += 32) {
+[[maybe_unused]] void write(const Row32 &to, int, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 32) {
         const float d = quantize(to.q + k, x + k, 32);
         to.d[k / 32] = d;
         to.sum[k / 32] = d * float(sum(to.q + k, 32));
@@ -68,8 +73,8 @@ void write(const PanelF32 &to, int column, const float *x, int n_cols) {
 }
 
 template <int columns>
-void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols, int first = 0) {
-    for (int k = first; k < n_cols; k += 32) {
+void write(const Panel32Of<columns> &to, int column, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 32) {
         int8_t q[32] = {};
         const float d = x ? quantize(q, x + k, 32) : 0.0f;
         const int at = k / 32 * columns + column, total = sum(q, 32);
@@ -80,8 +85,8 @@ void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols,
     }
 }
 
-[[maybe_unused]] void write(const Row256 &to, int, const float *x, int n_cols) {
-    for (int k = 0; k < n_cols; k += 256) {
+[[maybe_unused]] void write(const Row256 &to, int, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 256) {
         int8_t q[256];
         to.d[k / 256] = quantize(q, x + k, 256);
         for (int s = 0; s < 16; ++s) {
@@ -93,8 +98,8 @@ void write(const Panel32Of<columns> &to, int column, const float *x, int n_cols,
 }
 
 template <int columns>
-void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols) {
-    for (int k = 0; k < n_cols; k += 256) {
+void write(const Panel256Of<columns> &to, int column, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 256) {
         int8_t q[256] = {};
         to.d[k / 256 * columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
         place<columns>(to.q, column, k, q, 256);
@@ -114,13 +119,13 @@ void write(const Panel256Of<columns> &to, int column, const float *x, int n_cols
 
 // Eight rows, or nullptr for those that the last panel lacks, into a panel.
 template <class Panel>
-void write_all(const Panel &to, const float *const *rows, int n_cols) {
-    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], n_cols);
+void write_all(const Panel &to, const float *const *rows, Range range) {
+    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], range);
 }
 
 #if defined(__AVX512VNNI__)
-void write_all(const Panel256 &to, const float *const *rows, int n_cols) {
-    for (int k = 0; k < n_cols; k += 256) {
+void write_all(const Panel256 &to, const float *const *rows, Range range) {
+    for (int k = range.first; k < range.last; k += 256) {
         int8_t q[panel_columns][256] = {};
         float *d = to.d + k / 256 * panel_columns;
         for (int c = 0; c < panel_columns; ++c) {
@@ -139,9 +144,9 @@ void write_all(const Panel256 &to, const float *const *rows, int n_cols) {
     }
 }
 
-void write_all(const Panel32 &to, const float *const *rows, int n_cols) {
-    int k = 0;
-    for (; k + dealt_k <= n_cols; k += dealt_k) {
+void write_all(const Panel32 &to, const float *const *rows, Range range) {
+    int k = range.first;
+    for (; k + dealt_k <= range.last; k += dealt_k) {
         int8_t q[panel_columns][dealt_k] = {};
         float *d = to.d + k / 32 * panel_columns;
         for (int i = 0; i < 4 * panel_columns; ++i) {
@@ -158,7 +163,7 @@ void write_all(const Panel32 &to, const float *const *rows, int n_cols) {
                                 _mm256_sub_epi32(_mm256_setzero_si256(), total));
         }
     }
-    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], n_cols, k);
+    for (int c = 0; c < panel_columns; ++c) write(to, c, rows[c], {k, range.last});
 }
 #endif
 
@@ -173,12 +178,15 @@ size_t bytes(int n_rows, int n_cols) {
 }
 
 template <class Row, class Panel, ActFormat format>
-void pack(void *dst, const float *x, size_t stride, const int32_t *rows, int n_rows, int n_cols,
-          int first, int last) {
-    const auto source = [=](int r) { return x + size_t(rows ? rows[r] : r) * stride; };
+void pack(void *dst, Floats from, int n_rows, int n_cols, int first, int last, int k_first,
+          int k_last) {
+    const Range range = {k_first, k_last};
+    const auto source = [=](int r) {
+        return from.x + size_t(from.rows ? from.rows[r] : r) * from.stride - k_first;
+    };
     if (!in_panels(format, n_rows)) {
         const Row row(dst, n_cols);
-        for (int r = first; r < last; ++r) write(row.at(r), 0, source(r), n_cols);
+        for (int r = first; r < last; ++r) write(row.at(r), 0, source(r), range);
         return;
     }
     const Panel panel(dst, n_cols);
@@ -187,13 +195,17 @@ void pack(void *dst, const float *x, size_t stride, const int32_t *rows, int n_r
         for (int c = 0; c < panel_columns; ++c) {
             columns[c] = r + c < last ? source(r + c) : nullptr;
         }
-        write_all(panel.at(r / panel_columns), columns, n_cols);
+        write_all(panel.at(r / panel_columns), columns, range);
     }
+}
+
+constexpr int block_of(ActFormat format) {
+    return format == ActFormat::f32 ? 16 : format == ActFormat::q8_32 ? 32 : 256;
 }
 
 template <class Row, class Panel, ActFormat format>
 constexpr Packer packer_of = {bytes<Row, Panel, format>, pack<Row, Panel, format>, panel_columns,
-                              has_one_order(format)};
+                              block_of(format), has_one_order(format)};
 
 #if defined(__AVX512VNNI__)
 using Few32 = Panel32Of<1>;

@@ -24,9 +24,9 @@ public:
         return {n_rows_ ? a_.n_heads : 0, n_rows_ * a_.n_heads * a_.w.n_cols * 0.2};
     }
     void tile(const Step &step, int head, void *) override {
-        packer_.pack(a_.scratch + head * stride_, a_.x + static_cast<size_t>(head) * a_.width,
-                     static_cast<size_t>(a_.n_heads) * a_.width, nullptr,
-                     layout_rows(step, packer_, n_rows_), a_.w.n_cols, 0, n_rows_);
+        const size_t width = a_.width;
+        packer_.pack(a_.scratch + head * stride_, {a_.x + head * width, a_.n_heads * width},
+                     layout_rows(step, packer_, n_rows_), a_.w.n_cols, 0, n_rows_, 0, a_.w.n_cols);
     }
 
 private:
@@ -57,7 +57,7 @@ public:
         int last = std::min(n_out_, first + tile_rows_);
         float *y = a_.y + static_cast<size_t>(head) * (n_out_ + rest_);
         multiply(kernel_, a_.w, n_out_ * head, y, row_, first, last, a_.scratch + head * stride_,
-                 layout_rows(step, packer_, n_rows_), n_rows_);
+                 layout_rows(step, packer_, n_rows_), 0, n_rows_);
         if (first == 0 && rest_ > 0)
             for (int t = 0; t < n_rows_; t++)
                 std::memcpy(y + t * row_ + n_out_,

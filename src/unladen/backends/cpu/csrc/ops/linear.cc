@@ -1,5 +1,6 @@
-// Packing of activations and the products that read them.
+// Products of packed activations.
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include "backends/cpu/csrc/ops/ops.h"
@@ -7,35 +8,18 @@
 namespace unladen::cpu {
 namespace {
 
-class PackOperation final : public Operation {
-public:
-    PackOperation(const Packer &packer, const float *x, int n_cols, Rows rows, uint8_t *packed)
-        : packer_(packer), x_(x), n_cols_(n_cols), rows_(rows), packed_(packed) {}
-
-    Tiling prepare(const Step &step) override {
-        n_rows_ = count(step, rows_);
-        return {ceil_div(n_rows_, packer_.granule), n_rows_ * n_cols_ * 0.2};
-    }
-    void tile(const Step &step, int index, void *) override {
-        int first = index * packer_.granule;
-        packer_.pack(packed_, x_, n_cols_, nullptr, layout_rows(step, packer_, n_rows_), n_cols_,
-                     first, std::min(n_rows_, first + packer_.granule));
-    }
-
-private:
-    const Packer &packer_;
-    const float *x_;
-    int n_cols_;
-    Rows rows_;
-    uint8_t *packed_;
-    int n_rows_ = 0;
+// Part of what there is of something.
+struct Range {
+    int first, last;
+    int size() const { return last - first; }
 };
 
-void add_bias(float *y, size_t stride, const float *bias, int first, int last, int n_rows) {
-    if (!bias) return;
-    for (int t = 0; t < n_rows; t++)
-        for (int n = first; n < last; n++) y[t * stride + n] += bias[n];
-}
+// The matrix that begins at x, `stride` numbers a row.
+struct Grid {
+    float *x;
+    size_t stride;
+    float *row(int t) const { return x + t * stride; }
+};
 
 class LinearOperation final : public Operation {
 public:
@@ -43,10 +27,23 @@ public:
         for (const Matrix &w : a_.weights)
             kernels_.push_back(&linear_kernel(k, w.type, a_.precise));
         layout_rows_.resize(kernels_.size());
+        own_at_.assign(kernels_.size(), shared);
+        for (const Packing &packing : a_.packings) {
+            if (!packing.by_readers) continue;
+            for (size_t i = 0; i < own_at_.size(); i++)
+                if (a_.packed[i] == packing.packed) own_at_[i] = static_cast<ptrdiff_t>(own_bytes_);
+            own_bytes_ += align64(packed_bytes(*packing.packer, 1, packing.n_cols));
+            if (packing.norm) norm_floats_ = std::max(norm_floats_, packing.n_cols);
+        }
     }
 
     size_t scratch_bytes() const override {
-        return a_.gated ? 2 * sizeof(float) * a_.max_rows * max_tile_rows : 0;
+        const size_t n = a_.output ? std::min(a_.max_rows, chunk_tokens) : a_.max_rows;
+        const size_t few = std::min(n, size_t{few_rows}) * max_tile_rows;
+        const size_t products = a_.gated ? 2 * std::max(few, n * piece_rows) : 0;
+        const size_t hidden = a_.output ? std::max(few, n * whole(piece_rows)) : 0;
+        const size_t floats = products + hidden;
+        return own_bytes_ + sizeof(float) * std::max<size_t>(floats, norm_floats_);
     }
 
     Tiling prepare(const Step &step) override {
@@ -63,35 +60,62 @@ public:
             first_tile_.push_back(first_tile_.back() + ceil_div(w.n_rows, tile_rows_[i]));
             ns += cost(w, *kernels_[i]) * (a_.gated ? 2 : 1);
         }
-        return {n_rows_ ? first_tile_.back() : 0, ns};
+        n_chunks_ = a_.output ? ceil_div(n_rows_, chunk_tokens) : 1;
+        return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns};
     }
 
-    void tile(const Step &, int index, void *scratch) override {
+    void begin(const Step &step, void *scratch) override {
+        if (n_rows_ != 1) return;
+        auto *to = static_cast<uint8_t *>(scratch);
+        auto *room = reinterpret_cast<float *>(to + own_bytes_);
+        for (const Packing &packing : a_.packings) {
+            if (!packing.by_readers) continue;
+            packing.run(k_, step, 1, 0, 1, to, room);
+            to += align64(packed_bytes(*packing.packer, 1, packing.n_cols));
+        }
+    }
+
+    void tile(const Step &step, int index, void *scratch) override {
+        const int chunk = index % n_chunks_ * chunk_tokens;
+        const int end = n_chunks_ == 1 ? n_rows_ : std::min(n_rows_, chunk + chunk_tokens);
+        const Range tokens = {chunk, end};
+        index /= n_chunks_;
         size_t i = 0;
         while (index >= first_tile_[i + 1]) i++;
         const Matrix &w = a_.weights[i];
-        int first = (index - first_tile_[i]) * tile_rows_[i];
-        int last = std::min(w.n_rows, first + tile_rows_[i]);
+        const int first = (index - first_tile_[i]) * tile_rows_[i];
+        const Range rows = {first, std::min(w.n_rows, first + tile_rows_[i])};
         if (a_.gated)
-            gated_tile(first, last, static_cast<float *>(scratch));
+            gated_tile(step, rows, tokens, scratch);
         else
-            product(i, a_.y[i], w.n_rows, first, last);
-        if (a_.residual) add_residual(first, last, w.n_rows);
+            product(i, {a_.y[i], size_t(w.n_rows)}, rows, tokens, scratch);
+        if (a_.residual) add_residual(rows, w.n_rows);
     }
 
 private:
-    static constexpr int max_tile_rows = 256;
+    static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
+    // Tiles of many rows are cut by tokens too, so that threads end together and all stays in L2.
+    static constexpr int chunk_tokens = 256;
+    static constexpr ptrdiff_t shared = -1;
+
+    static size_t align64(size_t n) { return (n + 63) / 64 * 64; }
 
     // Large enough that handing a tile over is nothing beside it, small enough to balance. Few
     // activations wait for weights, which arrive best in long stretches.
     int rows_per_tile(const Matrix &w, const Linear &kernel) const {
         double bytes = static_cast<double>(w.n_cols) / kernel.block_size * kernel.block_bytes;
-        int rows = 64;
+        int rows = piece_rows;
         if (n_rows_ == 1)
             rows = static_cast<int>(std::min(w.n_rows / 32.0, 262144 / std::max(1.0, bytes)));
-        if (n_rows_ > 1 && n_rows_ <= 16) rows = std::max(rows, w.n_rows / 16);
-        rows = std::clamp(rows, 16, max_tile_rows);
-        return ceil_div(rows, kernel.row_granule) * kernel.row_granule;
+        if (n_rows_ > 1 && n_rows_ <= few_rows) rows = std::max(rows, w.n_rows / 16);
+        return whole(std::clamp(rows, 16, max_tile_rows));
+    }
+
+    // At least so many rows, as kernels and the output's blocks have them: up to max_tile_rows.
+    int whole(int n_rows) const {
+        int granule = a_.output ? a_.output->packer->block : 1;
+        for (const Linear *kernel : kernels_) granule = std::lcm(granule, kernel->row_granule);
+        return ceil_div(n_rows, granule) * granule;
     }
 
     double cost(const Matrix &w, const Linear &kernel) const {
@@ -100,29 +124,55 @@ private:
         return weights * per_weight * std::max(1.0, n_rows_ * 0.4);
     }
 
-    void product(size_t i, float *y, size_t stride, int first, int last) const {
+    // y: where row 0 and token 0 would stand.
+    void product(size_t i, Grid y, Range rows, Range tokens, const void *scratch) const {
         const Matrix &w = a_.weights[i];
-        multiply(*kernels_[i], w, 0, y, stride, first, last, a_.packed[i], layout_rows_[i],
-                 n_rows_);
-        add_bias(y, stride, w.bias, first, last, n_rows_);
+        const bool own = n_rows_ == 1 && own_at_[i] != shared;
+        const void *act = a_.packed[i];
+        if (own) act = static_cast<const uint8_t *>(scratch) + own_at_[i];
+        multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, act, layout_rows_[i],
+                 tokens.first, tokens.last);
+        if (!w.bias) return;
+        for (int t = tokens.first; t < tokens.last; t++)
+            for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
     }
 
-    void gated_tile(int first, int last, float *scratch) const {
-        size_t n = last - first;
-        float *gate = scratch, *up = scratch + n * n_rows_;
-        // The kernels address rows from 0: shift so that row `first` lands at the scratch's start.
-        product(0, gate - first, n, first, last);
-        product(1, up - first, n, first, last);
-        size_t stride = a_.weights[0].n_rows;
-        for (int t = 0; t < n_rows_; t++)
-            k_.glu(a_.y[0] + t * stride + first, gate + t * n, up + t * n, static_cast<int>(n),
-                   *a_.gated);
+    void gated_tile(const Step &step, Range rows, Range tokens, void *scratch) const {
+        const int n = a_.weights[0].n_rows;
+        auto *room = reinterpret_cast<float *>(static_cast<uint8_t *>(scratch) + own_bytes_);
+        if (!a_.output) return gated_pieces(rows, tokens, scratch, room, {a_.y[0], size_t(n)});
+        const Packer &packer = *a_.output->packer;
+        const size_t width = rows.size();
+        float *hidden = room + 2 * size_t(tokens.size()) * std::min(rows.size(), piece(rows));
+        const Grid all = {hidden - tokens.first * width, width};
+        gated_pieces(rows, tokens, scratch, room, {all.x - rows.first, width});
+        packer.pack(a_.output->packed, {all.x, width}, layout_rows(step, packer, n_rows_), n,
+                    tokens.first, tokens.last, rows.first, rows.last);
     }
 
-    void add_residual(int first, int last, size_t stride) const {
+    // So many rows of many activations stay in L2 until the unit has them.
+    int piece(Range rows) const { return n_rows_ <= few_rows ? rows.size() : piece_rows; }
+
+    void gated_pieces(Range rows, Range tokens, const void *scratch, float *room, Grid y) const {
+        const int most = piece(rows);
+        for (int first = rows.first; first < rows.last; first += most) {
+            const Range part = {first, std::min(rows.last, first + most)};
+            const size_t n = part.size();
+            // The kernels address rows and tokens from 0: shift so that the first ones land here.
+            const Grid gate = {room - tokens.first * n - first, n};
+            const Grid up = {gate.x + n * tokens.size(), n};
+            product(0, gate, part, tokens, scratch);
+            product(1, up, part, tokens, scratch);
+            for (int t = tokens.first; t < tokens.last; t++)
+                k_.glu(y.row(t) + first, gate.row(t) + first, up.row(t) + first, part.size(),
+                       *a_.gated);
+        }
+    }
+
+    void add_residual(Range rows, size_t stride) const {
         for (int t = 0; t < n_rows_; t++) {
-            size_t at = t * stride + first;
-            k_.add(a_.y[0] + at, a_.y[0] + at, a_.residual + at, last - first);
+            size_t at = t * stride + rows.first;
+            k_.add(a_.y[0] + at, a_.y[0] + at, a_.residual + at, rows.size());
         }
     }
 
@@ -131,7 +181,9 @@ private:
     std::vector<const Linear *> kernels_;
     std::vector<int> first_tile_, tile_rows_;
     std::vector<int> layout_rows_;
-    int n_rows_ = 0;
+    std::vector<ptrdiff_t> own_at_;  // in scratch, what a product reads of a single row; or shared
+    size_t own_bytes_ = 0;
+    int norm_floats_ = 0, n_rows_ = 0, n_chunks_ = 1;
 };
 
 }  // namespace
@@ -143,7 +195,7 @@ const Linear &linear_kernel(const Kernels &k, const std::string &type, bool prec
 }
 
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
-              int n_first, int n_last, const void *act, int n_rows, int t_last) {
+              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last) {
     const size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
     const uint8_t *rows = w.data + row * base;
     int split = n_first;
@@ -155,15 +207,10 @@ void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t 
         }
         if (split > n_first)
             kernel.run(y, y_stride, {w.copy->to + at, true}, n_first, split, w.n_cols, act, n_rows,
-                       0, t_last);
+                       t_first, t_last);
     }
     if (split < n_last)
-        kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, 0, t_last);
-}
-
-OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
-                       uint8_t *packed) {
-    return std::make_unique<PackOperation>(*k.packer(format), x, n_cols, rows, packed);
+        kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, t_first, t_last);
 }
 
 OperationPtr make_linear(const Kernels &k, LinearArgs args) {

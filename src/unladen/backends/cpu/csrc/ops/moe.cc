@@ -155,8 +155,8 @@ public:
         int e = m_->active[index], n = m_->slots(e), first = m_->first_slot[e];
         const int32_t *rows = by_token_ ? m_->token_of.data() + first : nullptr;
         const float *x = by_token_ ? x_ : x_ + static_cast<size_t>(first) * n_cols_;
-        packer_.pack(packed_ + ((*m_).*offsets_)[index], x, n_cols_, rows,
-                     layout_rows(step, packer_, n), n_cols_, 0, n);
+        packer_.pack(packed_ + ((*m_).*offsets_)[index], {x, static_cast<size_t>(n_cols_), rows},
+                     layout_rows(step, packer_, n), n_cols_, 0, n, 0, n_cols_);
     }
 
 private:
@@ -217,9 +217,9 @@ private:
         float *gate = scratch, *up = scratch + width * n;
         if (m_->has_gate())
             multiply(m_->gate, m_->a.gate, rows_apart_ * e, gate - first, width, first, last,
-                     m_->packed_gate + m_->gate_at[active], laid_out(step, m_->gate, n), n);
+                     m_->packed_gate + m_->gate_at[active], laid_out(step, m_->gate, n), 0, n);
         multiply(m_->up, m_->a.up, rows_apart_ * e, up - first, width, first, last,
-                 m_->packed_up + m_->up_at[active], laid_out(step, m_->up, n), n);
+                 m_->packed_up + m_->up_at[active], laid_out(step, m_->up, n), 0, n);
         for (int i = 0; i < n; i++)
             join(e, m_->first_slot[e] + i, first, static_cast<int>(width), gate + i * width,
                  up + i * width);
@@ -256,7 +256,7 @@ private:
         int e = m_->active[active], n = m_->slots(e);
         float *y = m_->results + static_cast<size_t>(m_->first_slot[e]) * m_->n;
         multiply(m_->down, m_->a.down, n_rows_ * e, y, m_->n, first, last,
-                 m_->packed_down + m_->down_at[active], laid_out(step, m_->down, n), n);
+                 m_->packed_down + m_->down_at[active], laid_out(step, m_->down, n), 0, n);
     }
 };
 
@@ -294,10 +294,16 @@ size_t moe_scratch_bytes(const Kernels &k, const MoeArgs &args) {
 std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args) {
     auto m = std::make_shared<Moe>(k, args);
     std::vector<OperationPtr> phases;
-    phases.push_back(make_pack(k, m->router.act, args.seen, args.router.n_cols, args.rows,
-                               m->packed_router));
-    phases.push_back(make_linear(k, {{args.router}, {m->packed_router}, {m->logits}, std::nullopt,
-                                     nullptr, args.rows, true, args.max_rows}));
+    phases.push_back(make_pack(k, {k.packer(m->router.act), args.seen, args.router.n_cols,
+                                   std::nullopt, m->packed_router, false}, args.rows));
+    LinearArgs router{};
+    router.weights = {args.router};
+    router.packed = {m->packed_router};
+    router.y = {m->logits};
+    router.rows = args.rows;
+    router.precise = true;
+    router.max_rows = args.max_rows;
+    phases.push_back(make_linear(k, std::move(router)));
     phases.push_back(std::make_unique<Route>(m));
     phases.push_back(std::make_unique<PackSlots>(m, m->gate.act, args.x, m->n, true, &Moe::gate_at,
                                                  m->packed_gate));

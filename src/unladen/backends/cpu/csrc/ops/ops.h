@@ -27,7 +27,7 @@ struct Matrix {
 
 // As Linear::run, row 0 being row `base` of w, a multiple of interleaved_rows where w has a copy.
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
-              int n_first, int n_last, const void *act, int n_rows, int t_last);
+              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last);
 
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);
@@ -164,14 +164,40 @@ struct PooledAttentionOptions {
 OperationPtr make_pooled_attention(const Kernels &k, KVView kv, const float *q, float *y,
                                    PooledAttentionOptions options);
 
-// Activations of `rows` rows into the layout that `type`'s kernel reads.
-OperationPtr make_pack(const Kernels &k, ActFormat format, const float *x, int n_cols, Rows rows,
-                       uint8_t *packed);
+// An RMS norm of whole rows.
+struct RowNorm {
+    const float *w;  // [n_cols] or nullptr
+    float eps;
+};
+// How activations come into the layout that a kernel reads.
+struct Packing {
+    const Packer *packer;
+    const float *x;               // [rows][n_cols]
+    int n_cols;
+    std::optional<RowNorm> norm;  // comes first
+    uint8_t *packed;
+    // Every thread that reads it packs a single row for itself: that takes less than getting packed
+    // from another core what the row's own parts were got for.
+    bool by_readers;
+
+    // Packs rows [first, last) of n_rows, from and to where their first numbers stand for row 0;
+    // `room` is for `last - first` of them, where there is a norm.
+    void run(const Kernels &k, const Step &step, int n_rows, int first, int last, uint8_t *to,
+             float *room) const;
+};
+OperationPtr make_pack(const Kernels &k, Packing packing, Rows rows);
+// Where a product is left in the layout of the one kernel that reads it.
+struct PackedOutput {
+    const Packer *packer;
+    uint8_t *packed;
+};
 struct LinearArgs {
     std::vector<Matrix> weights;
     std::vector<const uint8_t *> packed;  // one per weight
+    std::vector<Packing> packings;        // those of them that operations before this one run
     std::vector<float *> y;               // one per weight; one alone when gated
     std::optional<Activation> gated;      // y = act(weights[0] x) * (weights[1] x)
+    std::optional<PackedOutput> output;   // instead of y, of a gated product
     const float *residual;                // [rows][n_rows of weights[0]] or nullptr
     Rows rows;
     bool precise;
