@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 
 from tiny_model import write_tiny
 from unladen._native import gguf as native
-from unladen.gguf import GGUFWriter, open_gguf
+from unladen.gguf import GGUFWriter, StringArray, open_gguf
 from unladen.gguf.reader import _ranges
 from unladen.mapped import map_file
 
@@ -160,6 +161,25 @@ def test_what_stands_before_the_tensors_is_given_back_and_comes_again(tmp_path: 
         assert resident(path) >= weight.nbytes - mmap.PAGESIZE
         assert np.array_equal(file.metadata["x.numbers"], numbers)
     assert np.array_equal(read, numbers), "views outlive the file"
+
+
+def test_what_was_noted_of_strings_is_given_back_and_comes_again(tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "texts.gguf", "x")
+    texts = [str(n) * (n % 7) for n in range(50_000)]
+    writer.set("x.texts", texts)
+    writer.add_tensor("w", np.zeros((32, 32), np.float32))
+    (path,) = writer.write()
+    with open_gguf(path) as file:
+        read = file.metadata["x.texts"]
+        assert isinstance(read, StringArray)
+        offsets, lengths = read.offsets, read.lengths
+        for _ in range(2):
+            noted = weakref.ref(read._starts)
+            assert read == texts
+            file.drop_header()
+            assert noted() is None and len(read) == len(texts)
+        assert np.array_equal(read.offsets, offsets) and np.array_equal(read.lengths, lengths)
+    assert read == texts, "views outlive the file"
 
 
 def test_of_a_first_part_without_tensors_everything_is_given_back(tmp_path: Path) -> None:

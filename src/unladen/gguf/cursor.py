@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import struct
 from typing import Literal
@@ -26,6 +27,12 @@ class Cursor:
         self._mapping = mapping
         self._u32 = struct.Struct(order + "I")
         self._u64 = struct.Struct(order + "Q")
+
+    def at(self, pos: int) -> Cursor:
+        """Another one on the same file."""
+        other = copy.copy(self)
+        other.pos = pos
+        return other
 
     def error(self, message: str, *, offset: int | None = None, hint: str = "") -> GGUFError:
         """A :class:`GGUFError` for ``offset``, by default the present position."""

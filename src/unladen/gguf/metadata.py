@@ -72,9 +72,22 @@ class StringArray(ArrayValue):
 
     type_name = f"{ValueType.STRING.name}[]"
 
-    def __init__(self, buffer: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> None:
-        self.buffer = buffer
-        self._starts = starts  # of their lengths in the file, and where the last one ends
+    def __init__(self, cursor: Cursor, n: int, what: str) -> None:
+        """Passes over ``n`` strings of the array ``what``; raises :class:`GGUFError`."""
+        self.buffer = cursor.bytes
+        self._n, self._what, self._begin = n, what, cursor.at(cursor.pos)
+        self._found: npt.NDArray[np.int64] | None = cursor.string_starts(n, what)
+
+    def forget(self) -> None:
+        """Give back what the scan found; it is made again when it is needed."""
+        self._found = None
+
+    @property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        """[len + 1]: of their lengths in the file, and where the last one ends."""
+        if self._found is None:
+            self._found = self._begin.at(self._begin.pos).string_starts(self._n, self._what)
+        return self._found
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
@@ -87,7 +100,7 @@ class StringArray(ArrayValue):
         return np.diff(self._starts) - 8
 
     def __len__(self) -> int:
-        return self._starts.size - 1
+        return self._n
 
     @overload
     def __getitem__(self, index: int) -> str: ...
@@ -168,6 +181,12 @@ class Metadata(Mapping[str, Value]):
         order."""
         return self._entries[key].encoded
 
+    def forget_strings(self) -> None:
+        """Give back what was noted of arrays of strings; who reads on has it again."""
+        for entry in self._entries.values():
+            if isinstance(entry.value, StringArray):
+                entry.value.forget()
+
     def offset_of(self, key: str) -> int:
         """Where the entry of ``key`` begins in the file, in bytes."""
         return self._entries[key].offset
@@ -228,7 +247,7 @@ def _array(cursor: Cursor, key: str, depth: int) -> ArrayValue:
         return NestedArray([_array(cursor, key, depth - 1) for _ in range(n)])
     if item_type is ValueType.STRING:
         n = cursor.count(8, f"strings in {key}")
-        return StringArray(cursor.bytes, cursor.string_starts(n, key))
+        return StringArray(cursor, n, key)
     code = DTYPES[item_type]
     n = cursor.count(np.dtype(code).itemsize, f"values in {key}")
     start = cursor.pos

@@ -72,6 +72,7 @@ class GGUFFile:
         for i, part in enumerate(self._parts):
             offsets = [t.offset for t in self.tensors.values() if t.file_index == i]
             _drop(part, min(offsets, default=None), 1)
+        self.metadata.forget_strings()
         native.trim_heap()
 
     def close(self) -> None:

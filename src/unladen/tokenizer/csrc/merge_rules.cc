@@ -1,7 +1,6 @@
 #include "tokenizer/csrc/merge_rules.h"
 
 #include <array>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
@@ -19,16 +18,10 @@ std::string MergeRules::merged(int32_t rank) const {
 }
 
 size_t MergeRules::probe(std::string_view both, size_t left, uint64_t h) const {
-    const size_t mask = slots_.size() - 1;
-    size_t at = h & mask;
-    while (slots_[at].rank >= 0 && (slots_[at].hash != static_cast<uint32_t>(h >> 32) ||
-                                    !is(slots_[at].rank, both, left)))
-        at = (at + 1) & mask;
-    return at;
+    return ranks_.probe(h, [&](int32_t rank) { return is(rank, both, left); });
 }
 
-MergeRules::MergeRules(Strings merges)
-    : merges_(std::move(merges)), slots_(std::bit_ceil(merges_.size() + merges_.size() / 2 + 2)) {
+MergeRules::MergeRules(Strings merges) : merges_(std::move(merges)), ranks_(merges_.size()) {
     constexpr size_t ahead = 16;  // merges whose slots are on their way from memory
     struct Waiting {
         std::string both;
@@ -39,9 +32,8 @@ MergeRules::MergeRules(Strings merges)
     for (size_t i = 0; i < merges_.size() + ahead; i++) {
         Waiting &w = waiting[i % ahead];
         if (i >= ahead) {  // a pair's first merge, of lowest rank, counts
-            Slot &slot = slots_[probe(w.both, w.left, w.hash)];
-            if (slot.rank < 0)
-                slot = {static_cast<uint32_t>(w.hash >> 32), static_cast<int32_t>(i - ahead)};
+            const size_t at = probe(w.both, w.left, w.hash);
+            if (ranks_.number(at) < 0) ranks_.put(at, w.hash, static_cast<int32_t>(i - ahead));
         }
         if (i >= merges_.size()) continue;
         const std::string_view merge = merges_[i];
@@ -50,7 +42,7 @@ MergeRules::MergeRules(Strings merges)
             throw std::invalid_argument("[" + std::to_string(i) + "] isn't two tokens and a space");
         w.both.assign(merge, 0, w.left).append(merge, w.left + 1);
         w.hash = hash(w.both, w.left);
-        __builtin_prefetch(&slots_[w.hash & (slots_.size() - 1)], 1);
+        ranks_.prefetch(w.hash);
     }
 }
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "tokenizer/csrc/strings.h"
 
@@ -22,14 +21,10 @@ class MergeRules {
     std::string merged(int32_t rank) const;
     // The rank of merging the first `left` bytes of `both` with the rest; -1: they don't merge.
     int32_t rank(std::string_view both, size_t left) const {
-        return slots_[probe(both, left, hash(both, left))].rank;
+        return ranks_.number(probe(both, left, hash(both, left)));
     }
 
  private:
-    struct Slot {
-        uint32_t hash;
-        int32_t rank = -1;
-    };
     // Where the left text ends; it may start with a space, not hold one.
     static size_t cut(std::string_view merge) { return merge.find(' ', 1); }
     static uint64_t hash(std::string_view both, size_t left) {
@@ -39,7 +34,7 @@ class MergeRules {
     bool is(int32_t rank, std::string_view both, size_t left) const;
 
     Strings merges_;
-    std::vector<Slot> slots_;
+    HashedNumbers ranks_;
 };
 
 }  // namespace unladen::tok

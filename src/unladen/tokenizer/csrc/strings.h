@@ -1,5 +1,6 @@
 // Many short strings by number, and numbers by string.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -62,25 +63,47 @@ inline uint64_t hash(std::string_view text) {
     return folded(folded(a ^ kSeeds[1], b ^ h) ^ kSeeds[0], kSeeds[1]);
 }
 
-// Finds the number of a string in a Strings that it was told about.
+// Numbers below n by the hash of what they stand for, in four bytes each: the number, and of the
+// hash what fits beside it.
+class HashedNumbers {
+ public:
+    explicit HashedNumbers(size_t n)
+        : slots_(std::bit_ceil(n + n / 2 + 2)), bits_(std::bit_width(n)) {}
+
+    void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & (slots_.size() - 1)], 1); }
+    // Where the number is for which is(number), or where it would be.
+    template <class Is>
+    size_t probe(uint64_t h, Is is) const {
+        const size_t mask = slots_.size() - 1;
+        size_t at = h & mask;
+        while (slots_[at] && (slots_[at] >> bits_ != tag(h) || !is(number(at))))
+            at = (at + 1) & mask;
+        return at;
+    }
+    int32_t number(size_t at) const {  // -1: none
+        return static_cast<int32_t>(slots_[at] & ((uint32_t{1} << bits_) - 1)) - 1;
+    }
+    void put(size_t at, uint64_t h, int32_t number) {
+        slots_[at] = tag(h) << bits_ | (static_cast<uint32_t>(number) + 1);
+    }
+
+ private:
+    uint32_t tag(uint64_t h) const { return static_cast<uint32_t>(h >> 32) >> bits_; }
+
+    std::vector<uint32_t> slots_;  // 0: empty
+    int bits_;
+};
+
+// Finds the number of a string in a Strings; among equal ones the last counts.
 class StringIndex {
  public:
-    void reserve(size_t n);
-    // Among equal strings the one told last counts.
-    void insert(const Strings &strings, int32_t i);
-    // The same for all of them at once.
-    void insert_all(const Strings &strings);
+    explicit StringIndex(const Strings &strings);
     int32_t find(const Strings &strings, std::string_view text) const;  // -1: absent
 
  private:
-    struct Slot {
-        uint32_t hash;
-        int32_t i = -1;
-    };
     size_t probe(const Strings &strings, std::string_view text, uint64_t h) const;
-    void put(const Strings &strings, int32_t i, uint64_t h);
-    std::vector<Slot> slots_;
-    size_t size_ = 0;
+
+    HashedNumbers numbers_;
 };
 
 }  // namespace unladen::tok

@@ -16,7 +16,6 @@ Tokenizer::Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const
         const std::string_view text = tokens_->vocab->text(id);
         const uint8_t type = tokens_->types[id];
         const bool hidden = type == kControl || type == kUnknown;
-        pieces_.push(hidden ? std::string(text) : encoder_->piece(id));
         if (!hidden && !(type == kUserDefined && encoder_->looked_for(text))) continue;
         specials_.add(text, id, !hidden);
         // A character without a token becomes an unknown token in the middle of text.
@@ -49,12 +48,13 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) cons
     return out;
 }
 
-std::string_view Tokenizer::piece(int32_t id, bool special, bool fresh) const {
+std::string Tokenizer::piece(int32_t id, bool special, bool fresh) const {
     const uint8_t type = tokens_->types[id];
-    if (type == kControl || type == kUnknown) return special ? pieces_[id] : std::string_view();
-    std::string_view piece = pieces_[id];
+    if (type == kControl || type == kUnknown)
+        return special ? std::string(tokens_->vocab->text(id)) : std::string();
+    std::string piece = encoder_->piece(id);
     if (fresh && encoder_->space_prefix() && !starts_fresh(id) && piece.starts_with(' '))
-        piece.remove_prefix(1);
+        piece.erase(0, 1);
     return piece;
 }
 

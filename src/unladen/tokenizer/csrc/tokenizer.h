@@ -19,7 +19,7 @@ class Tokenizer {
     // The bytes of a token. `special`: those of control and unknown tokens too, which are none
     // otherwise. `fresh`: it starts the text or follows a special token, so that the space which
     // encode() put before it is taken away.
-    std::string_view piece(int32_t id, bool special, bool fresh) const;
+    std::string piece(int32_t id, bool special, bool fresh) const;
 
     // Whether text after this token is fresh.
     bool starts_fresh(int32_t id) const { return fresh_after_[id]; }
@@ -29,7 +29,6 @@ class Tokenizer {
  private:
     std::shared_ptr<const Tokens> tokens_;
     std::unique_ptr<const Encoder> encoder_;
-    Strings pieces_;
     SpecialTokens specials_;
     std::vector<bool> fresh_after_;
     std::unique_ptr<Workspaces> workspaces_ = std::make_unique<Workspaces>();

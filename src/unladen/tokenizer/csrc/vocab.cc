@@ -4,9 +4,7 @@
 
 namespace unladen::tok {
 
-Vocab::Vocab(Strings texts) : texts_(std::move(texts)) {
-    index_.insert_all(texts_);
-}
+Vocab::Vocab(Strings texts) : texts_(std::move(texts)), index_(texts_) {}
 
 void with_marks(std::string_view text, std::string &out) {
     out.clear();
