@@ -162,33 +162,19 @@ struct BoundProgram {
     // x in the format of each weight's kernel; weights of the same format share it.
     void pack(LinearArgs &args, const float *x, const std::optional<PyRowNorm> &norm,
               uint8_t *scratch) {
+        std::vector<Packing> made;
         for (const Matrix &w : args.weights) {
-            const Packer *packer = &packer_for(kernels(), w.type, precise);
-            Packing packing{packer, x, w.n_cols, std::nullopt, scratch, own_row(args, x, w.n_cols)};
+            Packing packing{&packer_for(kernels(), w.type, precise), x, w.n_cols, std::nullopt,
+                            scratch};
             if (norm) packing.norm = RowNorm{at<const float>(norm->first), norm->second};
-            for (const Packing &known : args.packings)
-                if (known.packer == packer) packing.packed = known.packed;
+            for (const Packing &known : made)
+                if (known.packer == packing.packer) packing.packed = known.packed;
             args.packed.push_back(packing.packed);
             if (packing.packed != scratch) continue;
-            scratch += (packed_bytes(*packer, max_rows, w.n_cols) + 63) / 64 * 64;
+            scratch += (packed_bytes(*packing.packer, max_rows, w.n_cols) + 63) / 64 * 64;
             program.add(make_pack(kernels(), packing, args.rows));
-            args.packings.push_back(packing);
+            made.push_back(packing);
         }
-    }
-
-    // Whether no part of a single row's product lands where another thread may still read that row:
-    // what a norm reads may end with it.
-    static bool own_row(const LinearArgs &args, const float *x, int n_cols) {
-        const auto *from = reinterpret_cast<const uint8_t *>(x);
-        const uint8_t *end = from + n_cols * sizeof(float);
-        for (size_t i = 0; i < args.y.size(); i++) {
-            const auto *y = reinterpret_cast<const uint8_t *>(args.y[i]);
-            const int n = args.weights[i].n_rows;
-            const size_t n_bytes =
-                args.output ? packed_bytes(*args.output->packer, 1, n) : n * sizeof(float);
-            if (y < end && from < y + n_bytes) return false;
-        }
-        return true;
     }
 };
 

@@ -25,7 +25,6 @@ void Program::reserve_scratch() {
     int n_threads = std::max(n_threads_, n_threads_batch_);
     scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, scratch_stride_ * n_threads)));
     if (!scratch_) throw std::bad_alloc();
-    begun_.resize(n_threads);
 }
 
 }  // namespace unladen::cpu

@@ -50,9 +50,7 @@ public:
     virtual ~Operation() = default;
     // Called on the step's own thread before any tile.
     virtual Tiling prepare(const Step &step) = 0;
-    // Called on every thread that has tiles, before its first. `scratch`: scratch_bytes() bytes of
-    // the thread's own, aligned to 64, the same until its last.
-    virtual void begin(const Step &, void *) {}
+    // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
     virtual void tile(const Step &step, int index, void *scratch) = 0;
     virtual size_t scratch_bytes() const { return 0; }
 };
@@ -90,12 +88,6 @@ private:
     };
     std::unique_ptr<uint8_t, FreeDeleter> scratch_;
     size_t scratch_stride_ = 0;
-    // Which of all operations so far a thread has begun, each thread's on a line of its own.
-    struct alignas(64) Begun {
-        uint64_t number = 0;
-    };
-    std::vector<Begun> begun_;
-    uint64_t n_run_ = 0;
     std::atomic<bool> cancelled_{false};
 
     void reserve_scratch();
@@ -112,18 +104,10 @@ constexpr double clock_ns = 100'000;
 class Program::StepRegion final : public Region {
 public:
     StepRegion(Program &program, const Step &step) : program_(program), step_(step) {}
-    void set(Operation *op) {
-        op_ = op;
-        ++program_.n_run_;
-    }
+    void set(Operation *op) { op_ = op; }
     void tile(int index, int thread) override {
         if (program_.cancelled_.load(std::memory_order_relaxed)) return;
-        void *scratch = program_.scratch_.get() + thread * program_.scratch_stride_;
-        if (program_.begun_[thread].number != program_.n_run_) {
-            program_.begun_[thread].number = program_.n_run_;
-            op_->begin(step_, scratch);
-        }
-        op_->tile(step_, index, scratch);
+        op_->tile(step_, index, program_.scratch_.get() + thread * program_.scratch_stride_);
     }
 
 private:

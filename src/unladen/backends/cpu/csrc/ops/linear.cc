@@ -27,14 +27,6 @@ public:
         for (const Matrix &w : a_.weights)
             kernels_.push_back(&linear_kernel(k, w.type, a_.precise));
         layout_rows_.resize(kernels_.size());
-        own_at_.assign(kernels_.size(), shared);
-        for (const Packing &packing : a_.packings) {
-            if (!packing.by_readers) continue;
-            for (size_t i = 0; i < own_at_.size(); i++)
-                if (a_.packed[i] == packing.packed) own_at_[i] = static_cast<ptrdiff_t>(own_bytes_);
-            own_bytes_ += align64(packed_bytes(*packing.packer, 1, packing.n_cols));
-            if (packing.norm) norm_floats_ = std::max(norm_floats_, packing.n_cols);
-        }
     }
 
     size_t scratch_bytes() const override {
@@ -42,8 +34,7 @@ public:
         const size_t few = std::min(n, size_t{few_rows}) * max_tile_rows;
         const size_t products = a_.gated ? 2 * std::max(few, n * piece_rows) : 0;
         const size_t hidden = a_.output ? std::max(few, n * whole(piece_rows)) : 0;
-        const size_t floats = products + hidden;
-        return own_bytes_ + sizeof(float) * std::max<size_t>(floats, norm_floats_);
+        return sizeof(float) * (products + hidden);
     }
 
     Tiling prepare(const Step &step) override {
@@ -64,17 +55,6 @@ public:
         return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns};
     }
 
-    void begin(const Step &step, void *scratch) override {
-        if (n_rows_ != 1) return;
-        auto *to = static_cast<uint8_t *>(scratch);
-        auto *room = reinterpret_cast<float *>(to + own_bytes_);
-        for (const Packing &packing : a_.packings) {
-            if (!packing.by_readers) continue;
-            packing.run(k_, step, 1, 0, 1, to, room);
-            to += align64(packed_bytes(*packing.packer, 1, packing.n_cols));
-        }
-    }
-
     void tile(const Step &step, int index, void *scratch) override {
         const int chunk = index % n_chunks_ * chunk_tokens;
         const int end = n_chunks_ == 1 ? n_rows_ : std::min(n_rows_, chunk + chunk_tokens);
@@ -86,9 +66,9 @@ public:
         const int first = (index - first_tile_[i]) * tile_rows_[i];
         const Range rows = {first, std::min(w.n_rows, first + tile_rows_[i])};
         if (a_.gated)
-            gated_tile(step, rows, tokens, scratch);
+            gated_tile(step, rows, tokens, static_cast<float *>(scratch));
         else
-            product(i, {a_.y[i], size_t(w.n_rows)}, rows, tokens, scratch);
+            product(i, {a_.y[i], size_t(w.n_rows)}, rows, tokens);
         if (a_.residual) add_residual(rows, w.n_rows);
     }
 
@@ -96,9 +76,6 @@ private:
     static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
     // Tiles of many rows are cut by tokens too, so that threads end together and all stays in L2.
     static constexpr int chunk_tokens = 256;
-    static constexpr ptrdiff_t shared = -1;
-
-    static size_t align64(size_t n) { return (n + 63) / 64 * 64; }
 
     // Large enough that handing a tile over is nothing beside it, small enough to balance. Few
     // activations wait for weights, which arrive best in long stretches.
@@ -125,27 +102,23 @@ private:
     }
 
     // y: where row 0 and token 0 would stand.
-    void product(size_t i, Grid y, Range rows, Range tokens, const void *scratch) const {
+    void product(size_t i, Grid y, Range rows, Range tokens) const {
         const Matrix &w = a_.weights[i];
-        const bool own = n_rows_ == 1 && own_at_[i] != shared;
-        const void *act = a_.packed[i];
-        if (own) act = static_cast<const uint8_t *>(scratch) + own_at_[i];
-        multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, act, layout_rows_[i],
-                 tokens.first, tokens.last);
+        multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, a_.packed[i],
+                 layout_rows_[i], tokens.first, tokens.last);
         if (!w.bias) return;
         for (int t = tokens.first; t < tokens.last; t++)
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
     }
 
-    void gated_tile(const Step &step, Range rows, Range tokens, void *scratch) const {
+    void gated_tile(const Step &step, Range rows, Range tokens, float *room) const {
         const int n = a_.weights[0].n_rows;
-        auto *room = reinterpret_cast<float *>(static_cast<uint8_t *>(scratch) + own_bytes_);
-        if (!a_.output) return gated_pieces(rows, tokens, scratch, room, {a_.y[0], size_t(n)});
+        if (!a_.output) return gated_pieces(rows, tokens, room, {a_.y[0], size_t(n)});
         const Packer &packer = *a_.output->packer;
         const size_t width = rows.size();
         float *hidden = room + 2 * size_t(tokens.size()) * std::min(rows.size(), piece(rows));
         const Grid all = {hidden - tokens.first * width, width};
-        gated_pieces(rows, tokens, scratch, room, {all.x - rows.first, width});
+        gated_pieces(rows, tokens, room, {all.x - rows.first, width});
         packer.pack(a_.output->packed, {all.x, width}, layout_rows(step, packer, n_rows_), n,
                     tokens.first, tokens.last, rows.first, rows.last);
     }
@@ -153,7 +126,7 @@ private:
     // So many rows of many activations stay in L2 until the unit has them.
     int piece(Range rows) const { return n_rows_ <= few_rows ? rows.size() : piece_rows; }
 
-    void gated_pieces(Range rows, Range tokens, const void *scratch, float *room, Grid y) const {
+    void gated_pieces(Range rows, Range tokens, float *room, Grid y) const {
         const int most = piece(rows);
         for (int first = rows.first; first < rows.last; first += most) {
             const Range part = {first, std::min(rows.last, first + most)};
@@ -161,8 +134,8 @@ private:
             // The kernels address rows and tokens from 0: shift so that the first ones land here.
             const Grid gate = {room - tokens.first * n - first, n};
             const Grid up = {gate.x + n * tokens.size(), n};
-            product(0, gate, part, tokens, scratch);
-            product(1, up, part, tokens, scratch);
+            product(0, gate, part, tokens);
+            product(1, up, part, tokens);
             for (int t = tokens.first; t < tokens.last; t++)
                 k_.glu(y.row(t) + first, gate.row(t) + first, up.row(t) + first, part.size(),
                        *a_.gated);
@@ -181,9 +154,7 @@ private:
     std::vector<const Linear *> kernels_;
     std::vector<int> first_tile_, tile_rows_;
     std::vector<int> layout_rows_;
-    std::vector<ptrdiff_t> own_at_;  // in scratch, what a product reads of a single row; or shared
-    size_t own_bytes_ = 0;
-    int norm_floats_ = 0, n_rows_ = 0, n_chunks_ = 1;
+    int n_rows_ = 0, n_chunks_ = 1;
 };
 
 }  // namespace

@@ -295,7 +295,7 @@ std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args) {
     auto m = std::make_shared<Moe>(k, args);
     std::vector<OperationPtr> phases;
     phases.push_back(make_pack(k, {k.packer(m->router.act), args.seen, args.router.n_cols,
-                                   std::nullopt, m->packed_router, false}, args.rows));
+                                   std::nullopt, m->packed_router}, args.rows));
     LinearArgs router{};
     router.weights = {args.router};
     router.packed = {m->packed_router};

@@ -176,14 +176,6 @@ struct Packing {
     int n_cols;
     std::optional<RowNorm> norm;  // comes first
     uint8_t *packed;
-    // Every thread that reads it packs a single row for itself: that takes less than getting packed
-    // from another core what the row's own parts were got for.
-    bool by_readers;
-
-    // Packs rows [first, last) of n_rows, from and to where their first numbers stand for row 0;
-    // `room` is for `last - first` of them, where there is a norm.
-    void run(const Kernels &k, const Step &step, int n_rows, int first, int last, uint8_t *to,
-             float *room) const;
 };
 OperationPtr make_pack(const Kernels &k, Packing packing, Rows rows);
 // Where a product is left in the layout of the one kernel that reads it.
@@ -194,7 +186,6 @@ struct PackedOutput {
 struct LinearArgs {
     std::vector<Matrix> weights;
     std::vector<const uint8_t *> packed;  // one per weight
-    std::vector<Packing> packings;        // those of them that operations before this one run
     std::vector<float *> y;               // one per weight; one alone when gated
     std::optional<Activation> gated;      // y = act(weights[0] x) * (weights[1] x)
     std::optional<PackedOutput> output;   // instead of y, of a gated product
