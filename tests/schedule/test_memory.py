@@ -12,7 +12,7 @@ from schedule.conftest import Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.graph.graph import Graph, Node, Value
-from unladen.schedule.memory import ALIGNMENT, NOTHING, ArenaPlan, plan_arena
+from unladen.schedule.memory import ALIGNMENT, ArenaPlan, plan_arena
 from unladen.schedule.split import CopyStep, RunStep, Step, split
 from unladen.types import Limits
 
@@ -63,7 +63,7 @@ def _made(graph: Graph) -> set[Value]:
 
 
 def check(graph: Graph, steps: list[Step], device: str, limits: Limits, arena: ArenaPlan,
-          stored: Mapping[Value, int] = NOTHING) -> None:
+          stored: Mapping[Value, int]) -> None:
     for together in alive(graph, steps, device):
         sizes = {v: stored.get(v, 4 * limits.count(v.shape)) for v in together}
         ranges = sorted((arena.offsets[v], arena.offsets[v] + n) for v, n in sizes.items() if n)
@@ -82,7 +82,7 @@ def test_no_two_living_values_overlap(case: tuple[Graph, list[Step]], n_tokens: 
     limits = Limits(n_tokens, n_outputs, 1, 1, 1)
     for device in DEVICES:
         check(graph, steps, device.name, limits,
-              plan_arena(graph, steps, device.name, limits, scratch))
+              plan_arena(graph, steps, device.name, limits, scratch, {}), {})
 
 
 @given(graphs(), st.integers(1, 40), st.data())
@@ -102,6 +102,6 @@ def test_memory_is_reused(tiny: Tiny) -> None:
     device = DEVICES[0]
     steps: list[Step] = [RunStep(device, tuple(tiny.graph.nodes))]
     limits = Limits(32, 1, 1, 1, 1)
-    arena = plan_arena(tiny.graph, steps, device.name, limits, 0)
-    check(tiny.graph, steps, device.name, limits, arena)
+    arena = plan_arena(tiny.graph, steps, device.name, limits, 0, {})
+    check(tiny.graph, steps, device.name, limits, arena, {})
     assert arena.nbytes < sum(4 * limits.count(v.shape) for v in _made(tiny.graph)) / 4

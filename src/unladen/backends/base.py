@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -142,8 +142,7 @@ class Segment:
     ``batch``, the arrays that every step of the plan reuses, by name instead. ``scratch``: a range
     of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
     for. ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
-    ``inner``: values that nothing but nodes of the segment reads; the backend may leave anything in
-    their places, or nothing.
+    ``stored``: what :meth:`Backend.stored_bytes` said; values have as much room and no more.
     """
 
     device: Device
@@ -158,7 +157,7 @@ class Segment:
     limits: Limits
     batch: Batch
     options: Options
-    inner: frozenset[Value] = frozenset()
+    stored: Mapping[Value, int] = field(default_factory=dict)
 
     @property
     def chosen(self) -> Value | None:
@@ -234,8 +233,8 @@ class Backend(Protocol):
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
                      options: Options) -> Mapping[Value, int]:
-        """Bytes of those values of a segment of ``nodes`` in the arena that don't take 4 for each
-        number; ``inner`` as :class:`Segment` has it."""
+        """Bytes in the arena of those values of a segment of ``nodes`` that don't take 4 for each
+        number: some of ``inner``, which nothing else reads."""
 
     def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
         """Working memory that ``node`` needs while it runs."""

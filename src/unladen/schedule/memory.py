@@ -6,8 +6,6 @@ import bisect
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
 
 from unladen.graph.graph import Graph, Value
 from unladen.schedule.split import CopyStep, RunStep, Step
@@ -17,17 +15,17 @@ ALIGNMENT = 256
 """Bytes: cache lines and the widest vectors ask for 64, a range that a GPU's kernel binds for 256.
 """
 
-NOTHING: Final[Mapping[Value, int]] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """One device's arena: offsets of values, a scratch range after them, the size of it all."""
+    """One device's arena: offsets of values, a scratch range after them, the size of it all.
+    ``stored``: the bytes of values that don't take 4 for each number."""
 
     offsets: Mapping[Value, int]
     scratch_offset: int
     scratch_bytes: int
     nbytes: int
+    stored: Mapping[Value, int]
 
 
 @dataclass(slots=True)
@@ -39,13 +37,13 @@ class _Life:
 
 
 def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
-               scratch_bytes: int, stored: Mapping[Value, int] = NOTHING) -> ArenaPlan:
+               scratch_bytes: int, stored: Mapping[Value, int]) -> ArenaPlan:
     """Lay out what lives on ``device``: a value's bytes are its own from where it is made (or
-    copied in) to its last use there; outputs of the graph live to the end. ``stored``: the bytes of
-    values that don't take 4 for each number."""
+    copied in) to its last use there; outputs of the graph live to the end. ``stored`` as
+    :class:`ArenaPlan` has it."""
     lives = _lives(graph, steps, device, limits, stored)
     offsets, top = _first_fit(lives)
-    return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes))
+    return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored)
 
 
 def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,

@@ -21,7 +21,7 @@ from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
 from unladen.schedule.loading import PIECE_BYTES
 from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.narrow import NARROWING
-from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step, inner_values
+from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
@@ -166,7 +166,6 @@ class Plan:
     def _way(self, steps: Sequence[Step], arenas: Arenas,
              device_of: Mapping[Node, tuple[Device, str]]) -> _Way:
         slots = {s.run: s for s in steps if isinstance(s, FetchStep)}
-        inner = inner_values(self.draft.graph, steps)
         home = {v: d for n, (d, _) in device_of.items() for v in n.outputs}
 
         def where(device: Device, value: Value) -> _Where:
@@ -183,8 +182,7 @@ class Plan:
                 actions.append(functools.partial(_fetch, list(zip(
                     self._slot(step).values(), sources, strict=True))))
             else:
-                actions.append(self._compiled(step, arenas[step.device.name], slots.get(step),
-                                              inner[step]))
+                actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
         places = {name: (v, home[v], self.batch, where(home[v], v))
                   for name, v in self.draft.graph.outputs.items()}
         return _Way(actions, {name: functools.partial(_read, *p) for name, p in places.items()},
@@ -195,8 +193,8 @@ class Plan:
         return {n.weight.name: self._ring[step.slot, key]
                 for n, key in zip(step.needs, slot_keys(step.needs), strict=True)}
 
-    def _compiled(self, step: RunStep, arena: ArenaPlan, fetch: FetchStep | None,
-                  inner: frozenset[Value]) -> Callable[[], None]:
+    def _compiled(self, step: RunStep, arena: ArenaPlan, fetch: FetchStep | None
+                  ) -> Callable[[], None]:
         name, drafted = step.device.name, self.draft
         by_weight: dict[str, Placed] = {w: p for (d, w), p in self._placed.items() if d == name}
         if fetch is not None:
@@ -208,8 +206,7 @@ class Plan:
         program = backend.compile(Segment(
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
             (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
-            drafted.limits, self.batch, drafted.options.backend,
-            inner))
+            drafted.limits, self.batch, drafted.options.backend, arena.stored))
         self._programs.append((name, program))
         return functools.partial(backend.run, program)
 

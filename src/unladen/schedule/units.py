@@ -153,4 +153,4 @@ class Units:
         where = {n: (self._pins.get(n) or (device if here.get(n.layer) else elsewhere), "")
                  for n in self.graph.nodes}
         steps = split(self.graph, where)
-        return plan_arena(self.graph, steps, device.name, self.sizes.limits, 0).nbytes
+        return plan_arena(self.graph, steps, device.name, self.sizes.limits, 0, {}).nbytes

@@ -12,7 +12,7 @@ from unladen.backends.base import Device, Options, Program, Segment, Support, de
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
-from unladen.backends.cpu.joining import Joined, joined
+from unladen.backends.cpu.joining import joined
 from unladen.backends.cpu.moving import Moving
 from unladen.errors import Cancelled, InvalidArgument
 from unladen.graph.graph import Node, Value, Weight
@@ -96,10 +96,6 @@ class CpuBackend(HostMemory):
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
                      options: Options) -> Mapping[Value, int]:
-        return self._joined(nodes, inner, limits, options).nbytes
-
-    def _joined(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                options: Options) -> Joined:
         most_threads = max(_threads(options))
 
         def packed_bytes(reader: Node) -> int | None:
@@ -111,7 +107,7 @@ class CpuBackend(HostMemory):
                 return None
             max_rows = max(limits.n_tokens, limits.n_outputs)
             return native.packed_bytes(self._level, [quant], n_cols, max_rows, options.precise)
-        return joined(nodes, inner, packed_bytes)
+        return joined(nodes, inner, packed_bytes).nbytes
 
     def compile(self, segment: Segment) -> Program:
         options = segment.options
@@ -120,8 +116,7 @@ class CpuBackend(HostMemory):
                                  max(segment.limits.n_tokens, segment.limits.n_outputs),
                                  options.precise, options.deterministic,
                                  numa.placement(options.numa, max(n_threads, n_threads_batch)))
-        compile_segment(program, segment, self._joined(segment.nodes, segment.inner,
-                                                       segment.limits, options))
+        compile_segment(program, segment)
         return CpuProgram(program, segment, Moving(program.interleaving, segment))
 
     def run(self, program: Program) -> None:

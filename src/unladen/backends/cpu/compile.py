@@ -11,7 +11,7 @@ import numpy.typing as npt
 from unladen._native import cpu as native
 from unladen.backends._host import host
 from unladen.backends.base import Segment
-from unladen.backends.cpu.joining import Joined
+from unladen.backends.cpu.joining import joined
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops import get_op, linear_attention, ssm_scan
 from unladen.graph.ops.attention import Scoring
@@ -41,9 +41,11 @@ def _address(array: npt.NDArray[np.int32]) -> int:
 class Addresses:
     """Where a segment's values, weights and caches lie in this process."""
 
-    def __init__(self, segment: Segment, joined: Joined) -> None:
+    def __init__(self, segment: Segment) -> None:
         self.segment = segment
-        self.joined = joined
+        # What has its room in the arena accordingly, whatever would be decided now.
+        stored = segment.stored
+        self.joined = joined(segment.nodes, frozenset(stored), lambda n: stored.get(n.inputs[0]))
         self._arena = host(segment.arena).address
         self.scratch = self._arena + segment.scratch[0]
 
@@ -347,9 +349,9 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
 """By op."""
 
 
-def compile_segment(program: native.Program, segment: Segment, joined: Joined) -> None:
+def compile_segment(program: native.Program, segment: Segment) -> None:
     """Append every node of ``segment`` to ``program`` and bind it to the segment's batch."""
-    at = Addresses(segment, joined)
+    at = Addresses(segment)
     b = segment.batch
     program.bind_batch(_address(b.positions), _address(b.seq_of), _address(b.q_start),
                        _address(b.kv_len), _address(b.block_table), b.block_table.shape[1],
