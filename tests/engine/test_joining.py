@@ -12,8 +12,9 @@ import pytest
 from factory import Shape, write_model
 from unladen import Model
 from unladen.backends import backend_of
-from unladen.backends.cpu import backend, joining
+from unladen.backends.cpu import CpuBackend, backend, joining
 from unladen.backends.cpu.features import isa_levels
+from unladen.graph.graph import Value
 
 N_CTX = 320
 LARGE = Shape(n_embd=256, n_ff=2048, n_heads=8, n_kv_heads=2, n_ctx=N_CTX)
@@ -63,3 +64,15 @@ def test_too_few_blocks_for_all_threads(tmp_path: Path, rng: np.random.Generator
         with Model(path, devices=["cpu"], n_threads=n_threads) as model:
             sizes.append(model.engine.plan.draft.arena_bytes()["cpu:0"])
     assert sizes[0] < sizes[1]
+
+
+def test_packed_values_never_leave_their_room(tmp_path: Path, rng: np.random.Generator,
+                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_model(tmp_path / "m.gguf", rng, LARGE, quant="Q4_K")
+    stored_bytes = CpuBackend.stored_bytes
+
+    def less(*args: Any) -> dict[Value, int]:
+        return {v: n - bool(n) for v, n in stored_bytes(*args).items()}
+    monkeypatch.setattr(CpuBackend, "stored_bytes", less)
+    with pytest.raises(ValueError, match="no room for Q4_K"):
+        Model(path, devices=["cpu"], n_threads=1)

@@ -10,7 +10,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.errors import InvalidArgument
 from unladen.graph import passes
-from unladen.graph.graph import Graph, KVSpec, Node
+from unladen.graph.graph import Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import auto, experts, fit, narrow, shard, weights
 from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
@@ -219,9 +219,10 @@ def _least_tokens(plain: Draft, large: Streamed) -> int | None:
 
 def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limits: Limits,
             kernels: Kernels) -> Arenas:
-    inner = inner_values(graph, steps)
-    stored = {v: n for run, values in inner.items() for v, n in backend_of(run.device.name)
-              .stored_bytes(run.nodes, values, limits, kernels.options).items()}
+    stored: dict[Value, int] = {}
+    for run, inner in inner_values(graph, steps).items():
+        nodes = [kernels.as_placed(run.device, n) for n in run.nodes]
+        stored |= backend_of(run.device.name).stored_bytes(nodes, inner, limits, kernels.options)
     return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels),
                                stored)
             for d in devices}

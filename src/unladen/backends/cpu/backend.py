@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -96,14 +97,14 @@ class CpuBackend(HostMemory):
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
                      options: Options) -> Mapping[Value, int]:
-        most_threads = max(_threads(options))
+        n_threads = functools.cache(lambda: max(_threads(options)))  # asks the system
 
         def packed_bytes(reader: Node) -> int | None:
             weight = reader.weights["w0"]
             n_cols, quant = weight.shape[-1], self.weight_format(reader, weight) or "F32"
             block = native.packed_block(self._level, quant, options.precise)
             # Tiles of whole blocks must be enough for all threads to end together.
-            if block > TILE_ROWS and n_cols // block < 8 * most_threads:
+            if block > TILE_ROWS and n_cols // block < 8 * n_threads():
                 return None
             max_rows = max(limits.n_tokens, limits.n_outputs)
             return native.packed_bytes(self._level, [quant], n_cols, max_rows, options.precise)

@@ -219,7 +219,7 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
     p.linear(matrices, at(norm.inputs[0] if norm else x), x in at.joined.readers,
              (at.weight(norm, "w"), norm.float_attr("eps")) if norm else None, at.scratch,
              [at(y) for y in node.outputs], None if act is None else str(act), residual, _rows(x),
-             at.matrix(reader, "w0")[1] if reader else "")
+             (at.matrix(reader, "w0")[1], at.segment.stored[y]) if reader else None)
 
 
 def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:

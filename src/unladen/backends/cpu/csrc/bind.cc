@@ -135,11 +135,12 @@ struct BoundProgram {
     }
 
     // `is_packed`: x is packed already. `norm`: of x, comes first. `reader`: the type of the matrix
-    // that y is packed for, or "".
+    // that y is packed for, and the bytes that y has room for.
     void linear(const std::vector<PyMatrix> &weights, uintptr_t x, bool is_packed,
                 const std::optional<PyRowNorm> &norm, uintptr_t scratch,
                 const std::vector<uintptr_t> &y, const std::optional<std::string> &gated,
-                uintptr_t residual, const std::string &rows, const std::string &reader) {
+                uintptr_t residual, const std::string &rows,
+                const std::optional<std::pair<std::string, size_t>> &reader) {
         LinearArgs args;
         for (auto &w : weights) args.weights.push_back(with_copy(matrix_of(w)));
         for (uintptr_t address : y) args.y.push_back(at<float>(address));
@@ -148,8 +149,10 @@ struct BoundProgram {
         args.rows = rows_of(rows);
         args.precise = precise;
         args.max_rows = max_rows;
-        if (!reader.empty()) {
-            const Packer &packer = packer_for(kernels(), reader, precise);
+        if (reader) {
+            const Packer &packer = packer_for(kernels(), reader->first, precise);
+            if (packed_bytes(packer, max_rows, args.weights.at(0).n_rows) > reader->second)
+                throw std::invalid_argument("no room for " + reader->first + "'s activations");
             args.output = PackedOutput{&packer, at<uint8_t>(y.at(0))};
         }
         if (is_packed)
@@ -238,7 +241,7 @@ nb::class_<P> bind_program(nb::module_ &m) {
                 make_select_rows(at<const float>(x), n, at<const int32_t>(which), at<float>(y)));
         })
         .def("linear", &P::linear, "weights"_a, "x"_a, "is_packed"_a, "norm"_a.none(), "scratch"_a,
-             "y"_a, "gated"_a.none(), "residual"_a, "rows"_a, "reader"_a);
+             "y"_a, "gated"_a.none(), "residual"_a, "rows"_a, "reader"_a.none());
     return program;
 }
 
