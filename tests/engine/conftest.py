@@ -14,6 +14,8 @@ import pytest
 
 from tiny_model import N_VOCAB, write_tiny
 from unladen import Model, SamplerChain
+from unladen.backends import backend_of
+from unladen.backends.cpu.features import isa_levels
 from unladen.sample import Sampler
 from unladen.sample.base import Candidates, State, Step
 
@@ -21,6 +23,13 @@ CONTEXT = 192
 EXACT = {"devices": ["reference"], "kv_type": "f32"}
 """What the reference computes doesn't depend on what else is in the step: float64 inside, so that
 the order of sums shows in the float32 between nodes once in 10**8 numbers, as one unit."""
+
+
+@pytest.fixture(params=isa_levels())
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each level of the CPU's kernels in turn."""
+    monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
+    return str(request.param)
 
 
 @pytest.fixture(scope="session")

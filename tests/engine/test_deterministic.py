@@ -17,8 +17,6 @@ from engine.test_speculate import eager
 from factory import Shape, write_model
 from tiny_model import write_tiny
 from unladen import Model, SamplerChain
-from unladen.backends import backend_of
-from unladen.backends.cpu.features import isa_levels
 from unladen.engine import Request
 from unladen.errors import InvalidArgument
 from unladen.sample.base import Candidates, State, Step
@@ -40,13 +38,6 @@ class Seen(Step):
     def apply(self, candidates: Candidates, state: State) -> None:
         self.rows.append(np.array(candidates.logits))
         candidates.chosen = int(candidates.ids[np.argmax(candidates.logits)])
-
-
-@pytest.fixture(params=isa_levels())
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each level of kernels in turn."""
-    monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
-    return str(request.param)
 
 
 @pytest.fixture

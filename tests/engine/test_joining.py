@@ -11,20 +11,12 @@ import pytest
 
 from factory import Shape, write_model
 from unladen import Model
-from unladen.backends import backend_of
 from unladen.backends.cpu import CpuBackend, backend, joining
-from unladen.backends.cpu.features import isa_levels
 from unladen.graph.graph import Value
 
 N_CTX = 320
 LARGE = Shape(n_embd=256, n_ff=2048, n_heads=8, n_kv_heads=2, n_ctx=N_CTX)
 ODD = Shape("qwen3", n_embd=160, n_ff=352, n_heads=5, n_kv_heads=5, n_ctx=N_CTX)
-
-
-@pytest.fixture(params=isa_levels())
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
-    return str(request.param)
 
 
 def logits(path: Path, texts: Sequence[Sequence[int]], **options: Any) -> list[Any]:

@@ -9,9 +9,7 @@ import pytest
 
 from factory import Shape, write_model
 from unladen import Model
-from unladen.backends import backend_of
 from unladen.backends.cpu import moving
-from unladen.backends.cpu.features import isa_levels
 
 SHAPES = [
     # A matrix whose rows are no multiple of sixteen, and which is also the table of tokens.
@@ -21,12 +19,6 @@ SHAPES = [
     (Shape("qwen3moe", n_embd=256, n_ff=256, n_experts=5, n_ctx=96), "Q6_K"),
     (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_ctx=96), "IQ3_S"),
 ]
-
-
-@pytest.fixture(params=isa_levels())
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
-    return str(request.param)
 
 
 @pytest.mark.parametrize(("shape", "quant"), SHAPES)

@@ -24,6 +24,7 @@ void Strings::reserve(size_t n, size_t n_bytes) {
 void Strings::push(std::string_view text) {
     if (text.size() > UINT32_MAX - bytes_.size())
         throw std::invalid_argument("has 4 GiB of text or more");
+    if (size() == INT32_MAX) throw std::invalid_argument("has 2 to the 31 texts or more");
     bytes_ += text;
     starts_.push_back(static_cast<uint32_t>(bytes_.size()));
 }

@@ -9,11 +9,11 @@
 
 namespace unladen::tok {
 
-// Strings one after another in one buffer. Together less than 4 GiB.
+// Strings one after another in one buffer. Fewer than 2^31, together less than 4 GiB.
 class Strings {
  public:
     void reserve(size_t n, size_t n_bytes);
-    void push(std::string_view text);  // throws std::invalid_argument past the limit
+    void push(std::string_view text);  // throws std::invalid_argument past a limit
     size_t size() const { return starts_.size() - 1; }
     std::string_view operator[](size_t i) const {
         return std::string_view(bytes_).substr(starts_[i], starts_[i + 1] - starts_[i]);

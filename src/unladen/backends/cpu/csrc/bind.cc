@@ -72,10 +72,6 @@ NormWeights norm_weights_of(const PyNormWeights &w) {
 // The address of the factors, or 0, and eps.
 using PyRowNorm = std::pair<uintptr_t, float>;
 
-const Packer &packer_for(const Kernels &k, const std::string &type, bool precise) {
-    return *k.packer(linear_kernel(k, type, precise).act);
-}
-
 // A program and the step that it runs: the batch's arrays stay where they are.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,

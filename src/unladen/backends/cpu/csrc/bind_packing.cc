@@ -13,16 +13,12 @@ namespace nb = nanobind;
 namespace unladen::cpu {
 namespace {
 
-const Packer &packer_of(const std::string &level, const std::string &type, bool precise) {
-    const Kernels &k = *kernels_for(level);
-    return *k.packer(linear_kernel(k, type, precise).act);
-}
-
 // Of the activations that weights of `types` read, each format once.
 size_t packed_bytes_of(const std::string &level, const std::vector<std::string> &types, int n_cols,
                        int max_rows, bool precise) {
+    const Kernels &k = *kernels_for(level);
     std::set<const Packer *> packers;
-    for (auto &type : types) packers.insert(&packer_of(level, type, precise));
+    for (auto &type : types) packers.insert(&packer_for(k, type, precise));
     size_t total = 0;
     for (const Packer *packer : packers)
         total += (packed_bytes(*packer, max_rows, n_cols) + 63) / 64 * 64;
@@ -31,7 +27,7 @@ size_t packed_bytes_of(const std::string &level, const std::vector<std::string> 
 
 // How many numbers share a scale.
 int packed_block(const std::string &level, const std::string &type, bool precise) {
-    return packer_of(level, type, precise).block;
+    return packer_for(*kernels_for(level), type, precise).block;
 }
 
 }  // namespace

@@ -233,6 +233,8 @@ std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args);
 
 // The kernel of a type; throws std::invalid_argument where there is none.
 const Linear &linear_kernel(const Kernels &k, const std::string &type, bool precise);
+// What packs the activations that it reads.
+const Packer &packer_for(const Kernels &k, const std::string &type, bool precise);
 
 // Room for what any step packs of at most max_rows rows.
 inline size_t packed_bytes(const Packer &packer, int max_rows, int n_cols) {

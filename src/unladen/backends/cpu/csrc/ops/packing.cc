@@ -44,6 +44,10 @@ private:
 
 }  // namespace
 
+const Packer &packer_for(const Kernels &k, const std::string &type, bool precise) {
+    return *k.packer(linear_kernel(k, type, precise).act);
+}
+
 OperationPtr make_pack(const Kernels &k, Packing packing, Rows rows) {
     return std::make_unique<PackOperation>(k, packing, rows);
 }
