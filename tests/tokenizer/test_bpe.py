@@ -73,6 +73,28 @@ def test_same_ids_as_the_oracle(trained: tuple, random_text: Callable, rng: np.r
     assert_same_ids(ours, build_oracle(tokens, merges, pre), texts)
 
 
+def test_tokens_in_any_order(trained: tuple, random_text: Callable, rng: np.random.Generator
+                             ) -> None:
+    tokens, merges = rng.permutation(trained[0]).tolist(), trained[1]
+    ours = Tokenizer.from_gguf({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": [f"{left} {right}" for left, right in merges]})
+    texts = [random_text(rng) for _ in range(N_STRINGS)]
+    assert_same_ids(ours, build_oracle(tokens, merges, "gpt-2"), texts)
+
+
+def test_merges_of_long_texts(alphabet: list[str], rng: np.random.Generator) -> None:
+    halves = ["a" * 2**i for i in range(11)]
+    tokens = [*(a for a in alphabet if a != "a"), *halves]
+    ours = Tokenizer.from_gguf({
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
+        "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.merges": [f"{half} {half}" for half in halves[:-1]]})
+    theirs = build_oracle(tokens, [(half, half) for half in halves[:-1]], "gpt-2")
+    assert_same_ids(ours, theirs, ["a" * n for n in rng.integers(1, 4000, 50)] + ["a" * 1024])
+
+
 @pytest.mark.parametrize(("name", "pre"), [("llama-bpe", "llama-bpe"), ("gpt-2", "gpt-2")])
 def test_same_ids_with_published_vocabularies(published: Callable, random_text: Callable,
                                               rng: np.random.Generator, name: str, pre: str

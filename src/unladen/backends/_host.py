@@ -94,8 +94,8 @@ def give_back(file: FileMapping, data: Bytes) -> None:
 
 
 def advise(data: Bytes, advice: str) -> None:
-    """Tell the system "WILLNEED" or "DONTNEED" of the pages of a mapped file in ``data``; it may
-    do nothing."""
+    """Tell the system "WILLNEED" or "DONTNEED" of the pages in ``data``, a mapped file's or memory
+    that may be zero from now on; it may do nothing."""
     libc, number = _libc(), getattr(mmap, f"MADV_{advice}", None)
     if libc is not None and number is not None and data.nbytes:
         libc.madvise(*_pages(data, inside=advice == "DONTNEED"), number)
@@ -162,7 +162,12 @@ class HostMemory:
 
     def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
-        return alloc_host(device, nbytes, huge_pages=True)
+        # Steps of few tokens would keep a huge page for every value.
+        return alloc_host(device, nbytes, huge_pages=use != "arena")
+
+    def discard(self, buffer: Buffer) -> None:
+        """See :class:`~unladen.backends.base.Backend`."""
+        advise(host(buffer).data, "DONTNEED")
 
     def settle(self, program: Program) -> None:
         """See :class:`~unladen.backends.base.Backend`."""

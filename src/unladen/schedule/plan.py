@@ -28,6 +28,12 @@ __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
 Array = npt.NDArray[Any]
 
+SMALL_STEPS = 16
+"""So many small steps in a row show that prompts are over for now."""
+
+MUCH_LARGER = 8
+"""A step is small where a plan's largest one has at least so many times its tokens."""
+
 
 class Plan:
     """Compiled segments and the memory they work on.
@@ -67,6 +73,7 @@ class Plan:
                                         drafted.streamed.device_of))
         self._last = self._ways[0]
         self._cancelled = False
+        self._n_small = 0
         self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
                        if n.op in NARROWING}
         self.runs_ahead = (
@@ -81,6 +88,7 @@ class Plan:
         rows, which the next step that computes those positions overwrites.
         """
         self._cancelled = False
+        self._give_back()
         large = self.draft.streamed
         is_large = large is not None and self.batch.n_tokens >= large.n_tokens
         self._last = self._ways[-1 if is_large else 0]
@@ -88,6 +96,14 @@ class Plan:
             if self._cancelled:
                 raise Cancelled("the step was cancelled")
             action()
+
+    def _give_back(self) -> None:
+        """Once prompts are over, give what their steps took of the arenas back to the system."""
+        is_small = self.batch.n_tokens * MUCH_LARGER <= self.draft.limits.n_tokens
+        self._n_small = self._n_small + 1 if is_small else 0
+        if self._n_small == SMALL_STEPS:
+            for arena in self._arenas.values():
+                backend_of(arena.device.name).discard(arena)
 
     def cancel(self) -> None:
         """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""

@@ -30,6 +30,19 @@ std::string text(FuzzedDataProvider &input, size_t most) {
                                : input.ConsumeRandomLengthString(most);
 }
 
+// Strings as a file has them.
+struct Listed {
+    std::string bytes;
+    std::vector<int64_t> offsets, lengths;
+
+    void push(std::string_view text) {
+        offsets.push_back(static_cast<int64_t>(bytes.size()));
+        lengths.push_back(static_cast<int64_t>(text.size()));
+        bytes += text;
+    }
+    Texts texts() const { return {bytes.data(), offsets.data(), lengths.data(), lengths.size()}; }
+};
+
 std::vector<float> scores(FuzzedDataProvider &input, size_t n) {
     std::vector<float> out;
     for (size_t i = 0; i < n; ++i) {
@@ -55,17 +68,17 @@ std::unique_ptr<Encoder> encoder(FuzzedDataProvider &input, const Tokens &tokens
             return std::make_unique<Ugm>(tokens, Charsmap(""),
                                          UgmOptions{scores(input, n), a, b, unk});
         default: {
-            Strings merges;
+            Listed merges;
             for (int left = input.ConsumeIntegralInRange(0, 30); left > 0; --left)
                 merges.push(text(input, 4) + (input.ConsumeBool() ? " " : "") + text(input, 4));
             BpeOptions options{{}, a, unk, b, b && input.ConsumeBool(), input.ConsumeBool()};
             for (int left = input.ConsumeIntegralInRange(0, 2); left > 0; --left)
                 options.steps.emplace_back(input.PickValueInArray(kSteps));
             if (kind == 6)
-                return std::make_unique<Bpe>(tokens, std::move(merges), std::move(options));
+                return std::make_unique<Bpe>(tokens, merges.texts(), std::move(options));
             if (kind == 7)
-                return std::make_unique<HybridDna>(tokens, std::move(merges), std::move(options));
-            return std::make_unique<Whitespace>(tokens, std::move(merges), std::move(options), a);
+                return std::make_unique<HybridDna>(tokens, merges.texts(), std::move(options));
+            return std::make_unique<Whitespace>(tokens, merges.texts(), std::move(options), a);
         }
     }
 }
@@ -74,12 +87,12 @@ std::unique_ptr<Encoder> encoder(FuzzedDataProvider &input, const Tokens &tokens
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FuzzedDataProvider input(data, size);
-    Strings texts;
+    Listed texts;
     if (input.ConsumeBool())
         for (int b = 0; b < 256; ++b) texts.push(byte_text(b));
     for (int left = input.ConsumeIntegralInRange(1, 40); left > 0; --left)
         texts.push(text(input, 12));
-    const size_t n = texts.size();
+    const size_t n = texts.lengths.size();
     std::vector<uint8_t> types, strips;
     for (size_t i = 0; i < n; ++i) {
         const auto both = input.ConsumeIntegral<uint8_t>();
@@ -88,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     try {
         auto tokens = std::make_shared<Tokens>(
-            Tokens{std::make_shared<Vocab>(std::move(texts)), types, strips});
+            Tokens{std::make_shared<Vocab>(texts.texts()), types, strips});
         auto made = encoder(input, *tokens);
         const Tokenizer tokenizer(tokens, std::move(made));
         for (size_t id = 0; id < n; ++id) tokenizer.piece(static_cast<int32_t>(id), true, true);

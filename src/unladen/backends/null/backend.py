@@ -86,6 +86,9 @@ class NullBackend:
         """Bytes allocated on ``device`` and not yet freed."""
         return self._used.get(device, 0)
 
+    def discard(self, buffer: Buffer) -> None:
+        """There is nothing in it."""
+
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> NullBuffer | None:
         return NullBuffer(device, data.nbytes) if device.is_host else None
 

@@ -31,25 +31,17 @@ std::string_view view(const nb::bytes &bytes) { return {bytes.c_str(), bytes.siz
 
 nb::bytes bytes(std::string_view text) { return nb::bytes(text.data(), text.size()); }
 
-tok::Strings strings(Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths) {
+tok::Texts texts(Array<uint8_t> buffer, Array<int64_t> offsets, Array<int64_t> lengths) {
     const size_t n = offsets.shape(0);
     if (lengths.shape(0) != n || n > INT32_MAX)
         throw std::invalid_argument("needs as many lengths as offsets, below 2^31");
     const auto total = static_cast<int64_t>(buffer.shape(0));
-    int64_t n_bytes = 0;
     for (size_t i = 0; i < n; ++i) {
         const int64_t at = offsets.data()[i], length = lengths.data()[i];
         if (at < 0 || length < 0 || at > total || length > total - at)
             throw std::invalid_argument("string " + std::to_string(i) + " is outside its buffer");
-        n_bytes += length;
-        if (n_bytes > UINT32_MAX) throw std::invalid_argument("has 4 GiB of text or more");
     }
-    const auto *data = reinterpret_cast<const char *>(buffer.data());
-    tok::Strings out;
-    out.reserve(n, n_bytes);
-    for (size_t i = 0; i < n; ++i)
-        out.push({data + offsets.data()[i], static_cast<size_t>(lengths.data()[i])});
-    return out;
+    return {reinterpret_cast<const char *>(buffer.data()), offsets.data(), lengths.data(), n};
 }
 
 std::shared_ptr<const tok::Tokens> tokens(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
@@ -114,16 +106,16 @@ tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
     tok::BpeOptions options{{}, ignore_merges, unk, raw, marks, whole_lines};
     for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
-    tok::Strings merges = strings(buffer, offsets, lengths);
+    const tok::Texts merges = texts(buffer, offsets, lengths);
     nb::gil_scoped_release release;
     std::unique_ptr<tok::Bpe> encoder;
     if (kin == "hybriddna")
-        encoder = std::make_unique<tok::HybridDna>(*all, std::move(merges), std::move(options));
+        encoder = std::make_unique<tok::HybridDna>(*all, merges, std::move(options));
     else if (kin == "whitespace" || kin == "lowercase")
-        encoder = std::make_unique<tok::Whitespace>(*all, std::move(merges), std::move(options),
+        encoder = std::make_unique<tok::Whitespace>(*all, merges, std::move(options),
                                                     kin == "lowercase");
     else
-        encoder = std::make_unique<tok::Bpe>(*all, std::move(merges), std::move(options));
+        encoder = std::make_unique<tok::Bpe>(*all, merges, std::move(options));
     return {all, std::move(encoder)};
 }
 
@@ -158,7 +150,7 @@ void bind_vocab(nb::module_ &m) {
         .def("__init__",
              [](tok::Vocab *self, Array<uint8_t> buffer, Array<int64_t> offsets,
                 Array<int64_t> lengths) {
-                 new (self) tok::Vocab(strings(buffer, offsets, lengths));
+                 new (self) tok::Vocab(texts(buffer, offsets, lengths));
              },
              nb::arg("buffer"), nb::arg("offsets"), nb::arg("lengths"))
         .def("__len__", &tok::Vocab::size)

@@ -7,6 +7,7 @@ namespace unladen::tok {
 namespace {
 
 constexpr int32_t kMerged = 256;
+constexpr size_t kLetterBytes = 2;  // of the alphabet's letters at most
 
 // GPT-2's alphabet: printable bytes of Latin-1 stand for themselves, the other 68 become, in
 // order, U+0100 and up, so that token texts are printable and hold no spaces.
@@ -44,22 +45,30 @@ std::optional<std::string> spelled(std::string_view text) {
     return bytes;
 }
 
+// The byte whose letter `text` is; -1: there is none.
+int letter(std::string_view text) {
+    const auto bytes = text.size() > kLetterBytes ? std::nullopt : spelled(text);
+    return bytes && bytes->size() == 1 ? static_cast<uint8_t>(bytes->front()) : -1;
+}
+
 }  // namespace
 
-Bpe::Bpe(const Tokens &tokens, Strings merges, BpeOptions options)
-    : tokens_(tokens), options_(std::move(options)), rules_(std::move(merges)) {
+Bpe::Bpe(const Tokens &tokens, const Texts &merges, BpeOptions options)
+    : tokens_(tokens), options_(std::move(options)), rules_(*tokens.vocab, merges) {
     const auto &letters = alphabet().text;
     for (int b = 0; b < 256; ++b)
         byte_ids_[b] = tokens_.find(options_.raw ? byte_text(b) : letters[b]);
     if (options_.marks)
-        for (int32_t i = 0; i < rules_.size(); ++i)
-            if (rules_.text(i).find(kSpaceMark, 1) != std::string_view::npos)
-                ends_.add(rules_.merged(i));
+        for (int32_t i = 0; i < rules_.size(); ++i) ends_.add(rules_.merged(i));
     if (options_.raw) return;
-    byte_pairs_.reserve(256 * 256);
-    for (const std::string &left : letters)
-        for (const std::string &right : letters)
-            byte_pairs_.push_back(rules_.rank(left + right, left.size()));
+    byte_pairs_.assign(256 * 256, -1);
+    for (int32_t i = rules_.size(); i-- > 0;) {  // a pair's first merge counts
+        const std::string_view both = rules_.merged(i);
+        if (both.size() > 2 * kLetterBytes) continue;
+        const size_t cut = rules_.cut(i);
+        const int left = letter(both.substr(0, cut)), right = letter(both.substr(cut));
+        if (left >= 0 && right >= 0) byte_pairs_[left << 8 | right] = i;
+    }
 }
 
 // `letters` are the word in the alphabet of the vocabulary.

@@ -21,7 +21,7 @@ struct BpeOptions {
 
 class Bpe : public Encoder {
  public:
-    Bpe(const Tokens &tokens, Strings merges, BpeOptions options);
+    Bpe(const Tokens &tokens, const Texts &merges, BpeOptions options);
     void encode(std::string_view text, bool fresh, Workspace &work,
                 std::vector<int32_t> &out) const override;
     std::string piece(int32_t id) const override;

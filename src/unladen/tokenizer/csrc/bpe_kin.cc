@@ -14,8 +14,8 @@ constexpr size_t kBases = 6;
 
 }  // namespace
 
-HybridDna::HybridDna(const Tokens &tokens, Strings merges, BpeOptions options)
-    : Bpe(tokens, std::move(merges), std::move(options)),
+HybridDna::HybridDna(const Tokens &tokens, const Texts &merges, BpeOptions options)
+    : Bpe(tokens, merges, std::move(options)),
       begin_(tokens.vocab->find(kBegin)),
       end_(tokens.vocab->find(kEnd)),
       unknown_(tokens.vocab->find(kUnknownBases)) {

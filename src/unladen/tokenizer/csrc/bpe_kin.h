@@ -8,7 +8,7 @@ namespace unladen::tok {
 // ends in U+E000 and so differs from the same letters elsewhere.
 class HybridDna final : public Bpe {
  public:
-    HybridDna(const Tokens &tokens, Strings merges, BpeOptions options);
+    HybridDna(const Tokens &tokens, const Texts &merges, BpeOptions options);
     void encode(std::string_view text, bool fresh, Workspace &work,
                 std::vector<int32_t> &out) const override;
     std::string piece(int32_t id) const override;
@@ -23,8 +23,8 @@ class HybridDna final : public Bpe {
 // "whitespace": spaces only separate words.
 class Whitespace final : public Bpe {
  public:
-    Whitespace(const Tokens &tokens, Strings merges, BpeOptions options, bool lowercase)
-        : Bpe(tokens, std::move(merges), std::move(options)), lowercase_(lowercase) {}
+    Whitespace(const Tokens &tokens, const Texts &merges, BpeOptions options, bool lowercase)
+        : Bpe(tokens, merges, std::move(options)), lowercase_(lowercase) {}
     void encode(std::string_view text, bool fresh, Workspace &work,
                 std::vector<int32_t> &out) const override;
 

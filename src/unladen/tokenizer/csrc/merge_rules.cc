@@ -2,47 +2,75 @@
 
 #include <array>
 #include <stdexcept>
-#include <utility>
+#include <string>
 
 namespace unladen::tok {
+namespace {
 
-bool MergeRules::is(int32_t rank, std::string_view both, size_t left) const {
-    const std::string_view merge = merges_[rank];
-    return merge.size() == both.size() + 1 && merge[left] == ' ' &&
-           merge.substr(0, left) == both.substr(0, left) &&
+// Whether `both` is what the merge makes whose left text has `left` bytes.
+bool is_merge(std::string_view merge, size_t left, std::string_view both) {
+    return merge.size() == both.size() + 1 && merge.substr(0, left) == both.substr(0, left) &&
            merge.substr(left + 1) == both.substr(left);
 }
 
-std::string MergeRules::merged(int32_t rank) const {
-    return std::string(merges_[rank]).erase(cut(merges_[rank]), 1);
-}
+}  // namespace
 
 size_t MergeRules::probe(std::string_view both, size_t left, uint64_t h) const {
-    return ranks_.probe(h, [&](int32_t rank) { return is(rank, both, left); });
+    return ranks_.probe(h, [&](int32_t i) { return cut(i) == left && merged(i) == both; });
 }
 
-MergeRules::MergeRules(Strings merges) : merges_(std::move(merges)), ranks_(merges_.size()) {
+void MergeRules::push(std::string_view both, size_t left, int32_t id) {
+    const uint32_t token = static_cast<uint32_t>(id) << kCutBits;
+    if (id >= 0 && id < 1 << (31 - kCutBits) && left < 1 << kCutBits) {
+        merges_.push_back(token | static_cast<uint32_t>(left));
+        return;
+    }
+    merges_.push_back(kOther | static_cast<uint32_t>(others_.size()));
+    others_.push(both);
+    cuts_.push_back(static_cast<uint32_t>(left));
+}
+
+MergeRules::MergeRules(const Vocab &vocab, const Texts &merges)
+    : vocab_(vocab), ranks_(merges.size()) {
     constexpr size_t ahead = 16;  // merges whose slots are on their way from memory
     struct Waiting {
-        std::string both;
+        std::string_view both;
+        std::string own;  // perhaps both
         size_t left;
-        uint64_t hash;
+        uint64_t hash;  // of both
+        int32_t id;     // -1: not known yet
     };
     std::array<Waiting, ahead> waiting;
-    for (size_t i = 0; i < merges_.size() + ahead; i++) {
+    int32_t last = -1;  // the newest token known
+    merges_.reserve(merges.size());
+    for (size_t i = 0; i < merges.size() + ahead; i++) {
         Waiting &w = waiting[i % ahead];
         if (i >= ahead) {  // a pair's first merge, of lowest rank, counts
-            const size_t at = probe(w.both, w.left, w.hash);
-            if (ranks_.number(at) < 0) ranks_.put(at, w.hash, static_cast<int32_t>(i - ahead));
+            if (w.id < 0 && (w.id = vocab.find(w.both, w.hash)) >= 0) last = w.id;
+            push(w.both, w.left, w.id);
+            const uint64_t h = hash(w.hash, w.left);
+            const size_t at = probe(w.both, w.left, h);
+            if (ranks_.number(at) < 0) ranks_.put(at, h, static_cast<int32_t>(i - ahead));
         }
-        if (i >= merges_.size()) continue;
-        const std::string_view merge = merges_[i];
-        w.left = cut(merge);
+        if (i >= merges.size()) continue;
+        const std::string_view merge = merges[i];
+        w.left = merge.find(' ', 1);  // the left text may start with a space, not hold one
         if (w.left == merge.npos || w.left + 1 == merge.size())
             throw std::invalid_argument("[" + std::to_string(i) + "] isn't two tokens and a space");
-        w.both.assign(merge, 0, w.left).append(merge, w.left + 1);
-        w.hash = hash(w.both, w.left);
-        ranks_.prefetch(w.hash);
+        const auto makes = [&](int32_t id) {
+            return id >= 0 && id < vocab.size() && is_merge(merge, w.left, vocab.text(id));
+        };
+        // Most files have tokens in the order in which merges make them.
+        if (w.id = makes(last + 1) ? last + 1 : makes(last) ? last : -1; w.id >= 0) {
+            last = w.id;
+            w.both = vocab.text(w.id);
+        } else {
+            w.own.assign(merge, 0, w.left).append(merge, w.left + 1);
+            w.both = w.own;
+        }
+        w.hash = tok::hash(w.both);
+        ranks_.prefetch(hash(w.hash, w.left));
+        if (w.id < 0) vocab.prefetch(w.hash);
     }
 }
 

@@ -1,39 +1,48 @@
 // The merges of BPE, by what they merge.
 #pragma once
 #include <cstdint>
-#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tokenizer/csrc/strings.h"
+#include "tokenizer/csrc/vocab.h"
 
 namespace unladen::tok {
 
-// Merges are kept as the texts that they are in the file, "left right", and found by the text of
-// both and where it is cut. So nothing has to be known of tokens when a file is loaded, and merges
-// through texts without a token need no care.
+// A merge is known by the text of both parts and where that is cut. The text is a token's, nearly
+// always, and stands there; others, which need no token, are kept here.
 class MergeRules {
  public:
-    // Throws std::invalid_argument for what isn't two texts and a space.
-    explicit MergeRules(Strings merges);
+    // Throws std::invalid_argument for what isn't two texts and a space. `vocab` must stay.
+    MergeRules(const Vocab &vocab, const Texts &merges);
     int32_t size() const { return static_cast<int32_t>(merges_.size()); }
-    std::string_view text(int32_t rank) const { return merges_[rank]; }
     // What the two of a merge become.
-    std::string merged(int32_t rank) const;
+    std::string_view merged(int32_t rank) const {
+        const uint32_t merge = merges_[rank];
+        return merge & kOther ? others_[merge & ~kOther] : vocab_.text(merge >> kCutBits);
+    }
+    // How many bytes of that the left one has.
+    size_t cut(int32_t rank) const {
+        const uint32_t merge = merges_[rank];
+        return merge & kOther ? cuts_[merge & ~kOther] : merge & ((1 << kCutBits) - 1);
+    }
     // The rank of merging the first `left` bytes of `both` with the rest; -1: they don't merge.
     int32_t rank(std::string_view both, size_t left) const {
-        return ranks_.number(probe(both, left, hash(both, left)));
+        return ranks_.number(probe(both, left, hash(tok::hash(both), left)));
     }
 
  private:
-    // Where the left text ends; it may start with a space, not hold one.
-    static size_t cut(std::string_view merge) { return merge.find(' ', 1); }
-    static uint64_t hash(std::string_view both, size_t left) {
-        return tok::hash(both) + left * 0x9E3779B97F4A7C15u;
-    }
-    size_t probe(std::string_view both, size_t left, uint64_t h) const;
-    bool is(int32_t rank, std::string_view both, size_t left) const;
+    static constexpr uint32_t kOther = uint32_t{1} << 31;
+    static constexpr int kCutBits = 8;
 
-    Strings merges_;
+    static uint64_t hash(uint64_t both, size_t left) { return both + left * 0x9E3779B97F4A7C15u; }
+    size_t probe(std::string_view both, size_t left, uint64_t h) const;
+    void push(std::string_view both, size_t left, int32_t id);
+
+    const Vocab &vocab_;
+    std::vector<uint32_t> merges_;  // a token and where it is cut, or kOther and a number below
+    Strings others_;
+    std::vector<uint32_t> cuts_;  // of others
     HashedNumbers ranks_;
 };
 

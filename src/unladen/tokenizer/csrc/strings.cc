@@ -1,5 +1,6 @@
 #include "tokenizer/csrc/strings.h"
 
+#include <algorithm>
 #include <array>
 #include <random>
 #include <stdexcept>
@@ -16,9 +17,12 @@ uint64_t odd_random() {
 
 const uint64_t kSeeds[2] = {odd_random(), odd_random()};
 
-void Strings::reserve(size_t n, size_t n_bytes) {
-    starts_.reserve(n + 1);
-    bytes_.reserve(n_bytes);
+Strings::Strings(const Texts &texts) {
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < texts.size(); i++) n_bytes += texts[i].size();
+    starts_.reserve(texts.size() + 1);
+    bytes_.reserve(std::min<size_t>(n_bytes, UINT32_MAX));
+    for (size_t i = 0; i < texts.size(); i++) push(texts[i]);
 }
 
 void Strings::push(std::string_view text) {
@@ -48,8 +52,8 @@ StringIndex::StringIndex(const Strings &strings) : numbers_(strings.size()) {
     }
 }
 
-int32_t StringIndex::find(const Strings &strings, std::string_view text) const {
-    return numbers_.number(probe(strings, text, hash(text)));
+int32_t StringIndex::find(const Strings &strings, std::string_view text, uint64_t h) const {
+    return numbers_.number(probe(strings, text, h));
 }
 
 }  // namespace unladen::tok

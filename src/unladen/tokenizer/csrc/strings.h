@@ -9,10 +9,27 @@
 
 namespace unladen::tok {
 
+// Strings in a buffer of somebody else's, each from an offset on.
+class Texts {
+ public:
+    Texts(const char *bytes, const int64_t *offsets, const int64_t *lengths, size_t size)
+        : bytes_(bytes), offsets_(offsets), lengths_(lengths), size_(size) {}
+    size_t size() const { return size_; }
+    std::string_view operator[](size_t i) const {
+        return {bytes_ + offsets_[i], static_cast<size_t>(lengths_[i])};
+    }
+
+ private:
+    const char *bytes_;
+    const int64_t *offsets_, *lengths_;
+    size_t size_;
+};
+
 // Strings one after another in one buffer. Fewer than 2^31, together less than 4 GiB.
 class Strings {
  public:
-    void reserve(size_t n, size_t n_bytes);
+    Strings() = default;
+    explicit Strings(const Texts &texts);  // throws as push() does
     void push(std::string_view text);  // throws std::invalid_argument past a limit
     size_t size() const { return starts_.size() - 1; }
     std::string_view operator[](size_t i) const {
@@ -64,20 +81,18 @@ inline uint64_t hash(std::string_view text) {
 }
 
 // Numbers below n by the hash of what they stand for, in four bytes each: the number, and of the
-// hash what fits beside it.
+// hash what fits beside it. Of seven slots two are empty.
 class HashedNumbers {
  public:
-    explicit HashedNumbers(size_t n)
-        : slots_(std::bit_ceil(n + n / 2 + 2)), bits_(std::bit_width(n)) {}
+    explicit HashedNumbers(size_t n) : slots_(n + n * 2 / 5 + 2), bits_(std::bit_width(n)) {}
 
-    void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[h & (slots_.size() - 1)], 1); }
+    void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[home(h)], 1); }
     // Where the number is for which is(number), or where it would be.
     template <class Is>
     size_t probe(uint64_t h, Is is) const {
-        const size_t mask = slots_.size() - 1;
-        size_t at = h & mask;
+        size_t at = home(h);
         while (slots_[at] && (slots_[at] >> bits_ != tag(h) || !is(number(at))))
-            at = (at + 1) & mask;
+            if (++at == slots_.size()) at = 0;
         return at;
     }
     int32_t number(size_t at) const {  // -1: none
@@ -88,6 +103,7 @@ class HashedNumbers {
     }
 
  private:
+    size_t home(uint64_t h) const { return static_cast<uint32_t>(h) * slots_.size() >> 32; }
     uint32_t tag(uint64_t h) const { return static_cast<uint32_t>(h >> 32) >> bits_; }
 
     std::vector<uint32_t> slots_;  // 0: empty
@@ -98,7 +114,9 @@ class HashedNumbers {
 class StringIndex {
  public:
     explicit StringIndex(const Strings &strings);
-    int32_t find(const Strings &strings, std::string_view text) const;  // -1: absent
+    void prefetch(uint64_t h) const { numbers_.prefetch(h); }
+    // -1: absent; h is hash(text).
+    int32_t find(const Strings &strings, std::string_view text, uint64_t h) const;
 
  private:
     size_t probe(const Strings &strings, std::string_view text, uint64_t h) const;

@@ -1,10 +1,8 @@
 #include "tokenizer/csrc/vocab.h"
 
-#include <utility>
-
 namespace unladen::tok {
 
-Vocab::Vocab(Strings texts) : texts_(std::move(texts)), index_(texts_) {}
+Vocab::Vocab(const Texts &texts) : texts_(texts), index_(texts_) {}
 
 void with_marks(std::string_view text, std::string &out) {
     out.clear();

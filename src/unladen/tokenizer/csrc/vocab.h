@@ -28,10 +28,12 @@ enum Strip : uint8_t { kStripLeft = 1, kStripRight = 2 };
 // The texts of tokenizer.ggml.tokens, by id and by text.
 class Vocab {
  public:
-    explicit Vocab(Strings texts);
+    explicit Vocab(const Texts &texts);
     int32_t size() const { return static_cast<int32_t>(texts_.size()); }
     std::string_view text(int32_t id) const { return texts_[id]; }
-    int32_t find(std::string_view text) const { return index_.find(texts_, text); }  // -1: absent
+    int32_t find(std::string_view text) const { return find(text, hash(text)); }  // -1: absent
+    int32_t find(std::string_view text, uint64_t h) const { return index_.find(texts_, text, h); }
+    void prefetch(uint64_t h) const { index_.prefetch(h); }
 
  private:
     Strings texts_;
