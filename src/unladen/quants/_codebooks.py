@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import binascii
 import functools
 
 import numpy as np
@@ -17,7 +17,7 @@ Table = npt.NDArray[np.int8]
 def grid(name: str) -> Table:
     """The grid called ``name`` ("iq2xxs"): int8 [n_entries, 4 or 8]."""
     values: tuple[int, ...] = getattr(tables, f"{name.upper()}_GRID_VALUES")
-    packed = base64.b64decode(getattr(tables, f"{name.upper()}_GRID_CODES"))
+    packed = binascii.a2b_base64(getattr(tables, f"{name.upper()}_GRID_CODES"))
     n_bits = (len(values) - 1).bit_length()
     bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
     codes = bits.reshape(-1, n_bits) @ (1 << np.arange(n_bits))

@@ -65,11 +65,15 @@ class Interleaver:
         self.started = addresses
         self._left = [one for one in self._wanted if one[0] in addresses]
 
-    def advance(self, n_bytes: int) -> tuple[int, int]:
-        first, left = self._left[0]
-        done = min(n_bytes, left)
-        self._left[:1] = [(first + done, left - done)] if done < left else []
-        return first, done
+    def advance(self, n_bytes: int) -> list[tuple[int, int]]:
+        done = []
+        while self._left and n_bytes:
+            first, left = self._left.pop(0)
+            done.append((first, min(n_bytes, left)))
+            n_bytes -= done[-1][1]
+            if done[-1][1] < left:
+                self._left.insert(0, (first + done[-1][1], left - done[-1][1]))
+        return done
 
 
 def test_bytes_stay_the_same_for_whoever_reads(data: np.ndarray) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import logging
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -69,8 +68,8 @@ class Interleaving(Protocol):
         """Make room for those at ``addresses``. Raises OSError."""
         ...
 
-    def advance(self, n_bytes: int) -> tuple[int, int]:
-        """Copy the next rows, of about ``n_bytes``: address and bytes of what was copied."""
+    def advance(self, n_bytes: int) -> list[tuple[int, int]]:
+        """Copy the next rows, of about ``n_bytes``: addresses and bytes of what was copied."""
         ...
 
 
@@ -84,7 +83,7 @@ class Moving:
         self._interleaving = interleaving
         self._copied, self._moved = stretches(segment, interleaving.wanted())
         self._pieces: Iterator[Callable[[], object]] | None = None
-        self._n_left = 0  # bytes of the matrix that is being interleaved
+        self._n_left = sum(s.last - s.first for s in self._copied)  # bytes to interleave
         self._n_steps = 0
         self._resume = 0.0
 
@@ -122,19 +121,18 @@ class Moving:
             return
         if self._copied:
             yield lambda: self._interleaving.start([s.first for s in self._copied])
-        for stretch in self._copied:
-            self._n_left = stretch.last - stretch.first
-            while self._n_left:
-                yield functools.partial(self._interleave, stretch.file)
+        while self._n_left:
+            yield self._interleave
         if are_small(self._moved):
             yield from _pieces(self._moved)
 
-    def _interleave(self, file: FileMapping) -> None:
-        first, n_bytes = self._interleaving.advance(PIECE_BYTES)
-        data = np.frombuffer(file, np.uint8)
-        at = first - int(data.ctypes.data)
-        give_back(file, data[at:at + n_bytes])
-        self._n_left -= n_bytes
+    def _interleave(self) -> None:
+        for first, n_bytes in self._interleaving.advance(PIECE_BYTES):
+            file = next(s.file for s in self._copied if s.first <= first < s.last)
+            data = np.frombuffer(file, np.uint8)
+            at = first - int(data.ctypes.data)
+            give_back(file, data[at:at + n_bytes])
+            self._n_left -= n_bytes
 
 
 def _pieces(wanted: Iterable[Stretch]) -> Iterator[Callable[[], object]]:
@@ -192,7 +190,7 @@ def may_move(wanted: list[Stretch]) -> bool:
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
     return (min(free_host_bytes(), _free_in_groups(CGROUPS)) >= SPARE_FACTOR * n_bytes
-            and not _mapped(SMAPS.read_text(), wanted).is_locked)
+            and not _mapped(wanted).is_locked)
 
 
 def are_small(wanted: list[Stretch]) -> bool:
@@ -200,7 +198,7 @@ def are_small(wanted: list[Stretch]) -> bool:
     if not SETTING.exists() or "[never]" in SETTING.read_text():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
-    return 2 * _mapped(SMAPS.read_text(), wanted).huge_bytes <= n_bytes
+    return 2 * _mapped(wanted).huge_bytes <= n_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,17 +207,18 @@ class _Mapped:
     is_locked: bool
 
 
-def _mapped(smaps: str, wanted: list[Stretch]) -> _Mapped:
+def _mapped(wanted: list[Stretch]) -> _Mapped:
     huge, is_locked, counts = 0, False, False
-    for line in smaps.splitlines():
-        key, _, value = line.partition(":")
-        if head := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
-            first, last = (int(n, 16) for n in head.groups())
-            counts = any(s.first < last and first < s.last for s in wanted)
-        elif counts and key in ("FilePmdMapped", "AnonHugePages"):
-            huge += int(value.split()[0]) * 1024
-        elif counts and key == "VmFlags":
-            is_locked = is_locked or "lo" in value.split()
+    with SMAPS.open() as lines:
+        for line in lines:
+            key, _, value = line.partition(":")
+            if not line[0].isupper():  # a range of addresses; what is said of it follows
+                first, last = (int(n, 16) for n in line.partition(" ")[0].split("-"))
+                counts = any(s.first < last and first < s.last for s in wanted)
+            elif counts and key in ("FilePmdMapped", "AnonHugePages"):
+                huge += int(value.split()[0]) * 1024
+            elif counts and key == "VmFlags":
+                is_locked = is_locked or "lo" in value.split()
     return _Mapped(huge, is_locked)
 
 

@@ -19,8 +19,11 @@ namespace {
 
 using Stretch = std::pair<uintptr_t, size_t>;
 
-Stretch stretch(std::pair<const uint8_t *, size_t> rows) {
-    return {reinterpret_cast<uintptr_t>(rows.first), rows.second};
+std::vector<Stretch> stretches(const std::vector<std::pair<const uint8_t *, size_t>> &all) {
+    std::vector<Stretch> found;
+    for (auto [rows, n_bytes] : all)
+        found.emplace_back(reinterpret_cast<uintptr_t>(rows), n_bytes);
+    return found;
 }
 
 // What it returns, without the GIL; refusals of the system become OSError.
@@ -37,9 +40,7 @@ auto asking_the_system(Call call) {
 }
 
 std::vector<Stretch> wanted(const Interleaving &interleaving) {
-    std::vector<Stretch> all;
-    for (auto rows : interleaving.wanted()) all.push_back(stretch(rows));
-    return all;
+    return stretches(interleaving.wanted());
 }
 
 void start(Interleaving &interleaving, const std::vector<uintptr_t> &addresses) {
@@ -48,8 +49,8 @@ void start(Interleaving &interleaving, const std::vector<uintptr_t> &addresses) 
     asking_the_system([&] { interleaving.start(from); });
 }
 
-Stretch advance(Interleaving &interleaving, size_t n_bytes) {
-    return stretch(asking_the_system([&] { return interleaving.advance(n_bytes); }));
+std::vector<Stretch> advance(Interleaving &interleaving, size_t n_bytes) {
+    return stretches(asking_the_system([&] { return interleaving.advance(n_bytes); }));
 }
 
 bool copy_into_huge_pages_at(uintptr_t address, size_t n) {

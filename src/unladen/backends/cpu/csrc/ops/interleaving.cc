@@ -49,18 +49,29 @@ void Interleaving::start(const std::vector<const uint8_t *> &from) {
         copy->to = std::exchange(at, at + in_lines(copy->n_bytes));
 }
 
-std::pair<const uint8_t *, size_t> Interleaving::advance(size_t n_bytes) {
+std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_bytes) {
     if (waiting_.empty()) throw std::logic_error("nothing is left to interleave");
+    std::vector<std::pair<const uint8_t *, size_t>> done;
     // No step runs meanwhile.
     std::lock_guard lock(Pool::instance().mutex());
-    InterleavedCopy &copy = *waiting_.front();
-    const size_t tile = row_bytes(copy) * interleaved_rows, done = copy.n_done;
-    const size_t n = std::min(std::max<size_t>(n_bytes / tile, 1) * tile, copy.n_bytes - done);
-    copy.kernel->interleave(copy.to + done, copy.from + done,
-                            static_cast<int>(n / tile) * interleaved_rows, copy.n_cols);
-    copy.n_done += n;
-    if (copy.n_done == copy.n_bytes) waiting_.pop_front();
-    return {copy.from + done, n};
+    const size_t from = waiting_.front()->to + waiting_.front()->n_done - memory_->data();
+    const size_t end = (from + n_bytes) / huge_page_bytes * huge_page_bytes;
+    while (!waiting_.empty()) {
+        InterleavedCopy &copy = *waiting_.front();
+        const size_t tile = row_bytes(copy) * interleaved_rows;
+        const size_t at = copy.to + copy.n_done - memory_->data();
+        const size_t room = at < end ? (end - at) / tile * tile : 0;
+        const size_t n = std::min(std::max(room, done.empty() ? tile : 0),
+                                  copy.n_bytes - copy.n_done);
+        if (n == 0) break;
+        const uint8_t *rows = copy.from + copy.n_done;
+        copy.kernel->interleave(copy.to + copy.n_done, rows,
+                                static_cast<int>(n / tile) * interleaved_rows, copy.n_cols);
+        done.emplace_back(rows, n);
+        copy.n_done += n;
+        if (copy.n_done == copy.n_bytes) waiting_.pop_front();
+    }
+    return done;
 }
 
 }  // namespace unladen::cpu

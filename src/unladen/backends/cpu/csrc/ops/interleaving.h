@@ -34,9 +34,10 @@ public:
     // Makes room for the rows at these addresses of wanted(). Throws std::system_error where the
     // system has none.
     void start(const std::vector<const uint8_t *> &from);
-    // Copies the next rows of one matrix, at most n_bytes, but whole sixteens of rows and one of
-    // them: says which these were.
-    std::pair<const uint8_t *, size_t> advance(size_t n_bytes);
+    // Copies the next rows, whole sixteens of them and one at least, of as many matrices as about
+    // n_bytes take; but none that would begin a huge page which these don't fill. Says which they
+    // were.
+    std::vector<std::pair<const uint8_t *, size_t>> advance(size_t n_bytes);
 
 private:
     std::deque<InterleavedCopy> copies_;
