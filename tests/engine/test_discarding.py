@@ -14,27 +14,30 @@ from unladen.schedule.plan import MUCH_LARGER, SMALL_STEPS, Plan
 OPTIONS = {"devices": ["cpu"], "batch_size": 64, "speculate": False}
 
 
-def test_once_after_each_prompt(load: Load, rng: np.random.Generator,
-                                monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_each_prompt_and_before_the_next(load: Load, rng: np.random.Generator,
+                                               monkeypatch: pytest.MonkeyPatch) -> None:
     prompts = [rng.integers(3, N_VOCAB, n).tolist() for n in (100, 90)]
     wanted = {"max_tokens": 2 * SMALL_STEPS + 2, "temperature": 0.0, "ignore_eos": True}
     expected = [load(**OPTIONS).generate(p, **wanted).tokens for p in prompts]
-    events: list[int] = []
+    events: list[str] = []
     run = Plan.run
 
     def watched(plan: Plan) -> None:
-        events.append(plan.batch.n_tokens)
+        is_small = plan.batch.n_tokens * MUCH_LARGER <= OPTIONS["batch_size"]
+        events.append("small" if is_small else "large")
         run(plan)
 
-    def spoilt(_backend: CpuBackend, buffer: Buffer) -> None:
-        events.append(0)
+    def spoilt(_backend: CpuBackend, buffer: Buffer, *, densely_used: bool) -> None:
+        events.append("back" if densely_used else "forth")
         buffer.data.fill(0xFF)  # type: ignore[attr-defined]
     monkeypatch.setattr(Plan, "run", watched)
     monkeypatch.setattr(CpuBackend, "discard", spoilt)
     model = load(**OPTIONS)
     assert [model.generate(p, **wanted).tokens for p in prompts] == expected
-    large = [i for i, n in enumerate(events) if n * MUCH_LARGER > OPTIONS["batch_size"]]
-    discarded = [i for i, n in enumerate(events) if n == 0]
-    assert len(discarded) == len(prompts)
-    for i in discarded:  # the event before it is the step that begins with it
-        assert max(j for j in large if j < i) == i - SMALL_STEPS - 1
+    # Steps are told of before what they begin with.
+    smalls = [i for i, event in enumerate(events) if event == "forth"]
+    assert len(smalls) == len(prompts)
+    for i in smalls:
+        assert events[i - SMALL_STEPS - 1:i] == ["large"] + ["small"] * SMALL_STEPS
+    (back,) = (i for i, event in enumerate(events) if event == "back")
+    assert events[back - 2:back] == ["small", "large"]

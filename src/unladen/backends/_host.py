@@ -94,11 +94,11 @@ def give_back(file: FileMapping, data: Bytes) -> None:
 
 
 def advise(data: Bytes, advice: str) -> None:
-    """Tell the system "WILLNEED" or "DONTNEED" of the pages in ``data``, a mapped file's or memory
-    that may be zero from now on; it may do nothing."""
+    """Tell the system "WILLNEED", "DONTNEED" or which pages to take in ``data``, a mapped file's or
+    memory that may be zero from now on; it may do nothing."""
     libc, number = _libc(), getattr(mmap, f"MADV_{advice}", None)
     if libc is not None and number is not None and data.nbytes:
-        libc.madvise(*_pages(data, inside=advice == "DONTNEED"), number)
+        libc.madvise(*_pages(data, inside=advice != "WILLNEED"), number)
 
 
 def lock(data: Bytes) -> None:
@@ -162,12 +162,15 @@ class HostMemory:
 
     def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
         """See :class:`~unladen.backends.base.Backend`."""
-        # Steps of few tokens would keep a huge page for every value.
-        return alloc_host(device, nbytes, huge_pages=use != "arena")
+        return alloc_host(device, nbytes, huge_pages=True)
 
-    def discard(self, buffer: Buffer) -> None:
+    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
         """See :class:`~unladen.backends.base.Backend`."""
-        advise(host(buffer).data, "DONTNEED")
+        data = host(buffer).data
+        advise(data, "DONTNEED")
+        # In huge pages a little here and there would take all of it again; but they come back
+        # faster than as many small ones.
+        advise(data, "HUGEPAGE" if densely_used else "NOHUGEPAGE")
 
     def settle(self, program: Program) -> None:
         """See :class:`~unladen.backends.base.Backend`."""

@@ -199,9 +199,9 @@ class Backend(Protocol):
         """A new zeroed buffer; raises :class:`OutOfMemory`. Where a device limits the size of a
         buffer, the memory may consist of several, cut at multiples of ``row_bytes``."""
 
-    def discard(self, buffer: Buffer) -> None:
+    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
         """Nobody needs what is in ``buffer``: its memory may go back to the system until something
-        is written there again. No step may be under way that uses it."""
+        is written there again, in most places or in few. No step may be under way that uses it."""
 
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> Buffer | None:
         """A buffer over host memory without a copy, which it keeps alive; None: not possible."""

@@ -28,7 +28,7 @@ __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
 Array = npt.NDArray[Any]
 
-SMALL_STEPS = 16
+SMALL_STEPS = 8
 """So many small steps in a row show that prompts are over for now."""
 
 MUCH_LARGER = 8
@@ -100,10 +100,11 @@ class Plan:
     def _give_back(self) -> None:
         """Once prompts are over, give what their steps took of the arenas back to the system."""
         is_small = self.batch.n_tokens * MUCH_LARGER <= self.draft.limits.n_tokens
+        was_over = self._n_small >= SMALL_STEPS
         self._n_small = self._n_small + 1 if is_small else 0
-        if self._n_small == SMALL_STEPS:
+        if (self._n_small >= SMALL_STEPS) != was_over:
             for arena in self._arenas.values():
-                backend_of(arena.device.name).discard(arena)
+                backend_of(arena.device.name).discard(arena, densely_used=was_over)
 
     def cancel(self) -> None:
         """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""

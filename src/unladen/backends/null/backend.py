@@ -86,7 +86,7 @@ class NullBackend:
         """Bytes allocated on ``device`` and not yet freed."""
         return self._used.get(device, 0)
 
-    def discard(self, buffer: Buffer) -> None:
+    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
         """There is nothing in it."""
 
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> NullBuffer | None:

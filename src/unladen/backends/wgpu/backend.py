@@ -78,7 +78,7 @@ class WgpuBackend:
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
-    def discard(self, buffer: Buffer) -> None:
+    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
         """No device takes memory back from a buffer that stays."""
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:
