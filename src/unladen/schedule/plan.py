@@ -99,6 +99,8 @@ class Plan:
 
     def _give_back(self) -> None:
         """Once prompts are over, give what their steps took of the arenas back to the system."""
+        if self.runs_ahead:  # the arena has the tokens that the next step may begin with
+            return
         is_small = self.batch.n_tokens * MUCH_LARGER <= self.draft.limits.n_tokens
         was_over = self._n_small >= SMALL_STEPS
         self._n_small = self._n_small + 1 if is_small else 0

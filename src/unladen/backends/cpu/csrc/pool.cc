@@ -173,16 +173,17 @@ void Pool::place(std::shared_ptr<const Placement> placement) {
     for (size_t i = 1; i <= workers_.size(); i++) pin(static_cast<int>(i));
 }
 
-void Pool::publish(Region &region, int n_tiles, int n_threads) {
-    n_threads = std::min({n_threads, max_threads, n_tiles});
+void Pool::publish(Region &region, Cut cut, int n_threads) {
+    n_threads = std::min({n_threads, max_threads, cut.n_tiles});
     region_ = &region;
-    n_tiles_.store(n_tiles, std::memory_order_relaxed);
+    joint_.store(cut.joint, std::memory_order_relaxed);
+    n_tiles_.store(cut.n_tiles, std::memory_order_relaxed);
     ++serial_;
     for (int i = 0; i < n_threads; i++)  // before any has a tile
         shares_[i].finished.store(0, std::memory_order_relaxed);
     for (int i = 0; i < n_threads; i++) {
-        uint64_t first = uint64_t(n_tiles) * i / n_threads;
-        uint64_t end = uint64_t(n_tiles) * (i + 1) / n_threads;
+        uint64_t first = uint64_t(cut.n_tiles) * i / n_threads;
+        uint64_t end = uint64_t(cut.n_tiles) * (i + 1) / n_threads;
         shares_[i].left.store(pack(serial_ & 0xffff, n_threads, end, first),
                               std::memory_order_release);
     }
@@ -193,31 +194,35 @@ void Pool::publish(Region &region, int n_tiles, int n_threads) {
     }
 }
 
-bool Pool::take_one(int thread) {
+int Pool::take_some(int thread) {
     const int n_threads = threads_of(published_.load());
-    if (thread >= n_threads) return false;
+    if (thread >= n_threads) return 0;
     for (int i = 0; i < n_threads; i++)
-        if (take_from((thread + i) % n_threads, thread)) return true;
-    return false;
+        if (const int n = take_from((thread + i) % n_threads, thread)) return n;
+    return 0;
 }
 
-bool Pool::take_from(int owner, int thread) {
+int Pool::take_from(int owner, int thread) {
     std::atomic<uint64_t> &left = shares_[owner].left;
     uint64_t word = left.load();
     while (next_of(word) < end_of(word) && thread < threads_of(word)) {
         const bool own = owner == thread;
-        if (!left.compare_exchange_weak(word, own ? word + 1 : word - one_from_end)) continue;
-        // This tile is unfinished, so the region can't end and region_ stays what it is.
-        region_->tile(static_cast<int>(own ? next_of(word) : end_of(word) - 1), thread);
-        finish_one(thread);
-        return true;
+        const int n_left = static_cast<int>(end_of(word) - next_of(word));
+        // If this is stale the exchange fails.
+        const int n = own && joint_.load(std::memory_order_relaxed) ? (n_left + 1) / 2 : 1;
+        if (!left.compare_exchange_weak(word, own ? word + n : word - one_from_end)) continue;
+        // These tiles are unfinished, so the region can't end and region_ stays what it is.
+        const int first = static_cast<int>(own ? next_of(word) : end_of(word) - 1);
+        region_->tiles(first, first + n, thread);
+        finish(n, thread);
+        return n;
     }
-    return false;
+    return 0;
 }
 
-void Pool::finish_one(int thread) {
+void Pool::finish(int n_tiles, int thread) {
     std::atomic<uint32_t> &finished = shares_[thread].finished;
-    finished.store(finished.load(std::memory_order_relaxed) + 1);
+    finished.store(finished.load(std::memory_order_relaxed) + n_tiles);
     // Of those who look at the same time the last one sees all.
     if (!caller_sleeps_.load() || !all_finished()) return;
     n_calls_.fetch_add(1);
@@ -252,7 +257,7 @@ void Pool::sleep_until_published(uint64_t seen) {
 void Pool::work(int thread) {
     for (;;) {
         const uint64_t seen = published_.load();
-        while (take_one(thread)) {
+        while (take_some(thread)) {
         }
         if (!spin([&] { return published_.load() != seen; })) sleep_until_published(seen);
     }

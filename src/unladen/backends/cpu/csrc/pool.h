@@ -13,11 +13,18 @@
 
 namespace unladen::cpu {
 
-// What a region runs: tile(index, thread) for every index once, on any thread.
+// What a region runs: every tile once, on any thread.
 class Region {
 public:
     virtual ~Region() = default;
-    virtual void tile(int index, int thread) = 0;
+    virtual void tiles(int first, int last, int thread) = 0;
+};
+
+// How a region is cut. `joint`: neighbouring tiles are done faster at once, so that a thread takes
+// half of those left to it at a time, and one only in the end.
+struct Cut {
+    int n_tiles;
+    bool joint = false;
 };
 
 // Whether other programs are on the cores that regions want. A thread off its core with a tile
@@ -81,11 +88,11 @@ public:
     // Runs every tile of `region` on the caller and at most n_threads - 1 workers, and returns when
     // all are done. Each thread has a run of neighbouring tiles of its own and takes them in order,
     // so that what the hardware reads ahead is read once; whoever has none left takes the last of
-    // somebody else's. So nobody waits for a thread to wake. `after_tile` is called on the caller's
-    // thread between its tiles. `yields`: fewer threads nearly do, so where other programs are on
-    // the cores fewer are asked.
-    template <class AfterTile>
-    void run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile,
+    // somebody else's. So nobody waits for a thread to wake. `after_tiles` is called on the
+    // caller's thread between its tiles, with how many were done. `yields`: fewer threads nearly
+    // do, so where other programs are on the cores fewer are asked.
+    template <class AfterTiles>
+    void run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles,
              bool yields = false);
 
     // Where the threads of the next regions may run: processors by thread, the caller's first,
@@ -115,11 +122,12 @@ private:
     void grow(int n_workers);
     void pin(int thread) const;
     void work(int thread);
-    // Takes and runs a tile, the thread's own next or somebody's last; false: none is left for it.
-    bool take_one(int thread);
-    bool take_from(int owner, int thread);
-    void publish(Region &region, int n_tiles, int n_threads);
-    void finish_one(int thread);
+    // Takes and runs tiles, the thread's own next or somebody's last, and says how many: 0 where
+    // none is left for it.
+    int take_some(int thread);
+    int take_from(int owner, int thread);
+    void publish(Region &region, Cut cut, int n_threads);
+    void finish(int n_tiles, int thread);
     bool all_finished() const;
     // How long that took, where it took long.
     Crowding::Clock::duration wait_for_rest();
@@ -132,6 +140,7 @@ private:
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
     std::atomic<uint32_t> n_tiles_{0};
+    std::atomic<bool> joint_{false};
     Region *region_ = nullptr;
     Crowding crowding_;
     uint64_t serial_ = 0;
@@ -140,20 +149,21 @@ private:
     std::mutex mutex_;
 };
 
-template <class AfterTile>
-void Pool::run(Region &region, int n_tiles, int n_threads, AfterTile &&after_tile, bool yields) {
-    if (n_tiles <= 0) return;
+template <class AfterTiles>
+void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles, bool yields) {
+    if (cut.n_tiles <= 0) return;
     if (yields && n_threads > 1) n_threads = crowding_.limit(n_threads);
-    if (n_threads <= 1 || n_tiles == 1) {
-        for (int i = 0; i < n_tiles; i++) {
-            region.tile(i, 0);
-            after_tile();
+    if (n_threads <= 1 || cut.n_tiles == 1) {
+        const int n = cut.joint ? cut.n_tiles : 1;
+        for (int i = 0; i < cut.n_tiles; i += n) {
+            region.tiles(i, i + n, 0);
+            after_tiles(n);
         }
         return;
     }
     grow(n_threads - 1);
-    publish(region, n_tiles, n_threads);
-    while (take_one(0)) after_tile();
+    publish(region, cut, n_threads);
+    while (const int n = take_some(0)) after_tiles(n);
     const auto waited = wait_for_rest();
     if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
 }

@@ -43,6 +43,7 @@ inline int count(const Step &step, Rows rows) {
 struct Tiling {
     int n_tiles;
     double cost;
+    bool joint = false;  // see Cut
 };
 
 class Operation {
@@ -52,6 +53,10 @@ public:
     virtual Tiling prepare(const Step &step) = 0;
     // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
     virtual void tile(const Step &step, int index, void *scratch) = 0;
+    // Several tiles at once, where it pays: see Tiling.
+    virtual void tiles(const Step &step, int first, int last, void *scratch) {
+        for (int i = first; i < last; i++) tile(step, i, scratch);
+    }
     virtual size_t scratch_bytes() const { return 0; }
 };
 
@@ -105,9 +110,10 @@ class Program::StepRegion final : public Region {
 public:
     StepRegion(Program &program, const Step &step) : program_(program), step_(step) {}
     void set(Operation *op) { op_ = op; }
-    void tile(int index, int thread) override {
+    void tiles(int first, int last, int thread) override {
         if (program_.cancelled_.load(std::memory_order_relaxed)) return;
-        op_->tile(step_, index, program_.scratch_.get() + thread * program_.scratch_stride_);
+        op_->tiles(step_, first, last,
+                   program_.scratch_.get() + thread * program_.scratch_stride_);
     }
 
 private:
@@ -126,9 +132,9 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
     bool was_interrupted = false;
     int64_t next_poll = now_ns() + poll_ns;
     double tile_ns = 0, unseen_ns = 0;
-    auto poll = [&] {
+    auto poll = [&](int n_tiles) {
         // Reading the clock after every tile would cost small models a tenth of their time.
-        unseen_ns += tile_ns;
+        unseen_ns += tile_ns * n_tiles;
         if (unseen_ns < clock_ns) return;
         unseen_ns = 0;
         if (now_ns() < next_poll) return;
@@ -147,7 +153,7 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
         tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
         int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
         // Small steps wait for memory, of which fewer threads get nearly as much.
-        Pool::instance().run(region, tiling.n_tiles, sharing, poll, is_small);
+        Pool::instance().run(region, {tiling.n_tiles, tiling.joint}, sharing, poll, is_small);
         if (cancelled_.load(std::memory_order_relaxed))
             return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     }

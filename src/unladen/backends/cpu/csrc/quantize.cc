@@ -33,7 +33,11 @@ public:
 
     int64_t n_tiles() const { return work_.n_rows / rows_per_part_ * tiles_per_part(); }
 
-    void tile(int index, int thread) override {
+    void tiles(int first, int last, int thread) override {
+        for (int i = first; i < last; i++) tile(i, thread);
+    }
+
+    void tile(int index, int thread) {
         if (outcome_.load(std::memory_order_relaxed) != Requantized::done) return;
         const int64_t part = index / tiles_per_part();
         const int64_t first = index % tiles_per_part() * rows_per_tile_;
@@ -95,7 +99,7 @@ Requantized requantize(const Requantize &work, int n_threads, bool (*interrupted
     Work region(work, n_threads);
     Pool &pool = Pool::instance();
     const std::lock_guard<std::mutex> alone(pool.mutex());
-    pool.run(region, int(region.n_tiles()), n_threads, [&] {
+    pool.run(region, {int(region.n_tiles())}, n_threads, [&](int) {
         if (interrupted()) region.stop(Requantized::interrupted);
     });
     return region.result();

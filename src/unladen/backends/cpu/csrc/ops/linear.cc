@@ -31,10 +31,11 @@ public:
 
     size_t scratch_bytes() const override {
         const size_t n = a_.output ? std::min(a_.max_rows, chunk_tokens) : a_.max_rows;
-        const size_t few = std::min(n, size_t{few_rows}) * max_tile_rows;
+        const size_t few = few_rows * max_tile_rows;
         const size_t products = a_.gated ? 2 * std::max(few, n * piece_rows) : 0;
         const size_t hidden = a_.output ? std::max(few, n * whole(piece_rows)) : 0;
-        return sizeof(float) * (products + hidden);
+        const size_t sums = a_.residual ? few : 0;
+        return sizeof(float) * std::max(products + hidden, sums);
     }
 
     Tiling prepare(const Step &step) override {
@@ -44,15 +45,34 @@ public:
         first_tile_.assign(1, 0);
         tile_rows_.clear();
         double ns = 0;
-        size_t n_products = a_.gated ? 1 : a_.weights.size();
+        const size_t n_products = a_.gated ? 1 : a_.weights.size();
+        int n_all = 0;
+        for (size_t i = 0; i < n_products; i++) n_all += a_.weights[i].n_rows;
         for (size_t i = 0; i < n_products; i++) {
             const Matrix &w = a_.weights[i];
-            tile_rows_.push_back(rows_per_tile(w, *kernels_[i]));
+            tile_rows_.push_back(rows_per_tile(w, *kernels_[i], n_all));
             first_tile_.push_back(first_tile_.back() + ceil_div(w.n_rows, tile_rows_[i]));
             ns += cost(w, *kernels_[i]) * (a_.gated ? 2 : 1);
         }
         n_chunks_ = a_.output ? ceil_div(n_rows_, chunk_tokens) : 1;
-        return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns};
+        return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, n_rows_ == 1};
+    }
+
+    // Of one activation: as many rows at once as there are, for at the start of a product neither
+    // the processor nor its memory has much to do.
+    void tiles(const Step &step, int first, int last, void *scratch) override {
+        if (n_rows_ != 1) return Operation::tiles(step, first, last, scratch);
+        for (size_t i = 0; first < last; i++) {
+            const int end = std::min(last, first_tile_[i + 1]);
+            if (first >= end) continue;
+            const int n_rows = a_.weights[i].n_rows;
+            const int most = joint_rows / tile_rows_[i] * tile_rows_[i];
+            const int begin = (first - first_tile_[i]) * tile_rows_[i];
+            const int stop = std::min(n_rows, (end - first_tile_[i]) * tile_rows_[i]);
+            for (int row = begin; row < stop; row += most)
+                single(step, i, {row, std::min(stop, row + most)}, static_cast<float *>(scratch));
+            first = end;
+        }
     }
 
     void tile(const Step &step, int index, void *scratch) override {
@@ -74,16 +94,18 @@ public:
 
 private:
     static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
+    static constexpr int joint_rows = few_rows * max_tile_rows;
     // Tiles of many rows are cut by tokens too, so that threads end together and all stays in L2.
     static constexpr int chunk_tokens = 256;
 
     // Large enough that handing a tile over is nothing beside it, small enough to balance. Few
-    // activations wait for weights, which arrive best in long stretches.
-    int rows_per_tile(const Matrix &w, const Linear &kernel) const {
+    // activations wait for weights, which arrive best in long stretches. n_all: rows of all
+    // matrices, which threads share as if they were one.
+    int rows_per_tile(const Matrix &w, const Linear &kernel, int n_all) const {
         double bytes = static_cast<double>(w.n_cols) / kernel.block_size * kernel.block_bytes;
         int rows = piece_rows;
         if (n_rows_ == 1)
-            rows = static_cast<int>(std::min(w.n_rows / 32.0, 262144 / std::max(1.0, bytes)));
+            rows = static_cast<int>(std::min(n_all / 64.0, 262144 / std::max(1.0, bytes)));
         if (n_rows_ > 1 && n_rows_ <= few_rows) rows = std::max(rows, w.n_rows / 16);
         return whole(std::clamp(rows, 16, max_tile_rows));
     }
@@ -109,6 +131,16 @@ private:
         if (!w.bias) return;
         for (int t = tokens.first; t < tokens.last; t++)
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
+    }
+
+    // One activation times some rows. Sums are added to the residual where they are at hand: what
+    // is stored where other cores have read arrives only when these have let go of its lines.
+    void single(const Step &step, size_t i, Range rows, float *room) const {
+        if (a_.gated) return gated_tile(step, rows, {0, 1}, room);
+        float *y = a_.y[i];
+        if (!a_.residual) return product(i, {y, 0}, rows, {0, 1});
+        product(i, {room - rows.first, 0}, rows, {0, 1});
+        k_.add(y + rows.first, room, a_.residual + rows.first, rows.size());
     }
 
     void gated_tile(const Step &step, Range rows, Range tokens, float *room) const {
