@@ -178,12 +178,21 @@ public:
           tiles_per_expert_(ceil_div(n_rows, tile_rows_)) {}
 
     Tiling prepare(const Step &) override {
-        return {m_->n_active * tiles_per_expert_, m_->n_slots() * ns_per_slot_};
+        return {m_->n_active * tiles_per_expert_, m_->n_slots() * ns_per_slot_, m_->n_rows == 1};
     }
     void tile(const Step &step, int index, void *scratch) override {
-        int first = index % tiles_per_expert_ * tile_rows_;
-        expert_tile(step, index / tiles_per_expert_, first, std::min(n_rows_, first + tile_rows_),
-                    static_cast<float *>(scratch));
+        tiles(step, index, index + 1, scratch);
+    }
+    // Those of an expert at once: of one token, or one tile.
+    void tiles(const Step &step, int first, int last, void *scratch) override {
+        while (first < last) {
+            const int active = first / tiles_per_expert_, begin = active * tiles_per_expert_;
+            const int end = std::min(last, begin + tiles_per_expert_);
+            expert_tile(step, active, (first - begin) * tile_rows_,
+                        std::min(n_rows_, (end - begin) * tile_rows_),
+                        static_cast<float *>(scratch));
+            first = end;
+        }
     }
 
 protected:
@@ -206,7 +215,7 @@ public:
                       0.06 * m->n_ff * m->n),
           rows_apart_(m->a.merged ? 2 * m->n_ff : m->n_ff) {}
     size_t scratch_bytes() const override {
-        return 2 * sizeof(float) * m_->a.max_rows * tile_rows_;
+        return 2 * sizeof(float) * std::max<size_t>(m_->a.max_rows * tile_rows_, m_->n_ff);
     }
 
 private:
