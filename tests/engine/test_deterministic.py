@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -141,13 +141,16 @@ def test_decoding(tmp_path: Path, rng: np.random.Generator, level: str, loaded: 
         check_equal([rows[:len(tokens)], list(load().logits(text)[len(prompt) - 1:-1])])
 
 
+@pytest.mark.parametrize("n_experts", [0, 4])
 def test_any_number_of_threads_without_it(tmp_path: Path, rng: np.random.Generator, level: str,
-                                          loaded: ExitStack) -> None:
-    path = write_model(tmp_path / "m.gguf", rng, WIDE, quant="Q4_K")
-    text = rng.integers(3, 200, 100).tolist()
-    found = [loaded.enter_context(Model(path, devices=["cpu"], n_threads=n)).logits(text)
-             for n in (1, 2, 3, 7)]
-    check_equal([[logits] for logits in found])
+                                          n_experts: int, loaded: ExitStack) -> None:
+    shape = replace(WIDE, arch="qwen3moe" if n_experts else "llama", n_experts=n_experts)
+    path = write_model(tmp_path / "m.gguf", rng, shape, quant="Q4_K")
+    models = [loaded.enter_context(Model(path, devices=["cpu"], n_threads=n))
+              for n in (1, 2, 3, 7)]
+    for n in (100, 1, 1):
+        text = rng.integers(3, 200, n).tolist()
+        check_equal([[model.logits(text)] for model in models])
 
 
 def test_where_it_isnt_promised(load: Load) -> None:
