@@ -54,6 +54,8 @@ UNLADEN_INLINE void ask_near(const uint8_t *p) { __builtin_prefetch(p + ahead_by
 // Asks for the n bytes that follow p at that distance.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
     for (int at = 0; at < n; at += 64) ask_line(p + ahead_bytes + at);
+    if (!reads_in_steps()) return;
+    for (int at = 0; at < n; at += 64) ask_near(p + at);
 }
 
 // Kernel::dot(y, row, n_cols, x): the product of one weight row with one activation row.
