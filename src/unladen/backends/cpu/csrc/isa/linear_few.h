@@ -56,9 +56,10 @@ struct Further {
         if (how < Asking::by_parts) return;
         constexpr int n_lines = (n_bytes + 63) / 64;
         const int first = n_lines * i / n_parts, last = n_lines * (i + 1) / n_parts;
+        for (int line = first; line < last && how == Asking::in_steps; ++line) {
+            ask_near(here + 64 * line);
+        }
         for (int line = first; line < last; ++line) ask_line(here + distance + 64 * line);
-        if (how == Asking::by_parts) return;
-        for (int line = first; line < last; ++line) ask_near(here + 64 * line);
     }
     template <int n_bytes>
     UNLADEN_INLINE void ask_at_once() const {

@@ -129,7 +129,10 @@ static inline vec scale_by_power(vec p, vec n) {
 // e^x for x < 88.7 within 1.5 * 2^-23 of it relatively (plus half a subnormal step): 0 below -104;
 // NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24, the rest rounding.
 static inline vec exp_of_moderate(vec x) {
-    x = max(splat(-104.5f), x);
+    // Those are 0 from the start: rounding what is less than any number to 0 takes a core of Intel
+    // 240 cycles, and everything that is masked out of a softmax is such a number.
+    const ivec none = x < splat(-104.5f);
+    x = choose(none, vec{}, x);
     // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
     const vec big = splat(12582912.0f);
     const vec n = fma(x, splat(1.44269504f), big) - big;
@@ -142,7 +145,7 @@ static inline vec exp_of_moderate(vec x) {
     q = fma(q, r, splat(1.66665196e-1f));
     q = fma(q, r, splat(4.9999994e-1f));
     q = fma(q, r * r, r) + 1.0f;
-    return scale_by_power(q, n);
+    return choose(none, vec{}, scale_by_power(q, n));
 }
 
 // The same for any x: infinity from 88.73 on.
