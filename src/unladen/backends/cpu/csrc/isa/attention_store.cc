@@ -23,13 +23,19 @@ void store_q8(Q8Block *block, const float *x) {
     }
 }
 
+void store_f16_row(uint16_t *row, const float *x, int dim) {
+    int i = 0;
+    for (; i + lanes <= dim; i += lanes) store_as_f16(row + i, load(x + i));
+    for (; i < dim; i++) row[i] = to_f16(x[i]);
+}
+
 void store_row(uint8_t *row, KVType type, const float *x, int dim) {
     switch (type) {
     case KVType::f32:
         __builtin_memcpy(row, x, (size_t)dim * sizeof *x);
         return;
     case KVType::f16:
-        for (int i = 0; i < dim; i++) ((uint16_t *)row)[i] = to_f16(x[i]);
+        store_f16_row((uint16_t *)row, x, dim);
         return;
     case KVType::q8_0:
         for (int at = 0; at < dim; at += q8_block) {

@@ -238,6 +238,22 @@ static inline uint16_t to_f16(float f) {
 #endif
 }
 
+// Rounded as to_f16 does.
+static inline void store_as_f16(uint16_t *p, vec v) {
+#if defined(__AVX512F__)
+    const __m256i h = _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT);
+    __builtin_memcpy(p, &h, sizeof h);
+#elif defined(__F16C__)
+    const __m128i h = _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT);
+    __builtin_memcpy(p, &h, sizeof h);
+#elif defined(UNLADEN_NEON)
+    const float16x4_t h = vcvt_f16_f32((float32x4_t)v);
+    __builtin_memcpy(p, &h, sizeof h);
+#else
+    for (int i = 0; i < lanes; i++) p[i] = to_f16(v[i]);
+#endif
+}
+
 // `lanes` float16 at p, which may be odd.
 static inline vec load_f16(const void *p) {
 #if defined(__AVX512F__)
