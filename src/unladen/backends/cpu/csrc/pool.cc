@@ -17,8 +17,10 @@ namespace unladen::cpu {
 namespace {
 
 // How long a thread spins before it sleeps: longer than the serial stretches between the regions of
-// a step, shorter than what a neighbour on the same core would notice.
+// a step, shorter than what a neighbour on the same core would notice. Who waits for work spins
+// longer than what lies between two steps, 70 to 150 us: waking takes both threads 30 us.
 constexpr auto spin_time = std::chrono::microseconds(50);
+constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
 
 void pause() {
 #if defined(__x86_64__)
@@ -28,10 +30,10 @@ void pause() {
 #endif
 }
 
-// Spins until done() or until spin_time has passed; says whether it is done.
+// Spins until done() or until `time` has passed; says whether it is done.
 template <class Done>
-bool spin(Done done) {
-    const auto end = std::chrono::steady_clock::now() + spin_time;
+bool spin(std::chrono::microseconds time, Done done) {
+    const auto end = std::chrono::steady_clock::now() + time;
     do {
         for (int i = 0; i < 64; i++) {
             if (done()) return true;
@@ -237,7 +239,7 @@ bool Pool::all_finished() const {
 }
 
 Crowding::Clock::duration Pool::wait_for_rest() {
-    if (spin([&] { return all_finished(); })) return {};
+    if (spin(spin_time, [&] { return all_finished(); })) return {};
     // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
     // own.
     const auto start = Crowding::Clock::now();
@@ -259,7 +261,8 @@ void Pool::work(int thread) {
         const uint64_t seen = published_.load();
         while (take_some(thread)) {
         }
-        if (!spin([&] { return published_.load() != seen; })) sleep_until_published(seen);
+        if (!spin(spin_time_between_steps, [&] { return published_.load() != seen; }))
+            sleep_until_published(seen);
     }
 }
 
