@@ -1,24 +1,42 @@
-// The thread pool under the thread sanitizer: every tile of a region runs once, and what tiles write
-// without further ado is there for the caller afterwards, and for the next region's tiles.
+// The thread pool under the thread sanitizer: every tile of a region runs once, or is committed once,
+// and what tiles write without further ado is there for the caller afterwards, and for the next
+// region's tiles.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "backends/cpu/csrc/pool.h"
 
+using unladen::cpu::Crowding;
 using unladen::cpu::Pool;
 
 namespace {
 
 struct Count final : unladen::cpu::Region {
+    Count(int n_tiles, long total) : runs(n_tiles), seen(n_tiles), total(total) {}
     std::vector<int> runs;
     std::vector<long> seen;
-    long total = 0;
-    void tile(int index, int thread) override {
-        ++runs[index];
-        seen[index] += total + thread * 0L;
+    const long total;
+    long computed[8] = {};
+
+    void tiles(int first, int last, int) override {
+        for (int i = first; i < last; ++i) {
+            ++runs[i];
+            seen[i] += total;
+        }
+    }
+    // Now and then longer than anybody waits for it.
+    void compute(int tile, int thread) override {
+        computed[thread] = total + tile;
+        if ((total + tile) % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    void commit(int tile, int thread) override {
+        ++runs[tile];
+        seen[tile] += computed[thread] - tile;
     }
 };
 
@@ -32,15 +50,17 @@ void check(bool condition, const char *what) {
 
 int main(int argc, char **argv) {
     std::mt19937 rng(argc > 1 ? unsigned(std::atoi(argv[1])) : std::random_device{}());
-    std::lock_guard lock(Pool::instance().mutex());
-    Count region;
+    Pool &pool = Pool::instance();
+    std::lock_guard lock(pool.mutex());
+    // Threads may look at regions until the pool has settled.
+    std::vector<std::unique_ptr<Count>> regions;
     for (int round = 0; round < 20000; ++round) {
         const int n_tiles = int(rng() % 40), n_threads = 1 + int(rng() % 6);
-        region.runs.assign(n_tiles, 0);
-        region.seen.assign(n_tiles, 0);
-        region.total = round;
+        const bool joint = rng() % 2, apart = rng() % 2;
+        if (apart) pool.crowding().waited(Crowding::bearable, 6);
+        Count &region = *regions.emplace_back(std::make_unique<Count>(n_tiles, round));
         int after = 0;
-        Pool::instance().run(region, n_tiles, n_threads, [&] { ++after; });
+        pool.run(region, {n_tiles, joint, apart}, n_threads, [&](int n) { after += n; }, apart);
         for (int i = 0; i < n_tiles; ++i) {
             check(region.runs[i] == 1, "a tile didn't run once");
             check(region.seen[i] == round, "a tile saw another region's data");
@@ -48,6 +68,12 @@ int main(int argc, char **argv) {
         check(after <= n_tiles, "more tiles than there are");
         // Now and then everybody falls asleep.
         if (rng() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        if (rng() % 20 == 0) {
+            pool.settle();
+            regions.clear();
+        }
     }
-    std::puts("20000 regions");
+    pool.settle();
+    check(pool.n_taken_back() > 0, "no tile was taken back");
+    std::printf("20000 regions, %u tiles taken back\n", pool.n_taken_back());
 }

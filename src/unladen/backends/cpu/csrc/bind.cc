@@ -466,6 +466,7 @@ void bind_cpu(nb::module_ &m) {
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("current_cpu", &cpu::current_cpu);
+    m.def("n_tiles_taken_back", [] { return cpu::Pool::instance().n_taken_back(); });
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,
              int max_rows, bool precise) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -21,6 +22,8 @@ namespace {
 // longer than what lies between two steps, 70 to 150 us: waking takes both threads 30 us.
 constexpr auto spin_time = std::chrono::microseconds(50);
 constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
+// After so long a tile is taken back: a little more than one takes.
+constexpr auto patience = std::chrono::microseconds(25);
 
 void pause() {
 #if defined(__x86_64__)
@@ -82,6 +85,9 @@ void take_short_slices() {}
 #endif
 
 }  // namespace
+
+void Region::compute(int, int) { std::abort(); }
+void Region::commit(int, int) { std::abort(); }
 
 #if defined(__linux__)
 int current_cpu() { return sched_getcpu(); }
@@ -179,6 +185,7 @@ void Pool::publish(Region &region, Cut cut, int n_threads) {
     n_threads = std::min({n_threads, max_threads, cut.n_tiles});
     region_ = &region;
     joint_.store(cut.joint, std::memory_order_relaxed);
+    apart_.store(cut.apart, std::memory_order_relaxed);
     n_tiles_.store(cut.n_tiles, std::memory_order_relaxed);
     ++serial_;
     for (int i = 0; i < n_threads; i++)  // before any has a tile
@@ -210,16 +217,55 @@ int Pool::take_from(int owner, int thread) {
     while (next_of(word) < end_of(word) && thread < threads_of(word)) {
         const bool own = owner == thread;
         const int n_left = static_cast<int>(end_of(word) - next_of(word));
-        // If this is stale the exchange fails.
-        const int n = own && joint_.load(std::memory_order_relaxed) ? (n_left + 1) / 2 : 1;
+        // If these are stale the exchange fails.
+        const bool apart = thread > 0 && apart_.load(std::memory_order_relaxed);
+        const bool joint = own && !apart && joint_.load(std::memory_order_relaxed);
+        const int n = joint ? (n_left + 1) / 2 : 1;
         if (!left.compare_exchange_weak(word, own ? word + n : word - one_from_end)) continue;
         // These tiles are unfinished, so the region can't end and region_ stays what it is.
         const int first = static_cast<int>(own ? next_of(word) : end_of(word) - 1);
-        region_->tiles(first, first + n, thread);
-        finish(n, thread);
+        if (apart) {
+            run_apart(first, thread);
+        } else {
+            region_->tiles(first, first + n, thread);
+            finish(n, thread);
+        }
         return n;
     }
     return 0;
+}
+
+void Pool::run_apart(int tile, int thread) {
+    Region *region = region_;
+    std::atomic<uint32_t> &apart = shares_[thread].apart;
+    apart.store(tile + 1);  // from here on it may be taken back, and the region end
+    region->compute(tile, thread);
+    uint32_t expected = tile + 1;
+    if (apart.compare_exchange_strong(expected, 0)) {
+        region->commit(tile, thread);
+        finish(1, thread);
+    } else {
+        apart.store(0);
+        apart.notify_one();
+    }
+}
+
+bool Pool::take_back(Region &region) {
+    bool any = false;
+    for (int i = 1; i < threads_of(published_.load()); i++) {
+        uint32_t tile = shares_[i].apart.load();
+        if (tile == 0 || tile == taken_back) continue;
+        if (!shares_[i].apart.compare_exchange_strong(tile, taken_back)) continue;
+        region.tiles(static_cast<int>(tile) - 1, static_cast<int>(tile), 0);
+        finish(1, 0);
+        n_taken_back_.fetch_add(1, std::memory_order_relaxed);
+        any = true;
+    }
+    return any;
+}
+
+void Pool::settle() {
+    for (size_t i = 1; i <= workers_.size(); i++) shares_[i].apart.wait(taken_back);
 }
 
 void Pool::finish(int n_tiles, int thread) {
@@ -238,8 +284,11 @@ bool Pool::all_finished() const {
     return n == n_tiles_.load(std::memory_order_relaxed);
 }
 
-Crowding::Clock::duration Pool::wait_for_rest() {
-    if (spin(spin_time, [&] { return all_finished(); })) return {};
+Crowding::Clock::duration Pool::wait_for_rest(Region &region, bool apart) {
+    const auto done = [&] { return all_finished(); };
+    Crowding::Clock::duration lost{};
+    while (apart && !spin(patience, done) && take_back(region)) lost = Crowding::bearable;
+    if (spin(spin_time, done)) return lost;
     // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
     // own.
     const auto start = Crowding::Clock::now();

@@ -18,19 +18,26 @@ class Region {
 public:
     virtual ~Region() = default;
     virtual void tiles(int first, int last, int thread) = 0;
+    // A tile in two steps, for cuts that are `apart`: all that takes time, in the thread's own
+    // memory, and putting it where others look. Where a thread was interrupted between them another
+    // one may have done the tile and gone on to other regions: then what is computed, maybe of
+    // inputs that have changed since, is thrown away.
+    virtual void compute(int tile, int thread);
+    virtual void commit(int tile, int thread);
 };
 
 // How a region is cut. `joint`: neighbouring tiles are done faster at once, so that a thread takes
-// half of those left to it at a time, and one only in the end.
+// half of those left to it at a time, and one only in the end. `apart`: see Region::compute.
 struct Cut {
     int n_tiles;
-    bool joint = false;
+    bool joint = false, apart = false;
 };
 
 // Whether other programs are on the cores that regions want. A thread off its core with a tile
-// keeps all others waiting, for longer than it helps. So where that happens one fewer is asked for
-// most of the time, and all in bursts that are shorter than what a scheduler takes away at once,
-// for a share of the time that grows as long as none is interrupted.
+// keeps all others waiting, for longer than it helps. Where that happens tiles that can be computed
+// apart are taken back from it; for other regions one thread fewer is asked for most of the time,
+// and all in bursts that are shorter than what a scheduler takes away at once, for a share of the
+// time that grows as long as none is interrupted.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
@@ -39,15 +46,16 @@ public:
     int limit(int n_threads) {
         return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
     }
+    bool is_crowded() const { return n_fewer_ > 0; }
     // All waited so long for one, in a region of n_threads.
     void waited(Clock::duration time, int n_threads);
 
     static constexpr std::chrono::microseconds burst{500};
+    static constexpr std::chrono::milliseconds bearable{4};
 
 private:
     int limit_at(Clock::time_point now, int n_threads);
 
-    static constexpr std::chrono::milliseconds bearable{4};
     static constexpr std::chrono::seconds lonely{1};
     static constexpr double least_share = 0.05, first_share = 0.4;
 
@@ -99,6 +107,15 @@ public:
     // repeated; nullptr: anywhere. The caller itself is not moved.
     void place(std::shared_ptr<const Placement> placement);
 
+    // Waits for threads that are still at a tile which was taken back from them: afterwards none
+    // looks at what regions work on.
+    void settle();
+
+    // What run() has seen of other programs; for whoever holds mutex().
+    Crowding &crowding() { return crowding_; }
+    // Tiles that were taken back so far.
+    uint32_t n_taken_back() const { return n_taken_back_.load(std::memory_order_relaxed); }
+
     // Held by whoever calls run(): one region at a time.
     std::mutex &mutex() { return mutex_; }
 
@@ -110,7 +127,10 @@ private:
         // How many tiles the thread has finished, whosever. A counter that all share travels from
         // core to core with every tile: with tiles of 32 KiB that is a twentieth of the time.
         std::atomic<uint32_t> finished{0};
+        // The tile that the thread computes apart, and 1; 0: none.
+        std::atomic<uint32_t> apart{0};
     };
+    static constexpr uint32_t taken_back = ~uint32_t{0};
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
         return serial << 48 | threads << 40 | end << 20 | next;
     }
@@ -126,11 +146,14 @@ private:
     // none is left for it.
     int take_some(int thread);
     int take_from(int owner, int thread);
+    void run_apart(int tile, int thread);
+    // Does the tiles that others compute apart; whether there were any.
+    bool take_back(Region &region);
     void publish(Region &region, Cut cut, int n_threads);
     void finish(int n_tiles, int thread);
     bool all_finished() const;
     // How long that took, where it took long.
-    Crowding::Clock::duration wait_for_rest();
+    Crowding::Clock::duration wait_for_rest(Region &region, bool apart);
     void sleep_until_published(uint64_t seen);
 
     Share shares_[max_threads];
@@ -139,8 +162,8 @@ private:
     std::atomic<uint32_t> n_calls_{0};  // to the caller that sleeps
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
-    std::atomic<uint32_t> n_tiles_{0};
-    std::atomic<bool> joint_{false};
+    std::atomic<uint32_t> n_tiles_{0}, n_taken_back_{0};
+    std::atomic<bool> joint_{false}, apart_{false};
     Region *region_ = nullptr;
     Crowding crowding_;
     uint64_t serial_ = 0;
@@ -152,7 +175,9 @@ private:
 template <class AfterTiles>
 void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles, bool yields) {
     if (cut.n_tiles <= 0) return;
-    if (yields && n_threads > 1) n_threads = crowding_.limit(n_threads);
+    const int most = yields && n_threads > 1 ? crowding_.limit(n_threads) : n_threads;
+    cut.apart = cut.apart && yields && crowding_.is_crowded();
+    if (!cut.apart) n_threads = most;
     if (n_threads <= 1 || cut.n_tiles == 1) {
         const int n = cut.joint ? cut.n_tiles : 1;
         for (int i = 0; i < cut.n_tiles; i += n) {
@@ -164,7 +189,7 @@ void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles,
     grow(n_threads - 1);
     publish(region, cut, n_threads);
     while (const int n = take_some(0)) after_tiles(n);
-    const auto waited = wait_for_rest();
+    const auto waited = wait_for_rest(region, cut.apart);
     if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
 }
 

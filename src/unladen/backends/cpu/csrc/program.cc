@@ -9,7 +9,9 @@ namespace unladen::cpu {
 
 void Program::FreeDeleter::operator()(void *p) const { std::free(p); }
 
-void Program::add(std::unique_ptr<Operation> op) { operations_.push_back(std::move(op)); }
+void Program::add(std::unique_ptr<Operation> op) {
+    operations_.push_back(std::make_unique<OperationRegion>(std::move(op), running_));
+}
 
 int64_t Program::now_ns() {
     auto since = std::chrono::steady_clock::now().time_since_epoch();
@@ -19,12 +21,15 @@ int64_t Program::now_ns() {
 void Program::reserve_scratch() {
     if (scratch_) return;
     size_t largest = 64;
-    for (auto &op : operations_) largest = std::max(largest, op->scratch_bytes());
+    for (auto &region : operations_)
+        largest = std::max(largest, region->operation().scratch_bytes());
     // A page apart, so that threads never share a cache line.
-    scratch_stride_ = (largest + 4095) / 4096 * 4096;
+    const size_t stride = (largest + 4095) / 4096 * 4096;
     int n_threads = std::max(n_threads_, n_threads_batch_);
-    scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, scratch_stride_ * n_threads)));
+    scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, stride * n_threads)));
     if (!scratch_) throw std::bad_alloc();
+    running_.scratch = scratch_.get();
+    running_.scratch_stride = stride;
 }
 
 }  // namespace unladen::cpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -43,7 +44,7 @@ inline int count(const Step &step, Rows rows) {
 struct Tiling {
     int n_tiles;
     double cost;
-    bool joint = false;  // see Cut
+    bool joint = false, apart = false;  // see Cut
 };
 
 class Operation {
@@ -57,7 +58,45 @@ public:
     virtual void tiles(const Step &step, int first, int last, void *scratch) {
         for (int i = first; i < last; i++) tile(step, i, scratch);
     }
+    // A tile in two steps, where Tiling says that it can be done so: see Region.
+    virtual void compute(const Step &, int, void *) { std::abort(); }
+    virtual void commit(const Step &, int, void *) { std::abort(); }
     virtual size_t scratch_bytes() const { return 0; }
+};
+
+// What the regions of a program share.
+struct Running {
+    const Step *step = nullptr;
+    uint8_t *scratch = nullptr;
+    size_t scratch_stride = 0;
+    std::atomic<bool> cancelled{false};
+};
+
+// Each operation has one of its own, for a thread may look at it after the region's end.
+class OperationRegion final : public Region {
+public:
+    OperationRegion(std::unique_ptr<Operation> op, const Running &running)
+        : op_(std::move(op)), running_(running) {}
+    Operation &operation() { return *op_; }
+
+    void tiles(int first, int last, int thread) override {
+        if (running_.cancelled.load(std::memory_order_relaxed)) return;
+        op_->tiles(*running_.step, first, last, scratch(thread));
+    }
+    void compute(int tile, int thread) override {
+        op_->compute(*running_.step, tile, scratch(thread));
+    }
+    void commit(int tile, int thread) override {
+        op_->commit(*running_.step, tile, scratch(thread));
+    }
+
+private:
+    void *scratch(int thread) const {
+        return running_.scratch + thread * running_.scratch_stride;
+    }
+
+    std::unique_ptr<Operation> op_;
+    const Running &running_;
 };
 
 enum class Outcome { done, cancelled, interrupted };
@@ -79,21 +118,18 @@ public:
     template <class Interrupted>
     Outcome run(const Step &step, Interrupted &&interrupted);
     // Makes a run in another thread end soon.
-    void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+    void cancel() { running_.cancelled.store(true, std::memory_order_relaxed); }
 
 private:
-    class StepRegion;
-
     const Kernels *kernels_;
     int n_threads_, n_threads_batch_;
     std::shared_ptr<const Placement> placement_;
-    std::vector<std::unique_ptr<Operation>> operations_;
+    std::vector<std::unique_ptr<OperationRegion>> operations_;
+    Running running_;
     struct FreeDeleter {
         void operator()(void *p) const;
     };
     std::unique_ptr<uint8_t, FreeDeleter> scratch_;
-    size_t scratch_stride_ = 0;
-    std::atomic<bool> cancelled_{false};
 
     void reserve_scratch();
     static int64_t now_ns();
@@ -106,20 +142,9 @@ constexpr double worth_sharing_ns = 4000;
 constexpr int64_t poll_ns = 20'000'000;
 constexpr double clock_ns = 100'000;
 
-class Program::StepRegion final : public Region {
-public:
-    StepRegion(Program &program, const Step &step) : program_(program), step_(step) {}
-    void set(Operation *op) { op_ = op; }
-    void tiles(int first, int last, int thread) override {
-        if (program_.cancelled_.load(std::memory_order_relaxed)) return;
-        op_->tiles(step_, first, last,
-                   program_.scratch_.get() + thread * program_.scratch_stride_);
-    }
-
-private:
-    Program &program_;
-    const Step &step_;
-    Operation *op_ = nullptr;
+// Nobody works on a step, or looks at it, beyond its end.
+struct Settled {
+    ~Settled() { Pool::instance().settle(); }
 };
 
 template <class Interrupted>
@@ -127,7 +152,9 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
     std::lock_guard lock(Pool::instance().mutex());
     Pool::instance().place(placement_);
     const Placed placed(placement_.get());
-    cancelled_.store(false, std::memory_order_relaxed);
+    const Settled settled;
+    running_.step = &step;
+    running_.cancelled.store(false, std::memory_order_relaxed);
     reserve_scratch();
     bool was_interrupted = false;
     int64_t next_poll = now_ns() + poll_ns;
@@ -141,20 +168,19 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
         next_poll = now_ns() + poll_ns;
         if (interrupted()) {
             was_interrupted = true;
-            cancelled_.store(true, std::memory_order_relaxed);
+            running_.cancelled.store(true, std::memory_order_relaxed);
         }
     };
-    StepRegion region(*this, step);
     const bool is_small = step.n_tokens <= 16;
     const int n_threads = is_small ? n_threads_ : n_threads_batch_;
-    for (auto &op : operations_) {
-        Tiling tiling = op->prepare(step);
-        region.set(op.get());
+    for (auto &region : operations_) {
+        const Tiling tiling = region->operation().prepare(step);
         tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
         int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
         // Small steps wait for memory, of which fewer threads get nearly as much.
-        Pool::instance().run(region, {tiling.n_tiles, tiling.joint}, sharing, poll, is_small);
-        if (cancelled_.load(std::memory_order_relaxed))
+        Pool::instance().run(*region, {tiling.n_tiles, tiling.joint, tiling.apart}, sharing, poll,
+                             is_small);
+        if (running_.cancelled.load(std::memory_order_relaxed))
             return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     }
     return Outcome::done;

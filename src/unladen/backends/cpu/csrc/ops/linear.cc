@@ -34,8 +34,7 @@ public:
         const size_t few = few_rows * max_tile_rows;
         const size_t products = a_.gated ? 2 * std::max(few, n * piece_rows) : 0;
         const size_t hidden = a_.output ? std::max(few, n * whole(piece_rows)) : 0;
-        const size_t sums = a_.residual ? few : 0;
-        return sizeof(float) * std::max(products + hidden, sums);
+        return sizeof(float) * std::max(products + hidden, few);
     }
 
     Tiling prepare(const Step &step) override {
@@ -55,7 +54,8 @@ public:
             ns += cost(w, *kernels_[i]) * (a_.gated ? 2 : 1);
         }
         n_chunks_ = a_.output ? ceil_div(n_rows_, chunk_tokens) : 1;
-        return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, n_rows_ == 1};
+        const bool one = n_rows_ == 1;
+        return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, one, one};
     }
 
     // Of one activation: as many rows at once as there are, for at the start of a product neither
@@ -79,20 +79,44 @@ public:
         const int chunk = index % n_chunks_ * chunk_tokens;
         const int end = n_chunks_ == 1 ? n_rows_ : std::min(n_rows_, chunk + chunk_tokens);
         const Range tokens = {chunk, end};
-        index /= n_chunks_;
-        size_t i = 0;
-        while (index >= first_tile_[i + 1]) i++;
-        const Matrix &w = a_.weights[i];
-        const int first = (index - first_tile_[i]) * tile_rows_[i];
-        const Range rows = {first, std::min(w.n_rows, first + tile_rows_[i])};
+        const auto [i, rows] = part_at(index / n_chunks_);
+        const size_t n = a_.weights[i].n_rows;
         if (a_.gated)
             gated_tile(step, rows, tokens, static_cast<float *>(scratch));
         else
-            product(i, {a_.y[i], size_t(w.n_rows)}, rows, tokens);
-        if (a_.residual) add_residual(rows, w.n_rows);
+            product(i, {a_.y[i], n}, rows, tokens);
+        if (a_.residual) add_residual(rows, n);
+    }
+
+    // Of one activation.
+    void compute(const Step &, int index, void *scratch) override {
+        const auto [i, rows] = part_at(index);
+        auto *sums = static_cast<float *>(scratch);
+        const Grid y = {sums - rows.first, 0};
+        if (a_.gated)
+            gated_pieces(rows, {0, 1}, sums + rows.size(), y);
+        else
+            product(i, y, rows, {0, 1});
+    }
+    void commit(const Step &step, int index, void *scratch) override {
+        const auto [i, rows] = part_at(index);
+        auto *sums = static_cast<float *>(scratch);
+        float *y = a_.y[i] + rows.first;
+        if (a_.output)
+            pack(step, sums, rows, {0, 1});
+        else if (a_.residual)
+            k_.add(y, sums, a_.residual + rows.first, rows.size());
+        else
+            std::copy(sums, sums + rows.size(), y);
     }
 
 private:
+    // Some rows of a matrix.
+    struct MatrixPart {
+        size_t matrix;
+        Range rows;
+    };
+
     static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
     static constexpr int joint_rows = few_rows * max_tile_rows;
     // Tiles of many rows are cut by tokens too, so that threads end together and all stays in L2.
@@ -115,6 +139,13 @@ private:
         int granule = a_.output ? a_.output->packer->block : 1;
         for (const Linear *kernel : kernels_) granule = std::lcm(granule, kernel->row_granule);
         return ceil_div(n_rows, granule) * granule;
+    }
+
+    MatrixPart part_at(int tile) const {
+        size_t i = 0;
+        while (tile >= first_tile_[i + 1]) i++;
+        const int first = (tile - first_tile_[i]) * tile_rows_[i];
+        return {i, {first, std::min(a_.weights[i].n_rows, first + tile_rows_[i])}};
     }
 
     double cost(const Matrix &w, const Linear &kernel) const {
@@ -146,13 +177,19 @@ private:
     void gated_tile(const Step &step, Range rows, Range tokens, float *room) const {
         const int n = a_.weights[0].n_rows;
         if (!a_.output) return gated_pieces(rows, tokens, room, {a_.y[0], size_t(n)});
-        const Packer &packer = *a_.output->packer;
         const size_t width = rows.size();
         float *hidden = room + 2 * size_t(tokens.size()) * std::min(rows.size(), piece(rows));
-        const Grid all = {hidden - tokens.first * width, width};
-        gated_pieces(rows, tokens, room, {all.x - rows.first, width});
-        packer.pack(a_.output->packed, {all.x, width}, layout_rows(step, packer, n_rows_), n,
-                    tokens.first, tokens.last, rows.first, rows.last);
+        gated_pieces(rows, tokens, room, {hidden - tokens.first * width - rows.first, width});
+        pack(step, hidden, rows, tokens);
+    }
+
+    // What a gated product makes of these rows and tokens.
+    void pack(const Step &step, const float *hidden, Range rows, Range tokens) const {
+        const Packer &packer = *a_.output->packer;
+        const size_t width = rows.size();
+        packer.pack(a_.output->packed, {hidden - tokens.first * width, width},
+                    layout_rows(step, packer, n_rows_), a_.weights[0].n_rows, tokens.first,
+                    tokens.last, rows.first, rows.last);
     }
 
     // So many rows of many activations stay in L2 until the unit has them.
