@@ -164,3 +164,10 @@ class FileMapping(mmap.mmap):
     def __init__(self, file: int) -> None:
         self.guard = threading.Lock()
         self.is_replaced = False
+
+    def in_small_pages(self, end: int | None) -> None:
+        """From now on a byte read before ``end`` brings some pages around it, not a huge one."""
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            whole = (len(self) if end is None else end) // mmap.PAGESIZE * mmap.PAGESIZE
+            with contextlib.suppress(OSError):
+                self.madvise(mmap.MADV_NOHUGEPAGE, 0, whole)

@@ -1,4 +1,4 @@
-"""Other programs on the cores change no logits: what an interrupted thread was at, another one does."""
+"""Other programs on the cores change no logits: an interrupted thread's work is done by another."""
 
 from __future__ import annotations
 

@@ -68,10 +68,13 @@ class GGUFFile:
 
     def drop_header(self) -> None:
         """Give back the memory of what stands before the tensors, and what reading it has freed;
-        who reads on has it again."""
+        who reads on has it again, little by little."""
         for i, part in enumerate(self._parts):
             offsets = [t.offset for t in self.tensors.values() if t.file_index == i]
-            _drop(part, min(offsets, default=None), 1)
+            end = min(offsets, default=None)
+            if part.mapping is not None:
+                part.mapping.in_small_pages(end)
+            _drop(part, end, 1)
         self.metadata.forget_strings()
         native.trim_heap()
 

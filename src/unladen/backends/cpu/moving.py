@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from unladen._native import cpu as native
-from unladen.backends._host import file_of, free_host_bytes, give_back, host
+from unladen.backends._host import advise, file_of, free_host_bytes, give_back, host
 from unladen.backends.base import Segment
 from unladen.types import FileMapping
 
@@ -131,7 +131,10 @@ class Moving:
             file = next(s.file for s in self._copied if s.first <= first < s.last)
             data = np.frombuffer(file, np.uint8)
             at = first - int(data.ctypes.data)
-            give_back(file, data[at:at + n_bytes])
+            rows = data[at:at + n_bytes]
+            # Or whoever reads a norm beside them brings back all of a huge page.
+            advise(rows, "NOHUGEPAGE")
+            give_back(file, rows)
             self._n_left -= n_bytes
 
 
