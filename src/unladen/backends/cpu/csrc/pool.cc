@@ -22,8 +22,9 @@ namespace {
 // longer than what lies between two steps, 70 to 150 us: waking takes both threads 30 us.
 constexpr auto spin_time = std::chrono::microseconds(50);
 constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
-// After so long a tile is taken back: a little more than one takes.
-constexpr auto patience = std::chrono::microseconds(25);
+// No tile is taken back sooner, or before it has taken twice as long as others: its thread may just
+// be at it.
+constexpr std::chrono::nanoseconds least_patience = std::chrono::microseconds(25);
 
 void pause() {
 #if defined(__x86_64__)
@@ -35,7 +36,7 @@ void pause() {
 
 // Spins until done() or until `time` has passed; says whether it is done.
 template <class Done>
-bool spin(std::chrono::microseconds time, Done done) {
+bool spin(std::chrono::nanoseconds time, Done done) {
     const auto end = std::chrono::steady_clock::now() + time;
     do {
         for (int i = 0; i < 64; i++) {
@@ -250,18 +251,17 @@ void Pool::run_apart(int tile, int thread) {
     }
 }
 
-bool Pool::take_back(Region &region) {
-    bool any = false;
+bool Pool::take_back() {
     for (int i = 1; i < threads_of(published_.load()); i++) {
         uint32_t tile = shares_[i].apart.load();
         if (tile == 0 || tile == taken_back) continue;
         if (!shares_[i].apart.compare_exchange_strong(tile, taken_back)) continue;
-        region.tiles(static_cast<int>(tile) - 1, static_cast<int>(tile), 0);
+        region_->tiles(static_cast<int>(tile) - 1, static_cast<int>(tile), 0);
         finish(1, 0);
         n_taken_back_.fetch_add(1, std::memory_order_relaxed);
-        any = true;
+        return true;
     }
-    return any;
+    return false;
 }
 
 void Pool::settle() {
@@ -284,10 +284,12 @@ bool Pool::all_finished() const {
     return n == n_tiles_.load(std::memory_order_relaxed);
 }
 
-Crowding::Clock::duration Pool::wait_for_rest(Region &region, bool apart) {
+Crowding::Clock::duration Pool::wait_for_rest(Crowding::Clock::duration tile_time) {
     const auto done = [&] { return all_finished(); };
+    const bool apart = tile_time.count() > 0;
+    const auto patience = std::max<std::chrono::nanoseconds>(least_patience, 2 * tile_time);
     Crowding::Clock::duration lost{};
-    while (apart && !spin(patience, done) && take_back(region)) lost = Crowding::bearable;
+    while (apart && !spin(patience, done) && take_back()) lost = Crowding::bearable;
     if (spin(spin_time, done)) return lost;
     // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
     // own.

@@ -147,13 +147,14 @@ private:
     int take_some(int thread);
     int take_from(int owner, int thread);
     void run_apart(int tile, int thread);
-    // Does the tiles that others compute apart; whether there were any.
-    bool take_back(Region &region);
+    // Does a tile that another thread computes apart; whether there was any.
+    bool take_back();
     void publish(Region &region, Cut cut, int n_threads);
     void finish(int n_tiles, int thread);
     bool all_finished() const;
-    // How long that took, where it took long.
-    Crowding::Clock::duration wait_for_rest(Region &region, bool apart);
+    // How long that took, where it took long. `tile_time`: what a tile takes, where tiles are
+    // computed apart; else 0.
+    Crowding::Clock::duration wait_for_rest(Crowding::Clock::duration tile_time);
     void sleep_until_published(uint64_t seen);
 
     Share shares_[max_threads];
@@ -188,8 +189,15 @@ void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles,
     }
     grow(n_threads - 1);
     publish(region, cut, n_threads);
-    while (const int n = take_some(0)) after_tiles(n);
-    const auto waited = wait_for_rest(region, cut.apart);
+    const auto start = cut.apart ? Crowding::Clock::now() : Crowding::Clock::time_point{};
+    int n_done = 0;
+    while (const int n = take_some(0)) {
+        after_tiles(n);
+        n_done += n;
+    }
+    Crowding::Clock::duration tile_time{};
+    if (cut.apart) tile_time = (Crowding::Clock::now() - start) / std::max(1, n_done);
+    const auto waited = wait_for_rest(tile_time);
     if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
 }
 
