@@ -14,7 +14,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test emulated emulated-vbmi oracle bench clean fuzz sanitize
+.PHONY: demo test emulated emulated-vbmi oracle bench clean fuzz sanitize threads
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -83,12 +83,20 @@ fuzz: .venv/tested-with .venv/installed
 	        $(FUZZ_FOLDER)/corpus/$$name; \
 	done
 
+# The thread pool under the thread sanitizer, which some systems' random addresses confuse.
+THREADS := backends/cpu/csrc/pool.cc backends/cpu/csrc/crowding.cc
+threads:
+	mkdir -p $(SANITIZE_FOLDER)
+	$(CXX) -std=c++20 -O1 -g -fsanitize=thread -pthread -Isrc/unladen tests/fuzz/threads/pool.cc \
+	    $(THREADS:%=src/unladen/%) -o $(SANITIZE_FOLDER)/pool
+	$$(setarch -R true 2>/dev/null && echo setarch -R) $(SANITIZE_FOLDER)/pool >&2
+
 # The package's sources with a module of their own; the checks' library must be there before Python.
 # What Python itself keeps to its end is no leak of ours. The mutated files run in less memory than
 # the checks take.
 SANITIZE_FOLDER ?= build/sanitize
 TESTS ?= tests --deselect tests/fuzz/test_files.py::test_slice
-sanitize: .venv/tested-with
+sanitize: threads .venv/tested-with
 	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
 	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DUNLADEN_SANITIZE=address,undefined -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
@@ -97,9 +105,6 @@ sanitize: .venv/tested-with
 	cp -rs $(CURDIR)/src/unladen $(SANITIZE_FOLDER)/python/
 	rm -f $(SANITIZE_FOLDER)/python/unladen/_native*.so
 	cp $(SANITIZE_FOLDER)/_native*.so $(SANITIZE_FOLDER)/python/unladen/
-	$(CXX) -std=c++20 -O1 -g -fsanitize=thread -pthread -Isrc/unladen tests/fuzz/threads/pool.cc \
-	    src/unladen/backends/cpu/csrc/pool.cc -o $(SANITIZE_FOLDER)/pool
-	$(SANITIZE_FOLDER)/pool >&2
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    PYTHONPATH=$(SANITIZE_FOLDER)/python $(BIN)/python -m pytest --timeout 3600 $(TESTS)

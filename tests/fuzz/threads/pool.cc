@@ -40,23 +40,40 @@ struct Count final : unladen::cpu::Region {
     }
 };
 
+constexpr int n_rounds = 20000;
+
 void check(bool condition, const char *what) {
     if (condition) return;
     std::fprintf(stderr, "%s\n", what);
     std::exit(1);
 }
 
+// The way that does more in its time is gone, and left when it no longer does.
+void check_ways() {
+    Crowding crowding;
+    const std::chrono::milliseconds time{25};
+    const bool first = crowding.apart_is_faster();
+    crowding.did(1, time);
+    check(crowding.apart_is_faster() != first, "the other way wasn't tried");
+    crowding.did(3, time);
+    check(crowding.apart_is_faster() != first, "the faster way was left");
+    for (int i = 0; i < 3; ++i) crowding.did(0.5, time);
+    check(crowding.apart_is_faster() == first, "the slower way was kept");
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     std::mt19937 rng(argc > 1 ? unsigned(std::atoi(argv[1])) : std::random_device{}());
+    check_ways();
     Pool &pool = Pool::instance();
     std::lock_guard lock(pool.mutex());
     // Threads may look at regions until the pool has settled.
     std::vector<std::unique_ptr<Count>> regions;
-    for (int round = 0; round < 20000; ++round) {
+    for (int round = 0; round < n_rounds; ++round) {
         const int n_tiles = int(rng() % 40), n_threads = 1 + int(rng() % 6);
         const bool joint = rng() % 2, apart = rng() % 2;
+        if (round == n_rounds / 2) pool.crowding().keep_apart();
         if (apart) pool.crowding().waited(Crowding::bearable, 6);
         Count &region = *regions.emplace_back(std::make_unique<Count>(n_tiles, round));
         int after = 0;
@@ -75,5 +92,5 @@ int main(int argc, char **argv) {
     }
     pool.settle();
     check(pool.n_taken_back() > 0, "no tile was taken back");
-    std::printf("20000 regions, %u tiles taken back\n", pool.n_taken_back());
+    std::printf("%d regions, %u tiles taken back\n", n_rounds, pool.n_taken_back());
 }

@@ -124,40 +124,6 @@ Placed::~Placed() {}
 void Pool::pin(int) const {}
 #endif
 
-void Crowding::waited(Clock::duration time, int n_threads) {
-    const auto now = Clock::now();
-    lost_ = std::max(lost_ - (now - waited_) / 10, Clock::duration{}) + time;
-    waited_ = now;
-    if (lost_ < bearable) return;
-    lost_ = bearable / 2;
-    growth_ = now - seen_ < lonely ? 1.0 : 4.0;
-    if (n_fewer_ == 0 || share_ < least_share) {
-        n_fewer_ = std::min(n_fewer_ + 1, n_threads - 1);
-        share_ = first_share;
-    } else {
-        share_ /= 2;
-    }
-    in_burst_ = false;
-    credit_ = Clock::duration{};
-    seen_ = now;
-}
-
-int Crowding::limit_at(Clock::time_point now, int n_threads) {
-    const std::chrono::duration<double> passed = now - seen_;
-    seen_ = now;
-    share_ += growth_ * passed.count();
-    if (share_ >= 1.0) {
-        --n_fewer_;
-        share_ = first_share;
-    }
-    credit_ += std::chrono::duration_cast<Clock::duration>(
-        passed * (in_burst_ ? share_ - 1 : share_));
-    credit_ = std::clamp<Clock::duration>(credit_, -burst, burst);
-    if (credit_ >= burst * (1 - share_)) in_burst_ = true;
-    if (credit_ <= Clock::duration{}) in_burst_ = false;
-    return std::max(1, in_burst_ ? n_threads : n_threads - n_fewer_);
-}
-
 Pool &Pool::instance() {
     static Pool *pool = new Pool;
     return *pool;
@@ -265,7 +231,12 @@ bool Pool::take_back() {
 }
 
 void Pool::settle() {
-    for (size_t i = 1; i <= workers_.size(); i++) shares_[i].apart.wait(taken_back);
+    for (size_t i = 1; i <= workers_.size(); i++) {
+        if (shares_[i].apart.load() != taken_back) continue;
+        const auto start = Crowding::Clock::now();
+        shares_[i].apart.wait(taken_back);
+        crowding_.did(0, Crowding::Clock::now() - start);
+    }
 }
 
 void Pool::finish(int n_tiles, int thread) {

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "backends/cpu/csrc/crowding.h"
+
 namespace unladen::cpu {
 
 // What a region runs: every tile once, on any thread.
@@ -31,42 +33,7 @@ public:
 struct Cut {
     int n_tiles;
     bool joint = false, apart = false;
-};
-
-// Whether other programs are on the cores that regions want. A thread off its core with a tile
-// keeps all others waiting, for longer than it helps. Where that happens tiles that can be computed
-// apart are taken back from it; for other regions one thread fewer is asked for most of the time,
-// and all in bursts that are shorter than what a scheduler takes away at once, for a share of the
-// time that grows as long as none is interrupted.
-class Crowding {
-public:
-    using Clock = std::chrono::steady_clock;
-
-    // How many of n_threads to ask.
-    int limit(int n_threads) {
-        return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
-    }
-    bool is_crowded() const { return n_fewer_ > 0; }
-    // All waited so long for one, in a region of n_threads.
-    void waited(Clock::duration time, int n_threads);
-
-    static constexpr std::chrono::microseconds burst{500};
-    static constexpr std::chrono::milliseconds bearable{4};
-
-private:
-    int limit_at(Clock::time_point now, int n_threads);
-
-    static constexpr std::chrono::seconds lonely{1};
-    static constexpr double least_share = 0.05, first_share = 0.4;
-
-    Clock::duration lost_{};
-    Clock::time_point waited_{};
-    Clock::time_point seen_{};  // crowded
-    int n_fewer_ = 0;
-    double share_ = 1.0;        // of the time in which all are asked
-    double growth_ = 0.0;       // of it in a second: much after something that happened just once
-    Clock::duration credit_{};  // left of a burst, or below zero
-    bool in_burst_ = false;
+    double cost = 0;  // in any unit: what is done in a time is compared
 };
 
 using Placement = std::vector<std::vector<int>>;
@@ -176,29 +143,33 @@ private:
 template <class AfterTiles>
 void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles, bool yields) {
     if (cut.n_tiles <= 0) return;
-    const int most = yields && n_threads > 1 ? crowding_.limit(n_threads) : n_threads;
-    cut.apart = cut.apart && yields && crowding_.is_crowded();
-    if (!cut.apart) n_threads = most;
+    const bool may_be_crowded = yields && n_threads > 1;
+    const int most = may_be_crowded ? crowding_.limit(n_threads) : n_threads;
+    const bool chooses = cut.apart && may_be_crowded && crowding_.is_crowded();
+    cut.apart = chooses && crowding_.apart_is_faster();
+    if (!cut.apart) n_threads = chooses ? crowding_.fewer(n_threads) : most;
+    using Clock = Crowding::Clock;
+    const auto start = chooses ? Clock::now() : Clock::time_point{};
     if (n_threads <= 1 || cut.n_tiles == 1) {
         const int n = cut.joint ? cut.n_tiles : 1;
         for (int i = 0; i < cut.n_tiles; i += n) {
             region.tiles(i, i + n, 0);
             after_tiles(n);
         }
-        return;
+    } else {
+        grow(n_threads - 1);
+        publish(region, cut, n_threads);
+        int n_done = 0;
+        while (const int n = take_some(0)) {
+            after_tiles(n);
+            n_done += n;
+        }
+        Clock::duration tile_time{};
+        if (cut.apart) tile_time = (Clock::now() - start) / std::max(1, n_done);
+        const auto waited = wait_for_rest(tile_time);
+        if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
     }
-    grow(n_threads - 1);
-    publish(region, cut, n_threads);
-    const auto start = cut.apart ? Crowding::Clock::now() : Crowding::Clock::time_point{};
-    int n_done = 0;
-    while (const int n = take_some(0)) {
-        after_tiles(n);
-        n_done += n;
-    }
-    Crowding::Clock::duration tile_time{};
-    if (cut.apart) tile_time = (Crowding::Clock::now() - start) / std::max(1, n_done);
-    const auto waited = wait_for_rest(tile_time);
-    if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
+    if (chooses) crowding_.did(cut.cost, Clock::now() - start);
 }
 
 }  // namespace unladen::cpu

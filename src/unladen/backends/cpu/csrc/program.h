@@ -178,8 +178,8 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
         tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
         int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
         // Small steps wait for memory, of which fewer threads get nearly as much.
-        Pool::instance().run(*region, {tiling.n_tiles, tiling.joint, tiling.apart}, sharing, poll,
-                             is_small);
+        Pool::instance().run(*region, {tiling.n_tiles, tiling.joint, tiling.apart, tiling.cost},
+                             sharing, poll, is_small);
         if (running_.cancelled.load(std::memory_order_relaxed))
             return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     }
