@@ -30,6 +30,7 @@ from work import Work
 
 FAR_BEHIND = 0.85
 """Of the best setting's first result."""
+LIMITS = "read_bytes_s", "usual_read_bytes_s", "int8_macs_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,8 @@ class Measured:
         if test.n_gen:
             read = work.bytes_per_step(test) / test.n_seqs
             share["read"] = self._share(read, [limit.read_bytes_s for limit in self.limits])
+            share["usual_read"] = self._share(
+                read, [limit.usual_read_bytes_s for limit in self.limits])
         if not test.n_depth:
             macs = work.macs_per_token(test)
             share["int8"] = self._share(macs, [limit.int8_macs_s for limit in self.limits])
@@ -101,8 +104,8 @@ def main() -> None:
 def _middle(n_threads: int, results: list[Measured]) -> roofline.Roofline:
     """Medians of all limits with so many threads."""
     found = [limit for m in results for limit in m.limits if limit.n_threads == n_threads]
-    return roofline.Roofline(n_threads, statistics.median(r.read_bytes_s for r in found),
-                             statistics.median(r.int8_macs_s for r in found))
+    return roofline.Roofline(n_threads, *(statistics.median(getattr(r, name) for r in found)
+                                          for name in LIMITS))
 
 
 def _round(measured: Measured, peer: programs.Peer, limits: Path, number: int) -> None:
