@@ -1,11 +1,12 @@
 // What this machine can do at best: bytes read from memory and products of 8-bit integers a second.
 //
-//   g++ -O3 -march=native -std=c++20 -pthread roofline.cc -o roofline && ./roofline THREADS
+//   g++ -O3 -march=native -std=c++20 -pthread roofline.cc -o roofline && ./roofline THREADS [turns]
 //
-// Prints {"read_bytes_s": .., "usual_read_bytes_s": .., "int8_macs_s": ..}, each the best of several
-// runs with that many threads, the second the median of them. Reading: random numbers in 512 MiB of large pages, where the system grants them; the
-// better of two loops. Multiplying: the widest integer dot product of the processor on registers
-// alone.
+// Prints {"read_bytes_s": .., "usual_read_bytes_s": .., "int8_macs_s": ..} of so many threads, the
+// best of several passes, the second their median. Reading: random numbers in 512 MiB of large
+// pages, where the system grants them; the best of three loops. Multiplying: the widest integer dot
+// product of the processor on registers alone. With "turns" it goes on afterwards: for each number
+// on standard input it reads so many times and prints the bytes a second of all of them together.
 #include <immintrin.h>
 #include <sys/mman.h>
 
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <utility>
@@ -30,30 +32,33 @@ double seconds() {
     return std::chrono::duration<double>(now).count();
 }
 
-struct Times {
-    double best, median;
-};
+using Work = std::function<void(int)>;
 
-// Seconds from the first thread's start to the last one's end in several runs.
-Times time(int n_threads, const std::function<void(int)> &work) {
-    double times[n_runs];
-    for (double &each : times) {
-        std::barrier ready(n_threads);
-        std::vector<double> begin(n_threads), end(n_threads);
-        std::vector<std::thread> threads;
-        for (int i = 0; i < n_threads; i++)
-            threads.emplace_back([&, i] {
-                ready.arrive_and_wait();
-                begin[i] = seconds();
-                work(i);
-                end[i] = seconds();
-            });
-        for (auto &thread : threads) thread.join();
-        each = *std::max_element(end.begin(), end.end()) -
-               *std::min_element(begin.begin(), begin.end());
-    }
-    std::sort(std::begin(times), std::end(times));
-    return {times[0], times[n_runs / 2]};
+// Seconds from the first thread's start to the last one's end.
+double time_once(int n_threads, const Work &work) {
+    std::barrier ready(n_threads);
+    std::vector<double> begin(n_threads), end(n_threads);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < n_threads; i++)
+        threads.emplace_back([&, i] {
+            ready.arrive_and_wait();
+            begin[i] = seconds();
+            work(i);
+            end[i] = seconds();
+        });
+    for (auto &thread : threads) thread.join();
+    return *std::max_element(end.begin(), end.end()) -
+           *std::min_element(begin.begin(), begin.end());
+}
+
+// Sorted times of several runs of each, in turns.
+std::vector<std::vector<double>> time(int n_threads, const std::vector<Work> &works) {
+    std::vector<std::vector<double>> times(works.size());
+    for (int run = 0; run < n_runs; run++)
+        for (size_t i = 0; i < works.size(); i++)
+            times[i].push_back(time_once(n_threads, works[i]));
+    for (auto &each : times) std::sort(each.begin(), each.end());
+    return times;
 }
 
 #if defined(__AVX512F__)
@@ -88,13 +93,14 @@ void keep(Vec value) {
     sink = bytes[0];
 }
 
-// `ahead`: also asks for what lies so many bytes further on; 0 leaves that to the hardware.
-template <int ahead>
+// `ahead`: also asks for what lies so many bytes further on, into the cache of that level; 0 leaves
+// that to the hardware.
+template <int ahead, int level = 1>
 void read(const uint8_t *begin, const uint8_t *end) {
     Vec sums[8]{};
     for (auto *p = begin; p < end; p += 8 * sizeof(Vec))
         for (int i = 0; i < 8; i++) {
-            if (ahead) __builtin_prefetch(p + i * sizeof(Vec) + ahead);
+            if (ahead) __builtin_prefetch(p + i * sizeof(Vec) + ahead, 0, 4 - level);
             sums[i] = mix(sums[i], load(p + i * sizeof(Vec)));
         }
     for (int i = 1; i < 8; i++) sums[0] = mix(sums[0], sums[i]);
@@ -145,14 +151,27 @@ int main(int argc, char **argv) {
     }
     auto *bytes = static_cast<const uint8_t *>(map);
     size_t share = n_bytes / n_threads / (8 * sizeof(Vec)) * (8 * sizeof(Vec));
-    const Times plain = time(
-        n_threads, [&](int i) { read<0>(bytes + i * share, bytes + (i + 1) * share); });
-    const Times asking = time(
-        n_threads, [&](int i) { read<8192>(bytes + i * share, bytes + (i + 1) * share); });
-    const Times reading = plain.best < asking.best ? plain : asking;
+    const auto of_thread = [&](auto read_some) -> Work {
+        return [=](int i) { read_some(bytes + i * share, bytes + (i + 1) * share); };
+    };
+    const std::vector<Work> loops = {of_thread(read<0>), of_thread(read<8192>),
+                                     of_thread(read<4096, 2>)};
+    const auto times = time(n_threads, loops);
+    double best = times[0][0];
+    size_t usual = 0;
+    for (size_t i = 0; i < loops.size(); i++) {
+        best = std::min(best, times[i][0]);
+        if (times[i][n_runs / 2] < times[usual][n_runs / 2]) usual = i;
+    }
     const double n_read = double(share) * n_threads;
     const double macs = double{n_steps} * n_chains * sizeof(Vec) * n_threads;
     std::printf("{\"read_bytes_s\": %.4g, \"usual_read_bytes_s\": %.4g, \"int8_macs_s\": %.4g}\n",
-                n_read / reading.best, n_read / reading.median,
-                macs / time(n_threads, multiply_long).best);
+                n_read / best, n_read / times[usual][n_runs / 2],
+                macs / time(n_threads, {multiply_long})[0][0]);
+    const bool turns = argc > 2 && std::strcmp(argv[2], "turns") == 0;
+    for (int n = 0; std::fflush(stdout), turns && std::scanf("%d", &n) == 1 && n > 0;) {
+        double taken = 0;
+        for (int i = 0; i < n; i++) taken += time_once(n_threads, loops[usual]);
+        std::printf("%.4g\n", n * n_read / taken);
+    }
 }

@@ -6,11 +6,11 @@
 namespace unladen::cpu {
 
 // A thread off its core with a tile keeps all others waiting, for longer than it helps. Where that
-// happens there are two ways, of which the faster one is found by trying. One: tiles that can be
-// computed apart are taken back from it. The other, and that for regions of other tiles: one thread
-// fewer is asked for most of the time, and all in bursts that are shorter than what a scheduler
-// takes away at once, for a share of the time that grows as long as none is interrupted. Where
-// memory gives one core nearly as much as all, a core of its own is worth more.
+// happens one thread fewer is asked for most of the time, and all in bursts that are shorter than
+// what a scheduler takes away at once, for a share of the time that grows as long as none is
+// interrupted. For tiles that can be computed apart there are two ways, of which the faster one is
+// found by trying: all threads are asked, and tiles taken back; or one fewer and no bursts, for
+// where memory gives the others nearly as much as all, a core for each is worth more.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
@@ -20,6 +20,7 @@ public:
         return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
     }
     bool is_crowded() const { return n_fewer_ > 0; }
+    // How many of n_threads are left a core each.
     int fewer(int n_threads) const { return n_threads > n_fewer_ ? n_threads - n_fewer_ : 1; }
     // All waited so long for one, in a region of n_threads.
     void waited(Clock::duration time, int n_threads);

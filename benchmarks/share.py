@@ -1,0 +1,80 @@
+"""How much of what memory gives a decode step takes: steps and plain reading in turns.
+
+    python benchmarks/share.py 1b-Q4_K_M.gguf 1b-Q8_0.gguf
+
+Memory of a shared machine changes its speed from one second to the next, so a step is compared with
+what :mod:`roofline`'s loop reads just before and after it, about as many bytes each time and by as
+many threads. Printed: the median of the turns' shares and the quarter points, and the share of the
+best that any turn's loop has read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import IO
+
+import roofline
+from programs import Test
+from work import Work
+
+from unladen import Model, benchmark
+
+N_READ = 512 << 20
+"""Bytes of the loop's pass."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tokens", type=int, default=8, help="of a turn")
+    parser.add_argument("--turns", type=int, default=40)
+    args = parser.parse_args()
+    print("| file | threads | turns | GB/s of the loop | of steps | share | quarters "
+          f"| of the best turn |\n|{' --- |' * 8}")
+    with tempfile.TemporaryDirectory() as folder:
+        program = roofline.build(Path(folder))
+        for path in args.models:
+            print(_row(path, program, args), flush=True)
+
+
+def _row(path: Path, program: Path, args: argparse.Namespace) -> str:
+    test = benchmark.Test(0, args.tokens, 0)
+    n_bytes = args.tokens * Work.of(path).bytes_per_step(Test(0, args.tokens, 0))
+    n_passes = max(1, round(n_bytes / N_READ))
+    loop: list[float] = []
+    steps: list[float] = []
+    with Model(path, devices=["cpu"], n_threads=args.threads, context_size=512) as model, \
+            subprocess.Popen([program, str(args.threads), "turns"], text=True,
+                             stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdin and reader.stdout
+        reader.stdout.readline()  # what it measures at the start
+        benchmark.measure(model, test, 1)
+        loop.append(_read(reader.stdin, reader.stdout, n_passes))
+        for _ in range(args.turns):
+            steps.append(1e9 * n_bytes / benchmark.measure(model, test, 1).samples_ns[0])
+            loop.append(_read(reader.stdin, reader.stdout, n_passes))
+        reader.stdin.close()
+    shares = [2 * mine / (before + after)
+              for mine, before, after in zip(steps, loop, loop[1:], strict=False)]
+    low, middle, high = statistics.quantiles(shares, n=4)
+    usual = statistics.median(steps)
+    return (f"| {path.stem} | {args.threads} | {args.turns} | {statistics.median(loop) / 1e9:.1f} "
+            f"| {usual / 1e9:.1f} | {100 * middle:.0f} % | {100 * low:.0f} to {100 * high:.0f} % "
+            f"| {100 * usual / max(loop):.0f} % |")
+
+
+def _read(into: IO[str], out: IO[str], n_passes: int) -> float:
+    """Bytes a second."""
+    into.write(f"{n_passes}\n")
+    into.flush()
+    return float(out.readline())
+
+
+if __name__ == "__main__":
+    main()
