@@ -49,5 +49,4 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, arch: str) -
     assert done.returncode == 0, done.stderr
     n_steps, n_wrong, n_taken_back = json.loads(done.stdout)
     assert n_wrong == 0
-    if n_taken_back == 0:
-        pytest.skip(f"in {n_steps} steps no thread was interrupted at a tile")
+    assert n_taken_back >= 3, f"{n_steps} steps without an interruption"
