@@ -19,7 +19,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from work import Work
 
 FAR_BEHIND = 0.85
 """Of the best setting's first result."""
-LIMITS = "read_bytes_s", "usual_read_bytes_s", "int8_macs_s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,8 @@ def main() -> None:
 def _middle(n_threads: int, results: list[Measured]) -> roofline.Roofline:
     """Medians of all limits with so many threads."""
     found = [limit for m in results for limit in m.limits if limit.n_threads == n_threads]
-    return roofline.Roofline(n_threads, *(statistics.median(getattr(r, name) for r in found)
-                                          for name in LIMITS))
+    return roofline.Roofline(n_threads, *(statistics.median(getattr(r, limit.name) for r in found)
+                                          for limit in fields(roofline.Roofline)[1:]))
 
 
 def _round(measured: Measured, peer: programs.Peer, limits: Path, number: int) -> None:

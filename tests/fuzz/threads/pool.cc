@@ -48,7 +48,7 @@ void check(bool condition, const char *what) {
     std::exit(1);
 }
 
-// The way that does more in its time is gone, and left when it no longer does.
+// The way that does more in its time is kept, and left when it no longer does.
 void check_ways() {
     Crowding crowding;
     const std::chrono::milliseconds time{25};
