@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,47 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, arch: str) -
     n_steps, n_wrong, n_taken_back = json.loads(done.stdout)
     assert n_wrong == 0
     assert n_taken_back >= 3, f"{n_steps} steps without an interruption"
+
+
+TOGETHER = r"""
+import json, os, sys, threading
+from unladen import Model
+
+def used():
+    return {int(task): int(open(f"/proc/self/task/{task}/schedstat").read().split()[0])
+            for task in os.listdir("/proc/self/task")}
+
+def step():
+    os.sched_setaffinity(0, [core])  # of this thread
+    model.logits([1])
+    before = used()
+    for token in range(8):
+        model.logits([token])
+    time = {task: ns - before.get(task, 0) for task, ns in used().items()}
+    del time[threading.get_native_id()]
+    worker = max(time, key=time.__getitem__)
+    os.sched_setaffinity(worker, [core])
+    for token in range(50):
+        model.logits([token])
+    print(json.dumps([core, sorted(os.sched_getaffinity(worker))]))
+
+core = min(os.sched_getaffinity(0))
+with Model(sys.argv[1], devices=["cpu"], n_threads=2) as model:
+    caller = threading.Thread(target=step)
+    caller.start()
+    caller.join()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="keeps threads on a processor, as Linux can")
+def test_workers_leave_the_callers_core(tmp_path: Path, rng: np.random.Generator) -> None:
+    allowed = os.sched_getaffinity(0)
+    if len(allowed) < 2:
+        pytest.skip("there is one processor: nowhere else to go")
+    shape = Shape("llama", n_embd=1024, n_ff=8192, n_heads=8, n_kv_heads=8, n_ctx=96)
+    path = write_model(tmp_path / "m.gguf", rng, shape, quant="Q8_0")
+    done = subprocess.run([sys.executable, "-c", TOGETHER, str(path)], capture_output=True,
+                          text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
+    core, left = json.loads(done.stdout)
+    assert left == sorted(allowed - {core})

@@ -59,6 +59,18 @@ void check_ways() {
     check(crowding.apart_is_faster() != first, "the faster way was left");
     for (int i = 0; i < 3; ++i) crowding.did(0.5, time);
     check(crowding.apart_is_faster() == first, "the slower way was kept");
+
+    int n_trials = 0;
+    const auto end = Crowding::Clock::now() + std::chrono::milliseconds(1200);
+    while (Crowding::Clock::now() < end) {
+        const bool tries = crowding.apart_is_faster() != first;
+        n_trials += tries;
+        crowding.did(tries ? 0.5 : 1, time);
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    // After 100, 200, 400 and 800 ms.
+    check(n_trials >= 1, "the slower way wasn't tried again");
+    check(n_trials <= 5, "the slower way was tried too often");
 }
 
 }  // namespace

@@ -45,10 +45,17 @@ void Crowding::did(double cost, Clock::duration time) {
     const auto now = Clock::now();
     const double speed = cost_ / std::chrono::duration<double>(time_).count();
     Way &way = ways_[way_], &other = ways_[!way_];
+    if (now - std::max(way.tried, other.tried) >= remembered) again_ = first_again;
     way.speed = now - way.tried < remembered ? (way.speed + speed) / 2 : speed;
     way.tried = now;
-    const bool is_old = now - other.tried >= remembered;
-    if (is_old || other.speed > way.speed) way_ = !way_;
+    const bool is_slower = other.speed > way.speed, is_due = now - other.tried >= again_;
+    if (is_trial_ && !is_slower) {
+        again_ = first_again;
+    } else if (!is_trial_ && is_due) {
+        again_ = std::min<Clock::duration>(2 * again_, remembered);
+    }
+    is_trial_ = !is_trial_ && (is_slower || is_due);
+    if (is_slower || is_due) way_ = !way_;
     cost_ = 0;
     time_ = Clock::duration{};
 }

@@ -40,8 +40,9 @@ private:
 
     static constexpr std::chrono::seconds lonely{1};
     static constexpr double least_share = 0.05, first_share = 0.4;
-    // A way is tried for so long, and the other one again after so long.
-    static constexpr std::chrono::milliseconds trial{20}, remembered{2000};
+    // A way is tried for so long, and the other one again after so long: after twice as long each
+    // time it turns out slower again, for as long as speeds are remembered.
+    static constexpr std::chrono::milliseconds trial{20}, first_again{100}, remembered{2000};
 
     Clock::duration lost_{};
     Clock::time_point waited_{};
@@ -57,6 +58,8 @@ private:
         Clock::time_point tried{};
     } ways_[2];
     int way_ = 0;
+    bool is_trial_ = false;
+    Clock::duration again_ = first_again;
     bool keeps_apart_ = false;
     double cost_ = 0;
     Clock::duration time_{};

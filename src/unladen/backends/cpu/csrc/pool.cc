@@ -26,6 +26,9 @@ constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
 // be at it.
 constexpr std::chrono::nanoseconds least_patience = std::chrono::microseconds(25);
 
+// Workers are sent from the caller's core no more often: the scheduler has to follow.
+constexpr std::chrono::milliseconds parted_again{2};
+
 void pause() {
 #if defined(__x86_64__)
     _mm_pause();
@@ -117,7 +120,27 @@ void Pool::pin(int thread) const {
     }
     pthread_setaffinity_np(workers_[thread - 1], sizeof set, &set);
 }
+
+void Pool::part(int n_threads) {
+    const int cpu = sched_getcpu();
+    auto is_here = [&](int thread) {
+        return shares_[thread].cpu.load(std::memory_order_relaxed) == cpu;
+    };
+    int first = 1;
+    while (first < n_threads && !is_here(first)) first++;
+    if (first == n_threads || placement_) return;
+    const auto now = Crowding::Clock::now();
+    if (now - parted_ < parted_again) return;
+    parted_ = now;
+    cpu_set_t others;
+    if (sched_getaffinity(getpid(), sizeof others, &others) != 0) return;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    for (int i = first; i < n_threads; i++)
+        if (is_here(i)) pthread_setaffinity_np(workers_[i - 1], sizeof others, &others);
+}
 #else
+void Pool::part(int) {}
 int current_cpu() { return 0; }
 Placed::Placed(const Placement *) {}
 Placed::~Placed() {}
@@ -281,6 +304,7 @@ void Pool::sleep_until_published(uint64_t seen) {
 void Pool::work(int thread) {
     for (;;) {
         const uint64_t seen = published_.load();
+        shares_[thread].cpu.store(current_cpu(), std::memory_order_relaxed);
         while (take_some(thread)) {
         }
         if (!spin(spin_time_between_steps, [&] { return published_.load() != seen; }))

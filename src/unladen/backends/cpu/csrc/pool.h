@@ -96,6 +96,8 @@ private:
         std::atomic<uint32_t> finished{0};
         // The tile that the thread computes apart, and 1; 0: none.
         std::atomic<uint32_t> apart{0};
+        // The core on which the thread took up its last region.
+        std::atomic<int> cpu{-1};
     };
     static constexpr uint32_t taken_back = ~uint32_t{0};
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
@@ -123,6 +125,9 @@ private:
     // computed apart; else 0.
     Crowding::Clock::duration wait_for_rest(Crowding::Clock::duration tile_time);
     void sleep_until_published(uint64_t seen);
+    // Keeps workers that took up the region on the caller's core from it, until they are found on
+    // another of his: where another program has a core to itself a scheduler leaves them together.
+    void part(int n_threads);
 
     Share shares_[max_threads];
     alignas(64) std::atomic<uint64_t> published_{0};  // the last region, see pack()
@@ -134,6 +139,7 @@ private:
     std::atomic<bool> joint_{false}, apart_{false};
     Region *region_ = nullptr;
     Crowding crowding_;
+    Crowding::Clock::time_point parted_{};
     uint64_t serial_ = 0;
     std::vector<std::thread::native_handle_type> workers_;
     std::shared_ptr<const Placement> placement_;
@@ -168,6 +174,7 @@ void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles,
         if (cut.apart) tile_time = (Clock::now() - start) / std::max(1, n_done);
         const auto waited = wait_for_rest(tile_time);
         if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
+        part(n_threads);
     }
     if (chooses) crowding_.did(cut.cost, Clock::now() - start);
 }
