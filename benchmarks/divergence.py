@@ -6,7 +6,8 @@
 temperature 1. The truth are its weights as they are in the file, multiplied in float32 or better
 with float32 activations and cache: the reference backend, for files above ``--large`` megabytes the
 CPU's float32 kernels. Both programs run with their defaults. Printed: the mean over all tokens of
-the Kullback-Leibler divergence from the truth's probabilities to theirs, in nats.
+the Kullback-Leibler divergence from the truth's probabilities to theirs, in nats, and the ratio of
+the two with its standard error, the texts taken as the sample.
 """
 
 from __future__ import annotations
@@ -40,11 +41,14 @@ def main() -> None:
     for path in args.models:
         texts, ours = _ours(path, args.tokens, args.texts)
         truth = _truth(path, texts, is_large=path.stat().st_size > args.large * 1e6)
-        found = [_divergence(truth, logits)
-                 for logits in (ours, *([_ask(args.peer, path, texts)] if args.peer else []))]
-        cells = " | ".join(f"{each:.3g}" for each in found)
-        ratio = f" | {found[0] / found[1]:.2f}" if args.peer else " | | "
-        print(f"| {path.stem} | {cells}{ratio} |", flush=True)
+        mine = _divergences(truth, ours)
+        cells = f"{mine.mean():.3g} | |"
+        if args.peer:
+            theirs = _divergences(truth, _ask(args.peer, path, texts))
+            ratio = mine.sum() / theirs.sum()
+            error = np.sqrt(((mine - ratio * theirs)**2).sum()) / theirs.sum()
+            cells = f"{mine.mean():.3g} | {theirs.mean():.3g} | {ratio:.3f} ± {error:.3f}"
+        print(f"| {path.stem} | {cells} |", flush=True)
 
 
 def _ours(path: Path, n_tokens: int, n_texts: int) -> tuple[list[list[int]], list[Logits]]:
@@ -64,13 +68,13 @@ def _truth(path: Path, texts: list[list[int]], *, is_large: bool) -> list[Logits
         return [model.logits(text) for text in texts]
 
 
-def _divergence(truth: list[Logits], other: list[Logits]) -> float:
-    total = n = 0.0
+def _divergences(truth: list[Logits], other: list[Logits]) -> npt.NDArray[np.float64]:
+    """Of each text, which are all as long."""
+    found = []
     for p, q in zip(truth, other, strict=True):
         log_p, log_q = (_log_softmax(logits.astype(np.float64)) for logits in (p, q))
-        total += float((np.exp(log_p) * (log_p - log_q)).sum())
-        n += len(p)
-    return total / n
+        found.append((np.exp(log_p) * (log_p - log_q)).sum() / len(p))
+    return np.array(found)
 
 
 def _log_softmax(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """y = w x^T for every block format and instruction-set level, against NumPy in float64.
 
 Integer kernels see activations rounded to int8, so they are judged twice: closely against the same
-rounding done here, and against the activations themselves within half a step each.
+rounding done here, and against the activations themselves within half a step of each block.
 """
 
 from __future__ import annotations
@@ -75,13 +75,18 @@ def magnitudes(name: str, raw: Bytes, shape: tuple[int, int]) -> Array:
 
 
 def rounded(x: Floats, block: int) -> tuple[Array, Array]:
-    """x as d * q with q = rint(x * (127 / max |x|)), ties to even; and d for each element."""
+    """x as d * q with q = rint(y), y = x * (127 / max |x|), ties to even, and d = max |x| / 127 *
+    (y . q) / (q . q); and max |x| / 127 of each block."""
     parts = x.reshape(len(x), -1, block)
     largest = np.abs(parts).max(axis=2, keepdims=True)
     inverse = np.divide(np.float32(127), largest, out=np.zeros_like(largest), where=largest > 0)
-    q = np.rint(parts * inverse)
-    d = (largest / np.float32(127)).astype(np.float64)
-    return (q * d).reshape(x.shape), np.broadcast_to(d, parts.shape).reshape(x.shape)
+    y = (parts * inverse).astype(np.float64)
+    q = np.rint(y)
+    square = (q * q).sum(axis=2, keepdims=True)
+    correction = np.divide((y * q).sum(axis=2, keepdims=True), square, out=np.ones_like(square),
+                           where=square > 0)
+    step = (largest / np.float32(127)).astype(np.float64)
+    return (q * step * correction).reshape(x.shape), step[..., 0]
 
 
 def check(name: str, level: str, n: int, n_cols: int, n_rows: int, precise: bool,
@@ -100,13 +105,17 @@ def check(name: str, level: str, n: int, n_cols: int, n_rows: int, precise: bool
         bound = (n_cols + 32) * EPS * (np.abs(x.astype(np.float64)) @ size.T)
         assert_within(y, x.astype(np.float64) @ w.T, bound, what)
         return
-    seen, step = rounded(x, INT8_BLOCK[name])
-    # Integers are exact; at most two roundings per 16 terms, and a few in w and at the end.
-    bound = (n_cols / 8 + 32) * EPS * (np.abs(seen) @ size.T)
+    block = INT8_BLOCK[name]
+    seen, step = rounded(x, block)
+    # Integers are exact; at most two roundings per 16 terms, one per four of a block in its scale,
+    # and a few in w and at the end.
+    bound = (n_cols / 8 + block / 4 + 32) * EPS * (np.abs(seen) @ size.T)
     assert_within(y, seen @ w.T, bound, what)
-    # Rounding moves an activation by half a step; the rounding itself is done in float32.
+    # Rounding, done in float32, moves an activation by half a step, and the scale of least squares
+    # no block by more than that in the sum of squares.
+    length = np.sqrt((w.reshape(n, -1, block)**2).sum(axis=2))
     assert_within(y, x.astype(np.float64) @ w.T,
-                  bound + (0.5 + 127 * 4 * EPS) * (step @ np.abs(w).T), what)
+                  bound + (0.5 + 127 * 4 * EPS) * np.sqrt(block) * (step @ length.T), what)
 
 
 def assert_within(y: Floats, expected: Array, bound: Array, what: str) -> None:

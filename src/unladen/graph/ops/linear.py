@@ -90,8 +90,10 @@ class Linear(Op):
 def product_error(x: Array, w: Array, act_block: int) -> Array:
     """A bound of |float32 x @ w.T - exact| for any order of summation: (n + 2) u sum |x||w|.
 
-    ``act_block`` > 0: activations are rounded to int8 with one scale per that many, so each element
-    of a block is off by at most half of max|block| / 127.
+    ``act_block`` > 0: activations are rounded to int8 with one scale per that many. With a step of
+    max|block| / 127 each element is off by at most half of it; another scale for the same integers
+    may only be nearer in the sum of squares. Either way a block is off by at most
+    sqrt(act_block) half steps in length, and what it does to a product by that times |w|'s.
     """
     n = x.shape[-1]
     bound: Array = (n + 2) * EPS32 * (np.abs(x) @ np.abs(w).T)
@@ -99,6 +101,7 @@ def product_error(x: Array, w: Array, act_block: int) -> Array:
         blocks = np.abs(x).reshape(*x.shape[:-1], n // act_block, act_block)
         # 0.51: the quotient x / scale is itself rounded before it is rounded to an integer, and
         # where a weight is scale * q + min, the two products are rounded, not their sum.
-        step = np.repeat(blocks.max(axis=-1) / 127 * 0.51, act_block, axis=-1)
-        bound = bound + step @ np.abs(w).T
+        off = blocks.max(axis=-1) / 127 * 0.51 * np.sqrt(act_block)
+        lengths = np.sqrt((w.reshape(*w.shape[:-1], n // act_block, act_block)**2).sum(axis=-1))
+        bound = bound + off @ lengths.T
     return bound

@@ -3,13 +3,16 @@
 
 #include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_pack512.h"
+#include "backends/cpu/csrc/isa/vmath.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
-// Quantizes n values to q in [-127, 127], nearest, ties to even, and returns the scale. Where x
-// holds a NaN or an infinity so is the scale: no such value goes unseen.
+// Quantizes n values, a multiple of 16, to q in [-127, 127]: nearest to 127 x / max |x|, ties to
+// even. Returns the scale at which these q are nearest to x by least squares; of 32 values that
+// takes a thirty-second off the error. Where x holds a NaN or an infinity the scale is NaN: no such
+// value goes unseen.
 float quantize(int8_t *q, const float *x, int n) {
     uint32_t largest = 0;  // of |x|, as its bit pattern: in that order NaN is above infinity
     for (int i = 0; i < n; ++i) {
@@ -21,14 +24,22 @@ float quantize(int8_t *q, const float *x, int n) {
     float magnitude;
     std::memcpy(&magnitude, &largest, sizeof magnitude);
     const float inverse = magnitude >= 1e-30f ? 127.0f / magnitude : 0.0f;
+    // Adding 1.5 * 2^23 leaves the rounded integer in the low bits of the mantissa.
+    constexpr float shift = 0x1.8p23f;
     for (int i = 0; i < n; ++i) {
-        // Adding 1.5 * 2^23 leaves the rounded integer in the low bits of the mantissa.
-        const float shifted = x[i] * inverse + 0x1.8p23f;
+        const float shifted = x[i] * inverse + shift;
         uint32_t pattern;
         std::memcpy(&pattern, &shifted, sizeof pattern);
         q[i] = int8_t(pattern);
     }
-    return magnitude / 127.0f;
+    vec products = {}, squares = {};
+    for (int i = 0; i < n; i += lanes) {
+        const vec scaled = load(x + i) * inverse, rounded = scaled + shift - shift;
+        products = fma(scaled, rounded, products);
+        squares = fma(rounded, rounded, squares);
+    }
+    const float square = sum(squares);  // exact: of integers, below 2^24
+    return magnitude / 127.0f * (square == 0.0f ? 1.0f : sum(products) / square);
 }
 
 int sum(const int8_t *q, int n) {
