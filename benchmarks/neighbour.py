@@ -3,8 +3,8 @@
     python benchmarks/neighbour.py 1b-Q4_K_M.gguf --peer /path/to/llama-bench
 
 Each run is a process of its own, in turns, with ``--busy`` processes beside it that do nothing but
-count. Medians of the tokens a second, those without neighbours beside them, and the ratio to the
-best of llama.cpp's settings.
+count. Medians of the tokens a second, those without neighbours and with a thread fewer beside them,
+and the ratio to the best of llama.cpp's settings.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def main() -> None:
     test, peer = Test(0, args.tokens, 0), Peer(args.peer) if args.peer else None
     rates: dict[str, list[float]] = {}
 
-    def take(name: str, n_busy: int, setting: str = "") -> None:
+    def take(name: str, n_busy: int, setting: str = "", n_fewer: int = 0) -> None:
         with busy(n_busy):
             rate = (peer.run(args.model, test, args.threads, setting) if peer and setting
-                    else unladen(args.model, test, args.threads))
+                    else unladen(args.model, test, args.threads - n_fewer))
         rates.setdefault(name, []).append(rate)
         print(f"{name}: {rate:.1f}", file=sys.stderr)
 
@@ -46,6 +46,8 @@ def main() -> None:
     for _ in range(args.rounds):
         take("unladen alone", 0)
         take("unladen", args.busy)
+        if args.threads > 1:
+            take("unladen, a thread fewer", args.busy, n_fewer=1)
         for setting in settings:
             take(setting, args.busy, setting)
     found = {name: statistics.median(each) for name, each in rates.items()}

@@ -110,7 +110,8 @@ Placed::~Placed() {
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-void Pool::pin(int thread) const {
+void Pool::pin(int thread) {
+    shares_[thread].is_parted.store(false, std::memory_order_relaxed);
     cpu_set_t set;
     // Without a placement: where the process may be.
     if (placement_) {
@@ -136,15 +137,19 @@ void Pool::part(int n_threads) {
     if (sched_getaffinity(getpid(), sizeof others, &others) != 0) return;
     CPU_CLR(cpu, &others);
     if (CPU_COUNT(&others) == 0) return;
-    for (int i = first; i < n_threads; i++)
-        if (is_here(i)) pthread_setaffinity_np(workers_[i - 1], sizeof others, &others);
+    const std::unique_lock lock(pinning_, std::try_to_lock);
+    for (int i = first; lock && i < n_threads; i++) {
+        if (!is_here(i)) continue;
+        pthread_setaffinity_np(workers_[i - 1], sizeof others, &others);
+        shares_[i].is_parted.store(true, std::memory_order_relaxed);
+    }
 }
 #else
 void Pool::part(int) {}
 int current_cpu() { return 0; }
 Placed::Placed(const Placement *) {}
 Placed::~Placed() {}
-void Pool::pin(int) const {}
+void Pool::pin(int) {}
 #endif
 
 Pool &Pool::instance() {
@@ -159,6 +164,7 @@ void Pool::grow(int n_workers) {
             take_short_slices();
             work(thread);
         });
+        const std::lock_guard lock(pinning_);
         workers_.push_back(worker.native_handle());
         worker.detach();
         if (placement_) pin(thread);
@@ -167,6 +173,7 @@ void Pool::grow(int n_workers) {
 
 void Pool::place(std::shared_ptr<const Placement> placement) {
     if (placement == placement_) return;
+    const std::lock_guard lock(pinning_);
     placement_ = std::move(placement);
     for (size_t i = 1; i <= workers_.size(); i++) pin(static_cast<int>(i));
 }
@@ -294,7 +301,11 @@ Crowding::Clock::duration Pool::wait_for_rest(Crowding::Clock::duration tile_tim
     return Crowding::Clock::now() - start;
 }
 
-void Pool::sleep_until_published(uint64_t seen) {
+void Pool::sleep_until_published(uint64_t seen, int thread) {
+    if (shares_[thread].is_parted.load(std::memory_order_relaxed)) {
+        const std::lock_guard lock(pinning_);
+        pin(thread);
+    }
     n_sleeping_.fetch_add(1);
     uint32_t before = wake_.load();
     if (published_.load() == seen) wake_.wait(before);
@@ -308,7 +319,7 @@ void Pool::work(int thread) {
         while (take_some(thread)) {
         }
         if (!spin(spin_time_between_steps, [&] { return published_.load() != seen; }))
-            sleep_until_published(seen);
+            sleep_until_published(seen, thread);
     }
 }
 

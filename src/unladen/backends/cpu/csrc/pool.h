@@ -98,6 +98,8 @@ private:
         std::atomic<uint32_t> apart{0};
         // The core on which the thread took up its last region.
         std::atomic<int> cpu{-1};
+        // Whether part() keeps the thread from a core.
+        std::atomic<bool> is_parted{false};
     };
     static constexpr uint32_t taken_back = ~uint32_t{0};
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
@@ -109,7 +111,8 @@ private:
     static constexpr uint64_t one_from_end = uint64_t{1} << 20;
 
     void grow(int n_workers);
-    void pin(int thread) const;
+    // For whoever holds pinning_.
+    void pin(int thread);
     void work(int thread);
     // Takes and runs tiles, the thread's own next or somebody's last, and says how many: 0 where
     // none is left for it.
@@ -124,9 +127,10 @@ private:
     // How long that took, where it took long. `tile_time`: what a tile takes, where tiles are
     // computed apart; else 0.
     Crowding::Clock::duration wait_for_rest(Crowding::Clock::duration tile_time);
-    void sleep_until_published(uint64_t seen);
-    // Keeps workers that took up the region on the caller's core from it, until they are found on
-    // another of his: where another program has a core to itself a scheduler leaves them together.
+    void sleep_until_published(uint64_t seen, int thread);
+    // Keeps workers that took up the region on the caller's core from it, until they sleep or are
+    // found on another of his: where another program has a core to itself a scheduler leaves them
+    // together.
     void part(int n_threads);
 
     Share shares_[max_threads];
@@ -141,9 +145,10 @@ private:
     Crowding crowding_;
     Crowding::Clock::time_point parted_{};
     uint64_t serial_ = 0;
+    // workers_ and placement_ change under pinning_ as well as mutex().
     std::vector<std::thread::native_handle_type> workers_;
     std::shared_ptr<const Placement> placement_;
-    std::mutex mutex_;
+    std::mutex pinning_, mutex_;
 };
 
 template <class AfterTiles>
