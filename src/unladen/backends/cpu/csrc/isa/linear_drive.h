@@ -24,9 +24,29 @@ struct Job {
 // more are 4 % slower.
 constexpr size_t ahead_bytes = 8192;
 
-// Asks for the line of memory at p, into L2: L1 has few places for lines on their way, and with all
-// taken a core of Zen 4 reads half as fast. Where nothing lies there nothing happens.
+// Asks for the line of memory at p, into L2. Where nothing lies there nothing happens.
 UNLADEN_INLINE void ask_line(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
+
+// Whether few columns' weights come faster when they are asked for into L1, ahead_bytes before: one
+// thread reads 1.04 to 1.13 times as fast on Zen 5. A core of Zen 4 reads half as fast when all the
+// places are taken that L1 has for lines on their way.
+inline bool asks_into_l1() {
+#if defined(__x86_64__)
+    return __builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam19h") &&
+           !__builtin_cpu_is("amdfam17h") && !__builtin_cpu_is("amdfam15h");
+#else
+    return false;
+#endif
+}
+
+// Asks for the n lines that begin at p.
+UNLADEN_INLINE void ask_lines(const uint8_t *p, int n, bool into_l1) {
+    if (into_l1) {
+        for (int i = 0; i < n; ++i) __builtin_prefetch(p + 64 * i, 0, 3);
+    } else {
+        for (int i = 0; i < n; ++i) ask_line(p + 64 * i);
+    }
+}
 
 // Whether rows that lie one after another come fastest for one column when nothing is asked for:
 // Zen 4 then reads as fast as memory gives, and a third slower else.
@@ -53,7 +73,7 @@ UNLADEN_INLINE void ask_near(const uint8_t *p) { __builtin_prefetch(p + ahead_by
 
 // Asks for the n bytes that follow p at that distance.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
-    for (int at = 0; at < n; at += 64) ask_line(p + ahead_bytes + at);
+    ask_lines(p + ahead_bytes, (n + 63) / 64, asks_into_l1());
     if (!reads_in_steps()) return;
     for (int at = 0; at < n; at += 64) ask_near(p + at);
 }

@@ -49,6 +49,7 @@ struct Further {
     const uint8_t *here;
     size_t distance;
     Asking how;
+    bool into_l1;
 
     // Part i of n_parts of the next n_bytes.
     template <int n_bytes>
@@ -59,11 +60,11 @@ struct Further {
         for (int line = first; line < last && how == Asking::in_steps; ++line) {
             ask_near(here + 64 * line);
         }
-        for (int line = first; line < last; ++line) ask_line(here + distance + 64 * line);
+        ask_lines(here + distance + 64 * first, last - first, into_l1);
     }
     template <int n_bytes>
     UNLADEN_INLINE void ask_at_once() const {
-        if (how == Asking::at_once) Ahead{here + distance, n_bytes}.ask();
+        if (how == Asking::at_once) ask_lines(here + distance, (n_bytes + 63) / 64, into_l1);
     }
 };
 
@@ -166,12 +167,14 @@ void run_few(const Job &job, const typename Few::Panel &x) {
     // Interleaved, what is read next lies next; else the rows after these are asked for in order.
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
     const Asking how = asking<n>(job);
-    if (how != Asking::never) Ahead{job.w + job.n_first * job.row_bytes, distance}.ask();
+    const bool into_l1 = job.interleaved && asks_into_l1();
+    const uint8_t *start = job.w + job.n_first * job.row_bytes;
+    if (how != Asking::never) ask_lines(start, static_cast<int>(distance / 64), into_l1);
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
         __m512 c[n];
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
-        Further further = {job.w + row * job.row_bytes, distance, how};
+        Further further = {job.w + row * job.row_bytes, distance, how, into_l1};
         for (int k = 0; k < job.n_cols; k += T::block_size, further.here += block_bytes<T>) {
             Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k, further);
         }
