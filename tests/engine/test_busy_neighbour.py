@@ -53,7 +53,9 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, arch: str, w
     assert done.returncode == 0, done.stderr
     n_steps, n_wrong, n_taken_back = json.loads(done.stdout)
     assert n_wrong == 0
-    assert ways == "chooses" or n_taken_back >= 3, f"{n_steps} steps without an interruption"
+    assert n_steps > 0
+    if ways == "apart":
+        assert n_taken_back >= 3, f"{n_steps} steps without an interruption"
 
 
 TOGETHER = r"""
@@ -91,7 +93,6 @@ def step():
     watcher.join()
     end = time.monotonic() + 30
     while os.sched_getaffinity(worker) != allowed and time.monotonic() < end:
-        model.logits([1])
         time.sleep(0.01)
     print(json.dumps([parted in seen, sorted(seen), sorted(os.sched_getaffinity(worker))]))
 

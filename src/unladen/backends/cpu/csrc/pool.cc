@@ -111,7 +111,7 @@ Placed::~Placed() {
 }
 
 void Pool::pin(int thread) {
-    shares_[thread].is_parted.store(false, std::memory_order_relaxed);
+    shares_[thread].is_parted = false;
     cpu_set_t set;
     // Without a placement: where the process may be.
     if (placement_) {
@@ -141,7 +141,7 @@ void Pool::part(int n_threads) {
     for (int i = first; lock && i < n_threads; i++) {
         if (!is_here(i)) continue;
         pthread_setaffinity_np(workers_[i - 1], sizeof others, &others);
-        shares_[i].is_parted.store(true, std::memory_order_relaxed);
+        shares_[i].is_parted = true;
     }
 }
 #else
@@ -302,9 +302,10 @@ Crowding::Clock::duration Pool::wait_for_rest(Crowding::Clock::duration tile_tim
 }
 
 void Pool::sleep_until_published(uint64_t seen, int thread) {
-    if (shares_[thread].is_parted.load(std::memory_order_relaxed)) {
+    {
         const std::lock_guard lock(pinning_);
-        pin(thread);
+        shares_[thread].cpu.store(-1, std::memory_order_relaxed);
+        if (shares_[thread].is_parted) pin(thread);
     }
     n_sleeping_.fetch_add(1);
     uint32_t before = wake_.load();

@@ -96,10 +96,10 @@ private:
         std::atomic<uint32_t> finished{0};
         // The tile that the thread computes apart, and 1; 0: none.
         std::atomic<uint32_t> apart{0};
-        // The core on which the thread took up its last region.
+        // The core on which the thread took up its last region; -1: it sleeps.
         std::atomic<int> cpu{-1};
-        // Whether part() keeps the thread from a core.
-        std::atomic<bool> is_parted{false};
+        // Whether part() keeps the thread from a core; for whoever holds pinning_.
+        bool is_parted = false;
     };
     static constexpr uint32_t taken_back = ~uint32_t{0};
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
