@@ -7,7 +7,9 @@ rounding done here, and against the activations themselves within half a step of
 from __future__ import annotations
 
 import functools
+import itertools
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +17,7 @@ import pytest
 
 import machines as cpu
 from unladen import quants
+from unladen._native import cpu as here
 
 Array = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
@@ -156,9 +159,9 @@ def test_many_activation_rows(name: str, level: str, rng: np.random.Generator) -
 @every_level
 @pytest.mark.parametrize("name", sorted(INT8_BLOCK))
 def test_interleaving_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
-    n, n_cols = 53, 1024 - INT8_BLOCK[name]
-    raw = weights(name, n, n_cols, rng)
-    for n_rows in (1, 2, 3, 5, 8, 19):
+    n = 53
+    for n_cols, n_rows in itertools.product((1024, 1024 - INT8_BLOCK[name]), (1, 2, 3, 5, 8, 19)):
+        raw = weights(name, n, n_cols, rng)
         x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
         whole = (0, n), (0, n_rows)
         if level not in INTERLEAVED_AT or name in ROW_BY_ROW:
@@ -172,6 +175,30 @@ def test_interleaving_changes_no_bit(name: str, level: str, rng: np.random.Gener
         alone = [cpu.matmul(name, raw, n, n_cols, row[None], level, False, (0, n), (0, 1), True)
                  for row in x]
         assert np.array_equal(y.view(np.uint32), np.concatenate(alone).view(np.uint32)), n_rows
+
+
+@pytest.fixture
+def reads_as_before() -> Iterator[None]:
+    before = here.read_like("other")
+    yield
+    here.read_like(before)
+
+
+@pytest.mark.usefixtures("reads_as_before")
+@pytest.mark.parametrize("level", here.levels())
+@pytest.mark.parametrize("name", ["F32", "F16", "IQ3_S", *sorted(INT8_BLOCK)])
+def test_reading_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
+    n = 53
+    moves = name in INT8_BLOCK and level in INTERLEAVED_AT and name not in ROW_BY_ROW
+    for n_cols, n_rows in itertools.product((1024, 1280 - INT8_BLOCK.get(name, 256)), (1, 2, 5, 8)):
+        raw = weights(name, n, n_cols, rng)
+        x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+        answers = []
+        for processor in ("other", "zen4", "zen5", "intel"):
+            here.read_like(processor)
+            answers.append(here.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows),
+                                       moves).tobytes())
+        assert len(set(answers)) == 1, (n_cols, n_rows)
 
 
 @every_level

@@ -468,6 +468,10 @@ void bind_cpu(nb::module_ &m) {
     m.def("current_cpu", &cpu::current_cpu);
     m.def("n_tiles_taken_back", [] { return cpu::Pool::instance().n_taken_back(); });
     m.def("keep_tiles_apart", [] { cpu::Pool::instance().crowding().keep_apart(); });
+    m.def("read_like", [](const std::string &name) {
+        const auto next = cpu::named<cpu::Reading>(name, cpu::reading_names, "way of reading");
+        return cpu::reading_names[static_cast<int>(std::exchange(cpu::reading, next))];
+    });
     m.def("head_linear_scratch_bytes",
           [](const std::string &level, const std::string &type, int n_heads, int n_cols,
              int max_rows, bool precise) {

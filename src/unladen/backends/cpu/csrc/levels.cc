@@ -69,6 +69,20 @@ X86Features x86_features() {
 }
 #endif
 
+Reading reading_of_this_processor() {
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_is("intel")) return Reading::intel;
+    if (__builtin_cpu_is("amdfam19h")) return Reading::zen4;
+    // Later families than compilers have names for.
+    if (__builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam17h") &&
+        !__builtin_cpu_is("amdfam15h")) {
+        return Reading::zen5;
+    }
+#endif
+    return Reading::other;
+}
+
 std::vector<Level> present_levels() {
     std::vector<Level> found{{kernels_portable, true}};
 #ifdef __x86_64__
@@ -93,6 +107,8 @@ std::vector<Level> present_levels() {
 }
 
 }  // namespace
+
+Reading reading = reading_of_this_processor();
 
 std::vector<std::string> levels() {
     std::vector<std::string> names;

@@ -40,4 +40,7 @@ inline WindowKind window_kind_of(const std::string &name) {
     return named<WindowKind>(name, names, "kind of window");
 }
 
+// Of Reading.
+constexpr const char *reading_names[] = {"other", "zen4", "zen5", "intel"};
+
 }  // namespace unladen::cpu

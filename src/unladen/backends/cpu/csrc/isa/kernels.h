@@ -22,6 +22,11 @@ enum class KVType : int32_t { f32, f16, q8_0 };
 // q8_256, but a row alone is in the order of AVX-512 registers.
 enum class ActFormat : int32_t { f32, q8_32, q8_256, q8_256_lanes };
 
+// By whose way of reading memory products ask for weights that they will need; results are the same.
+// At first this processor's, or that of the nearest kin.
+enum class Reading : int32_t { other, zen4, zen5, intel };
+extern Reading reading;
+
 // Packs rows of float32 into a format's own layout, which the matching Linear kernels read. The
 // layout may depend on n_rows (rows for a few, column panels for many): whoever packs and whoever
 // reads pass the same n_rows. From many_rows on it doesn't, and neither do the sums of a row.

@@ -30,14 +30,7 @@ UNLADEN_INLINE void ask_line(const uint8_t *p) { __builtin_prefetch(p, 0, 2); }
 // Whether few columns' weights come faster when they are asked for into L1, ahead_bytes before: one
 // thread reads 1.04 to 1.13 times as fast on Zen 5. A core of Zen 4 reads half as fast when all the
 // places are taken that L1 has for lines on their way.
-inline bool asks_into_l1() {
-#if defined(__x86_64__)
-    return __builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam19h") &&
-           !__builtin_cpu_is("amdfam17h") && !__builtin_cpu_is("amdfam15h");
-#else
-    return false;
-#endif
-}
+inline bool asks_into_l1() { return reading == Reading::zen5; }
 
 // Asks for the n lines that begin at p.
 UNLADEN_INLINE void ask_lines(const uint8_t *p, int n, bool into_l1) {
@@ -50,23 +43,11 @@ UNLADEN_INLINE void ask_lines(const uint8_t *p, int n, bool into_l1) {
 
 // Whether rows that lie one after another come fastest for one column when nothing is asked for:
 // Zen 4 then reads as fast as memory gives, and a third slower else.
-inline bool reads_alone() {
-#if defined(__x86_64__)
-    return __builtin_cpu_is("amdfam19h");
-#else
-    return false;
-#endif
-}
+inline bool reads_alone() { return reading == Reading::zen4; }
 
 // Whether lines come fastest when a few are asked for at a time, into L2, and half way there once
 // more, into L1, as on Emerald Rapids.
-inline bool reads_in_steps() {
-#if defined(__x86_64__)
-    return __builtin_cpu_is("intel");
-#else
-    return false;
-#endif
-}
+inline bool reads_in_steps() { return reading == Reading::intel; }
 
 // Asks into L1 for the line at p and half the distance, which has come to L2 meanwhile.
 UNLADEN_INLINE void ask_near(const uint8_t *p) { __builtin_prefetch(p + ahead_bytes / 2, 0, 3); }

@@ -4,6 +4,7 @@
 #include "backends/cpu/csrc/isa/linear_across256.h"
 #include "backends/cpu/csrc/isa/linear_across32.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_planes.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -44,6 +45,65 @@ Asking asking(const Job &job) {
     return job.interleaved && reads_alone() ? Asking::never : Asking::at_once;
 }
 
+// Whether one column's lines come fastest when few instructions read them all, each the next after
+// as few bytes: Zen 5 foresees what an instruction reads next. A block in a loop over its parts,
+// which asks for as many some way ahead, comes at 0.96 to 1.01 of the speed of a plain loop that
+// only reads, unrolled as above at 0.89 to 0.95.
+inline bool reads_rolled() { return asks_into_l1(); }
+
+// How far ahead, and whether into L1. Half as far where decoding takes few instructions; codes that
+// aren't decoded come by 3 % faster into L2, for there half of the loads take two lines.
+template <class T>
+struct RolledAhead {
+    static constexpr size_t bytes = ahead_bytes;
+    static constexpr bool into_l1 = true;
+};
+template <>
+struct RolledAhead<Q8_0> {
+    static constexpr size_t bytes = ahead_bytes / 2;
+    static constexpr bool into_l1 = false;
+};
+template <>
+struct RolledAhead<Q4_0> {
+    static constexpr size_t bytes = ahead_bytes / 2;
+    static constexpr bool into_l1 = true;
+};
+template <>
+struct RolledAhead<Q4_1> : RolledAhead<Q4_0> {};
+template <>
+struct RolledAhead<IQ4_NL> : RolledAhead<Q4_0> {};
+
+// Asks for n lines so far ahead of p.
+template <class T>
+UNLADEN_INLINE void ask_rolled(const uint8_t *p, int n) {
+    ask_lines(p + RolledAhead<T>::bytes, n, RolledAhead<T>::into_l1);
+}
+
+// Lines of A's codes after which the same come again, and their bytes, or a multiple of both.
+template <class A>
+struct Repeat;
+template <class A>
+    requires requires { A::n_planes; }
+struct Repeat<A> {
+    static constexpr int lines = 8, bytes = 64 * A::n_planes * lines / A::n_lines;
+};
+template <>
+struct Repeat<Across<Q4_K>> {
+    static constexpr int lines = 16, bytes = 512;
+};
+template <>
+struct Repeat<Across<IQ4_XS>> {
+    static constexpr int lines = 16, bytes = 512;
+};
+template <>
+struct Repeat<Across<Q2_K>> {
+    static constexpr int lines = 32, bytes = 512;
+};
+template <>
+struct Repeat<Across<TQ2_0>> {
+    static constexpr int lines = 32, bytes = 512;
+};
+
 // What lies `distance` further on than `here`.
 struct Further {
     const uint8_t *here;
@@ -72,7 +132,8 @@ struct Further {
 template <class T, int columns>
 struct Few256 {
     using Panel = Panel256Of<columns>;
-    static constexpr int sub = Across<T>::sub;
+    using A = Across<T>;
+    static constexpr int sub = A::sub;
 
     // Adds the block at k to the sums of n columns.
     template <int n>
@@ -80,7 +141,7 @@ struct Few256 {
                                    Further further) {
         if constexpr (n == 1) further.ask_at_once<block_bytes<T>>();
         Scales256 scales;
-        Across<T>::scales(scales, w);
+        A::scales(scales, w);
         const int8_t *q = x.q + size_t(k) * columns;
         const int32_t *times32 = x.times32 + size_t(k) / 16 * columns;
         __m512 sum[n];
@@ -91,25 +152,63 @@ struct Few256 {
             further.ask_part<block_bytes<T>>(s, 256 / sub);
             // Or scales would be kept in registers that many sums need.
             __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
-            __m512i product[n];
-#pragma GCC unroll 8
-            for (int j = 0; j < n; ++j) {
-                product[j] = first_products256<Across<T>>(times32 + s * columns + j, s);
-            }
-            products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
-            const __m512 scale = _mm512_load_ps(scales.scale[s]);
-#pragma GCC unroll 8
-            for (int j = 0; j < n; ++j) {
-                sum[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(product[j]), sum[j]);
-            }
+            add_sub(sum, w, s, scales.scale[s], q, times32);
         }
-        if constexpr (!sums_bias<Across<T>>) add_mins(sum, scales, x, k);
+        add_rest(c, sum, scales, x, k);
+    }
+
+    static constexpr int rolled_k = 256;
+
+    // The same of one column.
+    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Interleaved w, const Panel &x, int k) {
+        using Part = Repeat<A>;
+        constexpr int n_subs = 4 * Part::lines / sub, part_bytes = block_bytes<T> * Part::lines / 64;
+        Scales256 scales;
+        A::scales(scales, w);
+        const int8_t *q = x.q + k;
+        const int32_t *times32 = x.times32 + k / 16;
+        const uint8_t *next = w.p;
+        __m512 sum[1] = {_mm512_setzero_ps()};
+#pragma GCC unroll 1
+        for (int part = 0; part < 256 / sub; part += n_subs) {
+            ask_rolled<T>(next, (part_bytes + 63) / 64);
+#pragma GCC unroll 8
+            for (int s = 0; s < n_subs; ++s) {
+                add_sub(sum, w, s, scales.scale[part + s], q, times32);
+            }
+            next += part_bytes, w.p += Part::bytes, q += 4 * Part::lines, times32 += n_subs;
+        }
+        add_rest(c, sum, scales, x, k);
+    }
+
+private:
+    // Adds sub-block s of those whose first one's codes are multiplied with q.
+    template <int n>
+    static UNLADEN_INLINE void add_sub(__m512 (&sum)[n], Interleaved w, int s, const float *scales,
+                                       const int8_t *q, const int32_t *times32) {
+        __m512i product[n];
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            product[j] = first_products256<A>(times32 + s * columns + j, s);
+        }
+        products<T, sub / 4, n, columns>(product, w, sub / 4 * s, q + sub * columns * s);
+        const __m512 scale = _mm512_load_ps(scales);
+#pragma GCC unroll 8
+        for (int j = 0; j < n; ++j) {
+            sum[j] = _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(product[j]), sum[j]);
+        }
+    }
+
+    // Adds the block's sums and what it has beside them.
+    template <int n>
+    static UNLADEN_INLINE void add_rest(__m512 (&c)[n], __m512 (&sum)[n], const Scales256 &scales,
+                                        const Panel &x, int k) {
+        if constexpr (!sums_bias<A>) add_mins(sum, scales, x, k);
         const float *d = x.d + k / 256 * columns;
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) c[j] = _mm512_fmadd_ps(sum[j], _mm512_set1_ps(d[j]), c[j]);
     }
 
-private:
     template <int n>
     static UNLADEN_INLINE void add_mins(__m512 (&sum)[n], const Scales256 &scales, const Panel &x,
                                         int k) {
@@ -144,6 +243,26 @@ struct Few32 {
                                    Further further) {
         further.ask_part<block_bytes<T>>(0, 1);
         if (n == 1 && k % 128 == 0) further.ask_at_once<4 * block_bytes<T>>();
+        add_block(c, w, x, k);
+    }
+
+    // As many as take whole lines.
+    static constexpr int n_rolled = block_bytes<T> % 32 ? 4 : 2, rolled_k = 32 * n_rolled;
+
+    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Interleaved w, const Panel &x, int k) {
+#pragma GCC unroll 4
+        for (int i = 0; i < n_rolled; ++i) {
+            const int first = block_bytes<T> * i / 64, last = block_bytes<T> * (i + 1) / 64;
+            ask_rolled<T>(w.p + 64 * first, last - first);
+            add_block(c, {w.p + block_bytes<T> * i}, x, k + 32 * i);
+            // Or all would be asked for at once.
+            __asm__ volatile("" ::: "memory");
+        }
+    }
+
+private:
+    template <int n>
+    static UNLADEN_INLINE void add_block(__m512 (&c)[n], Interleaved w, const Panel &x, int k) {
         const size_t at = size_t(k) / 32 * columns;
         __m512i product[n];
 #pragma GCC unroll 8
@@ -184,6 +303,23 @@ void run_few(const Job &job, const typename Few::Panel &x) {
             if (job.t_first + j == job.t_last) break;
             _mm512_mask_storeu_ps(job.y + (job.t_first + j) * job.y_stride + row, mask, c[j]);
         }
+    }
+}
+
+// One column of rows that have moved, of whole rolled_k.
+template <class T, class Few>
+void run_rolled(const Job &job) {
+    const typename Few::Panel x(job.act, job.n_cols);
+    const uint8_t *w = job.w + job.n_first * job.row_bytes;
+    ask_lines(w, static_cast<int>(RolledAhead<T>::bytes / 64), RolledAhead<T>::into_l1);
+    for (int row = job.n_first; row < job.n_last; row += tile_rows) {
+        __m512 c[1] = {_mm512_setzero_ps()};
+        for (int k = 0; k < job.n_cols; k += Few::rolled_k) {
+            Few::add_rolled(c, {w}, x, k);
+            w += block_bytes<T> * Few::rolled_k / T::block_size;
+        }
+        float *y = job.y + job.t_first * job.y_stride + row;
+        _mm512_mask_storeu_ps(y, mask_of(job.n_last - row), c[0]);
     }
 }
 

@@ -68,8 +68,12 @@ void run_blocks(const Job &job, bool panels) {
 }
 template <class T, template <class, int> class Few, template <class> class Tiled>
 void run_interleaved(const Job &job, bool panels) {
-    job.interleaved ? run_blocks<Moved<T>, Few, Tiled>(job, panels)
-                    : run_blocks<T, Few, Tiled>(job, panels);
+    using One = Few<Moved<T>, 1>;
+    if (!job.interleaved) return run_blocks<T, Few, Tiled>(job, panels);
+    if (!panels && reads_rolled() && job.n_cols % One::rolled_k == 0) {
+        return run_rolled<Moved<T>, One>(job);
+    }
+    run_blocks<Moved<T>, Few, Tiled>(job, panels);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA
