@@ -22,8 +22,8 @@ enum class KVType : int32_t { f32, f16, q8_0 };
 // q8_256, but a row alone is in the order of AVX-512 registers.
 enum class ActFormat : int32_t { f32, q8_32, q8_256, q8_256_lanes };
 
-// By whose way of reading memory products ask for weights that they will need; results are the same.
-// At first this processor's, or that of the nearest kin.
+// Whose way of reading memory products follow when they ask for weights that they will need;
+// results are the same. At first this processor's, or that of its nearest kin.
 enum class Reading : int32_t { other, zen4, zen5, intel };
 extern Reading reading;
 

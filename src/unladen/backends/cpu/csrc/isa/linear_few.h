@@ -162,7 +162,8 @@ struct Few256 {
     // The same of one column.
     static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Interleaved w, const Panel &x, int k) {
         using Part = Repeat<A>;
-        constexpr int n_subs = 4 * Part::lines / sub, part_bytes = block_bytes<T> * Part::lines / 64;
+        constexpr int n_subs = 4 * Part::lines / sub;
+        constexpr int part_bytes = block_bytes<T> * Part::lines / 64;
         Scales256 scales;
         A::scales(scales, w);
         const int8_t *q = x.q + k;
