@@ -1,11 +1,12 @@
-// The thread pool under the thread sanitizer: every tile of a region runs once, or is committed once,
-// and what tiles write without further ado is there for the caller afterwards, and for the next
-// region's tiles.
+// The thread pool under the thread sanitizer: every tile of a region runs once, or is committed
+// once, after all of the region before, whoever goes on to it, and what tiles write without further
+// ado is there for the caller afterwards, and for the next region's tiles.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -17,12 +18,19 @@ using unladen::cpu::Pool;
 namespace {
 
 struct Count final : unladen::cpu::Region {
-    Count(int n_tiles, long total) : runs(n_tiles), seen(n_tiles), total(total) {}
+    Count(int n_tiles, long total)
+        : runs(n_tiles), seen(n_tiles), total(total) {}
     std::vector<int> runs;
     std::vector<long> seen;
     const long total;
     long computed[8] = {};
 
+    // Whether each of the region's tiles ran once, on its own data.
+    bool is_done() const {
+        for (size_t i = 0; i < runs.size(); ++i)
+            if (runs[i] != 1 || seen[i] != total) return false;
+        return true;
+    }
     void tiles(int first, int last, int) override {
         for (int i = first; i < last; ++i) {
             ++runs[i];
@@ -41,6 +49,20 @@ struct Count final : unladen::cpu::Region {
 };
 
 constexpr int n_rounds = 20000;
+
+// Some regions, the next of which is wanted when the one before is done; the last may be a failure.
+struct Regions final : unladen::cpu::Sequence {
+    std::vector<unladen::cpu::Stage> stages;
+    bool fails = false, in_order = true;
+    size_t at = 0;
+
+    unladen::cpu::Stage next() override {
+        if (at > 0) in_order &= static_cast<Count *>(stages[at - 1].region)->is_done();
+        if (at < stages.size()) return stages[at++];
+        if (fails) throw std::runtime_error("no more");
+        return {};
+    }
+};
 
 void check(bool condition, const char *what) {
     if (condition) return;
@@ -82,19 +104,33 @@ int main(int argc, char **argv) {
     std::lock_guard lock(pool.mutex());
     // Threads may look at regions until the pool has settled.
     std::vector<std::unique_ptr<Count>> regions;
-    for (int round = 0; round < n_rounds; ++round) {
-        const int n_tiles = int(rng() % 40), n_threads = 1 + int(rng() % 6);
-        const bool joint = rng() % 2, apart = rng() % 2;
-        if (round == n_rounds / 2) pool.crowding().keep_apart();
-        if (apart) pool.crowding().waited(Crowding::bearable, 6);
-        Count &region = *regions.emplace_back(std::make_unique<Count>(n_tiles, round));
-        int after = 0;
-        pool.run(region, {n_tiles, joint, apart}, n_threads, [&](int n) { after += n; }, apart);
-        for (int i = 0; i < n_tiles; ++i) {
-            check(region.runs[i] == 1, "a tile didn't run once");
-            check(region.seen[i] == round, "a tile saw another region's data");
+    for (int round = 0; round < n_rounds;) {
+        Regions sequence;
+        sequence.fails = rng() % 8 == 0;
+        const size_t first = regions.size();
+        int n_all = 0;
+        for (int n = 1 + int(rng() % 8); n > 0 && round < n_rounds; --n, ++round) {
+            const int n_tiles = int(rng() % 40), n_threads = 1 + int(rng() % 6);
+            const bool joint = rng() % 2, apart = rng() % 2;
+            if (round == n_rounds / 2) pool.crowding().keep_apart();
+            if (apart) pool.crowding().waited(Crowding::bearable, 6);
+            regions.push_back(std::make_unique<Count>(n_tiles, round));
+            sequence.stages.push_back(
+                {regions.back().get(), {n_tiles, joint, apart}, n_threads, apart});
+            n_all += n_tiles;
         }
-        check(after <= n_tiles, "more tiles than there are");
+        int after = 0;
+        bool failed = false;
+        try {
+            pool.run(sequence, [&](int n) { after += n; });
+        } catch (const std::runtime_error &) {
+            failed = true;
+        }
+        check(failed == sequence.fails, "a failure was lost");
+        check(sequence.in_order, "a region began before the one before had ended");
+        for (size_t i = first; i < regions.size(); ++i)
+            check(regions[i]->is_done(), "a tile didn't run once, on its own region's data");
+        check(after <= n_all, "more tiles than there are");
         // Now and then everybody falls asleep.
         if (rng() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (rng() % 20 == 0) {
@@ -104,5 +140,7 @@ int main(int argc, char **argv) {
     }
     pool.settle();
     check(pool.n_taken_back() > 0, "no tile was taken back");
-    std::printf("%d regions, %u tiles taken back\n", n_rounds, pool.n_taken_back());
+    check(pool.n_relieved() > 0, "no worker went on in the caller's place");
+    std::printf("%d regions, %u tiles taken back, %u times a worker went on\n", n_rounds,
+                pool.n_taken_back(), pool.n_relieved());
 }

@@ -467,6 +467,7 @@ void bind_cpu(nb::module_ &m) {
     m.attr("MAX_STREAMS") = cpu::max_streams;
     m.def("current_cpu", &cpu::current_cpu);
     m.def("n_tiles_taken_back", [] { return cpu::Pool::instance().n_taken_back(); });
+    m.def("n_times_relieved", [] { return cpu::Pool::instance().n_relieved(); });
     m.def("keep_tiles_apart", [] { cpu::Pool::instance().crowding().keep_apart(); });
     m.def("read_like", [](const std::string &name) {
         const auto next = cpu::named<cpu::Reading>(name, cpu::reading_names, "way of reading");

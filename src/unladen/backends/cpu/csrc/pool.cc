@@ -26,6 +26,10 @@ constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
 // be at it.
 constexpr std::chrono::nanoseconds least_patience = std::chrono::microseconds(25);
 
+std::chrono::nanoseconds patience(std::chrono::nanoseconds tile_time) {
+    return std::max(least_patience, 2 * tile_time);
+}
+
 // Workers are sent from the caller's core no more often: the scheduler has to follow.
 constexpr std::chrono::milliseconds parted_again{2};
 
@@ -178,26 +182,59 @@ void Pool::place(std::shared_ptr<const Placement> placement) {
     for (size_t i = 1; i <= workers_.size(); i++) pin(static_cast<int>(i));
 }
 
+bool Pool::begin(const Stage &stage) {
+    Cut cut = stage.cut;
+    int n_threads = stage.n_threads;
+    const bool may_be_crowded = stage.yields && n_threads > 1;
+    const int most = may_be_crowded ? crowding_.limit(n_threads) : n_threads;
+    const bool chooses = cut.apart && may_be_crowded && crowding_.is_crowded();
+    cut.apart = chooses && crowding_.apart_is_faster();
+    if (!cut.apart) n_threads = chooses ? crowding_.fewer(n_threads) : most;
+    stage_ = {n_threads, stage.yields, chooses, cut.cost,
+              chooses ? Clock::now() : Clock::time_point{}};
+    if (n_threads <= 1 || cut.n_tiles <= 1) return false;
+    grow(n_threads - 1);
+    publish(*stage.region, cut, n_threads);
+    return true;
+}
+
+void Pool::end_region(int thread, Clock::duration lost) {
+    if (stage_.yields && lost.count() > 0) crowding_.waited(lost, stage_.n_threads);
+    if (thread == 0) part(stage_.n_threads);
+    if (stage_.chooses) crowding_.did(stage_.cost, Clock::now() - stage_.start);
+}
+
+void Pool::end_sequence() {
+    ended_.store(true);
+    call_the_caller();
+}
+
+// A region's end is its last tile's; what was seen of another one's tiles says nothing, but then
+// somebody has claimed this one's end.
+bool Pool::claim(uint64_t serial) { return claimed_.compare_exchange_strong(serial, serial + 1); }
+
 void Pool::publish(Region &region, Cut cut, int n_threads) {
     n_threads = std::min({n_threads, max_threads, cut.n_tiles});
     region_ = &region;
     joint_.store(cut.joint, std::memory_order_relaxed);
     apart_.store(cut.apart, std::memory_order_relaxed);
     n_tiles_.store(cut.n_tiles, std::memory_order_relaxed);
-    ++serial_;
+    const uint64_t serial = claimed_.load(std::memory_order_relaxed);
     for (int i = 0; i < n_threads; i++)  // before any has a tile
         shares_[i].finished.store(0, std::memory_order_relaxed);
     for (int i = 0; i < n_threads; i++) {
         uint64_t first = uint64_t(cut.n_tiles) * i / n_threads;
         uint64_t end = uint64_t(cut.n_tiles) * (i + 1) / n_threads;
-        shares_[i].left.store(pack(serial_ & 0xffff, n_threads, end, first),
+        shares_[i].left.store(pack(serial & 0xffff, n_threads, end, first),
                               std::memory_order_release);
     }
-    published_.store(pack(serial_ & 0xffff, n_threads, 0, 0));
+    published_.store(pack(serial & 0xffff, n_threads, 0, 0));
+    serial_.store(serial);
     if (n_sleeping_.load() > 0) {
         wake_.fetch_add(1);
         wake_.notify_all();
     }
+    call_the_caller();
 }
 
 int Pool::take_some(int thread) {
@@ -215,7 +252,7 @@ int Pool::take_from(int owner, int thread) {
         const bool own = owner == thread;
         const int n_left = static_cast<int>(end_of(word) - next_of(word));
         // If these are stale the exchange fails.
-        const bool apart = thread > 0 && apart_.load(std::memory_order_relaxed);
+        const bool apart = apart_.load(std::memory_order_relaxed);
         const bool joint = own && !apart && joint_.load(std::memory_order_relaxed);
         const int n = joint ? (n_left + 1) / 2 : 1;
         if (!left.compare_exchange_weak(word, own ? word + n : word - one_from_end)) continue;
@@ -234,11 +271,11 @@ int Pool::take_from(int owner, int thread) {
 
 void Pool::run_apart(int tile, int thread) {
     Region *region = region_;
-    std::atomic<uint32_t> &apart = shares_[thread].apart;
-    apart.store(tile + 1);  // from here on it may be taken back, and the region end
+    std::atomic<uint64_t> &apart = shares_[thread].apart;
+    uint64_t word = tile_word(claimed_.load(), tile);
+    apart.store(word);  // from here on it may be taken back, and the region end
     region->compute(tile, thread);
-    uint32_t expected = tile + 1;
-    if (apart.compare_exchange_strong(expected, 0)) {
+    if (apart.compare_exchange_strong(word, 0)) {
         region->commit(tile, thread);
         finish(1, thread);
     } else {
@@ -247,14 +284,17 @@ void Pool::run_apart(int tile, int thread) {
     }
 }
 
-bool Pool::take_back() {
-    for (int i = 1; i < threads_of(published_.load()); i++) {
-        uint32_t tile = shares_[i].apart.load();
-        if (tile == 0 || tile == taken_back) continue;
-        if (!shares_[i].apart.compare_exchange_strong(tile, taken_back)) continue;
-        region_->tiles(static_cast<int>(tile) - 1, static_cast<int>(tile), 0);
-        finish(1, 0);
+bool Pool::take_back(uint64_t serial, int thread) {
+    const int n_threads = threads_of(published_.load());
+    for (int i = 0; i < n_threads; i++) {
+        uint64_t word = shares_[i].apart.load();
+        if (i == thread || word == taken_back || word >> 20 != serial) continue;
+        if (!shares_[i].apart.compare_exchange_strong(word, taken_back)) continue;
         n_taken_back_.fetch_add(1, std::memory_order_relaxed);
+        // Not apart, or two threads might take it from each other for ever.
+        const int tile = static_cast<int>(word & max_tiles);
+        region_->tiles(tile - 1, tile, thread);
+        finish(1, thread);
         return true;
     }
     return false;
@@ -273,7 +313,11 @@ void Pool::finish(int n_tiles, int thread) {
     std::atomic<uint32_t> &finished = shares_[thread].finished;
     finished.store(finished.load(std::memory_order_relaxed) + n_tiles);
     // Of those who look at the same time the last one sees all.
-    if (!caller_sleeps_.load() || !all_finished()) return;
+    if (caller_sleeps_.load() && all_finished()) call_the_caller();
+}
+
+void Pool::call_the_caller() {
+    if (!caller_sleeps_.load()) return;
     n_calls_.fetch_add(1);
     n_calls_.notify_one();
 }
@@ -285,20 +329,38 @@ bool Pool::all_finished() const {
     return n == n_tiles_.load(std::memory_order_relaxed);
 }
 
-Crowding::Clock::duration Pool::wait_for_rest(Crowding::Clock::duration tile_time) {
-    const auto done = [&] { return all_finished(); };
-    const bool apart = tile_time.count() > 0;
-    const auto patience = std::max<std::chrono::nanoseconds>(least_patience, 2 * tile_time);
-    Crowding::Clock::duration lost{};
-    while (apart && !spin(patience, done) && take_back()) lost = Crowding::bearable;
-    if (spin(spin_time, done)) return lost;
-    // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves its
-    // own.
-    const auto start = Crowding::Clock::now();
-    caller_sleeps_.store(true);
-    for (uint32_t n = n_calls_.load(); !all_finished(); n = n_calls_.load()) n_calls_.wait(n);
-    caller_sleeps_.store(false);
-    return Crowding::Clock::now() - start;
+bool Pool::wait_for_rest(uint64_t serial, Clock::duration tile_time) {
+    const auto done = [&] {
+        return ended_.load() || serial_.load() != serial ||
+               (all_finished() && claimed_.load() == serial);
+    };
+    Clock::duration lost{};
+    while (tile_time.count() > 0 && !spin(patience(tile_time), done) && take_back(serial, 0))
+        lost = Crowding::bearable;
+    if (!spin(spin_time, done)) {
+        // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves
+        // its own.
+        const auto start = Clock::now();
+        caller_sleeps_.store(true);
+        for (uint32_t n = n_calls_.load(); !done(); n = n_calls_.load()) n_calls_.wait(n);
+        caller_sleeps_.store(false);
+        lost = Clock::now() - start;
+    }
+    if (!all_finished() || !claim(serial)) return false;
+    end_region(0, lost);
+    return true;
+}
+
+bool Pool::relieve(uint64_t seen, uint64_t serial, int thread, Clock::duration tile_time) {
+    const auto done = [&] { return published_.load() != seen; };
+    do {
+        if (spin(patience(tile_time), done)) return true;
+    } while (take_back(serial, thread));
+    if (!all_finished() || !claim(serial)) return false;
+    n_relieved_.fetch_add(1, std::memory_order_relaxed);
+    end_region(thread, Crowding::bearable);
+    go_on(thread, [](int) {});
+    return true;
 }
 
 void Pool::sleep_until_published(uint64_t seen, int thread) {
@@ -315,10 +377,11 @@ void Pool::sleep_until_published(uint64_t seen, int thread) {
 
 void Pool::work(int thread) {
     for (;;) {
-        const uint64_t seen = published_.load();
+        const uint64_t seen = published_.load(), serial = serial_.load();
         shares_[thread].cpu.store(current_cpu(), std::memory_order_relaxed);
-        while (take_some(thread)) {
-        }
+        const Clock::duration tile_time = take_all(thread, [](int) {});
+        const bool takes_part = tile_time.count() > 0 && thread < threads_of(seen);
+        if (takes_part && relieve(seen, serial, thread, tile_time)) continue;
         if (!spin(spin_time_between_steps, [&] { return published_.load() != seen; }))
             sleep_until_published(seen, thread);
     }

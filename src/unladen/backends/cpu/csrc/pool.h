@@ -5,10 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/csrc/crowding.h"
@@ -36,6 +38,24 @@ struct Cut {
     double cost = 0;  // in any unit: what is done in a time is compared
 };
 
+// A region, or none, and who does it: up to so many threads; `yields`: fewer nearly do, so where
+// other programs are on the cores fewer are asked.
+struct Stage {
+    Region *region = nullptr;
+    Cut cut{};
+    int n_threads = 1;
+    bool yields = false;
+};
+
+// Regions one after another.
+class Sequence {
+public:
+    virtual ~Sequence() = default;
+    // What comes next; without a region: nothing. Called by one thread at a time, by none before
+    // all tiles of the region before are done.
+    virtual Stage next() = 0;
+};
+
 using Placement = std::vector<std::vector<int>>;
 
 // Keeps the calling thread on the processors of `placement`'s first, until the end of its life.
@@ -60,15 +80,18 @@ public:
     static constexpr int max_threads = 255;
     static constexpr int max_tiles = (1 << 20) - 1;
 
-    // Runs every tile of `region` on the caller and at most n_threads - 1 workers, and returns when
-    // all are done. Each thread has a run of neighbouring tiles of its own and takes them in order,
-    // so that what the hardware reads ahead is read once; whoever has none left takes the last of
-    // somebody else's. So nobody waits for a thread to wake. `after_tiles` is called on the
-    // caller's thread between its tiles, with how many were done. `yields`: fewer threads nearly
-    // do, so where other programs are on the cores fewer are asked.
+    // Runs every tile of each region on the caller and workers, and returns when all are done. Each
+    // thread has a run of neighbouring tiles of its own and takes them in order, so that what the
+    // hardware reads ahead is read once; whoever has none left takes the last of somebody else's.
+    // So nobody waits for a thread to wake. The caller goes on from region to region; where it is
+    // interrupted while tiles are computed apart, a worker does so in its place. `after_tiles` is
+    // called on the caller's thread between its tiles, with how many were done. Throws what
+    // sequence.next() threw.
     template <class AfterTiles>
-    void run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles,
-             bool yields = false);
+    void run(Sequence &sequence, AfterTiles &&after_tiles);
+    // The same of one region.
+    template <class AfterTiles>
+    void run(const Stage &stage, AfterTiles &&after_tiles);
 
     // Where the threads of the next regions may run: processors by thread, the caller's first,
     // repeated; nullptr: anywhere. The caller itself is not moved.
@@ -82,11 +105,15 @@ public:
     Crowding &crowding() { return crowding_; }
     // Tiles that were taken back so far.
     uint32_t n_taken_back() const { return n_taken_back_.load(std::memory_order_relaxed); }
+    // How often a worker went on in the caller's place.
+    uint32_t n_relieved() const { return n_relieved_.load(std::memory_order_relaxed); }
 
-    // Held by whoever calls run(): one region at a time.
+    // Held by whoever calls run(): one sequence at a time.
     std::mutex &mutex() { return mutex_; }
 
 private:
+    using Clock = Crowding::Clock;
+
     // What is left of a thread's tiles in one word, so that a worker that was late for one region
     // can't mistake the next one's tiles: serial | n_threads | end | next.
     struct alignas(64) Share {
@@ -94,14 +121,16 @@ private:
         // How many tiles the thread has finished, whosever. A counter that all share travels from
         // core to core with every tile: with tiles of 32 KiB that is a twentieth of the time.
         std::atomic<uint32_t> finished{0};
-        // The tile that the thread computes apart, and 1; 0: none.
-        std::atomic<uint32_t> apart{0};
+        // The tile that the thread computes apart, see tile_word(); 0: none.
+        std::atomic<uint64_t> apart{0};
         // The core on which the thread took up its last region; -1: it sleeps.
         std::atomic<int> cpu{-1};
         // Whether part() keeps the thread from a core; for whoever holds pinning_.
         bool is_parted = false;
     };
-    static constexpr uint32_t taken_back = ~uint32_t{0};
+    static constexpr uint64_t taken_back = ~uint64_t{0};
+    // Of a region, so that nobody who was late takes back another one's.
+    static uint64_t tile_word(uint64_t serial, int tile) { return serial << 20 | (tile + 1); }
     static uint64_t pack(uint64_t serial, uint64_t threads, uint64_t end, uint64_t next) {
         return serial << 48 | threads << 40 | end << 20 | next;
     }
@@ -119,14 +148,32 @@ private:
     int take_some(int thread);
     int take_from(int owner, int thread);
     void run_apart(int tile, int thread);
-    // Does a tile that another thread computes apart; whether there was any.
-    bool take_back();
+    // Does a tile of the region that another thread computes apart; whether there was any.
+    bool take_back(uint64_t serial, int thread);
+    // Takes tiles until none is left. What one took, where tiles are computed apart; else 0.
+    template <class AfterTiles>
+    Clock::duration take_all(int thread, AfterTiles &&after_tiles);
+
+    // Of who goes on, which is the caller at first, then whoever claim()s the end of a region. Does
+    // the next regions itself until one is published, or the sequence ends.
+    template <class AfterTiles>
+    void go_on(int thread, AfterTiles &&after_tiles);
+    // Whether the region is for several threads, and published.
+    bool begin(const Stage &stage);
     void publish(Region &region, Cut cut, int n_threads);
+    // `lost`: how long was waited for others, where it was long.
+    void end_region(int thread, Clock::duration lost);
+    void end_sequence();
+    bool claim(uint64_t serial);
+
     void finish(int n_tiles, int thread);
     bool all_finished() const;
-    // How long that took, where it took long. `tile_time`: what a tile takes, where tiles are
-    // computed apart; else 0.
-    Crowding::Clock::duration wait_for_rest(Crowding::Clock::duration tile_time);
+    // Of the caller: waits for the end of the region, and says whether it is the one that goes on.
+    bool wait_for_rest(uint64_t serial, Clock::duration tile_time);
+    // Of workers: goes on in the caller's place, where it is interrupted; whether there was
+    // anything to do.
+    bool relieve(uint64_t seen, uint64_t serial, int thread, Clock::duration tile_time);
+    void call_the_caller();
     void sleep_until_published(uint64_t seen, int thread);
     // Keeps workers that took up the region on the caller's core from it, until they sleep or are
     // found on another of his: where another program has a core to itself a scheduler leaves them
@@ -135,16 +182,27 @@ private:
 
     Share shares_[max_threads];
     alignas(64) std::atomic<uint64_t> published_{0};  // the last region, see pack()
+    std::atomic<uint64_t> serial_{0};  // of that, stored after it
+    alignas(64) std::atomic<uint64_t> claimed_{1};  // the next one's, once somebody goes on to it
+    std::atomic<bool> ended_{true};
     alignas(64) std::atomic<bool> caller_sleeps_{false};
     std::atomic<uint32_t> n_calls_{0};  // to the caller that sleeps
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
-    std::atomic<uint32_t> n_tiles_{0}, n_taken_back_{0};
+    std::atomic<uint32_t> n_tiles_{0}, n_taken_back_{0}, n_relieved_{0};
     std::atomic<bool> joint_{false}, apart_{false};
     Region *region_ = nullptr;
+    // For who goes on.
+    Sequence *sequence_ = nullptr;
+    std::exception_ptr failure_;
+    struct {
+        int n_threads;
+        bool yields, chooses;
+        double cost;
+        Clock::time_point start;
+    } stage_{};
     Crowding crowding_;
-    Crowding::Clock::time_point parted_{};
-    uint64_t serial_ = 0;
+    Clock::time_point parted_{};
     // workers_ and placement_ change under pinning_ as well as mutex().
     std::vector<std::thread::native_handle_type> workers_;
     std::shared_ptr<const Placement> placement_;
@@ -152,36 +210,56 @@ private:
 };
 
 template <class AfterTiles>
-void Pool::run(Region &region, Cut cut, int n_threads, AfterTiles &&after_tiles, bool yields) {
-    if (cut.n_tiles <= 0) return;
-    const bool may_be_crowded = yields && n_threads > 1;
-    const int most = may_be_crowded ? crowding_.limit(n_threads) : n_threads;
-    const bool chooses = cut.apart && may_be_crowded && crowding_.is_crowded();
-    cut.apart = chooses && crowding_.apart_is_faster();
-    if (!cut.apart) n_threads = chooses ? crowding_.fewer(n_threads) : most;
-    using Clock = Crowding::Clock;
-    const auto start = chooses ? Clock::now() : Clock::time_point{};
-    if (n_threads <= 1 || cut.n_tiles == 1) {
-        const int n = cut.joint ? cut.n_tiles : 1;
-        for (int i = 0; i < cut.n_tiles; i += n) {
-            region.tiles(i, i + n, 0);
-            after_tiles(n);
-        }
-    } else {
-        grow(n_threads - 1);
-        publish(region, cut, n_threads);
-        int n_done = 0;
-        while (const int n = take_some(0)) {
-            after_tiles(n);
-            n_done += n;
-        }
-        Clock::duration tile_time{};
-        if (cut.apart) tile_time = (Clock::now() - start) / std::max(1, n_done);
-        const auto waited = wait_for_rest(tile_time);
-        if (yields && waited.count() > 0) crowding_.waited(waited, n_threads);
-        part(n_threads);
+void Pool::run(Sequence &sequence, AfterTiles &&after_tiles) {
+    sequence_ = &sequence;
+    ended_.store(false);
+    go_on(0, after_tiles);
+    while (!ended_.load()) {
+        const uint64_t serial = serial_.load();
+        const Clock::duration tile_time = take_all(0, after_tiles);
+        if (wait_for_rest(serial, tile_time)) go_on(0, after_tiles);
     }
-    if (chooses) crowding_.did(cut.cost, Clock::now() - start);
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+template <class AfterTiles>
+void Pool::run(const Stage &stage, AfterTiles &&after_tiles) {
+    struct One final : Sequence {
+        explicit One(const Stage &stage) : stage(stage) {}
+        Stage next() override { return std::exchange(stage, {}); }
+        Stage stage;
+    } one(stage);
+    run(one, after_tiles);
+}
+
+template <class AfterTiles>
+Pool::Clock::duration Pool::take_all(int thread, AfterTiles &&after_tiles) {
+    const bool apart = apart_.load(std::memory_order_relaxed);
+    const auto start = apart ? Clock::now() : Clock::time_point{};
+    int n_done = 0;
+    while (const int n = take_some(thread)) {
+        after_tiles(n);
+        n_done += n;
+    }
+    return apart ? (Clock::now() - start) / std::max(1, n_done) : Clock::duration{};
+}
+
+template <class AfterTiles>
+void Pool::go_on(int thread, AfterTiles &&after_tiles) {
+    try {
+        for (Stage next = sequence_->next(); next.region; next = sequence_->next()) {
+            if (begin(next)) return;
+            const int n = next.cut.joint ? next.cut.n_tiles : 1;
+            for (int i = 0; i < next.cut.n_tiles; i += n) {
+                next.region->tiles(i, i + n, thread);
+                after_tiles(n);
+            }
+            if (stage_.chooses) crowding_.did(stage_.cost, Clock::now() - stage_.start);
+        }
+    } catch (...) {
+        failure_ = std::current_exception();
+    }
+    end_sequence();
 }
 
 }  // namespace unladen::cpu

@@ -6,6 +6,12 @@
 #include <new>
 
 namespace unladen::cpu {
+namespace {
+
+// Below this a region costs more to share than it saves: two cache-line transfers and a wake.
+constexpr double worth_sharing_ns = 4000;
+
+}  // namespace
 
 void Program::FreeDeleter::operator()(void *p) const { std::free(p); }
 
@@ -16,6 +22,22 @@ void Program::add(std::unique_ptr<Operation> op) {
 int64_t Program::now_ns() {
     auto since = std::chrono::steady_clock::now().time_since_epoch();
     return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
+
+Stage Program::Regions::next() {
+    if (at_ == program_.operations_.size() ||
+        program_.running_.cancelled.load(std::memory_order_relaxed))
+        return {};
+    OperationRegion &region = *program_.operations_[at_++];
+    const Tiling tiling = region.operation().prepare(step_);
+    tile_ns_.store(tiling.cost / std::max(1, tiling.n_tiles), std::memory_order_relaxed);
+    // Small steps wait for memory, of which fewer threads get nearly as much.
+    const bool is_small = step_.n_tokens <= 16;
+    const int n_threads = is_small ? program_.n_threads_ : program_.n_threads_batch_;
+    return {&region,
+            {tiling.n_tiles, tiling.joint, tiling.apart, tiling.cost},
+            tiling.cost < worth_sharing_ns ? 1 : n_threads,
+            is_small};
 }
 
 void Program::reserve_scratch() {

@@ -50,7 +50,7 @@ struct Tiling {
 class Operation {
 public:
     virtual ~Operation() = default;
-    // Called on the step's own thread before any tile.
+    // Called by one thread, before any tile and after all of the operation before.
     virtual Tiling prepare(const Step &step) = 0;
     // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
     virtual void tile(const Step &step, int index, void *scratch) = 0;
@@ -133,10 +133,23 @@ private:
 
     void reserve_scratch();
     static int64_t now_ns();
+
+    // The regions of a step.
+    class Regions final : public Sequence {
+    public:
+        Regions(Program &program, const Step &step) : program_(program), step_(step) {}
+        Stage next() override;
+        // Estimated, of the last one.
+        double tile_ns() const { return tile_ns_.load(std::memory_order_relaxed); }
+
+    private:
+        Program &program_;
+        const Step &step_;
+        size_t at_ = 0;
+        std::atomic<double> tile_ns_{0};
+    };
 };
 
-// Below this a region costs more to share than it saves: two cache-line transfers and a wake.
-constexpr double worth_sharing_ns = 4000;
 // Signals are looked for this often, and the clock after this much estimated work. The estimates
 // would have to be off by a factor of a thousand for an interrupt to be felt as slow.
 constexpr int64_t poll_ns = 20'000'000;
@@ -158,10 +171,11 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
     reserve_scratch();
     bool was_interrupted = false;
     int64_t next_poll = now_ns() + poll_ns;
-    double tile_ns = 0, unseen_ns = 0;
+    double unseen_ns = 0;
+    Regions regions(*this, step);
     auto poll = [&](int n_tiles) {
         // Reading the clock after every tile would cost small models a tenth of their time.
-        unseen_ns += tile_ns * n_tiles;
+        unseen_ns += regions.tile_ns() * n_tiles;
         if (unseen_ns < clock_ns) return;
         unseen_ns = 0;
         if (now_ns() < next_poll) return;
@@ -171,18 +185,9 @@ Outcome Program::run(const Step &step, Interrupted &&interrupted) {
             running_.cancelled.store(true, std::memory_order_relaxed);
         }
     };
-    const bool is_small = step.n_tokens <= 16;
-    const int n_threads = is_small ? n_threads_ : n_threads_batch_;
-    for (auto &region : operations_) {
-        const Tiling tiling = region->operation().prepare(step);
-        tile_ns = tiling.cost / std::max(1, tiling.n_tiles);
-        int sharing = tiling.cost < worth_sharing_ns ? 1 : n_threads;
-        // Small steps wait for memory, of which fewer threads get nearly as much.
-        Pool::instance().run(*region, {tiling.n_tiles, tiling.joint, tiling.apart, tiling.cost},
-                             sharing, poll, is_small);
-        if (running_.cancelled.load(std::memory_order_relaxed))
-            return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
-    }
+    Pool::instance().run(regions, poll);
+    if (running_.cancelled.load(std::memory_order_relaxed))
+        return was_interrupted ? Outcome::interrupted : Outcome::cancelled;
     return Outcome::done;
 }
 

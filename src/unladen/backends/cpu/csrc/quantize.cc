@@ -99,7 +99,7 @@ Requantized requantize(const Requantize &work, int n_threads, bool (*interrupted
     Work region(work, n_threads);
     Pool &pool = Pool::instance();
     const std::lock_guard<std::mutex> alone(pool.mutex());
-    pool.run(region, {int(region.n_tiles())}, n_threads, [&](int) {
+    pool.run({&region, {int(region.n_tiles())}, n_threads}, [&](int) {
         if (interrupted()) region.stop(Requantized::interrupted);
     });
     return region.result();
