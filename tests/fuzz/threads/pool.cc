@@ -18,8 +18,7 @@ using unladen::cpu::Pool;
 namespace {
 
 struct Count final : unladen::cpu::Region {
-    Count(int n_tiles, long total)
-        : runs(n_tiles), seen(n_tiles), total(total) {}
+    Count(int n_tiles, long total) : runs(n_tiles), seen(n_tiles), total(total) {}
     std::vector<int> runs;
     std::vector<long> seen;
     const long total;
