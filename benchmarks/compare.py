@@ -6,8 +6,9 @@
 Each round runs every test once with each program. llama.cpp has several settings (flash attention,
 repacked weights) and is given the best: the one whose median is highest, by test; a setting far
 behind in the first round isn't tried again. ``llama-batched-bench`` beside ``llama-bench`` times
-several sequences. Writes ``results.json`` and ``results.svg``; ``--docs FILE`` puts the table
-between the markers of a Markdown file.
+several sequences. Neither program samples; ours generates the likeliest token, for which some
+heads' weights needn't all be read, theirs all logits. Writes ``results.json`` and ``results.svg``;
+``--docs FILE`` puts the table between the markers of a Markdown file.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ class Task:
     model: Path
     test: programs.Test
     threads: int
+    logits: bool
 
 
 @dataclass(slots=True)
@@ -66,6 +68,7 @@ class Measured:
             share["read"] = self._share(read, [limit.read_bytes_s for limit in self.limits])
             share["usual_read"] = self._share(
                 read, [limit.usual_read_bytes_s for limit in self.limits])
+            share["of_bytes"] = 1.0 if self.task.logits else work.share_read(test)
         if not test.n_depth:
             macs = work.macs_per_token(test)
             share["int8"] = self._share(macs, [limit.int8_macs_s for limit in self.limits])
@@ -83,8 +86,8 @@ class Measured:
 
 def main() -> None:
     args = _arguments()
-    tasks = [Task(model, test, threads) for model in args.models for threads in args.threads
-             for test in _tests(args)]
+    tasks = [Task(model, test, threads, args.logits) for model in args.models
+             for threads in args.threads for test in _tests(args)]
     results = [Measured(task) for task in tasks]
     peer = programs.Peer(args.peer)
     with tempfile.TemporaryDirectory() as folder:
@@ -110,7 +113,8 @@ def _middle(n_threads: int, results: list[Measured]) -> roofline.Roofline:
 def _round(measured: Measured, peer: programs.Peer, limits: Path, number: int) -> None:
     task = measured.task
     before = roofline.measure(limits, task.threads)
-    measured.mine.append(programs.unladen(task.model, task.test, task.threads))
+    measured.mine.append(programs.unladen(task.model, task.test, task.threads,
+                                           logits=task.logits))
     measured.limits.append(before.mean(roofline.measure(limits, task.threads)))
     first = {name: rounds[0] for name, rounds in measured.theirs.items()}
     for setting in programs.SETTINGS:
@@ -149,6 +153,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--peer", type=Path, required=True, help="llama-bench")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--logits", action="store_true",
+                        help="we compute all logits too, instead of the likeliest token")
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--docs", type=Path, help="a Markdown file with markers")
     for name, default in (("threads", "2"), ("prompts", "512"), ("gens", "32"), ("depths", "0"),

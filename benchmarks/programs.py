@@ -37,12 +37,14 @@ class Test:
         return f"{kind} @ d{self.n_depth}" if self.n_depth else kind
 
 
-def unladen(model: Path, test: Test, threads: int) -> float:
-    """Tokens per second of one repetition, in a process of its own."""
+def unladen(model: Path, test: Test, threads: int, *, logits: bool = False) -> float:
+    """Tokens per second of one repetition, in a process of its own. ``logits``: all of them are
+    computed, though the likeliest token is what is wanted."""
     depth = test.n_depth or (N_WARM if test.n_seqs > 1 else 0)
     (found,) = _json([sys.executable, "-m", "unladen", "bench", str(model), "--json", "-r", "1",
                       "-p", str(test.n_prompt), "-n", str(test.n_gen), "-d", str(depth),
-                      "-s", str(test.n_seqs), "-t", str(threads), "-b", "512"])
+                      "-s", str(test.n_seqs), "-t", str(threads), "-b", "512",
+                      *(["--logits"] if logits else [])])
     return float(found["avg_ts"])
 
 

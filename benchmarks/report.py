@@ -20,12 +20,13 @@ def table(data: dict[str, Any]) -> str:
              "alternating rounds.",
              f"Limits, medians of what was measured around each run: {limits}.", "",
              "| file | test | threads | ratio | peer's best setting | of read limit "
-             "| of its median pass | of arithmetic limit |", f"|{' --- |' * 8}"]
+             "| of its median pass | bytes read | of arithmetic limit |", f"|{' --- |' * 9}"]
     for row in data["rows"]:
-        read, usual, macs = (f"{100 * row['share'][k]:.0f} %" if k in row["share"] else ""
-                             for k in ("read", "usual_read", "int8"))
+        read, usual, of_bytes, macs = (
+            f"{100 * row['share'][k]:.0f} %" if k in row["share"] else ""
+            for k in ("read", "usual_read", "of_bytes", "int8"))
         lines.append(f"| {row['model']} | {row['test']} | {row['threads']} | {row['ratio']:.2f} "
-                     f"| {row['peer_setting']} | {read} | {usual} | {macs} |")
+                     f"| {row['peer_setting']} | {read} | {usual} | {of_bytes} | {macs} |")
     return "\n".join(lines)
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from programs import Test
 
+from unladen import quants
+from unladen._native import cpu as native
+from unladen.backends.cpu.features import isa_level
 from unladen.gguf import HParams, open_gguf
 
 
@@ -14,7 +17,8 @@ from unladen.gguf import HParams, open_gguf
 class Work:
     """``weight_bytes`` of the matrices that every step reads and ``expert_bytes`` of all experts,
     of which a token uses ``expert_share``; ``macs`` a token up to the last attention, ``late_macs``
-    after it; ``kv_bytes`` of a token in a float16 cache."""
+    after it; ``kv_bytes`` of a token in a float16 cache; ``screened_bytes`` of the head's that this
+    machine's kernels needn't read to find the likeliest token."""
 
     weight_bytes: int
     expert_bytes: int
@@ -22,6 +26,7 @@ class Work:
     macs: float
     late_macs: float
     kv_bytes: int
+    screened_bytes: int
 
     @classmethod
     def of(cls, path: Path) -> Work:
@@ -43,9 +48,11 @@ class Work:
             last = f"blk.{n_layers - 1}."
             late = sum(n for name, n in macs.items()
                        if name.startswith((f"{last}attn_output", f"{last}ffn")))
+            n_blocks = head.n_elements // quants.get(head.quant).block_size
             return cls(sum(t.nbytes for t in dense.values()) + head.nbytes,
                        sum(t.nbytes for t in experts.values()), share,
-                       sum(macs.values()) - late, head.n_elements + late, kv)
+                       sum(macs.values()) - late, head.n_elements + late, kv,
+                       n_blocks * native.rest_bytes(isa_level(), head.quant))
 
     def bytes_per_step(self, test: Test) -> float:
         """Read from memory for one decode step of ``test``; experts as if each sequence chose its
@@ -53,6 +60,11 @@ class Work:
         share = min(1.0, self.expert_share * test.n_seqs)
         depth = test.n_depth + test.n_gen / 2
         return self.weight_bytes + share * self.expert_bytes + test.n_seqs * depth * self.kv_bytes
+
+    def share_read(self, test: Test) -> float:
+        """How much of these bytes a step must read that only finds the likeliest token."""
+        spared = self.screened_bytes if test.n_seqs <= native.MOST_SCREENED else 0
+        return 1 - spared / self.bytes_per_step(test)
 
     def macs_per_token(self, test: Test) -> float:
         """Multiply-adds with weights for one token of ``test``; of a prompt only the last token

@@ -12,7 +12,7 @@ import numpy as np
 from unladen.api import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument
-from unladen.schedule.narrow import NARROWING
+from unladen.schedule.narrow import SKIPPED
 from unladen.schedule.plan import Plan
 from unladen.types import BLOCK_TOKENS
 
@@ -82,12 +82,14 @@ def tests(n_prompts: list[int], n_gens: list[int], depths: list[int],
         yield from (Test(0, n, depth, seqs) for n in n_gens if n for seqs in n_seqs)
 
 
-def measure(model: Model, test: Test, n_repeat: int) -> Result:
+def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False) -> Result:
     """Time ``test`` ``n_repeat`` times, after one round that isn't counted and all that steps would
     do on the side.
 
-    Tokens are random, nothing is sampled, and a prompt's logits are computed for its last token
-    only: what a step costs without what surrounds it. Nothing else may use ``model`` meanwhile.
+    Tokens are random, and of a prompt the last one's next alone is asked for: what a step costs
+    without what surrounds it. That is the likeliest token, as with temperature 0, where the model's
+    devices can choose it; else, and with ``logits``, a whole row of logits, of which nothing is
+    sampled. Nothing else may use ``model`` meanwhile.
     Raises :class:`ContextOverflow` where ``test`` needs more than the model's context.
     """
     most = model.engine.plan.draft.limits.n_seqs
@@ -98,14 +100,15 @@ def measure(model: Model, test: Test, n_repeat: int) -> Result:
         raise ContextOverflow(f"{test.name} takes {test.context} tokens, the context holds "
                               f"{model.context_size}",
                               hint="load the model with a larger context_size")
-    runner = _Runner(model)
+    runner = _Runner(model, "argmax" if "argmax" in model.engine.plan.n_best and not logits else "")
     runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0, test.n_seqs))
     model.engine.plan.settle()
     return Result(test, [runner.run(test) for _ in range(n_repeat)])
 
 
 class _Runner:
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, op: str) -> None:
+        self._op = op
         self._engine = model.engine
         self._plan: Plan = self._engine.plan
         self._n_vocab = model.architecture.n_vocab
@@ -143,9 +146,9 @@ class _Runner:
                 batch.block_table[s, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
                 batch.out_rows[s] = rows.stop - 1
             batch.n_tokens, batch.n_outputs, batch.n_seqs = n * n_seqs, n_seqs, n_seqs
-            batch.skip, batch.continues = frozenset(NARROWING), False
+            batch.skip, batch.continues = SKIPPED[self._op], False
             self._plan.run()
             for sequence in sequences:
                 sequence.length += n
         if n_tokens:
-            self._plan.output("logits")  # a device may still be at it
+            self._plan.output(self._op or "logits")  # a device may still be at it

@@ -21,9 +21,9 @@ def path(tmp_path: Path, rng: object) -> Path:
 def test_where_they_stand(path: Path) -> None:
     both = {"argmax": 1, "top_k": min(N_VOCAB, MAX_CANDIDATES)}
     for devices, n_best, ahead, options in (
-            (["reference"], both, True, {}), (["cpu"], {}, False, {}),
+            (["reference"], both, True, {}), (["cpu"], {"argmax": 1}, False, {}),
             (["null:0"], both, False, {}),
-            (["null:0", "cpu"], {}, False, {"head_device": "cpu"}),
+            (["null:0", "cpu"], {"argmax": 1}, False, {"head_device": "cpu"}),
             (["reference:0", "reference:1"], both, False, {"tensor_split": [1, 1]})):
         with Model(path, devices=devices, **options) as model:
             plan = model.engine.plan

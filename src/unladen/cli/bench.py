@@ -35,6 +35,9 @@ def command(
         "-t", "--threads", show_default="one a core", help="Threads.")] = None,
     batch_size: Annotated[str, typer.Option(
         "-b", "--batch-size", help="Tokens in a step.")] = "512",
+    logits: Annotated[bool, typer.Option(
+        "--logits", help="Compute all logits, as drawing tokens needs; else the likeliest token."
+    )] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write llama-bench's JSON.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="The same by comma.")] = False,
     kv_type: o.KVType = "f16", *, placement: Parameters,
@@ -54,8 +57,9 @@ def command(
                 batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
             with loaded:
                 for test in wanted:
-                    result = measure(loaded, test, repetitions)
-                    records.append(record(loaded, result, n_threads, n_batch, kv_type))
+                    result = measure(loaded, test, repetitions, logits=logits)
+                    records.append(record(loaded, result, n_threads, n_batch, kv_type)
+                                   | {"logits": logits})
                     if not as_json and not as_csv:
                         _print_row(records)
     if as_json:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 import numpy as np
 
 from unladen.engine.request import Request
 from unladen.graph.batch import Batch
-from unladen.schedule.narrow import NARROWING
+from unladen.schedule.narrow import SKIPPED
 from unladen.types import Limits
 
 
@@ -93,10 +92,6 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
         row = last
     batch.n_tokens, batch.n_outputs, batch.n_seqs = row, n_outputs, len(work)
     batch.skip, batch.continues = SKIPPED[op], False
-
-
-SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
-    {op: frozenset(NARROWING) - {op} for op in ("", *NARROWING)})
 
 
 def fill_next(batch: Batch, work: Sequence[Work]) -> list[Work]:

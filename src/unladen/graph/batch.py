@@ -24,7 +24,8 @@ class Batch:
     where that is :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another
     slot: a step never changes what it began with.
 
-    Ops in ``skip`` make nothing that is read after this step, so a backend may leave them out.
+    Ops in ``skip`` make nothing that is read after this step, nor does the output "logits" hold
+    anything that is read where it is among them, so a backend may leave them out.
     ``continues``: the tokens are what ``argmax`` chose in the step before, row by row, and
     :attr:`tokens` says nothing; only for backends that run ahead.
     """

@@ -20,6 +20,10 @@ MAX_CANDIDATES = 256
 NARROWING: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "argmax": ("argmax",), "top_k": ("top_ids", "top_logits")})
 """The ops that choose, and what their outputs are called in a graph."""
+SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"": frozenset(NARROWING)} |
+    {op: frozenset({"logits", *NARROWING}) - {op} for op in NARROWING})
+"""By the op that chooses, "" where the logits are read: :attr:`Batch.skip`."""
 
 
 def add(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],

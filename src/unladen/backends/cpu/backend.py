@@ -123,7 +123,8 @@ class CpuBackend(HostMemory):
     def run(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)
         batch = program.segment.batch
-        if not program.native.run(batch.n_tokens, batch.n_outputs, batch.n_seqs):
+        if not program.native.run(batch.n_tokens, batch.n_outputs, batch.n_seqs,
+                                  "argmax" not in batch.skip, "logits" not in batch.skip):
             raise Cancelled("the step was cancelled")
         program.moving.after_step()
 

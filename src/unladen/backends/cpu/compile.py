@@ -45,6 +45,7 @@ class Addresses:
         self.segment = segment
         # What has its room in the arena accordingly, whatever would be decided now.
         stored = segment.stored
+        self.chosen_from = {n.inputs[0] for n in segment.nodes if n.op == "argmax"}
         self.joined = joined(segment.nodes, frozenset(stored), lambda n: stored.get(n.inputs[0]))
         self._arena = host(segment.arena).address
         self.scratch = self._arena + segment.scratch[0]
@@ -148,6 +149,11 @@ def _position_scale(p: native.Program, node: Node, at: Addresses) -> None:
                      at(node.outputs[0]))
 
 
+def _argmax(p: native.Program, node: Node, at: Addresses) -> None:
+    (x,), (y,) = node.inputs, node.outputs
+    p.argmax(at(x), _cols(x), at(y))
+
+
 def _add(p: native.Program, node: Node, at: Addresses) -> None:
     a, (y,) = node.inputs[0], node.outputs
     b = at.weight(node, "b") or at(node.inputs[1])
@@ -219,7 +225,8 @@ def _linear(p: native.Program, node: Node, at: Addresses) -> None:
     p.linear(matrices, at(norm.inputs[0] if norm else x), x in at.joined.readers,
              (at.weight(norm, "w"), norm.float_attr("eps")) if norm else None, at.scratch,
              [at(y) for y in node.outputs], None if act is None else str(act), residual, _rows(x),
-             (at.matrix(reader, "w0")[1], at.segment.stored[y]) if reader else None)
+             (at.matrix(reader, "w0")[1], at.segment.stored[y]) if reader else None,
+             y in at.chosen_from and len(matrices) == 1 and act is None and not residual)
 
 
 def _head_linear(p: native.Program, node: Node, at: Addresses) -> None:
@@ -344,7 +351,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "head_sum": _head_sum, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
     "rwkv_mix": _rwkv_mix, "stream_weights": _stream_weights, "mix_streams": _mix_streams,
-    "pool_tokens": _pool_tokens, "pooled_attention": _pooled_attention,
+    "pool_tokens": _pool_tokens, "pooled_attention": _pooled_attention, "argmax": _argmax,
 })
 """By op."""
 

@@ -12,7 +12,7 @@
 
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/names.h"
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/screening.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -24,6 +24,7 @@ void bind_kernels(nb::module_ &m);
 void bind_quantize(nb::module_ &m);
 void bind_moving(nb::module_ &m);
 void bind_packing(nb::module_ &m);
+void bind_pool(nb::module_ &m);
 
 namespace {
 
@@ -88,6 +89,7 @@ struct BoundProgram {
     Step step;
     int max_rows;
     bool precise;
+    std::shared_ptr<Screening> screening;  // of the head, where there is one
 
     const Kernels &kernels() const { return program.kernels(); }
 
@@ -113,7 +115,9 @@ struct BoundProgram {
     }
 
     // True: done; false: cancelled. Raises what a signal handler raised.
-    bool run(int n_tokens, int n_outputs, int n_seqs) {
+    bool run(int n_tokens, int n_outputs, int n_seqs, bool chooses, bool shows_logits) {
+        step.chooses = chooses;
+        step.shows_logits = shows_logits;
         step.n_tokens = n_tokens;
         step.n_outputs = n_outputs;
         step.n_seqs = n_seqs;
@@ -131,14 +135,19 @@ struct BoundProgram {
     }
 
     // `is_packed`: x is packed already. `norm`: of x, comes first. `reader`: the type of the matrix
-    // that y is packed for, and the bytes that y has room for.
+    // that y is packed for, and the bytes that y has room for. `is_chosen_from`: argmax follows.
     void linear(const std::vector<PyMatrix> &weights, uintptr_t x, bool is_packed,
                 const std::optional<PyRowNorm> &norm, uintptr_t scratch,
                 const std::vector<uintptr_t> &y, const std::optional<std::string> &gated,
                 uintptr_t residual, const std::string &rows,
-                const std::optional<std::pair<std::string, size_t>> &reader) {
+                const std::optional<std::pair<std::string, size_t>> &reader, bool is_chosen_from) {
         LinearArgs args;
-        for (auto &w : weights) args.weights.push_back(with_copy(matrix_of(w)));
+        for (auto &w : weights) args.weights.push_back(matrix_of(w));
+        const Linear *screen = nullptr;
+        if (is_chosen_from && !precise)
+            screen = find_screen(kernels(), args.weights.at(0), interleaving);
+        if (!screen)
+            for (Matrix &w : args.weights) w = with_copy(std::move(w));
         for (uintptr_t address : y) args.y.push_back(at<float>(address));
         if (gated) args.gated = activation_of(*gated);
         args.residual = at<const float>(residual);
@@ -155,6 +164,9 @@ struct BoundProgram {
             args.packed.push_back(at<const uint8_t>(x));
         else
             pack(args, at<const float>(x), norm, at<uint8_t>(scratch));
+        if (screen)
+            screening = args.screening = std::make_shared<Screening>(
+                kernels(), *screen, args.weights.at(0), args.packed.at(0), args.y.at(0));
         program.add(make_linear(kernels(), std::move(args)));
     }
 
@@ -237,7 +249,14 @@ nb::class_<P> bind_program(nb::module_ &m) {
                 make_select_rows(at<const float>(x), n, at<const int32_t>(which), at<float>(y)));
         })
         .def("linear", &P::linear, "weights"_a, "x"_a, "is_packed"_a, "norm"_a.none(), "scratch"_a,
-             "y"_a, "gated"_a.none(), "residual"_a, "rows"_a, "reader"_a.none());
+             "y"_a, "gated"_a.none(), "residual"_a, "rows"_a, "reader"_a.none(),
+             "is_chosen_from"_a)
+        .def("argmax", [](P &p, uintptr_t x, int n, uintptr_t y) {
+            const bool is_head = p.screening && p.screening->products() == at<float>(x);
+            for (auto &op : make_argmax(p.kernels(), at<const float>(x), n,
+                                        is_head ? p.screening : nullptr, at<int32_t>(y)))
+                p.program.add(std::move(op));
+        });
     return program;
 }
 
@@ -453,6 +472,7 @@ void bind_cpu(nb::module_ &m) {
     cpu::bind_quantize(m);
     cpu::bind_moving(m);
     cpu::bind_packing(m);
+    cpu::bind_pool(m);
     auto program = cpu::bind_program(m);
     program.def_ro("interleaving", &cpu::BoundProgram::interleaving);
     cpu::bind_rows(program);
@@ -465,20 +485,7 @@ void bind_cpu(nb::module_ &m) {
     });
     m.attr("MAX_CONV_TAPS") = cpu::max_conv_taps;
     m.attr("MAX_STREAMS") = cpu::max_streams;
-    m.def("current_cpu", &cpu::current_cpu);
-    m.def("n_tiles_taken_back", [] { return cpu::Pool::instance().n_taken_back(); });
-    m.def("n_times_relieved", [] { return cpu::Pool::instance().n_relieved(); });
-    m.def("keep_tiles_apart", [] { cpu::Pool::instance().crowding().keep_apart(); });
-    m.def("read_like", [](const std::string &name) {
-        const auto next = cpu::named<cpu::Reading>(name, cpu::reading_names, "way of reading");
-        return cpu::reading_names[static_cast<int>(std::exchange(cpu::reading, next))];
-    });
-    m.def("head_linear_scratch_bytes",
-          [](const std::string &level, const std::string &type, int n_heads, int n_cols,
-             int max_rows, bool precise) {
-              return cpu::head_linear_scratch_bytes(*cpu::kernels_for(level), type, n_heads, n_cols,
-                                                    max_rows, precise);
-          });
+    m.attr("MOST_SCREENED") = cpu::Screening::most_rows;
     m.def("moe_scratch_bytes", [](const std::string &level,
                                   const std::vector<cpu::PyMatrix> &matrices,
                                   const cpu::PyExperts &experts, const cpu::PyRouting &routing,

@@ -107,6 +107,19 @@ nb::object matmul(const std::string &type, Raw w, int n_rows_w, int n_cols, Rows
                                   n_range, t_range, interleaved));
 }
 
+nb::object screened(const std::string &type, Raw w, int n_rows_w, int n_cols, Rows x,
+                    const std::string &level) {
+    auto [whole, coarse, reach, lengths] =
+        calls::screened(type, view(w), n_rows_w, n_cols, view(x), level);
+    return nb::make_tuple(to_numpy(whole), to_numpy(coarse), to_numpy(reach), to_numpy(lengths));
+}
+
+// Bytes of a block that need not be read to find a head's largest product.
+int rest_bytes(const std::string &level, const std::string &type) {
+    const Linear *linear = kernels_for(level)->screened_linear(type.c_str());
+    return linear ? linear->rest_bytes : 0;
+}
+
 }  // namespace
 
 void bind_kernels(nb::module_ &m) {
@@ -125,6 +138,8 @@ void bind_kernels(nb::module_ &m) {
     m.def("dequantize", &dequantize, "type"_a, "raw"_a, "n"_a, "level"_a);
     m.def("matmul", &matmul, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a,
           "precise"_a, "n_range"_a, "t_range"_a, "interleaved"_a = false);
+    m.def("screened", &screened, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a);
+    m.def("rest_bytes", &rest_bytes, "level"_a, "type"_a);
 }
 
 }  // namespace unladen::cpu

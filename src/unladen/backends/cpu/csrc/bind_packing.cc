@@ -35,6 +35,12 @@ int packed_block(const std::string &level, const std::string &type, bool precise
 void bind_packing(nb::module_ &m) {
     m.def("packed_bytes", &packed_bytes_of);
     m.def("packed_block", &packed_block);
+    m.def("head_linear_scratch_bytes",
+          [](const std::string &level, const std::string &type, int n_heads, int n_cols,
+             int max_rows, bool precise) {
+              return head_linear_scratch_bytes(*kernels_for(level), type, n_heads, n_cols, max_rows,
+                                               precise);
+          });
 }
 
 }  // namespace unladen::cpu

@@ -65,6 +65,20 @@ void require_blocks(const Linear &linear, const Bytes &raw, int n_rows, int n) {
             "the raw bytes don't fit the number of weights");
 }
 
+// Rows of x, packed.
+struct PackedRows {
+    std::vector<uint8_t> memory;
+    void *act;
+
+    PackedRows(const Packer &packer, const Floats &x) {
+        const int n_rows = size_of(x.shape[0]), n_cols = size_of(x.shape[1]);
+        // The caches that real programs pack into begin at a cache line.
+        memory.resize(packer.bytes(n_rows, n_cols) + 64);
+        act = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
+        packer.pack(act, {x.data, x.shape[1]}, n_rows, n_cols, 0, n_rows, 0, n_cols);
+    }
+};
+
 void require_range(Range range, int n, int granule) {
     require(range.first >= 0 && range.first <= range.second && range.second <= n,
             "a range is out of bounds");
@@ -206,10 +220,8 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
     const int n_rows = size_of(x.shape[0]);
     require_range(n_range, n_rows_w, linear.row_granule);
     require_range(t_range, n_rows, packer.granule);
-    // The caches that real programs pack into begin at a cache line.
-    std::vector<uint8_t> memory(packer.bytes(n_rows, n_cols) + 64);
-    void *act = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
-    packer.pack(act, {x.data, size_t(n_cols)}, n_rows, n_cols, 0, n_rows, 0, n_cols);
+    const PackedRows packed(packer, x);
+    const void *act = packed.act;
     std::vector<float> y(size_t(n_rows) * n_rows_w, std::nanf(""));
     const auto run = [&](Weights weights, int first, int last) {
         linear.run(y.data(), size_t(n_rows_w), weights, first, last, n_cols, act, n_rows,
@@ -222,11 +234,40 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
     require(linear.interleave, "rows of this type are not interleaved at this level");
     const int n_whole = n_rows_w / interleaved_rows * interleaved_rows;
     std::vector<uint8_t> copy(size_t(n_cols / linear.block_size) * linear.block_bytes * n_whole);
-    linear.interleave(copy.data(), w.data, n_whole, n_cols);
+    linear.interleave(copy.data(), nullptr, w.data, n_whole, n_cols);
     const int last = n_range.second / interleaved_rows * interleaved_rows;
     if (n_range.first < last) run({copy.data(), true}, n_range.first, last);
     if (last < n_range.second) run({w.data}, std::max(n_range.first, last), n_range.second);
     return {y, {size_t(n_rows), size_t(n_rows_w)}};
+}
+
+Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
+                  const std::string &level) {
+    const Kernels &kernels = *kernels_for(level);
+    const Linear *found = kernels.screened_linear(type.c_str());
+    require(found, "rows of this type don't lie in two parts at this level");
+    const Linear &linear = *found;
+    require_blocks(linear, w, n_rows_w, n_cols);
+    require(x.shape[1] == size_t(n_cols), "x has another number of columns");
+    require(n_rows_w % interleaved_rows == 0, "there are no whole sixteens of rows");
+    const size_t n_rows = x.shape[0], n_blocks = size_t(n_cols / linear.block_size) * n_rows_w;
+    std::vector<uint8_t> first(n_blocks * size_t(linear.block_bytes - linear.rest_bytes));
+    std::vector<uint8_t> rest(n_blocks * size_t(linear.rest_bytes));
+    linear.interleave(first.data(), rest.data(), w.data, n_rows_w, n_cols);
+    const PackedRows packed(*kernels.packer(linear.act), x);
+    const auto products = [&](auto run) {
+        std::vector<float> y(n_rows * n_rows_w);
+        run(y.data(), size_t(n_rows_w), Weights{first.data(), true, rest.data()}, 0, n_rows_w,
+            n_cols, packed.act, int(n_rows), 0, int(n_rows));
+        return Result{y, {n_rows, size_t(n_rows_w)}};
+    };
+    std::vector<float> reach(size_t(n_rows_w / interleaved_rows)), lengths(n_rows);
+    linear.screen->measure(reach.data(), w.data, n_rows_w, n_cols);
+    for (size_t t = 0; t < n_rows; ++t) {
+        lengths[t] = float(linear.screen->length(packed.act, int(n_rows), n_cols, int(t)));
+    }
+    return {products(linear.run), products(linear.screen->run), {reach, {reach.size()}},
+            {lengths, {n_rows}}};
 }
 
 }  // namespace unladen::cpu::calls

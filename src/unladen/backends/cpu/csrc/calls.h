@@ -65,4 +65,12 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved);
 
+// Products of rows in two parts, whole sixteens of them: all of it, and what the first part makes,
+// [n_rows][n_rows_w] each; how far sixteens of rows reach, and the lengths of rows of x.
+struct Screened {
+    Result whole, coarse, reach, lengths;
+};
+Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
+                  const std::string &level);
+
 }  // namespace unladen::cpu::calls

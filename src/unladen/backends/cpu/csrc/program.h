@@ -25,6 +25,7 @@ struct Step {
     const int32_t *state_in = nullptr;     // [n_seqs] slot of recurrent state, below 0: zeros
     const int32_t *state_out = nullptr;    // [n_seqs] another slot
     bool one_order = false;  // sums have the same order whatever else is in the step
+    bool chooses = true, shows_logits = true;  // whether what argmax makes is read, and logits are
 };
 
 // Of how many rows what `packer` makes is to have the layout.

@@ -54,10 +54,23 @@ struct Packer {
     bool has_one_order;
 };
 
-// Rows of whole blocks, one after another; or interleaved, as Linear::interleave leaves them.
+// Rows of whole blocks, one after another; or interleaved, as Linear::interleave leaves them, with
+// their second parts where there are some.
 struct Weights {
     const uint8_t *data;
     bool interleaved = false;
+    const uint8_t *rest = nullptr;
+};
+
+// What the first part of each code says about products of rows that lie in two parts: see Linear.
+struct Screen {
+    // As Linear::run of interleaved rows. A sum is off by at most its row's reach times `length` of
+    // the activation row.
+    void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
+                const void *act, int n_rows, int t_first, int t_last);
+    // The largest reach of each interleaved_rows of n_rows rows, which lie one after another.
+    void (*measure)(float *reach, const uint8_t *w, int n_rows, int n_cols);
+    double (*length)(const void *act, int n_rows, int n_cols, int t);
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows
@@ -75,8 +88,11 @@ struct Linear {
                 const void *act, int n_rows, int t_first, int t_last);
     // Copies n_rows rows, a multiple of interleaved_rows, in the order that is read fastest. Rows n
     // to n + interleaved_rows - 1 take the same place as before. nullptr: there is none. Of
-    // rows interleaved, run() takes multiples of as many.
-    void (*interleave)(uint8_t *to, const uint8_t *w, int n_rows, int n_cols);
+    // rows interleaved, run() takes multiples of as many. With a screen, rest_bytes of each block
+    // are a second part and go to `rest`, and blocks take as much less at `to`.
+    void (*interleave)(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n_cols);
+    int rest_bytes = 0;
+    const Screen *screen = nullptr;
 };
 
 // A block of KV cache holds `block_tokens` tokens of one layer:
@@ -211,6 +227,8 @@ struct Kernels {
     void (*glu)(float *y, const float *gate, const float *up, int n, Activation act);
     void (*add)(float *y, const float *a, const float *b, int n);            // y = a + b
     void (*scale_add)(float *y, const float *x, int n, float s);             // y += s * x
+    // The largest of each interleaved_rows of n numbers, NaN where one is among them.
+    void (*largest)(float *y, const float *x, int n);
     void (*softcap)(float *y, const float *x, int n, float cap);     // y = cap * tanh(x / cap)
     // Stores one token's k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] at `slot` of `block`.
     void (*kv_store)(const KVView &kv, int block, int slot, const float *k, const float *v);
@@ -229,6 +247,8 @@ struct Kernels {
     const Packer *(*packer)(ActFormat format);
     // nullptr: no native kernel for this type. precise: activations stay float32.
     const Linear *(*linear)(const char *type, bool precise);
+    // With a screen, and the same sums; nullptr: there is none for this type.
+    const Linear *(*screened_linear)(const char *type);
     // Dequantizes n weights (whole blocks) of a row; nullptr: unknown type.
     using Dequantize = void (*)(float *y, const uint8_t *w, int n);
     Dequantize (*dequantize)(const char *type);

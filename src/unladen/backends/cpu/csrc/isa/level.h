@@ -31,6 +31,7 @@ void activate(float *y, const float *x, int n, Activation act);
 void glu(float *y, const float *gate, const float *up, int n, Activation act);
 void add(float *y, const float *a, const float *b, int n);
 void scale_add(float *y, const float *x, int n, float s);
+void largest(float *y, const float *x, int n);
 void softcap(float *y, const float *x, int n, float cap);
 
 // attention.cc
@@ -53,6 +54,7 @@ void rwkv_mix(const RwkvArgs &args, float *scratch);
 // linear.cc
 const Packer *packer(ActFormat format);
 const Linear *linear(const char *type, bool precise);
+const Linear *screened_linear(const char *type);
 
 // dequantize.cc
 Kernels::Dequantize dequantize(const char *type);

@@ -64,8 +64,13 @@ UNLADEN_INLINE __m512i first_products256(const int32_t *times32, int s) {
     } else {
         const __m512i all = _mm512_set1_epi32(*times32);
         static_assert(A::sub == 16);
-        const int bias = A::summed_bias * A::times(s);  // divides 32
-        return bias == 32 ? all : _mm512_srai_epi32(all, __builtin_ctz(32 / bias));
+        const int bias = A::summed_bias * A::times(s);  // a power of two
+        const __m512i sum = bias >= 32 ? _mm512_slli_epi32(all, __builtin_ctz(bias / 32))
+                                       : _mm512_srai_epi32(all, __builtin_ctz(32 / bias));
+        if constexpr (constexpr int lacks = lacking<A>(); lacks == 0)
+            return sum;
+        else
+            return _mm512_sub_epi32(sum, _mm512_srai_epi32(all, __builtin_ctz(32 / lacks)));
     }
 }
 
@@ -112,19 +117,21 @@ struct Across<Q5_K> : AcrossKHeader<Q5_K>, Fields<Q5_K>, TimesOne {
     }
 };
 
+// A: what says how high the codes stand.
+template <class A>
 struct AcrossQ6KHeader {
     static constexpr int sub = 16, summed_bias = 32;
     static UNLADEN_INLINE void scales(Scales256 &to, Interleaved w) {
         constexpr auto place = Fields<Q6_K>::place;
         const __m512 d = w.half(place(208));
         for (int i = 0; i < 4; ++i) {
-            to.put_scales<TimesOne>(4 * i, d, w.four(place(192 + 4 * i)));
+            to.put_scales<A>(4 * i, d, w.four(place(192 + 4 * i)));
         }
     }
 };
 
 template <>
-struct Across<Q6_K> : AcrossQ6KHeader, Fields<Q6_K>, TimesOne {
+struct Across<Q6_K> : AcrossQ6KHeader<TimesOne>, Fields<Q6_K>, TimesOne {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         const int half = i / 32, quarter = i % 32 / 8, at = i % 8 * 4;
         const __m512i q = nibbles(w.four(place(64 * half + quarter % 2 * 32 + at)), quarter / 2);
@@ -139,7 +146,6 @@ UNLADEN_INLINE __m512i two_bits(Interleaved w, int first, int i, int to) {
     return shifted(w.four(at), i % 32 / 8 * 2, 2, to);
 }
 
-// A: what says how high the codes stand.
 template <class A>
 struct AcrossQ3KHeader {
     static constexpr int sub = 16, summed_bias = 4;

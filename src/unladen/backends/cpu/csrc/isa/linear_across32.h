@@ -9,12 +9,15 @@ namespace unladen::cpu::UNLADEN_ISA {
 // sum of what they are multiplied with, which is less than to multiply and add as floats.
 template <class T>
 UNLADEN_INLINE __m512i first_products(const int32_t *minus_sum) {
-    constexpr unsigned bias = Across<T>::bias;
-    static_assert((bias & (bias - 1)) == 0);
-    if constexpr (bias == 0)
-        return _mm512_setzero_si512();
+    constexpr unsigned bias = Across<T>::bias, lacks = lacking<Across<T>>();
+    static_assert((bias & (bias - 1)) == 0 && (lacks & (lacks - 1)) == 0);
+    const __m512i minus = _mm512_set1_epi32(*minus_sum);
+    const __m512i sum = bias == 0 ? _mm512_setzero_si512()
+                                  : _mm512_slli_epi32(minus, __builtin_ctz(bias));
+    if constexpr (lacks == 0)
+        return sum;
     else
-        return _mm512_slli_epi32(_mm512_set1_epi32(*minus_sum), __builtin_ctz(bias));
+        return _mm512_sub_epi32(sum, _mm512_slli_epi32(minus, __builtin_ctz(lacks)));
 }
 
 // Codes of four bits, from byte `first` of a block on.

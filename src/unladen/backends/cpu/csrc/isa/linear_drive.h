@@ -17,6 +17,7 @@ struct Job {
     int n_first, n_last, n_cols;
     const void *act;
     int t_first, t_last;
+    const uint8_t *rest = nullptr;  // see Weights
 };
 
 // How far ahead of what is read something is asked for: the hardware alone, which stops at the end

@@ -4,7 +4,7 @@
 #include "backends/cpu/csrc/isa/linear_across256.h"
 #include "backends/cpu/csrc/isa/linear_across32.h"
 #include "backends/cpu/csrc/isa/linear_drive.h"
-#include "backends/cpu/csrc/isa/linear_planes.h"
+#include "backends/cpu/csrc/isa/linear_parts.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -18,7 +18,7 @@ UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
 
 // Adds lines first ... first + n_lines - 1 of a block times n columns; q points at the first one's.
 template <class T, int n_lines, int n, int columns>
-UNLADEN_INLINE void products(__m512i (&sum)[n], Interleaved w, int first, const int8_t *q) {
+UNLADEN_INLINE void products(__m512i (&sum)[n], Block<T> w, int first, const int8_t *q) {
 #pragma GCC unroll 8
     for (int i = 0; i < n_lines; ++i) {
         const __m512i line = Across<T>::line(w, first + i);
@@ -72,6 +72,10 @@ template <>
 struct RolledAhead<Q4_1> : RolledAhead<Q4_0> {};
 template <>
 struct RolledAhead<IQ4_NL> : RolledAhead<Q4_0> {};
+template <>
+struct RolledAhead<Coarse<Q8_0>> : RolledAhead<Q4_0> {};
+template <>
+struct RolledAhead<Whole<Q8_0>> : RolledAhead<Q4_0> {};
 
 // Asks for n lines so far ahead of p.
 template <class T>
@@ -99,6 +103,16 @@ struct Repeat<Across<Q2_K>> {
 };
 template <>
 struct Repeat<Across<TQ2_0>> : Repeat<Across<Q2_K>> {};
+
+// Asks for the second parts that will be needed when n blocks on from `w` the first ones are.
+template <class T>
+UNLADEN_INLINE void ask_rest([[maybe_unused]] Block<T> w, [[maybe_unused]] int n,
+                             [[maybe_unused]] bool into_l1) {
+    if constexpr (requires { T::rest_bytes; }) {
+        const size_t ahead = ahead_bytes * T::rest_bytes / T::block_bytes;
+        ask_lines(w.rest + ahead, (n * tile_rows * T::rest_bytes + 63) / 64, into_l1);
+    }
+}
 
 // What lies `distance` further on than `here`.
 struct Further {
@@ -133,7 +147,7 @@ struct Few256 {
 
     // Adds the block at k to the sums of n columns.
     template <int n>
-    static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
+    static UNLADEN_INLINE void add(__m512 (&c)[n], Block<T> w, const Panel &x, int k,
                                    Further further) {
         if constexpr (n == 1) further.ask_at_once<block_bytes<T>>();
         Scales256 scales;
@@ -156,7 +170,7 @@ struct Few256 {
     static constexpr int rolled_k = 256;
 
     // The same of one column.
-    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Interleaved w, const Panel &x, int k) {
+    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Block<T> w, const Panel &x, int k) {
         using Part = Repeat<A>;
         constexpr int n_subs = 4 * Part::lines / sub;
         constexpr int part_bytes = block_bytes<T> * Part::lines / 64;
@@ -173,7 +187,8 @@ struct Few256 {
             for (int s = 0; s < n_subs; ++s) {
                 add_sub(sum, w, s, scales.scale[part + s], q, times32);
             }
-            next += part_bytes, w.p += Part::bytes, q += 4 * Part::lines, times32 += n_subs;
+            skip_codes<T>(w, Part::bytes);
+            next += part_bytes, q += 4 * Part::lines, times32 += n_subs;
         }
         add_rest(c, sum, scales, x, k);
     }
@@ -181,7 +196,7 @@ struct Few256 {
 private:
     // Adds sub-block s of those whose first one's codes are multiplied with q.
     template <int n>
-    static UNLADEN_INLINE void add_sub(__m512 (&sum)[n], Interleaved w, int s, const float *scales,
+    static UNLADEN_INLINE void add_sub(__m512 (&sum)[n], Block<T> w, int s, const float *scales,
                                        const int8_t *q, const int32_t *times32) {
         __m512i product[n];
 #pragma GCC unroll 8
@@ -236,7 +251,7 @@ struct Few32 {
     using Panel = Panel32Of<columns>;
 
     template <int n>
-    static UNLADEN_INLINE void add(__m512 (&c)[n], Interleaved w, const Panel &x, int k,
+    static UNLADEN_INLINE void add(__m512 (&c)[n], Block<T> w, const Panel &x, int k,
                                    Further further) {
         further.ask_part<block_bytes<T>>(0, 1);
         if (n == 1 && k % 128 == 0) further.ask_at_once<4 * block_bytes<T>>();
@@ -246,12 +261,14 @@ struct Few32 {
     // As many as take whole lines.
     static constexpr int n_rolled = block_bytes<T> % 32 ? 4 : 2, rolled_k = 32 * n_rolled;
 
-    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Interleaved w, const Panel &x, int k) {
+    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Block<T> w, const Panel &x, int k) {
+        const uint8_t *start = w.p;
 #pragma GCC unroll 4
         for (int i = 0; i < n_rolled; ++i) {
             const int first = block_bytes<T> * i / 64, last = block_bytes<T> * (i + 1) / 64;
-            ask_rolled<T>(w.p + 64 * first, last - first);
-            add_block(c, {w.p + block_bytes<T> * i}, x, k + 32 * i);
+            ask_rolled<T>(start + 64 * first, last - first);
+            add_block(c, w, x, k + 32 * i);
+            skip_blocks<T>(w, 1);
             // Or all would be asked for at once.
             __asm__ volatile("" ::: "memory");
         }
@@ -259,7 +276,7 @@ struct Few32 {
 
 private:
     template <int n>
-    static UNLADEN_INLINE void add_block(__m512 (&c)[n], Interleaved w, const Panel &x, int k) {
+    static UNLADEN_INLINE void add_block(__m512 (&c)[n], Block<T> w, const Panel &x, int k) {
         const size_t at = size_t(k) / 32 * columns;
         __m512i product[n];
 #pragma GCC unroll 8
@@ -292,7 +309,9 @@ void run_few(const Job &job, const typename Few::Panel &x) {
         for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
         Further further = {job.w + row * job.row_bytes, distance, how, into_l1};
         for (int k = 0; k < job.n_cols; k += T::block_size, further.here += block_bytes<T>) {
-            Few::template add<n>(c, interleaved_at<T>(job, row, k, room), x, k, further);
+            const Block<T> w = interleaved_at<T>(job, row, k, room);
+            if (how != Asking::never) ask_rest<T>(w, 1, into_l1);
+            Few::template add<n>(c, w, x, k, further);
         }
         const __mmask16 mask = mask_of(job.n_last - row);
 #pragma GCC unroll 8
@@ -307,13 +326,15 @@ void run_few(const Job &job, const typename Few::Panel &x) {
 template <class T, class Few>
 void run_rolled(const Job &job) {
     const typename Few::Panel x(job.act, job.n_cols);
-    const uint8_t *w = job.w + job.n_first * job.row_bytes;
-    ask_lines(w, static_cast<int>(RolledAhead<T>::bytes / 64), RolledAhead<T>::into_l1);
+    alignas(64) uint8_t room[block_bytes<T>];
+    Block<T> w = interleaved_at<T>(job, job.n_first, 0, room);
+    ask_lines(w.p, static_cast<int>(RolledAhead<T>::bytes / 64), RolledAhead<T>::into_l1);
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
         __m512 c[1] = {_mm512_setzero_ps()};
         for (int k = 0; k < job.n_cols; k += Few::rolled_k) {
-            Few::add_rolled(c, {w}, x, k);
-            w += block_bytes<T> * Few::rolled_k / T::block_size;
+            ask_rest<T>(w, Few::rolled_k / T::block_size, RolledAhead<T>::into_l1);
+            Few::add_rolled(c, w, x, k);
+            skip_blocks<T>(w, Few::rolled_k / T::block_size);
         }
         float *y = job.y + job.t_first * job.y_stride + row;
         _mm512_mask_storeu_ps(y, mask_of(job.n_last - row), c[0]);

@@ -2,6 +2,7 @@
 #include "backends/cpu/csrc/isa/level.h"
 
 #if defined(__AVX512VNNI__)
+#include "backends/cpu/csrc/isa/linear_screen.h"
 #include "backends/cpu/csrc/isa/linear_vnni.h"
 #include "backends/cpu/csrc/isa/linear_vnni_rows.h"
 #elif defined(__AVX2__)
@@ -65,7 +66,7 @@ void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_co
 
 template <class T>
 constexpr Linear linear_of() {
-    Linear linear = {format<T>, T::block_size, T::block_bytes, 16, run<T>, nullptr};
+    Linear linear = {format<T>, T::block_size, T::block_bytes, 16, run<T>, nullptr, 0, nullptr};
 #if defined(__AVX512VNNI__)
     if constexpr (interleaves<T>) linear.interleave = interleave_rows<T>;
 #endif
@@ -84,5 +85,43 @@ const Linear *find(Types<T...>, const char *type) {
 }  // namespace
 
 const Linear *linear_int8(const char *type) { return find(Int8Types{}, type); }
+
+#if defined(__AVX512VNNI__)
+namespace {
+
+// Rows in two parts: U is Coarse<T> or Whole<T>.
+template <class T, class U>
+void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
+               const void *act, int n_rows, int t_first, int t_last) {
+    if (!w.interleaved) {
+        return run<T>(y, y_stride, w, n_first, n_last, n_cols, act, n_rows, t_first, t_last);
+    }
+    const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
+    const Job job = {y,      y_stride, w.data, true,    row_bytes, n_first,
+                     n_last, n_cols,   act,    t_first, t_last,    w.rest};
+    const bool panels = in_panels(format<T>, n_rows);
+    if constexpr (U::block_size == 32)
+        run_moved<U, Few32, Tiled32>(job, panels);
+    else
+        run_moved<U, Few256, Tiled256>(job, panels);
+}
+
+template <class T>
+constexpr Screen screen_of = {run_parts<T, Coarse<T>>, measure<T>, length<T>};
+template <class T>
+constexpr Linear screened = {format<T>,      T::block_size,  T::block_bytes,
+                             16,             run_parts<T, Whole<T>>, divide_rows<T>,
+                             Rest<T>::bytes, &screen_of<T>};
+
+}  // namespace
+
+const Linear *screened_linear(const char *type) {
+    if (std::strcmp(type, Q8_0::name) == 0) return &screened<Q8_0>;
+    if (std::strcmp(type, Q6_K::name) == 0) return &screened<Q6_K>;
+    return nullptr;
+}
+#else
+const Linear *screened_linear(const char *) { return nullptr; }
+#endif
 
 }  // namespace unladen::cpu::UNLADEN_ISA

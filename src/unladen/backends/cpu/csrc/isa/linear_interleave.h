@@ -73,6 +73,24 @@ struct Interleaved {
     UNLADEN_INLINE __m512i byte(int i) const { return _mm512_cvtepu8_epi32(load128(p + 16 * i)); }
 };
 
+// A block of T in sixteen rows.
+template <class T>
+struct BlockIn {
+    using type = Interleaved;
+};
+template <class T>
+using Block = typename BlockIn<T>::type;
+
+// Moves w on by n blocks of T, or by n bytes of its codes.
+template <class T>
+UNLADEN_INLINE void skip_blocks(Interleaved &w, int n) {
+    w.p += size_t(n) * tile_rows * T::block_bytes;
+}
+template <class T>
+UNLADEN_INLINE void skip_codes(Interleaved &w, int n) {
+    w.p += n;
+}
+
 // The bytes of each field of a block, in order: 1, 2, 4 or 16; and where the four bytes from a on
 // stand, or fewer of a smaller field. Formats without are never interleaved.
 template <int... sizes>
@@ -225,5 +243,12 @@ UNLADEN_INLINE __m512i nibbles(__m512i v, bool high) { return shifted(v, high ? 
 // Across<T>: a block of T in sixteen rows. line(w, i): codes 4 i ... 4 i + 3 of each row.
 template <class T>
 struct Across;
+
+// By how much codes stand for more than themselves, where they do.
+template <class A>
+constexpr int lacking() {
+    if constexpr (requires { A::lacks; }) return A::lacks;
+    return 0;
+}
 
 }  // namespace unladen::cpu::UNLADEN_ISA

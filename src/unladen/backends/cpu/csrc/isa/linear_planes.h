@@ -67,7 +67,9 @@ struct Across<Planes<Q5_K>> : AcrossKHeader<Q5_K>, PlanesOf<16, 8, 5>, TimesOne 
 
 // Two bits each of line 3 stand above the others.
 template <>
-struct Across<Planes<Q6_K>> : AcrossQ6KHeader, PlanesOf<Fields<Q6_K>::place(0), 4, 3>, TimesOne {
+struct Across<Planes<Q6_K>> : AcrossQ6KHeader<TimesOne>,
+                              PlanesOf<Fields<Q6_K>::place(0), 4, 3>,
+                              TimesOne {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         if (i % 4 < 3) return masked(plane(w, i, i % 4), 0x3f);
         const __m512i low = with_bits(shifted(plane(w, i, 2), 6, 2, 0), plane(w, i, 1), 6, 2, 2);
@@ -110,7 +112,7 @@ UNLADEN_INLINE void move_block(uint8_t *to, Sixteen block) {
 
 // Whole sixteens of rows, one after another.
 template <class T>
-void interleave_rows(uint8_t *to, const uint8_t *w, int n_rows, int n_cols) {
+void interleave_rows(uint8_t *to, uint8_t *, const uint8_t *w, int n_rows, int n_cols) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     for (int row = 0; row < n_rows; row += tile_rows, w += tile_rows * row_bytes) {
         for (size_t at = 0; at < row_bytes; at += T::block_bytes) {

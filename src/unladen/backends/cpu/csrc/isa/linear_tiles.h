@@ -15,13 +15,13 @@ struct Tile32 {
 };
 
 template <class T>
-UNLADEN_INLINE void decode(Tile32 &tile, Interleaved w) {
+UNLADEN_INLINE void decode(Tile32 &tile, Block<T> w) {
     for (int i = 0; i < 8; ++i) put(tile.q[i], Across<T>::line(w, i));
     _mm512_store_ps(tile.scale, Across<T>::scale(w));
     if constexpr (Across<T>::bias == 0) _mm512_store_ps(tile.min, Across<T>::min(w));
 }
 template <class T>
-UNLADEN_INLINE void decode(Tile256 &tile, Interleaved w) {
+UNLADEN_INLINE void decode(Tile256 &tile, Block<T> w) {
 #pragma GCC unroll 64
     for (int i = 0; i < 64; ++i) put(tile.q[i], Across<T>::line(w, i));
     Across<T>::scales(tile, w);

@@ -66,14 +66,19 @@ void run_blocks(const Job &job, bool panels) {
     if (job.t_last - job.t_first <= panel_columns) return run_panel<T, Few>(job);
     run_pairs<Tiled<T>>(job);
 }
+// T: what blocks are that have moved.
+template <class T, template <class, int> class Few, template <class> class Tiled>
+void run_moved(const Job &job, bool panels) {
+    using One = Few<T, 1>;
+    if (!panels && reads_rolled() && job.n_cols % One::rolled_k == 0) {
+        return run_rolled<T, One>(job);
+    }
+    run_blocks<T, Few, Tiled>(job, panels);
+}
 template <class T, template <class, int> class Few, template <class> class Tiled>
 void run_interleaved(const Job &job, bool panels) {
-    using One = Few<Moved<T>, 1>;
     if (!job.interleaved) return run_blocks<T, Few, Tiled>(job, panels);
-    if (!panels && reads_rolled() && job.n_cols % One::rolled_k == 0) {
-        return run_rolled<Moved<T>, One>(job);
-    }
-    run_blocks<Moved<T>, Few, Tiled>(job, panels);
+    run_moved<Moved<T>, Few, Tiled>(job, panels);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

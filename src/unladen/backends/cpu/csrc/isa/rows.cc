@@ -1,9 +1,24 @@
 // Operations on single rows of float32: norms, rotary positions, activations, sums.
 #include "backends/cpu/csrc/isa/vmath.h"
+#include "backends/cpu/csrc/quants/bits.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
+
+// The largest of interleaved_rows numbers, as integers in the order of the numbers that have these
+// bits; NaN where one is.
+inline float largest_of(const float *x) {
+    int32_t most = INT32_MIN, size = 0;
+    for (int i = 0; i < interleaved_rows; ++i) {
+        const int32_t bits = bits::load<int32_t>(reinterpret_cast<const uint8_t *>(x + i));
+        const int32_t order = bits ^ (bits >> 31 & INT32_MAX), without_sign = bits & INT32_MAX;
+        most = order > most ? order : most;
+        size = without_sign > size ? without_sign : size;
+    }
+    constexpr int32_t infinity = 0x7f800000;
+    return bits::float_of(size > infinity ? size : most ^ (most >> 31 & INT32_MAX));
+}
 
 // Calls body(at, n) for all of [0, count), n = lanes but for a shorter last one.
 template <typename Body>
@@ -203,6 +218,15 @@ void softcap(float *y, const float *x, int n, float cap) {
     each_vector(n, [=](int i, int count) {
         store_at(y, i, count, tanh(load_at(x, i, count) * inverse) * cap);
     });
+}
+
+void largest(float *y, const float *x, int n) {
+    int i = 0;
+    for (; i + interleaved_rows <= n; i += interleaved_rows) *y++ = largest_of(x + i);
+    if (i == n) return;
+    float last[interleaved_rows];
+    for (int j = 0; j < interleaved_rows; ++j) last[j] = x[i + j < n ? i + j : n - 1];
+    *y = largest_of(last);
 }
 
 void scale_add(float *y, const float *x, int n, float s) {

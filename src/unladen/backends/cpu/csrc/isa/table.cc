@@ -11,14 +11,16 @@ const Kernels *UNLADEN_CONCAT(kernels_, UNLADEN_ISA)() {
     static constexpr Kernels table = {
         UNLADEN_STRING(UNLADEN_ISA), level::rms_norm,   level::layer_norm,
         level::rope,                 level::activate,   level::glu,
-        level::add,                  level::scale_add,  level::softcap,
+        level::add,                  level::scale_add,  level::largest,
+        level::softcap,
         level::kv_store,             level::attention_scratch_floats,
         level::attention,            level::attention_merge,
         level::attention_rows_scratch_floats,
         level::attention_rows,
         level::conv1d,               level::ssm_scan,
         level::linear_attention,     level::rwkv_mix,   level::packer,
-        level::linear,               level::dequantize,
+        level::linear,               level::screened_linear,
+        level::dequantize,
         level::quantize,             level::finite,
     };
     return &table;

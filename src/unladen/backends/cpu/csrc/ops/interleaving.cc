@@ -11,8 +11,18 @@ namespace {
 
 size_t in_lines(size_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
 
-size_t row_bytes(const InterleavedCopy &copy) {
-    return static_cast<size_t>(copy.n_cols) / copy.kernel->block_size * copy.kernel->block_bytes;
+// Copies the next rows, of n bytes.
+void copy_next(InterleavedCopy &copy, size_t n) {
+    const size_t row = copy.n_done / copy.row_bytes();
+    const Linear &kernel = *copy.kernel;
+    const int n_rows = static_cast<int>(n / copy.row_bytes());
+    const uint8_t *rows = copy.from + copy.n_done;
+    const size_t first_bytes = copy.row_bytes() - copy.row_rest_bytes();
+    kernel.interleave(copy.to + row * first_bytes, copy.rest + row * copy.row_rest_bytes(), rows,
+                      n_rows, copy.n_cols);
+    if (kernel.screen)
+        kernel.screen->measure(&copy.reach[row / interleaved_rows], rows, n_rows, copy.n_cols);
+    copy.n_done += n;
 }
 
 }  // namespace
@@ -24,7 +34,7 @@ const InterleavedCopy *Interleaving::add(const Linear &kernel, const uint8_t *fr
         if (from >= copy.from && from < copy.from + copy.n_bytes)
             return copy.kernel == &kernel && copy.n_cols == n_cols ? &copy : nullptr;
     InterleavedCopy copy{&kernel, from, 0, n_cols};
-    copy.n_bytes = row_bytes(copy) * (n_rows / interleaved_rows * interleaved_rows);
+    copy.n_bytes = copy.row_bytes() * (n_rows / interleaved_rows * interleaved_rows);
     if (copy.n_bytes == 0) return nullptr;
     return &copies_.emplace_back(copy);
 }
@@ -45,8 +55,12 @@ void Interleaving::start(const std::vector<const uint8_t *> &from) {
     }
     memory_ = std::make_unique<HugeMemory>(n_bytes);
     uint8_t *at = memory_->data();
-    for (InterleavedCopy *copy : waiting_)
+    for (InterleavedCopy *copy : waiting_) {
+        const size_t n_rows = copy->n_bytes / copy->row_bytes();
         copy->to = std::exchange(at, at + in_lines(copy->n_bytes));
+        copy->rest = copy->to + copy->n_bytes - n_rows * copy->row_rest_bytes();
+        if (copy->kernel->screen) copy->reach.resize(n_rows / interleaved_rows);
+    }
 }
 
 std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_bytes) {
@@ -58,17 +72,14 @@ std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_b
     const size_t end = (from + n_bytes) / huge_page_bytes * huge_page_bytes;
     while (!waiting_.empty()) {
         InterleavedCopy &copy = *waiting_.front();
-        const size_t tile = row_bytes(copy) * interleaved_rows;
+        const size_t tile = copy.row_bytes() * interleaved_rows;
         const size_t at = copy.to + copy.n_done - memory_->data();
         const size_t room = at < end ? (end - at) / tile * tile : 0;
         const size_t n = std::min(std::max(room, done.empty() ? tile : 0),
                                   copy.n_bytes - copy.n_done);
         if (n == 0) break;
-        const uint8_t *rows = copy.from + copy.n_done;
-        copy.kernel->interleave(copy.to + copy.n_done, rows,
-                                static_cast<int>(n / tile) * interleaved_rows, copy.n_cols);
-        done.emplace_back(rows, n);
-        copy.n_done += n;
+        done.emplace_back(copy.from + copy.n_done, n);
+        copy_next(copy, n);
         if (copy.n_done == copy.n_bytes) waiting_.pop_front();
     }
     return done;

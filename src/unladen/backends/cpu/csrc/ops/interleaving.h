@@ -14,14 +14,27 @@
 namespace unladen::cpu {
 
 // Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
-// distances.
+// distances; of a kernel with a screen the second parts lie at `rest`, and how far each
+// interleaved_rows of them reach is in `reach`.
 struct InterleavedCopy {
     const Linear *kernel;
     const uint8_t *from;
     size_t n_bytes;
     int n_cols;
-    uint8_t *to = nullptr;
+    uint8_t *to = nullptr, *rest = nullptr;
     size_t n_done = 0;
+    std::vector<float> reach{};
+
+    // Bytes of a row: all, and of its second part.
+    size_t row_bytes() const { return n_blocks() * kernel->block_bytes; }
+    size_t row_rest_bytes() const { return n_blocks() * kernel->rest_bytes; }
+    // Row `row` and those after it.
+    Weights weights_at(size_t row) const {
+        return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes()};
+    }
+
+private:
+    size_t n_blocks() const { return static_cast<size_t>(n_cols) / kernel->block_size; }
 };
 
 class Interleaving {

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/screening.h"
 
 namespace unladen::cpu {
 namespace {
@@ -25,7 +26,8 @@ class LinearOperation final : public Operation {
 public:
     LinearOperation(const Kernels &k, LinearArgs args) : k_(k), a_(std::move(args)) {
         for (const Matrix &w : a_.weights)
-            kernels_.push_back(&linear_kernel(k, w.type, a_.precise));
+            kernels_.push_back(a_.screening ? &a_.screening->kernel()
+                                            : &linear_kernel(k, w.type, a_.precise));
         layout_rows_.resize(kernels_.size());
     }
 
@@ -54,6 +56,7 @@ public:
             ns += cost(w, *kernels_[i]) * (a_.gated ? 2 : 1);
         }
         n_chunks_ = a_.output ? ceil_div(n_rows_, chunk_tokens) : 1;
+        screens_ = a_.screening && a_.screening->begin(step, n_rows_);
         const bool one = n_rows_ == 1;
         return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, one, one};
     }
@@ -158,7 +161,7 @@ private:
     void product(size_t i, Grid y, Range rows, Range tokens) const {
         const Matrix &w = a_.weights[i];
         multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, a_.packed[i],
-                 layout_rows_[i], tokens.first, tokens.last);
+                 layout_rows_[i], tokens.first, tokens.last, screens_);
         if (!w.bias) return;
         for (int t = tokens.first; t < tokens.last; t++)
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
@@ -224,6 +227,7 @@ private:
     std::vector<int> first_tile_, tile_rows_;
     std::vector<int> layout_rows_;
     int n_rows_ = 0, n_chunks_ = 1;
+    bool screens_ = false;
 };
 
 }  // namespace
@@ -235,7 +239,8 @@ const Linear &linear_kernel(const Kernels &k, const std::string &type, bool prec
 }
 
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
-              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last) {
+              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last,
+              bool screens) {
     const size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
     const uint8_t *rows = w.data + row * base;
     int split = n_first;
@@ -245,9 +250,10 @@ void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t 
             const size_t n_there = (w.copy->n_done - at) / row;
             split = static_cast<int>(std::clamp<size_t>(n_there, n_first, n_last));
         }
+        const auto run = screens ? kernel.screen->run : kernel.run;
         if (split > n_first)
-            kernel.run(y, y_stride, {w.copy->to + at, true}, n_first, split, w.n_cols, act, n_rows,
-                       t_first, t_last);
+            run(y, y_stride, w.copy->weights_at(at / row), n_first, split, w.n_cols, act, n_rows,
+                t_first, t_last);
     }
     if (split < n_last)
         kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, t_first, t_last);

@@ -26,8 +26,10 @@ struct Matrix {
 };
 
 // As Linear::run, row 0 being row `base` of w, a multiple of interleaved_rows where w has a copy.
+// `screens`: interleaved rows as their kernel's screen does.
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
-              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last);
+              int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last,
+              bool screens = false);
 
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);
@@ -183,6 +185,7 @@ struct PackedOutput {
     const Packer *packer;
     uint8_t *packed;
 };
+class Screening;
 struct LinearArgs {
     std::vector<Matrix> weights;
     std::vector<const uint8_t *> packed;  // one per weight
@@ -193,8 +196,14 @@ struct LinearArgs {
     Rows rows;
     bool precise;
     int max_rows;
+    std::shared_ptr<Screening> screening;  // of the one weight, where only the largest of y counts
 };
 OperationPtr make_linear(const Kernels &k, LinearArgs args);
+
+// The place of the largest of each row, x [rows][n]: see the op. `screening`: what made x, or
+// nullptr.
+std::vector<OperationPtr> make_argmax(const Kernels &k, const float *x, int n,
+                                      std::shared_ptr<Screening> screening, int32_t *y);
 
 struct HeadLinearArgs {
     Matrix w;        // the rows of all heads, one head after another

@@ -1,0 +1,127 @@
+// The place of each row's largest number: what a greedy choice needs of the logits.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/csrc/ops/screening.h"
+
+namespace unladen::cpu {
+namespace {
+
+// What the phases share.
+struct Argmax {
+    const Kernels &k;
+    const float *x;
+    int n;
+    std::shared_ptr<Screening> screening;
+    int32_t *y;
+    int n_rows = 0;
+    std::vector<float> largest{};  // [n_rows][n_groups]
+
+    int n_groups() const { return ceil_div(n, interleaved_rows); }
+    const float *row(int t) const { return x + static_cast<size_t>(t) * n; }
+    float *largest_of(int t) { return largest.data() + static_cast<size_t>(t) * n_groups(); }
+    bool screens() const { return n_rows && screening && screening->is_on(); }
+
+    // Looks at one group's numbers again.
+    void refresh(int group) {
+        const int first = group * interleaved_rows;
+        for (int t = 0; t < n_rows; t++)
+            k.largest(largest_of(t) + group, row(t) + first, std::min(interleaved_rows, n - first));
+    }
+};
+using Shared = std::shared_ptr<Argmax>;
+
+// Finds the largest of each group.
+class Look final : public Operation {
+public:
+    explicit Look(Shared all) : a_(std::move(all)), n_parts_(ceil_div(a_->n, part_size)) {}
+
+    Tiling prepare(const Step &step) override {
+        a_->n_rows = step.chooses ? step.n_outputs : 0;
+        a_->largest.resize(static_cast<size_t>(a_->n_rows) * a_->n_groups());
+        return {a_->n_rows * n_parts_, 0.1 * a_->n_rows * a_->n};
+    }
+    void tile(const Step &, int index, void *) override {
+        const int t = index / n_parts_, first = index % n_parts_ * part_size;
+        a_->k.largest(a_->largest_of(t) + first / interleaved_rows, a_->row(t) + first,
+                      std::min(part_size, a_->n - first));
+    }
+
+private:
+    static constexpr int part_size = 256 * interleaved_rows;
+
+    Shared a_;
+    int n_parts_;
+};
+
+// Makes groups whole that may have the largest number.
+class Complete final : public Operation {
+public:
+    explicit Complete(Shared all) : a_(std::move(all)) {}
+
+    Tiling prepare(const Step &) override {
+        groups_.clear();
+        if (a_->screens()) groups_ = a_->screening->find(a_->largest);
+        return {static_cast<int>(groups_.size()), 2000.0 * groups_.size()};
+    }
+    void tile(const Step &, int index, void *) override {
+        a_->screening->complete(groups_[index]);
+        a_->refresh(groups_[index]);
+    }
+    const std::vector<int> &groups() const { return groups_; }
+
+private:
+    Shared a_;
+    std::vector<int> groups_;
+};
+
+// Chooses of those whose numbers are whole.
+class Choose final : public Operation {
+public:
+    Choose(Shared all, const Complete &whole) : a_(std::move(all)), whole_(whole) {}
+
+    Tiling prepare(const Step &) override {
+        for (int t = 0; t < a_->n_rows; t++) a_->y[t] = chosen(t);
+        return {0, 0};
+    }
+    void tile(const Step &, int, void *) override {}
+
+private:
+    int32_t chosen(int t) const {
+        const float *largest = a_->largest_of(t);
+        float most = -std::numeric_limits<float>::infinity();
+        int best = 0;
+        bool has_nan = false;
+        const auto look = [&](int group) {
+            has_nan |= largest[group] != largest[group];
+            if (largest[group] > most) most = largest[group], best = group;
+        };
+        if (a_->screens())
+            for (int group : whole_.groups()) look(group);
+        else
+            for (int group = 0; group < a_->n_groups(); group++) look(group);
+        if (has_nan || !std::isfinite(most)) return -1;
+        const float *row = a_->row(t), *first = row + best * interleaved_rows;
+        return static_cast<int32_t>(std::find(first, row + a_->n, most) - row);
+    }
+
+    Shared a_;
+    const Complete &whole_;
+};
+
+}  // namespace
+
+std::vector<OperationPtr> make_argmax(const Kernels &k, const float *x, int n,
+                                      std::shared_ptr<Screening> screening, int32_t *y) {
+    auto all = std::make_shared<Argmax>(Argmax{k, x, n, std::move(screening), y});
+    auto whole = std::make_unique<Complete>(all);
+    auto choose = std::make_unique<Choose>(all, *whole);
+    std::vector<OperationPtr> phases;
+    phases.push_back(std::make_unique<Look>(all));
+    phases.push_back(std::move(whole));
+    phases.push_back(std::move(choose));
+    return phases;
+}
+
+}  // namespace unladen::cpu

@@ -1,0 +1,53 @@
+// The largest of a head's products from the first parts of its rows, and the second parts of the
+// few that could have it: the place is that of the largest of all products, made whole.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "backends/cpu/csrc/ops/ops.h"
+
+namespace unladen::cpu {
+
+class Screening {
+public:
+    // Where rows are more, their products cost more than reading does.
+    static constexpr int most_rows = 4;
+
+    // `kernel` has a screen, and w its copy; `packed` is what w meets, `y` where products are left.
+    Screening(const Kernels &k, const Linear &kernel, Matrix w, const uint8_t *packed, float *y)
+        : kernel_(kernel), packer_(*k.packer(kernel.act)), w_(std::move(w)), packed_(packed),
+          y_(y) {}
+
+    const Linear &kernel() const { return kernel_; }
+    const float *products() const { return y_; }
+
+    // Whether the products of this step are to be those of the screen.
+    bool begin(const Step &step, int n_rows);
+    bool is_on() const { return is_on_; }
+
+    int n_groups() const { return ceil_div(w_.n_rows, interleaved_rows); }
+    // The groups of interleaved_rows rows whose products must be made whole, given the largest of
+    // each group, [n_rows][n_groups].
+    std::vector<int> find(const std::vector<float> &largest);
+    // Makes the products of a group whole.
+    void complete(int group) const;
+
+private:
+    // If more than one in so many groups had to be made whole, the next steps compute all at once.
+    static constexpr int worth_one_in = 8, n_paused = 64;
+
+    const Linear &kernel_;
+    const Packer &packer_;
+    Matrix w_;
+    const uint8_t *packed_;
+    float *y_;
+    bool is_on_ = false;
+    int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0;
+    std::vector<uint8_t> wanted_;
+};
+
+// The kernel with a screen for w, which gets a copy then; nullptr: there is none.
+const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleaving);
+
+}  // namespace unladen::cpu

@@ -1,0 +1,238 @@
+"""A head's largest product is found from parts of its weights, and is that of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from backends.cpu.test_linear_kernels import weights
+from unladen import Model, quants
+from unladen._native import cpu as native
+from unladen.backends.cpu import moving
+from unladen.backends.cpu.features import isa_level
+from unladen.gguf import open_gguf
+from unladen.sample import BadLogits
+from unladen.schedule.narrow import SKIPPED
+
+LEVELS = [level for level in native.levels() if native.rest_bytes(level, "Q8_0")]
+TYPES = ("Q8_0", "Q6_K")
+N_VOCAB = 20_008
+GREEDY = {"temperature": 0.0, "max_tokens": 12}
+
+needs_screens = pytest.mark.skipif(isa_level() not in LEVELS, reason="needs AVX-512 with VNNI")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("n_cols", [256, 1024, 2304])
+def test_parts(name: str, level: str, n_cols: int, rng: np.random.Generator) -> None:
+    """Together they make what whole rows do; the first is off by no more than is said, and by a
+    good part of that in the worst case."""
+    n = 64
+    raw = weights(name, n, n_cols, rng)
+    for n_rows in (1, 2, 3, 5, 8, 19):
+        x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+        whole, coarse, reach, lengths = native.screened(name, raw, n, n_cols, x, level)
+        expected = native.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
+        assert np.array_equal(whole.view(np.uint32), expected.view(np.uint32)), n_rows
+        off = np.abs(whole.astype(np.float64) - coarse)
+        assert np.all(off <= lengths[:, None] * np.repeat(reach, 16)), n_rows
+        assert off.max() > 0, n_rows
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", TYPES)
+def test_no_further_than_it_reaches(name: str, level: str, rng: np.random.Generator) -> None:
+    """Activations along what a row lacks: as much as is said, and no more."""
+    n, n_cols = 16, 512
+    raw = weights(name, n, n_cols, rng)
+    w = quants.dequantize(name, raw, (n, n_cols))
+    lacking = np.stack([w_row - coarse_row(name, raw, n, n_cols, row, level)
+                        for row, w_row in enumerate(w)])
+    for row in range(n):
+        x = (np.sign(lacking[row]) if name == "Q6_K" else lacking[row])[None]
+        x = np.ascontiguousarray(x / np.abs(x).max(), np.float32)
+        whole, coarse, reach, lengths = native.screened(name, raw, n, n_cols, x, level)
+        off = np.abs(whole - coarse)[0]
+        assert np.all(off <= lengths[0] * reach[0])
+        own = lacking[row].astype(np.float64)
+        # Had this row been alone, it would reach so far.
+        assert off[row] >= 0.6 * np.linalg.norm(own) * np.linalg.norm(x), row
+
+
+def coarse_row(name: str, raw: npt.NDArray[np.uint8], n: int, n_cols: int, row: int, level: str
+               ) -> npt.NDArray[np.float32]:
+    """What the first part of a row says, number by number."""
+    found = []
+    for first in range(0, n_cols, 16):
+        x = np.zeros((16, n_cols), np.float32)
+        x[np.arange(16), first + np.arange(16)] = 127
+        found.append(native.screened(name, raw, n, n_cols, x, level)[1][:, row] / 127)
+    return np.concatenate(found)
+
+
+def test_other_types_and_levels() -> None:
+    one = np.zeros(16 * 18, np.uint8)
+    for level in native.levels():
+        assert native.rest_bytes(level, "Q4_0") == 0
+        with pytest.raises(ValueError, match="two parts"):
+            native.screened("Q4_0", one, 16, 32, np.zeros((1, 32), np.float32), level)
+
+
+@pytest.fixture
+def head(make_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
+         rng: np.random.Generator) -> Callable[..., Path]:
+    """Writes a model whose head has random rows of ``name``, and then what ``change`` makes."""
+    monkeypatch.setattr(moving, "may_move", lambda wanted: bool(wanted))
+
+    def make(name: str, change: Callable[[npt.NDArray[np.uint8]], None] | None = None) -> Path:
+        path = make_model("llama", n_embd=256, n_ff=256, n_vocab=N_VOCAB, quant=name)
+        with open_gguf(path) as file:
+            tensor = file.tensors["output.weight"]
+            assert tensor.quant == name
+            first, n_bytes = tensor.offset, tensor.nbytes
+        data = np.memmap(path, np.uint8, "r+")
+        rows = data[first:first + n_bytes].reshape(N_VOCAB, -1)
+        sizes = np.exp(rng.normal(0, 0.4, (N_VOCAB, 1)))
+        x = (rng.standard_normal((N_VOCAB, 256)) * sizes).astype(np.float32)
+        blocks = native.quantize(name, x, None, rows.shape[1], isa_level())
+        assert blocks is not None
+        rows[:] = blocks.reshape(rows.shape)
+        if change is not None:
+            change(rows)
+        data.flush()
+        return path
+    return make
+
+
+def step(model: Model, tokens: list[list[int]], op: str) -> None:
+    """One of as many sequences, of one token each."""
+    plan, batch = model.engine.plan, model.engine.plan.batch
+    sequences = [model.engine.sequence() for _ in tokens]
+    for s, (token,) in enumerate(tokens):
+        assert sequences[s].reserve(1)
+        batch.tokens[s], batch.positions[s], batch.seq_of[s] = token, 0, s
+        batch.q_start[s + 1], batch.kv_len[s], batch.out_rows[s] = s + 1, 1, s
+        batch.block_table[s, :sequences[s].n_blocks] = sequences[s].table[:sequences[s].n_blocks]
+    batch.n_tokens = batch.n_outputs = batch.n_seqs = len(tokens)
+    batch.skip = SKIPPED[op]
+    plan.run()
+    for sequence in sequences:
+        sequence.release()
+
+
+def both(model: Model, tokens: list[list[int]]) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Any]:
+    """All logits; what a step leaves there that only chooses, and its choice."""
+    plan = model.engine.plan
+    step(model, tokens, "")
+    whole = plan.output("logits").copy()
+    step(model, tokens, "argmax")
+    return whole, plan.output("logits").copy(), plan.output("argmax").copy()
+
+
+@needs_screens
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("n_seqs", [1, 3, 4])
+def test_choice(head: Callable[..., Path], name: str, n_seqs: int, rng: np.random.Generator
+                ) -> None:
+    with Model(head(name), context_size=512, n_threads=2) as model:
+        model.engine.plan.settle()
+        n_coarse = 0
+        for _ in range(20):
+            tokens = [[int(t)] for t in rng.integers(0, N_VOCAB, n_seqs)]
+            whole, left, chosen = both(model, tokens)
+            assert np.array_equal(chosen, whole.argmax(axis=1))
+            n_coarse += int((whole != left).sum())
+            place = np.arange(n_seqs), chosen
+            assert np.array_equal(left[place], whole[place])
+        assert n_coarse > 4 * N_VOCAB * n_seqs  # or nothing would have been screened
+
+
+@needs_screens
+@pytest.mark.parametrize("name", TYPES)
+def test_while_rows_move(head: Callable[..., Path], name: str, monkeypatch: pytest.MonkeyPatch,
+                         rng: np.random.Generator) -> None:
+    """Some rows lie in parts, others not yet; the last eight never do."""
+    monkeypatch.setattr(moving, "PIECE_BYTES", 1)
+    monkeypatch.setattr(moving, "N_STEPS_BEFORE", 0)
+    monkeypatch.setattr(moving, "PAUSE", 0)
+    with Model(head(name), context_size=512, n_threads=2) as model:
+        seen = set()
+        for _ in range(400):
+            whole, left, chosen = both(model, [[int(rng.integers(N_VOCAB))]])
+            assert np.array_equal(chosen, whole.argmax(axis=1))
+            seen.add(int((whole != left).sum()) // 1000)
+        assert len(seen) > 4
+
+
+@needs_screens
+@pytest.mark.parametrize("name", TYPES)
+def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generator) -> None:
+    """The first of equals is chosen; where too many must be made whole, later steps make all."""
+    def copy_some(rows: npt.NDArray[np.uint8]) -> None:
+        rows[N_VOCAB // 2:] = rows[:N_VOCAB // 2]
+
+    def copy_one(rows: npt.NDArray[np.uint8]) -> None:
+        rows[:] = rows[7]
+
+    with Model(head(name, copy_some), context_size=512) as model:
+        model.engine.plan.settle()
+        n_coarse = 0
+        for token in rng.integers(0, N_VOCAB, 10):
+            whole, left, chosen = both(model, [[int(token)]])
+            assert chosen[0] == whole.argmax() < N_VOCAB // 2
+            n_coarse += int((whole != left).sum())
+        assert n_coarse > N_VOCAB
+    with Model(head(name, copy_one), context_size=512) as model:
+        model.engine.plan.settle()
+        for _ in range(70):
+            whole, left, chosen = both(model, [[3]])
+            assert chosen[0] == 0
+            assert np.array_equal(whole, left)
+
+
+@needs_screens
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_what_is_not_finite(head: Callable[..., Path], name: str, value: float) -> None:
+    def spoil(rows: npt.NDArray[np.uint8]) -> None:
+        at = 0 if name == "Q8_0" else rows.shape[1] - 2
+        rows[612, at:at + 2] = np.array([value], np.float16).view(np.uint8)
+
+    with Model(head(name, spoil), context_size=512) as model:
+        model.engine.plan.settle()
+        whole, _, chosen = both(model, [[3]])
+        assert not np.isfinite(whole[0, 612])
+        if np.isnan(whole[0, 612]) or whole[0, 612] > 0:
+            assert chosen[0] == -1
+            with pytest.raises(BadLogits):
+                model.generate([3], **GREEDY)
+        else:
+            assert chosen[0] == whole.argmax()
+
+
+@needs_screens
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_token_for_token(head: Callable[..., Path], name: str, deterministic: bool,
+                         rng: np.random.Generator) -> None:
+    path = head(name)
+    prompts = [rng.integers(0, N_VOCAB, n).tolist() for n in (1, 5, 30, 2, 9, 3)]
+    found = []
+    for whole_rows in (False, True):
+        with Model(path, context_size=1024, deterministic=deterministic) as model:
+            model.engine.plan.settle()
+            plan: Any = model.engine.plan
+            assert plan.n_best == {"argmax": 1}
+            if whole_rows:
+                plan.n_best = {}
+            streams = [model.stream(p, **GREEDY) for p in prompts]
+            for stream in streams:
+                list(stream)
+            found.append([s.result.tokens for s in streams])
+    assert found[0] == found[1]
