@@ -154,6 +154,7 @@ Result call(const std::string &name, Arguments &a) {
         return name == "rms_norm" ? calls::rms_norm(x, w, eps, level)
                                   : calls::layer_norm(x, w, b, eps, level);
     }
+    if (name == "largest") return calls::largest(x, a.text());
     if (name == "activate") {
         const std::string act = a.text();
         return calls::activate(x, act, a.text());

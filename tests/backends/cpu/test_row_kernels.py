@@ -159,6 +159,19 @@ def test_sums(level: str, rng: np.random.Generator) -> None:
 
 
 @every_level
+def test_largest_of_each_sixteen(level: str, rng: np.random.Generator) -> None:
+    for n in (1, 15, 16, 17, 100, 1024):
+        sizes = np.float64(10) ** rng.integers(-44, 38, n)
+        x = (rng.standard_normal(n) * sizes).astype(np.float32)
+        x[rng.random(n) < rng.random()] = rng.choice([-np.inf, np.inf, 0.0, -0.0, 1e-40, -1e-40])
+        for nan in (None, np.nan, -np.nan):
+            if nan is not None:
+                x[rng.integers(n)] = nan
+            expected = [x[i:i + 16].max() for i in range(0, n, 16)]
+            np.testing.assert_array_equal(cpu.largest(x, level), np.array(expected))
+
+
+@every_level
 def test_bad_arguments(level: str) -> None:
     x = np.ones(8, np.float32)
     with pytest.raises(ValueError, match="length"):

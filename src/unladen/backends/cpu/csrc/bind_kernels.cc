@@ -75,6 +75,10 @@ nb::object add(Row a, Row b, const std::string &level) {
     return to_numpy(calls::add(view(a), view(b), level));
 }
 
+nb::object largest(Row x, const std::string &level) {
+    return to_numpy(calls::largest(view(x), level));
+}
+
 nb::object scale_add(Row y, Row x, float s, const std::string &level) {
     return to_numpy(calls::scale_add(view(y), view(x), s, level));
 }
@@ -130,6 +134,7 @@ void bind_kernels(nb::module_ &m) {
     m.def("activate", &activate, "x"_a, "act"_a, "level"_a);
     m.def("glu", &glu, "gate"_a, "up"_a, "act"_a, "level"_a);
     m.def("add", &add, "a"_a, "b"_a, "level"_a);
+    m.def("largest", &largest, "x"_a, "level"_a);
     m.def("scale_add", &scale_add, "y"_a, "x"_a, "s"_a, "level"_a);
     m.def("kv_store", &kv_store, "k"_a, "v"_a, "k_type"_a, "v_type"_a, "level"_a);
     m.def("attention", &attention, "q"_a, "k"_a, "v"_a, "block_tokens"_a, "block_table"_a,

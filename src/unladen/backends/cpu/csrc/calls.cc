@@ -131,6 +131,12 @@ Result add(Floats a, Floats b, const std::string &level) {
     return {y, a.shape};
 }
 
+Result largest(Floats x, const std::string &level) {
+    std::vector<float> y((x.size() + interleaved_rows - 1) / interleaved_rows);
+    kernels_for(level)->largest(y.data(), x.data, size_of(x.size()));
+    return {y, {y.size()}};
+}
+
 Result scale_add(Floats y, Floats x, float s, const std::string &level) {
     require(y.size() == x.size(), "y and x differ in length");
     std::vector<float> sum(y.data, y.data + y.size());

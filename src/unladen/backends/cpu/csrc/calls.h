@@ -41,6 +41,8 @@ Result rope(Floats x, Floats cs, bool neox, const std::string &level);
 Result activate(Floats x, const std::string &act, const std::string &level);
 Result glu(Floats gate, Floats up, const std::string &act, const std::string &level);
 Result add(Floats a, Floats b, const std::string &level);
+// Of each sixteen numbers.
+Result largest(Floats x, const std::string &level);
 Result scale_add(Floats y, Floats x, float s, const std::string &level);
 
 // One token's rows of K and V as a cache of these types holds them.
