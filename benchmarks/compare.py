@@ -1,8 +1,9 @@
 """unladen beside llama.cpp: the same files in turn, medians, ratios, shares of what is possible.
 
-    python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf ... --out results
-    make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"
+    python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf[:TESTS] ... --out results
+    make bench PEER=/path/to/llama-bench MODELS="a.gguf:pp512,tg32,tg32t1,tg32x8 b.gguf"
 
+A file's tests may follow it, with as many threads as after a t; else they are those of the options.
 Each round runs every test once with each program. llama.cpp has several settings (flash attention,
 repacked weights) and is given the best: the one whose median is highest, by test; a setting far
 behind in the first round isn't tried again. ``llama-batched-bench`` beside ``llama-bench`` times
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -86,9 +88,7 @@ class Measured:
 
 def main() -> None:
     args = _arguments()
-    tasks = [Task(model, test, threads, args.logits) for model in args.models
-             for threads in args.threads for test in _tests(args)]
-    results = [Measured(task) for task in tasks]
+    results = [Measured(task) for task in _tasks(args)]
     peer = programs.Peer(args.peer)
     with tempfile.TemporaryDirectory() as folder:
         program = roofline.build(Path(folder))
@@ -98,7 +98,8 @@ def main() -> None:
             print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
     data = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
             "machine": programs.machine(), "peer": peer.version, "rounds": args.rounds,
-            "limits": [asdict(_middle(n, results)) for n in args.threads],
+            "limits": [asdict(_middle(n, results))
+                       for n in sorted({m.task.threads for m in results}, reverse=True)],
             "rows": [m.row() for m in results]}
     _write(args, data)
 
@@ -137,10 +138,31 @@ def _write(args: argparse.Namespace, data: dict[str, Any]) -> None:
         report.put(args.docs, table)
 
 
+def _tasks(args: argparse.Namespace) -> Iterator[Task]:
+    for path, names in args.models:
+        own = [(test, [n] if n else args.threads) for test, n in names]
+        for test, threads in own or [(test, args.threads) for test in _tests(args)]:
+            yield from (Task(path, test, n, args.logits) for n in threads)
+
+
 def _tests(args: argparse.Namespace) -> Iterator[programs.Test]:
     for depth in args.depths:
         yield from (programs.Test(n, 0, depth) for n in args.prompts if n)
         yield from (programs.Test(0, n, depth, seqs) for n in args.gens if n for seqs in args.seqs)
+
+
+def _file(text: str) -> tuple[Path, list[tuple[programs.Test, int]]]:
+    """Its tests, if they follow; and how many threads each has, 0 for those of the options."""
+    path, _, names = text.rpartition(".gguf:") if ".gguf:" in text else (text, "", "")
+    found = []
+    for name in names.split(",") if names else ():
+        own = re.search(r"t(\d+)$", name)
+        try:
+            found.append((programs.Test.named(name[:own.start()] if own else name),
+                          int(own[1]) if own else 0))
+        except ValueError as e:
+            raise argparse.ArgumentTypeError(str(e)) from e
+    return Path(f"{path}.gguf" if names else path), found
 
 
 def _numbers(text: str) -> list[int]:
@@ -150,7 +172,7 @@ def _numbers(text: str) -> list[int]:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("models", nargs="+", type=_file, metavar="MODEL.gguf[:TESTS]")
     parser.add_argument("--peer", type=Path, required=True, help="llama-bench")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--logits", action="store_true",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -35,6 +36,16 @@ class Test:
         kind = f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
         kind += f" x{self.n_seqs}" if self.n_seqs > 1 else ""
         return f"{kind} @ d{self.n_depth}" if self.n_depth else kind
+
+    @classmethod
+    def named(cls, name: str) -> Test:
+        """By its name, with spaces or without. Raises ValueError."""
+        found = re.fullmatch(r"(?:pp([1-9]\d*)|tg([1-9]\d*)(?:x([1-9]\d*))?)(?:@d(\d+))?",
+                             name.replace(" ", ""))
+        if not found:
+            raise ValueError(f"{name!r} names no test: pp512, tg32, tg32x8, tg32@d4096")
+        n_prompt, n_gen, n_seqs, n_depth = (int(n or 0) for n in found.groups())
+        return cls(n_prompt, n_gen, n_depth, max(1, n_seqs))
 
 
 def unladen(model: Path, test: Test, threads: int, *, logits: bool = False) -> float:
