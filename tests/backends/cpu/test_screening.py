@@ -24,7 +24,8 @@ TYPES = ("Q8_0", "Q6_K")
 N_VOCAB = 20_008
 GREEDY = {"temperature": 0.0, "max_tokens": 12}
 
-needs_screens = pytest.mark.skipif(isa_level() not in LEVELS, reason="needs AVX-512 with VNNI")
+SCREENS = isa_level() in LEVELS
+"""Where not, a step that chooses computes all."""
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -135,7 +136,6 @@ def both(model: Model, tokens: list[list[int]]) -> tuple[npt.NDArray[Any], npt.N
     return whole, plan.output("logits").copy(), plan.output("argmax").copy()
 
 
-@needs_screens
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("n_seqs", [1, 3, 4])
 def test_choice(head: Callable[..., Path], name: str, n_seqs: int, rng: np.random.Generator
@@ -150,10 +150,9 @@ def test_choice(head: Callable[..., Path], name: str, n_seqs: int, rng: np.rando
             n_coarse += int((whole != left).sum())
             place = np.arange(n_seqs), chosen
             assert np.array_equal(left[place], whole[place])
-        assert n_coarse > 4 * N_VOCAB * n_seqs  # or nothing would have been screened
+        assert n_coarse > 4 * N_VOCAB * n_seqs if SCREENS else n_coarse == 0
 
 
-@needs_screens
 @pytest.mark.parametrize("name", TYPES)
 def test_while_rows_move(head: Callable[..., Path], name: str, monkeypatch: pytest.MonkeyPatch,
                          rng: np.random.Generator) -> None:
@@ -167,10 +166,9 @@ def test_while_rows_move(head: Callable[..., Path], name: str, monkeypatch: pyte
             whole, left, chosen = both(model, [[int(rng.integers(N_VOCAB))]])
             assert np.array_equal(chosen, whole.argmax(axis=1))
             seen.add(int((whole != left).sum()) // 1000)
-        assert len(seen) > 4
+        assert len(seen) > 4 if SCREENS else seen == {0}
 
 
-@needs_screens
 @pytest.mark.parametrize("name", TYPES)
 def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generator) -> None:
     """The first of equals is chosen; where too many must be made whole, later steps make all."""
@@ -187,7 +185,7 @@ def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generat
             whole, left, chosen = both(model, [[int(token)]])
             assert chosen[0] == whole.argmax() < N_VOCAB // 2
             n_coarse += int((whole != left).sum())
-        assert n_coarse > N_VOCAB
+        assert n_coarse > N_VOCAB if SCREENS else n_coarse == 0
     with Model(head(name, copy_one), context_size=512) as model:
         model.engine.plan.settle()
         for _ in range(70):
@@ -196,7 +194,6 @@ def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generat
             assert np.array_equal(whole, left)
 
 
-@needs_screens
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite(head: Callable[..., Path], name: str, value: float) -> None:
@@ -216,7 +213,6 @@ def test_what_is_not_finite(head: Callable[..., Path], name: str, value: float) 
             assert chosen[0] == whole.argmax()
 
 
-@needs_screens
 @pytest.mark.parametrize("deterministic", [False, True])
 @pytest.mark.parametrize("name", TYPES)
 def test_token_for_token(head: Callable[..., Path], name: str, deterministic: bool,

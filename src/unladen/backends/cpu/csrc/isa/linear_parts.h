@@ -62,31 +62,9 @@ UNLADEN_INLINE InParts interleaved_at(const Job &job, int row, int k, uint8_t *)
     return w;
 }
 
-// Eight lines of codes at bits 3 to 7 in five planes, the first of which begins at byte `first` of
-// each row. Of lines 5, 6 and 7 three bits stand below lines 0, 2 and 4, and two below 1 and 3.
-template <int first>
-struct HighPlanes : PlanesOf<first, 8, 5> {
-    using PlanesOf<first, 8, 5>::plane;
-
-    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
-        const int j = i % 8;
-        if (j < 5) return masked(plane(w, i, j), 0xf8);
-        const __m512i top = shifted(plane(w, i, 2 * j - 10), 0, 3, 5);
-        if (j < 7) return with_bits(top, plane(w, i, 2 * j - 9), 0, 2, 3);
-        return with_bits(with_bits(top, plane(w, i, 1), 2, 1, 4), plane(w, i, 3), 2, 1, 3);
-    }
-    static UNLADEN_INLINE void join(const __m512i (&q)[8], __m512i (&plane)[5]) {
-        for (int j = 0; j < 5; ++j) plane[j] = masked(q[j], 0xf8);
-        for (int j = 5; j < 8; ++j) plane[2 * j - 10] = with_bits(plane[2 * j - 10], q[j], 5, 3, 0);
-        for (int j = 5; j < 7; ++j) plane[2 * j - 9] = with_bits(plane[2 * j - 9], q[j], 3, 2, 0);
-        plane[1] = with_bits(plane[1], q[7], 4, 1, 2);
-        plane[3] = with_bits(plane[3], q[7], 3, 1, 2);
-    }
-};
-
 // Codes are four times as large.
 template <class A>
-struct AcrossQ6KParts : AcrossQ6KHeader<A>, HighPlanes<18> {
+struct AcrossQ6KParts : AcrossQ6KHeader<A>, FiveBits<18, 3> {
     static constexpr int times(int) { return 4; }
 };
 template <>
@@ -99,7 +77,7 @@ struct Across<Whole<Q6_K>> : AcrossQ6KParts<Across<Whole<Q6_K>>> {
     static constexpr int n_rest = 1;
     static UNLADEN_INLINE __m512i line(InParts w, int i) {
         const __m512i low = shifted(load512(w.rest + i / 8 * 64), i % 8, 1, 2);
-        return either(HighPlanes::line(w, i), low);
+        return either(FiveBits::line(w, i), low);
     }
     static UNLADEN_INLINE __m512i code(Interleaved block, int i) {
         return _mm512_slli_epi32(Across<Q6_K>::line(block, i), 2);
@@ -110,7 +88,7 @@ struct Across<Whole<Q6_K>> : AcrossQ6KParts<Across<Whole<Q6_K>>> {
     }
 };
 
-struct AcrossQ80Parts : HighPlanes<2> {
+struct AcrossQ80Parts : FiveBits<2, 3> {
     static constexpr int bias = 128;
     static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
@@ -118,24 +96,20 @@ template <>
 struct Across<Coarse<Q8_0>> : AcrossQ80Parts {
     static constexpr int lacks = 4;
 };
-// The three lowest bits of lines 0 to 2 with those of 4 to 6 above; lines 3 and 7 in pieces, two
-// low bits and a high one.
+// The three lowest bits lie as Q3_K's codes do.
 template <>
 struct Across<Whole<Q8_0>> : AcrossQ80Parts {
     static constexpr int n_rest = 3;
     static UNLADEN_INLINE __m512i line(InParts w, int i) {
-        return either(HighPlanes::line(w, i), low(w.rest, i));
+        return either(FiveBits::line(w, i), low(w.rest, i));
     }
     static UNLADEN_INLINE __m512i code(Interleaved block, int i) {
         return Across<Q8_0>::line(block, i);
     }
     static UNLADEN_INLINE void join_rest(const __m512i (&q)[8], __m512i (&rest)[3]) {
-        for (int j = 0; j < 3; ++j) {
-            rest[j] = with_bits(masked(q[j], 0x07), q[4 + j], 0, 3, 3);
-        }
-        rest[0] = with_bits(rest[0], q[3], 0, 2, 6);
-        rest[1] = with_bits(with_bits(rest[1], q[3], 2, 1, 6), q[7], 2, 1, 7);
-        rest[2] = with_bits(rest[2], q[7], 0, 2, 6);
+        __m512i low[8];
+        for (int j = 0; j < 8; ++j) low[j] = masked(q[j], 0x07);
+        Across<Planes<Q3_K>>::join(low, rest);
     }
 
 private:

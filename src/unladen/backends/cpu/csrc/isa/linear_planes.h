@@ -46,24 +46,37 @@ struct Across<Planes<Q3_K>> : AcrossQ3KHeader<Across<Planes<Q3_K>>>,
     }
 };
 
-// Three low bits of lines 5, 6 and 7 stand above lines 0, 2 and 4, the high ones above 1 and 3.
-template <>
-struct Across<Planes<Q5_K>> : AcrossKHeader<Q5_K>, PlanesOf<16, 8, 5>, TimesOne {
+// Eight lines of five bits, which stand `up` bits high, in five planes. In the bits besides, from
+// `beside` on, the three low ones of lines 5, 6 and 7 are with lines 0, 2 and 4, the high ones with
+// 1 and 3.
+template <int first, int up>
+struct FiveBits : PlanesOf<first, 8, 5> {
+    using PlanesOf<first, 8, 5>::plane;
+    static constexpr int mask = 0x1f << up, beside = (5 + up) % 8;
+
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
         const int j = i % 8;
-        if (j < 5) return masked(plane(w, i, j), 0x1f);
-        const __m512i low = shifted(plane(w, i, 2 * j - 10), 5, 3, 0);
-        if (j < 7) return with_bits(low, plane(w, i, 2 * j - 9), 6, 2, 3);
-        return with_bits(with_bits(low, plane(w, i, 1), 5, 1, 3), plane(w, i, 3), 5, 1, 4);
+        if (j < 5) return masked(plane(w, i, j), mask);
+        const __m512i low = shifted(plane(w, i, 2 * j - 10), beside, 3, up);
+        if (j < 7) return with_bits(low, plane(w, i, 2 * j - 9), beside + 1, 2, up + 3);
+        return with_bits(with_bits(low, plane(w, i, 1), beside, 1, up + 3), plane(w, i, 3), beside,
+                         1, up + 4);
     }
     static UNLADEN_INLINE void join(const __m512i (&q)[8], __m512i (&plane)[5]) {
-        for (int j = 0; j < 5; ++j) plane[j] = q[j];
-        for (int j = 5; j < 8; ++j) plane[2 * j - 10] = with_bits(q[2 * j - 10], q[j], 0, 3, 5);
-        for (int j = 5; j < 7; ++j) plane[2 * j - 9] = with_bits(q[2 * j - 9], q[j], 3, 2, 6);
-        plane[1] = with_bits(plane[1], q[7], 3, 1, 5);
-        plane[3] = with_bits(plane[3], q[7], 4, 1, 5);
+        for (int j = 0; j < 5; ++j) plane[j] = masked(q[j], mask);
+        for (int j = 5; j < 8; ++j) {
+            plane[2 * j - 10] = with_bits(plane[2 * j - 10], q[j], up, 3, beside);
+        }
+        for (int j = 5; j < 7; ++j) {
+            plane[2 * j - 9] = with_bits(plane[2 * j - 9], q[j], up + 3, 2, beside + 1);
+        }
+        plane[1] = with_bits(plane[1], q[7], up + 3, 1, beside);
+        plane[3] = with_bits(plane[3], q[7], up + 4, 1, beside);
     }
 };
+
+template <>
+struct Across<Planes<Q5_K>> : AcrossKHeader<Q5_K>, FiveBits<16, 0>, TimesOne {};
 
 // Two bits each of line 3 stand above the others.
 template <>
