@@ -14,7 +14,6 @@ import pytest
 
 from tiny_model import BOS, N_VOCAB, write_tiny
 from unladen import Model, SamplerChain, SamplingParams
-from unladen.api import device_names
 from unladen.backends import backend_of
 from unladen.errors import (
     BackendNotInitialised,
@@ -23,6 +22,7 @@ from unladen.errors import (
     OutOfMemory,
     UnsupportedModel,
 )
+from unladen.setup import device_names
 
 TEXT = "ab, abc. h\u00e9"
 

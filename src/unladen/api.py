@@ -16,6 +16,7 @@ from unladen._native.gguf import PagesAhead
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
 from unladen.mapped import map_file
+from unladen.packed import packed_cache as cache_of
 
 # All else is imported by those who need it first, while a thread without Python's lock maps the
 # file's pages: that takes about as long.
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from unladen.tokenizer import Tokenizer
     from unladen.types import Completion, LoadProgress
 
-DEVICES_VARIABLE = "UNLADEN_DEVICES"
 PROBE_VARIABLE = "UNLADEN_PROBE"
 TINY = Path(__file__).parent / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
@@ -70,7 +70,10 @@ class Model:
     host in memory, or warns that it can't. ``progress`` is called while weights are loaded; what it
     raises ends that, with nothing left behind. ``numa``: "distribute" spreads threads over the
     memory's nodes, "isolate" keeps them on the caller's, "numactl" where the process is allowed to
-    run (:mod:`unladen.backends.cpu.numa`).
+    run (:mod:`unladen.backends.cpu.numa`). ``packed_cache``: a folder (True: the environment's
+    ``UNLADEN_PACKED_CACHE``, else ``~/.cache/unladen/packed``) for a copy of the weights as this
+    processor's kernels read them, written the first time and mapped ever after
+    (:mod:`unladen.packed`).
 
     Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
     :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
@@ -95,6 +98,7 @@ class Model:
                  vocab_only: bool = False, check_tensors: bool = False,
                  on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15,
                  use_mlock: bool = False, numa: str | None = None,
+                 packed_cache: bool | str | os.PathLike[str] = False,
                  progress: Callable[[LoadProgress], object] | None = None,
                  tokenizer: str | os.PathLike[str] | None = None) -> None:
         if n_draft < 1:
@@ -104,14 +108,16 @@ class Model:
         self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
         mapping = map_file(str(self.path))
         reads = use_mmap and not vocab_only and self._reads_weights
-        ahead = PagesAhead(mapping) if reads else None
+        self._packed = cache_of(packed_cache, mapping if reads else None, strict=strict,
+                                in_place=use_mmap and not use_mlock, progress=progress)
+        ahead = PagesAhead(mapping) if reads and self._packed is None else None
         from unladen.backends.base import Options
         from unladen.gguf import check_numbers, open_gguf
-        from unladen.tokenizer import sequences
+        from unladen.setup import device_names
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
-        used = Options(n_threads, n_threads_batch, precise, deterministic, numa)
+        used = Options(n_threads, n_threads_batch, precise, deterministic, numa, self._packed)
         metadata = self._file.metadata
         try:
             names = () if vocab_only else device_names(devices)
@@ -130,15 +136,19 @@ class Model:
                     used, use_mmap, strict, loading=LoadOptions(progress, use_mlock),
                     probe=os.environ.get(PROBE_VARIABLE) != "0")
                 self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self.tokenizer = wanted.result()
-            from unladen.sample import defaults
-            self.sampling_defaults = defaults(metadata)
-            self._breakers = functools.cache(functools.partial(sequences, self.tokenizer))
+            self._equip(wanted.result())
             self._file.drop_header()
         except BaseException:
             self._stepper.shutdown()  # what it does reads the file
             self.close()
             raise
+
+    def _equip(self, tokenizer: Tokenizer) -> None:
+        from unladen.sample import defaults
+        from unladen.tokenizer import sequences
+        self.tokenizer = tokenizer
+        self.sampling_defaults = defaults(self._file.metadata)
+        self._breakers = functools.cache(functools.partial(sequences, tokenizer))
 
     def _map_ahead(self, begun: PagesAhead | None, devices: Sequence[str | Device],
                    options: Options) -> None:
@@ -159,6 +169,8 @@ class Model:
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
         self._file.finish_mapping()
+        if self._packed is not None:
+            self._packed.finish()
 
     def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                  stop: str | Sequence[str] = (), logprobs: int | None = None,
@@ -310,6 +322,7 @@ class Model:
         the model then stays as it was.
         """
         if "devices" in changes:
+            from unladen.setup import device_names
             changes["devices"] = device_names(changes["devices"])
         self._planner.place(self.engine, changes)
 
@@ -326,6 +339,8 @@ class Model:
         self._engine = None
         self._stepper.shutdown(wait=False)
         self._file.close()
+        if self._packed is not None:
+            self._packed.stop()
 
     def __enter__(self) -> Model:
         return self
@@ -467,24 +482,6 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
     model = _OnPaper(path, **parameters)
     model.close()
     return model.report
-
-
-def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
-    """``devices`` by their full names; None: the environment's, else those that
-    :func:`~unladen.backends.default_devices` finds."""
-    from unladen.backends import default_devices
-    if devices is None:
-        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
-            d.name for d in default_devices()]
-    if isinstance(devices, str) or not devices:
-        raise InvalidArgument(f"devices={devices!r} is no list of device names",
-                              hint='for example devices=["cpu"]')
-    names = [d if not isinstance(d, str) else d.strip() if ":" in d else f"{d.strip()}:0"
-             for d in devices]
-    if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
-        raise InvalidArgument(f"devices={list(devices)} names one of them twice",
-                              hint='for another logical one: devices=["cpu:0", "cpu:1"]')
-    return tuple(names)
 
 
 def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from unladen.backends import default_devices
 from unladen.backends._host import free_host_bytes
-from unladen.backends.base import KVLayout
+from unladen.backends.base import Device, KVLayout
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile
 from unladen.graph.graph import Graph
@@ -34,6 +37,8 @@ checkpoints beyond what as many sequences need as take part in a step."""
 
 KV_TYPES = ("f16", "f32", "q8_0")
 
+DEVICES_VARIABLE = "UNLADEN_DEVICES"
+
 
 class StepSizes(TypedDict):
     """Wishes for a step's largest size and the cache: :class:`unladen.Model`'s parameters."""
@@ -42,6 +47,23 @@ class StepSizes(TypedDict):
     batch_size: int
     max_seqs: int
     kv_type: str | tuple[str, str]
+
+
+def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
+    """``devices`` by their full names; None: the environment's, else those that
+    :func:`~unladen.backends.default_devices` finds."""
+    if devices is None:
+        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
+            d.name for d in default_devices()]
+    if isinstance(devices, str) or not devices:
+        raise InvalidArgument(f"devices={devices!r} is no list of device names",
+                              hint='for example devices=["cpu"]')
+    names = [d if not isinstance(d, str) else d.strip() if ":" in d else f"{d.strip()}:0"
+             for d in devices]
+    if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
+        raise InvalidArgument(f"devices={list(devices)} names one of them twice",
+                              hint='for another logical one: devices=["cpu:0", "cpu:1"]')
+    return tuple(names)
 
 
 def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,

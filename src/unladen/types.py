@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import Literal
@@ -147,9 +148,14 @@ class Completion:
     logprobs: list[TokenLogprob] | None = field(default=None)
 
 
+_UINT64 = (1 << 64) - 1
+
+
 class FileMapping(mmap.mmap):
     """A file mapped to be read, in huge pages where the system reads it from the disk now.
 
+    ``identity``: its number, its bytes and when it was last written to, uint64 each; another file,
+    or another version of it, has others.
     ``guard`` is held by whoever gives pages back to the file, or puts other memory with the same
     bytes in their place. ``is_replaced``: the latter was done, so nothing may be given back.
     """
@@ -162,6 +168,8 @@ class FileMapping(mmap.mmap):
         return mapping
 
     def __init__(self, file: int) -> None:
+        status = os.fstat(file)
+        self.identity = (status.st_ino & _UINT64, status.st_size, status.st_mtime_ns & _UINT64)
         self.guard = threading.Lock()
         self.is_replaced = False
 

@@ -20,6 +20,7 @@ ORDER = {
     "discover": "",
     "_native": "",
     "mapped": "",
+    "packed": "",
     "hub": "",
     "tokenizer": "",
     "sample": "",
@@ -27,7 +28,7 @@ ORDER = {
     "gguf": "mapped quants",
     "graph": "quants",
     "models": "gguf quants graph",
-    "backends": "quants graph",
+    "backends": "packed quants graph",
     "cache": "",
     "schedule": "quants graph backends",
     "engine": "tokenizer sample graph cache schedule",
@@ -38,8 +39,8 @@ ORDER = {
     "quantizing": "quants gguf models backends",
     "gpu": "",
     "contents": "tokenizer gguf graph models backends schedule setup",
-    "api": "mapped hub tokenizer sample gguf models backends schedule engine ladder planner "
-           "pooling",
+    "api": "mapped packed hub tokenizer sample gguf models backends schedule engine setup ladder "
+           "planner pooling",
     "evaluation": "api",
     "benchmark": "cache schedule api",
     "__init__": "sample backends quantizing gpu api",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from unladen.errors import BackendNotInitialised
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec, Node, Value, Weight
+from unladen.packed import PackedCache
 from unladen.types import Limits
 
 Use = Literal["weights", "kv", "arena"]
@@ -124,7 +125,8 @@ class Options:
     ``n_threads`` serves steps of few tokens, ``n_threads_batch`` those of many. ``precise`` keeps
     activations float32 where they meet quantized weights. ``deterministic``: what a token's row
     comes to doesn't depend on what else is in the step, to the last bit. ``numa``: on which nodes
-    the host's threads run (:mod:`unladen.backends.cpu.numa`).
+    the host's threads run (:mod:`unladen.backends.cpu.numa`). ``packed_cache`` keeps weights of
+    mapped files as its kernels read them fastest, for the next time.
     """
 
     n_threads: int | None = None
@@ -132,6 +134,7 @@ class Options:
     precise: bool = False
     deterministic: bool = False
     numa: str | None = None
+    packed_cache: PackedCache | None = None
 
 
 @dataclass(frozen=True, slots=True)

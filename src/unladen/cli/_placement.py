@@ -26,8 +26,7 @@ def placement(
         "--n-gpu-layers", "-ngl",
         help="Layers on devices other than the CPU: auto, all, or a number.")] = "auto",
     split_mode: Annotated[str, typer.Option(
-        "--split-mode", "-sm", help="How devices share a model: none, layer, row or tensor."
-    )] = "layer",
+        "--split-mode", "-sm", help="How devices share it: none, layer, row or tensor.")] = "layer",
     tensor_split: Annotated[str | None, typer.Option(
         "--tensor-split", help="Shares of the devices by comma, for example 0.6,0.4.")] = None,
     main_gpu: Annotated[int, typer.Option(
@@ -63,9 +62,10 @@ def placement(
         "--no-mmap", help="Copy the weights instead of mapping.")] = False,
     mlock: Annotated[bool, typer.Option(
         "--mlock", help="Keep the CPU's weights in memory.")] = False,
+    packed_cache: Annotated[bool, typer.Option(
+        "--packed-cache", help="Keep a copy of the weights, packed for this processor.")] = False,
     numa: Annotated[str | None, typer.Option(
-        "--numa", help="Where threads run if memory has nodes: distribute, isolate or numactl."
-    )] = None,
+        "--numa", help="Where threads run: distribute, isolate or numactl.")] = None,
 ) -> Parameters:
     """The options as parameters of a model; raises :class:`InvalidArgument`."""
     return {
@@ -77,7 +77,7 @@ def placement(
         "embed_device": embed_device, "head_device": head_device,
         "expert_split": _shares(expert_split, "--expert-split"),
         "stream_weights": _streams(stream_weights), "strict": strict, "use_mmap": not no_mmap,
-        "use_mlock": mlock, "numa": numa, "progress": loading_line()}
+        "use_mlock": mlock, "packed_cache": packed_cache, "numa": numa, "progress": loading_line()}
 
 
 def _streams(text: str) -> bool | Literal["auto"]:

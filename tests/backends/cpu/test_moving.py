@@ -13,7 +13,7 @@ import pytest
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostBuffer, file_of, give_back
-from unladen.backends.base import Device
+from unladen.backends.base import Device, Options
 from unladen.backends.cpu import moving
 from unladen.backends.cpu.moving import Moving, Stretch, are_small, may_move, stretches
 from unladen.types import FileMapping
@@ -48,7 +48,7 @@ def segment(data: np.ndarray, *parts: tuple[str, int, int]) -> Any:
         nodes.append(SimpleNamespace(op=op, weights={"w": weight}))
         weights[weight.name] = SimpleNamespace(weight=weight, quant="Q8_0", offset=first,
                                                buffer=HostBuffer(DEVICE, data))
-    return SimpleNamespace(nodes=nodes, weights=weights)
+    return SimpleNamespace(nodes=nodes, weights=weights, options=Options())
 
 
 class Interleaver:
@@ -110,7 +110,7 @@ def test_moved_pages_are_not_given_back(data: np.ndarray, monkeypatch: pytest.Mo
     assert file is not None
     give_back(file, data)
     assert np.array_equal(data, expected)
-    one = Moving(Interleaver(), segment(data, ("linear", 100, data.nbytes)))
+    one = Moving(Interleaver(), segment(data, ("linear", 100, data.nbytes)), "vbmi")
     for _ in range(moving.N_STEPS_BEFORE):
         one.after_step()
     assert not file.is_replaced
@@ -133,7 +133,7 @@ def test_interleaved_rows(data: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> 
               (data.ctypes.data + 3 * HUGE, 1000)]
     rows = Interleaver(*wanted)
     of = segment(data, ("linear", 100, 2 * HUGE), ("linear", 2 * HUGE, 3 * HUGE))
-    one = Moving(rows, of)
+    one = Moving(rows, of, "vbmi")
     for _ in range(moving.N_STEPS_BEFORE):
         one.after_step()
     assert not rows.started

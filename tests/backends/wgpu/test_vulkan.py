@@ -14,7 +14,6 @@ import pytest
 
 from factory import Shape
 from schedule.paper import graph_of, paper_file
-from unladen import api
 from unladen.backends import backend_of, default_devices
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.backends.wgpu import adapters, gpu, vulkan
@@ -23,6 +22,7 @@ from unladen.backends.wgpu.gpu import device_of
 from unladen.backends.wgpu.vulkan import Card, own_memory
 from unladen.schedule.draft import PlanOptions, draft
 from unladen.schedule.place import PlaceOptions
+from unladen.setup import DEVICES_VARIABLE, device_names
 from unladen.types import Limits
 
 LOCAL = vulkan.DEVICE_LOCAL
@@ -178,12 +178,12 @@ def test_what_is_used_unasked(has: Has, monkeypatch: pytest.MonkeyPatch, kinds: 
                               default: list[int]) -> None:
     """Hardware, each card once; never software by itself."""
     has([Adapter(*kind.split(":")) for kind in kinds], [])
-    monkeypatch.delenv(api.DEVICES_VARIABLE, raising=False)
+    monkeypatch.delenv(DEVICES_VARIABLE, raising=False)
     expected = [*(f"wgpu:{i}" for i in default), "cpu:0"]
     assert [d.name for d in default_devices()] == expected
-    assert list(api.device_names(None)) == expected
-    monkeypatch.setenv(api.DEVICES_VARIABLE, "cpu:1")
-    assert api.device_names(None) == ("cpu:1",)
+    assert list(device_names(None)) == expected
+    monkeypatch.setenv(DEVICES_VARIABLE, "cpu:1")
+    assert device_names(None) == ("cpu:1",)
 
 
 def test_budget_is_what_is_free(has: Has, monkeypatch: pytest.MonkeyPatch) -> None:

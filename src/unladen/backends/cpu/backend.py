@@ -118,7 +118,8 @@ class CpuBackend(HostMemory):
                                  options.precise, options.deterministic,
                                  numa.placement(options.numa, max(n_threads, n_threads_batch)))
         compile_segment(program, segment)
-        return CpuProgram(program, segment, Moving(program.interleaving, segment))
+        moving = Moving(program.interleaving, segment, self._level)
+        return CpuProgram(program, segment, moving)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)

@@ -7,6 +7,9 @@ cache in pages of 4 KiB, whose addresses cost a core a fifth of what it can read
 
 Then they are this process's own: they count as memory that can't be had back, which is why there
 must be plenty.
+
+Where a file keeps interleaved rows from the time before (:mod:`unladen.packed`), they are used from
+there, from the first step on, and move to huge pages as other weights do.
 """
 
 from __future__ import annotations
@@ -15,16 +18,18 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from unladen._native import cpu as native
 from unladen.backends._host import advise, file_of, free_host_bytes, give_back, host
 from unladen.backends.base import Segment
+from unladen.packed import Packed, PackedCache, Rows
 from unladen.types import FileMapping
 
 log = logging.getLogger("unladen")
@@ -50,11 +55,13 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes ``first`` to ``last`` of this process's addresses, of ``file``."""
+    """Bytes ``first`` to ``last`` of this process's addresses, of ``file``. ``is_dense``: every
+    step reads them all."""
 
     file: FileMapping
     first: int
     last: int
+    is_dense: bool = True
 
 
 class Interleaving(Protocol):
@@ -72,16 +79,36 @@ class Interleaving(Protocol):
         """Copy the next rows, of about ``n_bytes``: addresses and bytes of what was copied."""
         ...
 
+    def layout(self, address: int, /) -> tuple[int, int, int]:
+        """Of the rows there: bytes of a row and of its second part; how many numbers ``pack`` makes
+        beside them."""
+        ...
+
+    def pack(self, address: int, to: npt.NDArray[np.uint8], reach: npt.NDArray[np.float32], /
+             ) -> None:
+        """Copy the rows there, all of them."""
+        ...
+
+    def adopt(self, address: int, to: npt.NDArray[np.uint8], reach: npt.NDArray[np.float32], /
+              ) -> None:
+        """Use what ``pack`` made of the rows there; both must stay."""
+        ...
+
 
 class Moving:
     """What is to be moved of what every step of ``segment`` reads.
 
-    ``interleaving`` is that of its program.
+    ``interleaving`` is that of its program, whose kernels are of ``level``.
     """
 
-    def __init__(self, interleaving: Interleaving, segment: Segment) -> None:
+    def __init__(self, interleaving: Interleaving, segment: Segment, level: str) -> None:
         self._interleaving = interleaving
         self._copied, self._moved = stretches(segment, interleaving.wanted())
+        cache = segment.options.packed_cache
+        self._kept = adopt(cache, interleaving, self._copied, level) if cache else []
+        if self._kept:
+            self._copied = []
+            self._moved += _whole(self._kept)
         self._pieces: Iterator[Callable[[], object]] | None = None
         self._n_left = sum(s.last - s.first for s in self._copied)  # bytes to interleave
         self._n_steps = 0
@@ -129,13 +156,49 @@ class Moving:
     def _interleave(self) -> None:
         for first, n_bytes in self._interleaving.advance(PIECE_BYTES):
             file = next(s.file for s in self._copied if s.first <= first < s.last)
-            data = np.frombuffer(file, np.uint8)
-            at = first - int(data.ctypes.data)
-            rows = data[at:at + n_bytes]
-            # Or whoever reads a norm beside them brings back all of a huge page.
-            advise(rows, "NOHUGEPAGE")
-            give_back(file, rows)
+            _let_go(file, first, n_bytes)
             self._n_left -= n_bytes
+
+
+def _let_go(file: FileMapping, first: int, n_bytes: int) -> None:
+    data = np.frombuffer(file, np.uint8)
+    at = first - int(data.ctypes.data)
+    rows = data[at:at + n_bytes]
+    # Or whoever reads a norm beside them brings back all of a huge page.
+    advise(rows, "NOHUGEPAGE")
+    give_back(file, rows)
+
+
+def adopt(cache: PackedCache, interleaving: Interleaving, copied: Sequence[Stretch], level: str
+          ) -> list[Stretch]:
+    """Use what ``cache`` keeps of ``copied``, packed now if it doesn't yet: where that lies;
+    nothing where there is nothing to keep, or no room."""
+    if not copied:
+        return []
+    wanted = [_rows(one, *interleaving.layout(one.first)) for one in copied]
+    room = np.empty(max(rows.n_bytes for rows in wanted), np.uint8)
+
+    def pack(i: int) -> Packed:
+        rows, known = room[:wanted[i].n_bytes], np.empty(wanted[i].n_known, np.float32)
+        interleaving.pack(copied[i].first, rows, known)
+        return Packed(rows.data, known.data)
+    found = cache.get(wanted, f"{level}-{native.PACKED_LAYOUT}", pack)
+    if found is None:
+        return []
+    file, kept = found[0], []
+    for one, packed in zip(copied, found[1], strict=True):
+        rows = np.asarray(packed.rows)
+        interleaving.adopt(one.first, rows, np.asarray(packed.known))
+        _let_go(one.file, one.first, one.last - one.first)
+        first = int(rows.ctypes.data)
+        kept.append(Stretch(file, first, first + rows.nbytes, one.is_dense))
+    return kept
+
+
+def _rows(one: Stretch, row_bytes: int, rest_bytes: int, n_known: int) -> Rows:
+    offset = one.first - int(np.frombuffer(one.file, np.uint8).ctypes.data)
+    return Rows(*one.file.identity, offset, one.last - one.first, row_bytes, rest_bytes, n_known,
+                int(one.is_dense))
 
 
 def _pieces(wanted: Iterable[Stretch]) -> Iterator[Callable[[], object]]:
@@ -163,15 +226,21 @@ def stretches(segment: Segment, to_interleave: Iterable[tuple[int, int]]
         buffer = host(placed.buffer)
         file, first = file_of(buffer.data), buffer.address + placed.offset
         if file is not None and not file.is_replaced:
-            found.append(Stretch(file, first, first + placed.weight.nbytes_in(placed.quant)))
+            found.append(Stretch(file, first, first + placed.weight.nbytes_in(placed.quant),
+                                 len(placed.weight.shape) < 3))
     by_address = {s.first: s for s in found}
-    copied = [Stretch(by_address[first].file, first, first + n_bytes)
+    copied = [replace(by_address[first], last=first + n_bytes)
               for first, n_bytes in to_interleave if first in by_address]
-    others = sorted(by_address.keys() - {s.first for s in copied})
+    others = by_address.keys() - {s.first for s in copied}
+    return copied, _whole(by_address[first] for first in others)
+
+
+def _whole(wanted: Iterable[Stretch]) -> list[Stretch]:
+    """The whole huge pages that they lie in, small gaps included."""
     size = native.HUGE_PAGE_BYTES
     whole = [Stretch(s.file, -(-s.first // size) * size, s.last // size * size)
-             for s in _joined((by_address[first] for first in others), size)]
-    return copied, [s for s in whole if s.first < s.last]
+             for s in _joined(sorted(wanted, key=lambda s: s.first), size)]
+    return [s for s in whole if s.first < s.last]
 
 
 def _joined(sorted_ones: Iterable[Stretch], gap: int) -> Iterator[Stretch]:

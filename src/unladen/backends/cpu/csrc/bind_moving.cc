@@ -1,10 +1,14 @@
 // Weights that move to where they are read fastest.
 #include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cerrno>
+#include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,6 +22,10 @@ namespace unladen::cpu {
 namespace {
 
 using Stretch = std::pair<uintptr_t, size_t>;
+template <class T>
+using Array = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+const uint8_t *pointer(uintptr_t address) { return reinterpret_cast<const uint8_t *>(address); }
 
 std::vector<Stretch> stretches(const std::vector<std::pair<const uint8_t *, size_t>> &all) {
     std::vector<Stretch> found;
@@ -45,12 +53,34 @@ std::vector<Stretch> wanted(const Interleaving &interleaving) {
 
 void start(Interleaving &interleaving, const std::vector<uintptr_t> &addresses) {
     std::vector<const uint8_t *> from;
-    for (uintptr_t address : addresses) from.push_back(reinterpret_cast<const uint8_t *>(address));
+    for (uintptr_t address : addresses) from.push_back(pointer(address));
     asking_the_system([&] { interleaving.start(from); });
 }
 
 std::vector<Stretch> advance(Interleaving &interleaving, size_t n_bytes) {
     return stretches(asking_the_system([&] { return interleaving.advance(n_bytes); }));
+}
+
+std::tuple<size_t, size_t, size_t> layout(Interleaving &interleaving, uintptr_t address) {
+    const InterleavedCopy &copy = interleaving.at(pointer(address));
+    return {copy.row_bytes(), copy.row_rest_bytes(), copy.n_reach()};
+}
+
+void check_sizes(const InterleavedCopy &copy, size_t n_bytes, size_t n_reach) {
+    if (n_bytes != copy.n_bytes || n_reach != copy.n_reach())
+        throw std::invalid_argument("arrays of other sizes than the rows and their reach need");
+}
+
+void pack(Interleaving &interleaving, uintptr_t address, Array<uint8_t> to, Array<float> reach) {
+    check_sizes(interleaving.at(pointer(address)), to.size(), reach.size());
+    nb::gil_scoped_release released;
+    interleaving.pack(pointer(address), to.data(), reach.data());
+}
+
+void adopt(Interleaving &interleaving, uintptr_t address, Array<const uint8_t> to,
+           Array<const float> reach) {
+    check_sizes(interleaving.at(pointer(address)), to.size(), reach.size());
+    interleaving.adopt(pointer(address), to.data(), reach.data());
 }
 
 bool copy_into_huge_pages_at(uintptr_t address, size_t n) {
@@ -62,11 +92,15 @@ bool copy_into_huge_pages_at(uintptr_t address, size_t n) {
 
 void bind_moving(nb::module_ &m) {
     m.attr("HUGE_PAGE_BYTES") = huge_page_bytes;
+    m.attr("PACKED_LAYOUT") = packed_layout;
     m.def("copy_into_huge_pages", &copy_into_huge_pages_at);
     nb::class_<Interleaving>(m, "Interleaving")
         .def("wanted", &wanted)
         .def("start", &start)
-        .def("advance", &advance);
+        .def("advance", &advance)
+        .def("layout", &layout)
+        .def("pack", &pack)
+        .def("adopt", &adopt);
 }
 
 }  // namespace unladen::cpu

@@ -11,15 +11,16 @@ namespace {
 
 size_t in_lines(size_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
 
-// Copies the next rows, of n bytes.
-void copy_next(InterleavedCopy &copy, size_t n) {
+// Copies the next rows, of n bytes; `to` is copy.to, to be written.
+void copy_next(InterleavedCopy &copy, size_t n, uint8_t *to) {
     const size_t row = copy.n_done / copy.row_bytes();
     const Linear &kernel = *copy.kernel;
     const int n_rows = static_cast<int>(n / copy.row_bytes());
     const uint8_t *rows = copy.from + copy.n_done;
     const size_t first_bytes = copy.row_bytes() - copy.row_rest_bytes();
-    kernel.interleave(copy.to + row * first_bytes, copy.rest + row * copy.row_rest_bytes(), rows,
-                      n_rows, copy.n_cols);
+    uint8_t *rest = to + (copy.rest - copy.to);
+    kernel.interleave(to + row * first_bytes, rest + row * copy.row_rest_bytes(), rows, n_rows,
+                      copy.n_cols);
     if (kernel.screen)
         kernel.screen->measure(&copy.reach[row / interleaved_rows], rows, n_rows, copy.n_cols);
     copy.n_done += n;
@@ -56,10 +57,7 @@ void Interleaving::start(const std::vector<const uint8_t *> &from) {
     memory_ = std::make_unique<HugeMemory>(n_bytes);
     uint8_t *at = memory_->data();
     for (InterleavedCopy *copy : waiting_) {
-        const size_t n_rows = copy->n_bytes / copy->row_bytes();
-        copy->to = std::exchange(at, at + in_lines(copy->n_bytes));
-        copy->rest = copy->to + copy->n_bytes - n_rows * copy->row_rest_bytes();
-        if (copy->kernel->screen) copy->reach.resize(n_rows / interleaved_rows);
+        copy->place(std::exchange(at, at + in_lines(copy->n_bytes)));
     }
 }
 
@@ -79,10 +77,31 @@ std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_b
                                   copy.n_bytes - copy.n_done);
         if (n == 0) break;
         done.emplace_back(copy.from + copy.n_done, n);
-        copy_next(copy, n);
+        copy_next(copy, n, const_cast<uint8_t *>(copy.to));  // of memory_
         if (copy.n_done == copy.n_bytes) waiting_.pop_front();
     }
     return done;
+}
+
+InterleavedCopy &Interleaving::at(const uint8_t *from) {
+    for (InterleavedCopy &copy : copies_)
+        if (copy.from == from) return copy;
+    throw std::out_of_range("no rows to be interleaved begin there");
+}
+
+void Interleaving::pack(const uint8_t *from, uint8_t *to, float *reach) {
+    InterleavedCopy copy = at(from);
+    copy.place(to);
+    copy_next(copy, copy.n_bytes, to);
+    std::copy(copy.reach.begin(), copy.reach.end(), reach);
+}
+
+void Interleaving::adopt(const uint8_t *from, const uint8_t *to, const float *reach) {
+    InterleavedCopy &copy = at(from);
+    if (copy.to) throw std::logic_error("these rows have a copy");
+    copy.place(to);
+    std::copy_n(reach, copy.n_reach(), copy.reach.begin());
+    copy.n_done = copy.n_bytes;
 }
 
 }  // namespace unladen::cpu

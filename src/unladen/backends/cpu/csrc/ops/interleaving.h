@@ -1,4 +1,5 @@
-// Weights copied, a piece at a time between steps, in the order that kernels read fastest.
+// Weights copied in the order that kernels read fastest: a piece at a time between steps, or as
+// somebody else keeps them.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,9 @@
 
 namespace unladen::cpu {
 
+// Files may keep what Interleaving::pack() makes: change this where it changes.
+constexpr int packed_layout = 1;
+
 // Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
 // distances; of a kernel with a screen the second parts lie at `rest`, and how far each
 // interleaved_rows of them reach is in `reach`.
@@ -21,13 +25,22 @@ struct InterleavedCopy {
     const uint8_t *from;
     size_t n_bytes;
     int n_cols;
-    uint8_t *to = nullptr, *rest = nullptr;
+    const uint8_t *to = nullptr, *rest = nullptr;
     size_t n_done = 0;
     std::vector<float> reach{};
 
     // Bytes of a row: all, and of its second part.
     size_t row_bytes() const { return n_blocks() * kernel->block_bytes; }
     size_t row_rest_bytes() const { return n_blocks() * kernel->rest_bytes; }
+    size_t n_rows() const { return n_bytes / row_bytes(); }
+    // How many numbers `reach` has once rows are copied.
+    size_t n_reach() const { return kernel->screen ? n_rows() / interleaved_rows : 0; }
+    // They are to lie at `at`, n_bytes of it.
+    void place(const uint8_t *at) {
+        to = at;
+        rest = at + n_bytes - n_rows() * row_rest_bytes();
+        reach.resize(n_reach());
+    }
     // Row `row` and those after it.
     Weights weights_at(size_t row) const {
         return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes()};
@@ -51,6 +64,12 @@ public:
     // n_bytes take; but none that would begin a huge page which these don't fill. Says which they
     // were.
     std::vector<std::pair<const uint8_t *, size_t>> advance(size_t n_bytes);
+    // The rows of wanted() at `from`; throws std::out_of_range.
+    InterleavedCopy &at(const uint8_t *from);
+    // Copies all of these to `to`, n_bytes of it, and their reach.
+    void pack(const uint8_t *from, uint8_t *to, float *reach);
+    // The rows at `from` lie at `to` as pack() leaves them, for as long as this is used.
+    void adopt(const uint8_t *from, const uint8_t *to, const float *reach);
 
 private:
     std::deque<InterleavedCopy> copies_;

@@ -1,0 +1,130 @@
+"""A model whose weights come packed from a file says what it says without."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from factory import Shape, write_model
+from unladen import Model
+from unladen._native import cpu as native
+from unladen.backends import backend_of
+from unladen.backends.cpu import moving
+from unladen.backends.cpu.features import isa_levels
+from unladen.errors import InvalidArgument, UnladenError
+
+SHAPES = [
+    # A matrix whose rows are no multiple of sixteen, and which is also the table of tokens.
+    (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_vocab=301, tied=True, n_ctx=96),
+     "Q4_K"),
+    (Shape(n_embd=160, n_ff=352, n_heads=5, n_kv_heads=5, n_vocab=303, n_ctx=96), "Q8_0"),
+    (Shape("qwen3moe", n_embd=256, n_ff=256, n_experts=5, n_ctx=96), "Q6_K"),
+    (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_ctx=96), "Q3_K"),
+]
+
+
+@pytest.fixture(params=[level for level in isa_levels() if level in ("avx512", "vbmi")])
+def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each level in turn whose kernels want rows packed."""
+    monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
+    return str(request.param)
+
+
+@pytest.mark.parametrize(("shape", "quant"), SHAPES)
+def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, packs: str, shape: Shape,
+                          quant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tmp_path / "packed"
+    texts = [rng.integers(3, 200, n).tolist() for n in (1, 2, 9, 60)]
+    greedy = {"max_tokens": 12, "temperature": 0.0}
+    with Model(path, devices=["cpu"]) as model:
+        expected = [model.logits(text) for text in texts]
+        tokens = model.generate(texts[1], **greedy).tokens
+    monkeypatch.setattr(moving, "N_STEPS_BEFORE", 1 << 30)  # so that only the file has them packed
+    kept: set[Path] = set()
+    for _ in range(2):
+        with Model(path, devices=["cpu"], packed_cache=folder, strict=True) as model:
+            for text, logits in zip(texts, expected, strict=True):
+                found = model.logits(text)
+                assert np.array_equal(found.view(np.uint32), logits.view(np.uint32))
+            assert model.generate(texts[1], **greedy).tokens == tokens
+            model.place(context_size=64)
+            assert np.array_equal(model.logits(texts[2]), expected[2])
+        found_now = set(folder.iterdir())
+        assert len(found_now) == 1 and kept in (set(), found_now)
+        kept = found_now
+    (one,) = kept
+    assert f".{packs}-{native.PACKED_LAYOUT}." in one.name
+
+
+def test_packed_rows_are_those_in_use(tmp_path: Path, packs: str, make_model: Callable[..., Path],
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another file's codes in the copy change what the model says."""
+    path, folder = make_model(n_embd=256, n_ff=256, quant="Q8_0"), tmp_path / "packed"
+    monkeypatch.setattr(moving, "N_STEPS_BEFORE", 1 << 30)
+    with Model(path, devices=["cpu"], packed_cache=folder) as model:
+        expected = model.logits([5, 6])
+    (copy,) = folder.iterdir()
+    with copy.open("r+b") as file:
+        file.write(bytes(4096))
+    with Model(path, devices=["cpu"], packed_cache=folder) as model:
+        assert not np.array_equal(model.logits([5, 6]), expected)
+
+
+def test_what_is_kept_moves_to_huge_pages(tmp_path: Path, packs: str, rng: np.random.Generator,
+                                          make_model: Callable[..., Path],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    if not moving.SMAPS.exists():
+        pytest.skip("Linux moves pages")
+    path = make_model(n_embd=1024, n_ff=2048, quant="Q8_0")
+    monkeypatch.delenv(moving.VARIABLE, raising=False)
+    monkeypatch.setattr(moving, "are_small", lambda wanted: True)
+    with Model(path, devices=["cpu"], packed_cache=tmp_path / "packed") as model:
+        tokens = rng.integers(3, 200, 7).tolist()
+        expected = model.logits(tokens)
+        moved: list[int] = []
+        copy = native.copy_into_huge_pages
+        monkeypatch.setattr(native, "copy_into_huge_pages",
+                            lambda at, n: (moved.append(n), copy(at, n))[1])
+        model.engine.plan.settle()
+        assert sum(moved) >= 10 * native.HUGE_PAGE_BYTES // 2
+        assert np.array_equal(model.logits(tokens), expected)
+
+
+def test_where_nothing_is_packed(tmp_path: Path, make_model: Callable[..., Path],
+                                 monkeypatch: pytest.MonkeyPatch,
+                                 caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("UNLADEN_CPU_ISA", "portable")
+    path, folder = make_model(quant="F32"), tmp_path / "packed"
+    with (caplog.at_level(logging.WARNING, "unladen"),
+          Model(path, devices=["cpu"], packed_cache=folder) as model):
+        assert "nothing is kept packed" in caplog.text
+        assert np.isfinite(model.logits([5])).all()
+    with pytest.raises(UnladenError, match="nothing is kept packed"):
+        Model(path, devices=["cpu"], packed_cache=folder, strict=True)
+    assert not folder.exists()
+
+
+def test_no_folder(tmp_path: Path, packs: str, make_model: Callable[..., Path],
+                   caplog: pytest.LogCaptureFixture) -> None:
+    """Then weights are packed between steps, as without."""
+    path, folder = make_model(n_embd=256, n_ff=256, quant="Q8_0"), tmp_path / "file"
+    folder.write_text("")
+    with (caplog.at_level(logging.WARNING, "unladen"),
+          Model(path, devices=["cpu"], packed_cache=folder) as model):
+        assert "can't be kept" in caplog.text
+        expected = model.logits([5, 6, 7])
+        model.engine.plan.settle()
+        assert np.array_equal(model.logits([5, 6, 7]), expected)
+    with pytest.raises(UnladenError, match="can't be kept"):
+        Model(path, devices=["cpu"], packed_cache=folder, strict=True)
+
+
+@pytest.mark.parametrize("wrong", [{"use_mmap": False}, {"use_mlock": True}])
+def test_copied_or_locked(tmp_path: Path, make_model: Callable[..., Path],
+                          wrong: dict[str, bool]) -> None:
+    with pytest.raises(InvalidArgument, match="packed_cache"):
+        Model(make_model(), devices=["cpu"], packed_cache=tmp_path, **wrong)
