@@ -2,7 +2,7 @@
 
     python benchmarks/first_steps.py 1b-Q4_K_M.gguf
 
-Each run is an ``unladen run`` of its own: it loads the file, reads a prompt and writes a few tokens.
+Each run is an ``unladen run`` of its own: it loads a file, reads a prompt and writes a few tokens.
 The copy is made before the first round and lies in a folder that is removed in the end. Medians,
 and how many times as fast it is with the copy (seconds: how many times as long it takes without).
 """
