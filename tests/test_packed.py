@@ -177,13 +177,12 @@ def test_no_room(weights: Weights, tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert packed.VARIABLE in str(caught.value.hint)
 
 
-@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room is not asked for before")
 def test_disk_that_is_too_small(cache: PackedCache, weights: Weights,
                                 monkeypatch: pytest.MonkeyPatch) -> None:
     def full(file: int, offset: int, n_bytes: int) -> None:
         assert n_bytes > sum(data.nbytes for data in weights.data)
         raise OSError(28, "No space left on device")
-    monkeypatch.setattr(os, "posix_fallocate", full)
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)  # not everywhere
     assert cache.get(weights.rows, BUILD, weights.pack) is None
     assert not weights.n_packed and not list(cache.folder.iterdir())
 
@@ -200,6 +199,67 @@ def test_progress_may_end_it(tmp_path: Path, weights: Weights) -> None:
         cache.get(weights.rows, BUILD, weights.pack)
     assert 0 < seen[0].done_bytes < seen[1].done_bytes < seen[1].total_bytes
     assert not list(cache.folder.iterdir())
+
+
+def test_progress_comes_to_its_end(tmp_path: Path, weights: Weights) -> None:
+    seen: list[LoadProgress] = []
+    weights.check(PackedCache(tmp_path / "folder", progress=seen.append))
+    assert len(seen) == 4 and seen[-1].done_bytes == seen[-1].total_bytes
+    (path,) = (tmp_path / "folder").iterdir()
+    assert seen[-1].total_bytes == path.stat().st_size
+
+
+def test_somebody_else_removes_it(cache: PackedCache, weights: Weights,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as it has its name: whoever wrote it has it mapped."""
+    rename = Path.rename
+
+    def lose(path: Path, to: Path) -> Path:
+        rename(path, to).unlink()
+        return to
+    monkeypatch.setattr(Path, "rename", lose)
+    weights.check(cache)
+    assert not list(cache.folder.iterdir())
+
+
+def test_whole_copies_of_others_stay(cache: PackedCache, weights: Weights,
+                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written by somebody else after it was looked for."""
+    weights.check(cache)
+    (path,) = cache.folder.iterdir()
+    find, n_calls = PackedCache._find, 0
+
+    def late(self: PackedCache, wanted: list[Rows], build: str) -> object:
+        nonlocal n_calls
+        n_calls += 1
+        return find(self, wanted, build) if n_calls > 1 else None
+    monkeypatch.setattr(PackedCache, "_find", late)
+    weights.check(cache)
+    assert list(cache.folder.iterdir()) == [path]
+
+
+def test_what_nobody_wants_is_not_mapped_to_its_end(
+        cache: PackedCache, weights: Weights, monkeypatch: pytest.MonkeyPatch) -> None:
+    weights.check(cache)
+    calls: list[str] = []
+
+    class Ahead:
+        def __init__(self, *of: object) -> None:
+            pass
+
+        def finish(self) -> None:
+            calls.append("finish")
+
+        def stop(self) -> None:
+            calls.append("stop")
+    monkeypatch.setattr(packed, "PagesAhead", Ahead)
+    for is_used in (False, True):
+        again = PackedCache(cache.folder)
+        again.begin(weights.mapping)
+        if is_used:
+            weights.check(again)
+        again.finish()
+    assert calls == ["stop", "finish"]
 
 
 def test_unused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

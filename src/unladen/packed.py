@@ -60,6 +60,9 @@ class Packed(NamedTuple):
     known: memoryview[Any]
 
 
+Found = tuple[FileMapping, list[Packed]]
+"""A copy, and rows of it."""
+
 Pack = Callable[[int], Packed]
 """Packs the rows of this number; what it returns is valid until the next call."""
 
@@ -94,9 +97,10 @@ class PackedCache:
     def finish(self) -> None:
         """Map what :meth:`begin` hasn't come to yet, with its help. Raises :class:`UnladenError` if
         ``strict`` and nobody wanted packed weights."""
-        if self._begun is not None:
+        if self._is_used and self._begun is not None:
             self._begun[2].finish()
             self._begun = None
+        self.stop()
         if not self._is_used:
             self._report("nothing is kept packed: what computes here reads weights as they are",
                          "load without packed_cache")
@@ -107,8 +111,7 @@ class PackedCache:
             self._begun[2].stop()
             self._begun = None
 
-    def get(self, wanted: Sequence[Rows], build: str, pack: Pack
-            ) -> tuple[FileMapping, list[Packed]] | None:
+    def get(self, wanted: Sequence[Rows], build: str, pack: Pack) -> Found | None:
         """All of ``wanted`` in one mapped file: an old one that has them, else a new one of what
         ``pack`` makes of them, in their order. ``build``: which kernels read it, a level, a hyphen
         and a number of the layout. None where none can be written; raises :class:`UnladenError` if
@@ -117,12 +120,10 @@ class PackedCache:
         found = self._find(wanted, build)
         if found is None:
             try:
-                self._write(wanted, build, pack)
+                found = self._write(wanted, build, pack)
             except OSError as error:
                 self._report(f"packed weights can't be kept in {self.folder}: {error.strerror}",
                              f"make room there, or name another folder in {VARIABLE}", error)
-                return None
-            found = self._find(wanted, build)
         return found
 
     def _report(self, message: str, hint: str, cause: OSError | None = None) -> None:
@@ -135,23 +136,19 @@ class PackedCache:
         pattern = f"{_name(identity)}.{build}.*{SUFFIX}"
         return sorted(self.folder.glob(pattern), key=_time_of, reverse=True)
 
-    def _find(self, wanted: Sequence[Rows], build: str
-              ) -> tuple[FileMapping, list[Packed]] | None:
+    def _find(self, wanted: Sequence[Rows], build: str) -> Found | None:
         for path in self._copies(wanted[0][:3], build):
-            begun = self._begun is not None and self._begun[0] == path
-            copy = self._begun[1] if self._begun is not None and begun else _opened(path)
-            if copy is None:
-                continue
-            places = {rows: (at, known) for rows, at, known in copy.places()}
-            if places.keys() >= set(wanted):
+            begun = self._begun
+            copy = begun[1] if begun is not None and begun[0] == path else _opened(path)
+            found = copy and copy.find(wanted)
+            if found:
                 log.debug("packed weights are mapped from %s", path)
                 with contextlib.suppress(PermissionError):  # somebody else keeps the folder
                     os.utime(path)
-                view = memoryview(copy.mapping)
-                return copy.mapping, [_packed(view, rows, *places[rows]) for rows in wanted]
+                return found
         return None
 
-    def _write(self, wanted: Sequence[Rows], build: str, pack: Pack) -> None:
+    def _write(self, wanted: Sequence[Rows], build: str, pack: Pack) -> Found | None:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._remove_old(wanted, build)
         name = f"{_name(wanted[0][:3])}.{build}.{time.time_ns():x}{SUFFIX}"
@@ -163,21 +160,29 @@ class PackedCache:
                 if hasattr(os, "posix_fallocate"):
                     os.posix_fallocate(file.fileno(), 0, n_bytes)  # or there is no room
                 start, all_known = time.perf_counter(), []
+
+                def tell(done_bytes: int) -> None:
+                    if self._progress:
+                        seconds = time.perf_counter() - start
+                        self._progress(LoadProgress(done_bytes, n_bytes, seconds))
                 for i, rows in enumerate(wanted):
                     packed = pack(i)
                     file.write(packed.rows)
                     file.write(bytes(_in_lines(rows.n_bytes) - rows.n_bytes))
                     all_known.append(bytes(packed.known))
-                    if self._progress:
-                        self._progress(LoadProgress(file.tell(), n_bytes,
-                                                    time.perf_counter() - start))
+                    tell(file.tell())
                 file.write(b"".join(all_known))
                 file.write(b"".join(ENTRY.pack(*rows) for rows in wanted))
                 file.write(END.pack(len(wanted), MAGIC))
                 file.flush()
                 os.fsync(file.fileno())  # before it has a name under which it is believed
-            if self._find(wanted, build) is None:  # nobody else was faster
+                tell(n_bytes)
+            found = self._find(wanted, build)
+            if found is None:  # or somebody else was faster
+                copy = _opened(part)  # before anybody can remove it for another
                 part.rename(self.folder / name)
+                found = copy and copy.find(wanted)
+            return found
         finally:
             part.unlink(missing_ok=True)
 
@@ -187,7 +192,7 @@ class PackedCache:
         level = build.partition("-")[0]
         for path in self._copies(wanted[0][:3], f"{level}-*"):
             copy = _opened(path)
-            if f".{build}." not in path.name or copy is None or set(copy.table) <= set(wanted):
+            if f".{build}." not in path.name or copy is None or set(copy.table) < set(wanted):
                 path.unlink(missing_ok=True)
         for suffix, seconds in ((PART_SUFFIX, STALE_S), (SUFFIX, UNUSED_S)):
             for path in self.folder.glob(f"*{suffix}"):
@@ -249,6 +254,16 @@ class _Copy(NamedTuple):
             at += _in_lines(rows.n_bytes)
             known += 4 * rows.n_known
 
+    def find(self, wanted: Sequence[Rows]) -> Found | None:
+        """Where ``wanted`` lie; None if not all of them do."""
+        view, places = memoryview(self.mapping), {
+            rows: (at, known) for rows, at, known in self.places()}
+        if not places.keys() >= set(wanted):
+            return None
+        return self.mapping, [
+            Packed(view[at:at + rows.n_bytes], view[known:known + 4 * rows.n_known].cast("f"))
+            for rows, (at, known) in ((rows, places[rows]) for rows in wanted)]
+
 
 def _opened(path: Path) -> _Copy | None:
     """None where it isn't whole, or gone."""
@@ -270,7 +285,3 @@ def _opened(path: Path) -> _Copy | None:
             return _Copy(mapping, table)
     log.debug("%s isn't whole", path)
     return None
-
-
-def _packed(view: memoryview, rows: Rows, at: int, known: int) -> Packed:
-    return Packed(view[at:at + rows.n_bytes], view[known:known + 4 * rows.n_known].cast("f"))

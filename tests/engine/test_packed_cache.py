@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from engine.test_moving import INTERLEAVED
 from factory import Shape, write_model
 from unladen import Model
 from unladen._native import cpu as native
@@ -16,15 +18,6 @@ from unladen.backends import backend_of
 from unladen.backends.cpu import moving
 from unladen.backends.cpu.features import isa_levels
 from unladen.errors import InvalidArgument, UnladenError
-
-SHAPES = [
-    # A matrix whose rows are no multiple of sixteen, and which is also the table of tokens.
-    (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_vocab=301, tied=True, n_ctx=96),
-     "Q4_K"),
-    (Shape(n_embd=160, n_ff=352, n_heads=5, n_kv_heads=5, n_vocab=303, n_ctx=96), "Q8_0"),
-    (Shape("qwen3moe", n_embd=256, n_ff=256, n_experts=5, n_ctx=96), "Q6_K"),
-    (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_ctx=96), "Q3_K"),
-]
 
 
 @pytest.fixture(params=[level for level in isa_levels() if level in ("avx512", "vbmi")])
@@ -34,7 +27,7 @@ def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return str(request.param)
 
 
-@pytest.mark.parametrize(("shape", "quant"), SHAPES)
+@pytest.mark.parametrize(("shape", "quant"), INTERLEAVED)
 def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, packs: str, shape: Shape,
                           quant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tmp_path / "packed"
@@ -74,11 +67,10 @@ def test_packed_rows_are_those_in_use(tmp_path: Path, packs: str, make_model: Ca
         assert not np.array_equal(model.logits([5, 6]), expected)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux moves pages")
 def test_what_is_kept_moves_to_huge_pages(tmp_path: Path, packs: str, rng: np.random.Generator,
                                           make_model: Callable[..., Path],
                                           monkeypatch: pytest.MonkeyPatch) -> None:
-    if not moving.SMAPS.exists():
-        pytest.skip("Linux moves pages")
     path = make_model(n_embd=1024, n_ff=2048, quant="Q8_0")
     monkeypatch.delenv(moving.VARIABLE, raising=False)
     monkeypatch.setattr(moving, "are_small", lambda wanted: True)
@@ -97,8 +89,8 @@ def test_what_is_kept_moves_to_huge_pages(tmp_path: Path, packs: str, rng: np.ra
 def test_where_nothing_is_packed(tmp_path: Path, make_model: Callable[..., Path],
                                  monkeypatch: pytest.MonkeyPatch,
                                  caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setenv("UNLADEN_CPU_ISA", "portable")
-    path, folder = make_model(quant="F32"), tmp_path / "packed"
+    monkeypatch.setattr(backend_of("cpu"), "_level", "portable")
+    path, folder = make_model(n_embd=256, n_ff=256, quant="Q8_0"), tmp_path / "packed"
     with (caplog.at_level(logging.WARNING, "unladen"),
           Model(path, devices=["cpu"], packed_cache=folder) as model):
         assert "nothing is kept packed" in caplog.text
