@@ -113,14 +113,17 @@ class Moving:
         self._n_left = sum(s.last - s.first for s in self._copied)  # bytes to interleave
         self._n_steps = 0
         self._resume = 0.0
+        self._is_over = False
 
     def after_step(self) -> None:
         """Perhaps move a piece."""
+        if self._is_over:
+            return
         self._n_steps += 1
         start = time.perf_counter()
         if self._n_steps <= N_STEPS_BEFORE or start < self._resume:
             return
-        self._move()
+        self._is_over = not self._move()
         now = time.perf_counter()
         self._resume = now + PAUSE * (now - start)
 

@@ -17,10 +17,13 @@ struct Argmax {
     int32_t *y;
     int n_rows = 0;
     std::vector<float> largest{};  // [n_rows][n_groups]
+    std::vector<float> tops{};     // [n_rows][n_tops], of as many groups each, as Look leaves them
 
     int n_groups() const { return ceil_div(n, interleaved_rows); }
+    int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
     const float *row(int t) const { return x + static_cast<size_t>(t) * n; }
     float *largest_of(int t) { return largest.data() + static_cast<size_t>(t) * n_groups(); }
+    float *tops_of(int t) { return tops.data() + static_cast<size_t>(t) * n_tops(); }
     bool screens() const { return n_rows && screening && screening->is_on(); }
 
     // Looks at one group's numbers again.
@@ -40,12 +43,16 @@ public:
     Tiling prepare(const Step &step) override {
         a_->n_rows = step.chooses ? step.n_outputs : 0;
         a_->largest.resize(static_cast<size_t>(a_->n_rows) * a_->n_groups());
+        a_->tops.resize(static_cast<size_t>(a_->n_rows) * a_->n_tops());
         return {a_->n_rows * n_parts_, 0.1 * a_->n_rows * a_->n};
     }
     void tile(const Step &, int index, void *) override {
         const int t = index / n_parts_, first = index % n_parts_ * part_size;
-        a_->k.largest(a_->largest_of(t) + first / interleaved_rows, a_->row(t) + first,
-                      std::min(part_size, a_->n - first));
+        const int n = std::min(part_size, a_->n - first), group = first / interleaved_rows;
+        float *largest = a_->largest_of(t) + group;
+        a_->k.largest(largest, a_->row(t) + first, n);
+        a_->k.largest(a_->tops_of(t) + group / interleaved_rows, largest,
+                      ceil_div(n, interleaved_rows));
     }
 
 private:
@@ -89,20 +96,22 @@ public:
 
 private:
     int32_t chosen(int t) const {
-        const float *largest = a_->largest_of(t);
+        const float *row = a_->row(t), *largest = a_->largest_of(t), *tops = a_->tops_of(t);
         float most = -std::numeric_limits<float>::infinity();
-        int best = 0;
+        int group = 0;
         bool has_nan = false;
-        const auto look = [&](int group) {
-            has_nan |= largest[group] != largest[group];
-            if (largest[group] > most) most = largest[group], best = group;
+        const auto look = [&](float top, int at) {
+            has_nan |= top != top;
+            if (top > most) most = top, group = at;
         };
         if (a_->screens())
-            for (int group : whole_.groups()) look(group);
+            for (int at : whole_.groups()) look(largest[at], at);
         else
-            for (int group = 0; group < a_->n_groups(); group++) look(group);
+            for (int i = 0; i < a_->n_tops(); i++) look(tops[i], i * interleaved_rows);
         if (has_nan || !std::isfinite(most)) return -1;
-        const float *row = a_->row(t), *first = row + best * interleaved_rows;
+        // The first of the top's groups that has it, and there the first number.
+        while (largest[group] != most) group++;
+        const float *first = row + group * interleaved_rows;
         return static_cast<int32_t>(std::find(first, row + a_->n, most) - row);
     }
 
