@@ -79,8 +79,12 @@ def test_what_is_kept_moves_to_huge_pages(tmp_path: Path, packs: str, rng: np.ra
         expected = model.logits(tokens)
         moved: list[int] = []
         copy = native.copy_into_huge_pages
-        monkeypatch.setattr(native, "copy_into_huge_pages",
-                            lambda at, n: (moved.append(n), copy(at, n))[1])
+
+        def count(at: int, n: int) -> bool:
+            is_moved: bool = copy(at, n)
+            moved.append(n * is_moved)
+            return is_moved
+        monkeypatch.setattr(native, "copy_into_huge_pages", count)
         model.engine.plan.settle()
         assert sum(moved) >= 10 * native.HUGE_PAGE_BYTES // 2
         assert np.array_equal(model.logits(tokens), expected)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -113,24 +114,23 @@ class Moving:
         self._n_left = sum(s.last - s.first for s in self._copied)  # bytes to interleave
         self._n_steps = 0
         self._resume = 0.0
-        self._is_over = False
 
     def after_step(self) -> None:
         """Perhaps move a piece."""
-        if self._is_over:
-            return
         self._n_steps += 1
         start = time.perf_counter()
         if self._n_steps <= N_STEPS_BEFORE or start < self._resume:
             return
-        self._is_over = not self._move()
+        if not self._move():
+            self._resume = math.inf
+            return
         now = time.perf_counter()
         self._resume = now + PAUSE * (now - start)
 
     def finish(self) -> None:
         """Move all that is left."""
         while self._move():
-            pass
+            self._moved += _whole(self._kept)
 
     def _move(self) -> bool:
         """Whether there was any."""

@@ -5,25 +5,11 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace unladen::cpu {
 namespace {
 
 // Below this a region costs more to share than it saves: two cache-line transfers and a wake.
 constexpr double worth_sharing_ns = 4000;
-constexpr int most_of_small = 16;  // tokens of a small step
-// Threads never share a cache line, nor a page.
-constexpr size_t scratch_alignment = 4096;
-
-// Gives the system what lies there; whoever reads it again finds zeros.
-void drop([[maybe_unused]] uint8_t *p, [[maybe_unused]] size_t n_bytes) {
-#if defined(__linux__)
-    madvise(p, n_bytes, MADV_DONTNEED);  // refused: it stays
-#endif
-}
 
 }  // namespace
 
@@ -46,7 +32,7 @@ Stage Program::Regions::next() {
     const Tiling tiling = region.operation().prepare(step_);
     tile_ns_.store(tiling.cost / std::max(1, tiling.n_tiles), std::memory_order_relaxed);
     // Small steps wait for memory, of which fewer threads get nearly as much.
-    const bool is_small = step_.n_tokens <= most_of_small;
+    const bool is_small = step_.n_tokens <= 16;
     const int n_threads = is_small ? program_.n_threads_ : program_.n_threads_batch_;
     return {&region,
             {tiling.n_tiles, tiling.joint, tiling.apart, tiling.cost},
@@ -55,23 +41,17 @@ Stage Program::Regions::next() {
 }
 
 void Program::reserve_scratch() {
-    const int n_threads = std::max(n_threads_, n_threads_batch_);
-    const bool is_small = running_.step->n_tokens <= most_of_small;
-    if (!scratch_) {
-        size_t largest = 1;
-        for (auto &region : operations_)
-            largest = std::max(largest, region->operation().scratch_bytes());
-        const size_t stride = (largest + scratch_alignment - 1) / scratch_alignment *
-                              scratch_alignment;
-        scratch_.reset(static_cast<uint8_t *>(
-            std::aligned_alloc(scratch_alignment, stride * n_threads)));
-        if (!scratch_) throw std::bad_alloc();
-        running_.scratch = scratch_.get();
-        running_.scratch_stride = stride;
-    } else if (is_small && !was_small_) {
-        drop(scratch_.get(), running_.scratch_stride * n_threads);
-    }
-    was_small_ = is_small;
+    if (scratch_) return;
+    size_t largest = 64;
+    for (auto &region : operations_)
+        largest = std::max(largest, region->operation().scratch_bytes());
+    // A page apart, so that threads never share a cache line.
+    const size_t stride = (largest + 4095) / 4096 * 4096;
+    int n_threads = std::max(n_threads_, n_threads_batch_);
+    scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, stride * n_threads)));
+    if (!scratch_) throw std::bad_alloc();
+    running_.scratch = scratch_.get();
+    running_.scratch_stride = stride;
 }
 
 }  // namespace unladen::cpu

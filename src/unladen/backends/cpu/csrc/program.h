@@ -131,9 +131,7 @@ private:
         void operator()(void *p) const;
     };
     std::unique_ptr<uint8_t, FreeDeleter> scratch_;
-    bool was_small_ = true;  // the step before
 
-    // What a large step has written isn't kept for the small ones after it, which write little.
     void reserve_scratch();
     static int64_t now_ns();
 

@@ -73,11 +73,13 @@ public:
         place_parts();
         double n_met = 0, n_read = 0;  // keys of all tasks, and of groups, which read them once
         for (auto &task : tasks_) n_met += std::max(0, task.last - task.first);
-        for (auto &group : groups_)
-            n_read += tasks_[group.first + group.n_tasks - 1].last - tasks_[group.first].first;
+        for (auto &group : groups_) {
+            const int last = tasks_[group.first + group.n_tasks - 1].last;
+            n_read += std::max(0, last - tasks_[group.first].first);
+        }
         const int n_numbers = kv_.k_dim + kv_.v_dim;
         const double ns = n_met * n_heads_ * n_numbers * ns_per_product +
-                          std::max(0.0, n_read) * kv_.n_kv_heads * n_numbers * ns_per_number;
+                          n_read * kv_.n_kv_heads * n_numbers * ns_per_number;
         return {static_cast<int>(groups_.size()) * kv_.n_kv_heads, ns};
     }
 
