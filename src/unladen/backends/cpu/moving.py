@@ -130,7 +130,7 @@ class Moving:
     def finish(self) -> None:
         """Move all that is left."""
         while self._move():
-            self._moved += _whole(self._kept)
+            pass
 
     def _move(self) -> bool:
         """Whether there was any."""
