@@ -85,12 +85,12 @@ class Interleaving(Protocol):
         beside them."""
         ...
 
-    def pack(self, address: int, to: npt.NDArray[np.uint8], reach: npt.NDArray[np.float32], /
+    def pack(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
              ) -> None:
         """Copy the rows there, all of them."""
         ...
 
-    def adopt(self, address: int, to: npt.NDArray[np.uint8], reach: npt.NDArray[np.float32], /
+    def adopt(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
               ) -> None:
         """Use what ``pack`` made of the rows there; both must stay."""
         ...

@@ -63,24 +63,24 @@ std::vector<Stretch> advance(Interleaving &interleaving, size_t n_bytes) {
 
 std::tuple<size_t, size_t, size_t> layout(Interleaving &interleaving, uintptr_t address) {
     const InterleavedCopy &copy = interleaving.at(pointer(address));
-    return {copy.row_bytes(), copy.row_rest_bytes(), copy.n_reach()};
+    return {copy.row_bytes(), copy.row_rest_bytes(), copy.n_known()};
 }
 
-void check_sizes(const InterleavedCopy &copy, size_t n_bytes, size_t n_reach) {
-    if (n_bytes != copy.n_bytes || n_reach != copy.n_reach())
-        throw std::invalid_argument("arrays of other sizes than the rows and their reach need");
+void check_sizes(const InterleavedCopy &copy, size_t n_bytes, size_t n_known) {
+    if (n_bytes != copy.n_bytes || n_known != copy.n_known())
+        throw std::invalid_argument("arrays of other sizes than the rows and what is known need");
 }
 
-void pack(Interleaving &interleaving, uintptr_t address, Array<uint8_t> to, Array<float> reach) {
-    check_sizes(interleaving.at(pointer(address)), to.size(), reach.size());
+void pack(Interleaving &interleaving, uintptr_t address, Array<uint8_t> to, Array<float> known) {
+    check_sizes(interleaving.at(pointer(address)), to.size(), known.size());
     nb::gil_scoped_release released;
-    interleaving.pack(pointer(address), to.data(), reach.data());
+    interleaving.pack(pointer(address), to.data(), known.data());
 }
 
 void adopt(Interleaving &interleaving, uintptr_t address, Array<const uint8_t> to,
-           Array<const float> reach) {
-    check_sizes(interleaving.at(pointer(address)), to.size(), reach.size());
-    interleaving.adopt(pointer(address), to.data(), reach.data());
+           Array<const float> known) {
+    check_sizes(interleaving.at(pointer(address)), to.size(), known.size());
+    interleaving.adopt(pointer(address), to.data(), known.data());
 }
 
 bool copy_into_huge_pages_at(uintptr_t address, size_t n) {

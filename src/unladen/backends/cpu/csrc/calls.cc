@@ -215,6 +215,26 @@ Result dequantize(const std::string &type, Bytes raw, int n, const std::string &
     return {y, {size_t(n)}};
 }
 
+namespace {
+
+// Rows, whole sixteens of them, as kernels want them interleaved.
+struct Divided {
+    std::vector<uint8_t> first, rest;
+    std::vector<float> known;
+
+    Divided(const Linear &linear, const uint8_t *w, int n_rows, int n_cols) {
+        const size_t rest_bytes = linear.row_rest_bytes(n_cols);
+        const size_t row_bytes = size_t(n_cols / linear.block_size) * linear.block_bytes;
+        first.resize(n_rows * (row_bytes - rest_bytes));
+        rest.resize(n_rows * rest_bytes);
+        known.resize(size_t(n_rows / interleaved_rows) * linear.n_known);
+        linear.interleave(first.data(), rest.data(), known.data(), w, n_rows, n_cols);
+    }
+    Weights weights() const { return {first.data(), true, rest.data(), known.data()}; }
+};
+
+}  // namespace
+
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved) {
@@ -239,10 +259,9 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
     }
     require(linear.interleave, "rows of this type are not interleaved at this level");
     const int n_whole = n_rows_w / interleaved_rows * interleaved_rows;
-    std::vector<uint8_t> copy(size_t(n_cols / linear.block_size) * linear.block_bytes * n_whole);
-    linear.interleave(copy.data(), nullptr, w.data, n_whole, n_cols);
+    const Divided divided(linear, w.data, n_whole, n_cols);
     const int last = n_range.second / interleaved_rows * interleaved_rows;
-    if (n_range.first < last) run({copy.data(), true}, n_range.first, last);
+    if (n_range.first < last) run(divided.weights(), n_range.first, last);
     if (last < n_range.second) run({w.data}, std::max(n_range.first, last), n_range.second);
     return {y, {size_t(n_rows), size_t(n_rows_w)}};
 }
@@ -256,24 +275,21 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
     require_blocks(linear, w, n_rows_w, n_cols);
     require(x.shape[1] == size_t(n_cols), "x has another number of columns");
     require(n_rows_w % interleaved_rows == 0, "there are no whole sixteens of rows");
-    const size_t n_rows = x.shape[0], n_blocks = size_t(n_cols / linear.block_size) * n_rows_w;
-    std::vector<uint8_t> first(n_blocks * size_t(linear.block_bytes - linear.rest_bytes));
-    std::vector<uint8_t> rest(n_blocks * size_t(linear.rest_bytes));
-    linear.interleave(first.data(), rest.data(), w.data, n_rows_w, n_cols);
+    const size_t n_rows = x.shape[0];
+    const Divided divided(linear, w.data, n_rows_w, n_cols);
     const PackedRows packed(*kernels.packer(linear.act), x);
     const auto products = [&](auto run) {
         std::vector<float> y(n_rows * n_rows_w);
-        run(y.data(), size_t(n_rows_w), Weights{first.data(), true, rest.data()}, 0, n_rows_w,
-            n_cols, packed.act, int(n_rows), 0, int(n_rows));
+        run(y.data(), size_t(n_rows_w), divided.weights(), 0, n_rows_w, n_cols, packed.act,
+            int(n_rows), 0, int(n_rows));
         return Result{y, {n_rows, size_t(n_rows_w)}};
     };
-    std::vector<float> reach(size_t(n_rows_w / interleaved_rows)), lengths(n_rows);
-    linear.screen->measure(reach.data(), w.data, n_rows_w, n_cols);
+    std::vector<float> lengths(n_rows);
     for (size_t t = 0; t < n_rows; ++t) {
         lengths[t] = float(linear.screen->length(packed.act, int(n_rows), n_cols, int(t)));
     }
-    return {products(linear.run), products(linear.screen->run), {reach, {reach.size()}},
-            {lengths, {n_rows}}};
+    const Result reach = {divided.known, {divided.known.size()}};
+    return {products(linear.run), products(linear.screen->run), reach, {lengths, {n_rows}}};
 }
 
 }  // namespace unladen::cpu::calls

@@ -55,21 +55,22 @@ struct Packer {
 };
 
 // Rows of whole blocks, one after another; or interleaved, as Linear::interleave leaves them, with
-// their second parts where there are some.
+// their second parts, and what is known of them, where there are some.
 struct Weights {
     const uint8_t *data;
     bool interleaved = false;
     const uint8_t *rest = nullptr;
+    const float *known = nullptr;
+    // Interleaved rows that will be read after these, where they don't follow; or nullptr.
+    const uint8_t *next = nullptr;
 };
 
 // What the first part of each code says about products of rows that lie in two parts: see Linear.
 struct Screen {
     // As Linear::run of interleaved rows. A sum is off by at most its row's reach times `length` of
-    // the activation row.
+    // the activation row: what is known of interleaved_rows rows is the largest of their reaches.
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
-    // The largest reach of each interleaved_rows of n_rows rows, which lie one after another.
-    void (*measure)(float *reach, const uint8_t *w, int n_rows, int n_cols);
     double (*length)(const void *act, int n_rows, int n_cols, int t);
 };
 
@@ -88,11 +89,20 @@ struct Linear {
                 const void *act, int n_rows, int t_first, int t_last);
     // Copies n_rows rows, a multiple of interleaved_rows, in the order that is read fastest. Rows n
     // to n + interleaved_rows - 1 take the same place as before. nullptr: there is none. Of
-    // rows interleaved, run() takes multiples of as many. With a screen, rest_bytes of each block
-    // are a second part and go to `rest`, and blocks take as much less at `to`.
-    void (*interleave)(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n_cols);
-    int rest_bytes = 0;
+    // rows interleaved, run() takes multiples of as many. Of rows that are divided a second part
+    // goes to `rest`, and they take as much less at `to`; n_known numbers of each interleaved_rows
+    // go to `known`.
+    void (*interleave)(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, int n_rows,
+                       int n_cols) = nullptr;
+    // Rows of whole rest_blocks are divided: rest_bytes of each are a second part.
+    int rest_block = 0, rest_bytes = 0, n_known = 0;
     const Screen *screen = nullptr;
+
+    bool divides(int n_cols) const { return rest_block && n_cols % rest_block == 0; }
+    // Of the second part of a row.
+    size_t row_rest_bytes(int n_cols) const {
+        return divides(n_cols) ? static_cast<size_t>(n_cols / rest_block) * rest_bytes : 0;
+    }
 };
 
 // A block of KV cache holds `block_tokens` tokens of one layer:

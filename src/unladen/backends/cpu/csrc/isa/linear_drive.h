@@ -18,6 +18,8 @@ struct Job {
     const void *act;
     int t_first, t_last;
     const uint8_t *rest = nullptr;  // see Weights
+    const float *known = nullptr;
+    const uint8_t *next = nullptr;
 };
 
 // How far ahead of what is read something is asked for: the hardware alone, which stops at the end

@@ -114,10 +114,9 @@ UNLADEN_INLINE void ask_rest([[maybe_unused]] Block<T> w, [[maybe_unused]] int n
     }
 }
 
-// What lies `distance` further on than `here`.
+// What is asked for: `far` what is read a distance further on than now, `near` half way there.
 struct Further {
-    const uint8_t *here;
-    size_t distance;
+    const uint8_t *near, *far;
     Asking how;
     bool into_l1;
 
@@ -127,15 +126,41 @@ struct Further {
         if (how < Asking::by_parts) return;
         constexpr int n_lines = (n_bytes + 63) / 64;
         const int first = n_lines * i / n_parts, last = n_lines * (i + 1) / n_parts;
-        for (int line = first; line < last && how == Asking::in_steps; ++line) {
-            ask_near(here + 64 * line);
-        }
-        ask_lines(here + distance + 64 * first, last - first, into_l1);
+        if (how == Asking::in_steps) ask_lines(near + 64 * first, last - first, true);
+        ask_lines(far + 64 * first, last - first, into_l1);
     }
     template <int n_bytes>
     UNLADEN_INLINE void ask_at_once() const {
-        if (how == Asking::at_once) ask_lines(here + distance, (n_bytes + 63) / 64, into_l1);
+        if (how == Asking::at_once) ask_lines(far, (n_bytes + 63) / 64, into_l1);
     }
+};
+
+// What is asked for on the way. Not lambdas, of which GCC 12 removes calls that only ask.
+struct AskNothing {
+    UNLADEN_INLINE void operator()() const {}
+};
+template <int n_bytes>
+struct AskPart {
+    const Further &further;
+    int i, n_parts;
+    UNLADEN_INLINE void operator()() const { further.ask_part<n_bytes>(i, n_parts); }
+};
+
+// What a kernel reads one after another: all up to `end`, and then, if it is known, from `next` on.
+class Stream {
+public:
+    Stream(const uint8_t *start, const uint8_t *end, const uint8_t *next)
+        : here_(start), end_(end), jump_(next ? next - end : 0) {}
+    UNLADEN_INLINE void go_on(size_t n_bytes) { here_ += n_bytes; }
+    // What is read so many bytes later.
+    UNLADEN_INLINE const uint8_t *after(size_t n_bytes) const {
+        const uint8_t *there = here_ + n_bytes;
+        return there < end_ ? there : there + jump_;
+    }
+
+private:
+    const uint8_t *here_, *end_;
+    ptrdiff_t jump_;
 };
 
 // Of blocks of 256, with columns of a panel of so many.
@@ -255,7 +280,7 @@ struct Few32 {
                                    Further further) {
         further.ask_part<block_bytes<T>>(0, 1);
         if (n == 1 && k % 128 == 0) further.ask_at_once<4 * block_bytes<T>>();
-        add_block(c, w, x, k);
+        add_block(c, w, Across<T>::scale(w), x, k, AskNothing());
     }
 
     // As many as take whole lines.
@@ -267,22 +292,25 @@ struct Few32 {
         for (int i = 0; i < n_rolled; ++i) {
             const int first = block_bytes<T> * i / 64, last = block_bytes<T> * (i + 1) / 64;
             ask_rolled<T>(start + 64 * first, last - first);
-            add_block(c, w, x, k + 32 * i);
+            add_block(c, w, Across<T>::scale(w), x, k + 32 * i, AskNothing());
             skip_blocks<T>(w, 1);
             // Or all would be asked for at once.
             __asm__ volatile("" ::: "memory");
         }
     }
 
-private:
-    template <int n>
-    static UNLADEN_INLINE void add_block(__m512 (&c)[n], Block<T> w, const Panel &x, int k) {
+    // The block at k, whose scales are these; `half_way` is called between its products.
+    template <int n, class HalfWay>
+    static UNLADEN_INLINE void add_block(__m512 (&c)[n], Block<T> w, __m512 scale, const Panel &x,
+                                         int k, HalfWay half_way) {
         const size_t at = size_t(k) / 32 * columns;
         __m512i product[n];
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) product[j] = first_products<T>(x.minus + at + j);
-        products<T, 8, n, columns>(product, w, 0, x.q + size_t(k) * columns);
-        const __m512 scale = Across<T>::scale(w);
+        const int8_t *q = x.q + size_t(k) * columns;
+        products<T, 4, n, columns>(product, w, 0, q);
+        half_way();
+        products<T, 4, n, columns>(product, w, 4, q + 16 * columns);
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) {
             const __m512 scaled = _mm512_mul_ps(scale, _mm512_cvtepi32_ps(product[j]));
@@ -301,17 +329,22 @@ void run_few(const Job &job, const typename Few::Panel &x) {
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
     const Asking how = asking<n>(job);
     const bool into_l1 = job.interleaved && asks_into_l1();
-    const uint8_t *start = job.w + job.n_first * job.row_bytes;
-    if (how != Asking::never) ask_lines(start, static_cast<int>(distance / 64), into_l1);
+    Stream stream(job.w + job.n_first * job.row_bytes, job.w + job.n_last * job.row_bytes,
+                  job.next);
+    if (how != Asking::never) {
+        ask_lines(stream.after(0), static_cast<int>(distance / 64), into_l1);
+    }
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
         __m512 c[n];
 #pragma GCC unroll 8
         for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
-        Further further = {job.w + row * job.row_bytes, distance, how, into_l1};
-        for (int k = 0; k < job.n_cols; k += T::block_size, further.here += block_bytes<T>) {
+        for (int k = 0; k < job.n_cols; k += T::block_size) {
             const Block<T> w = interleaved_at<T>(job, row, k, room);
             if (how != Asking::never) ask_rest<T>(w, 1, into_l1);
+            const Further further = {stream.after(distance / 2), stream.after(distance), how,
+                                     into_l1};
             Few::template add<n>(c, w, x, k, further);
+            stream.go_on(block_bytes<T>);
         }
         const __mmask16 mask = mask_of(job.n_last - row);
 #pragma GCC unroll 8
@@ -327,9 +360,10 @@ template <class T, class Few>
 void run_rolled(const Job &job) {
     const typename Few::Panel x(job.act, job.n_cols);
     alignas(64) uint8_t room[block_bytes<T>];
-    Block<T> w = interleaved_at<T>(job, job.n_first, 0, room);
-    ask_lines(w.p, static_cast<int>(RolledAhead<T>::bytes / 64), RolledAhead<T>::into_l1);
+    const uint8_t *start = job.w + job.n_first * job.row_bytes;
+    ask_lines(start, static_cast<int>(RolledAhead<T>::bytes / 64), RolledAhead<T>::into_l1);
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
+        Block<T> w = interleaved_at<T>(job, row, 0, room);
         __m512 c[1] = {_mm512_setzero_ps()};
         for (int k = 0; k < job.n_cols; k += Few::rolled_k) {
             ask_rest<T>(w, Few::rolled_k / T::block_size, RolledAhead<T>::into_l1);

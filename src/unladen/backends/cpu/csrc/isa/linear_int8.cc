@@ -3,6 +3,7 @@
 
 #if defined(__AVX512VNNI__)
 #include "backends/cpu/csrc/isa/linear_screen.h"
+#include "backends/cpu/csrc/isa/linear_short.h"
 #include "backends/cpu/csrc/isa/linear_vnni.h"
 #include "backends/cpu/csrc/isa/linear_vnni_rows.h"
 #elif defined(__AVX2__)
@@ -42,11 +43,19 @@ template <class T>
 void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
-    const Job job = {y,      y_stride, w.data, w.interleaved, row_bytes, n_first,
-                     n_last, n_cols,   act,    t_first,       t_last};
+    Job job = {y,      y_stride, w.data, w.interleaved, row_bytes, n_first,
+               n_last, n_cols,   act,    t_first,       t_last,    w.rest,
+               w.known, w.next};
     [[maybe_unused]] constexpr bool of_32 = T::block_size == 32;
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
 #if defined(__AVX512VNNI__)
+    if constexpr (has_short_scales<T>) {
+        using S = Shortened<T>;
+        if (w.interleaved && S::fits(n_cols)) {
+            job.row_bytes = size_t(n_cols / S::block_size) * S::block_bytes;
+            return run_moved<S, FewShort, TiledShort>(job, panels);
+        }
+    }
     if constexpr (of_32)
         run_interleaved<T, Few32, Tiled32>(job, panels);
     else if constexpr (interleaves<T>)
@@ -66,9 +75,15 @@ void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_co
 
 template <class T>
 constexpr Linear linear_of() {
-    Linear linear = {format<T>, T::block_size, T::block_bytes, 16, run<T>, nullptr, 0, nullptr};
+    Linear linear = {format<T>, T::block_size, T::block_bytes, 16, run<T>};
 #if defined(__AVX512VNNI__)
     if constexpr (interleaves<T>) linear.interleave = interleave_rows<T>;
+    if constexpr (has_short_scales<T>) {
+        linear.interleave = shorten_rows<T>;
+        linear.rest_block = Shortened<T>::block_size;
+        linear.rest_bytes = Shortened<T>::high_bytes;
+        linear.n_known = ScaleOrigin::n_bytes / sizeof(float);
+    }
 #endif
     return linear;
 }
@@ -98,7 +113,8 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
     }
     const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
     const Job job = {y,      y_stride, w.data, true,    row_bytes, n_first,
-                     n_last, n_cols,   act,    t_first, t_last,    w.rest};
+                     n_last, n_cols,   act,    t_first, t_last,    w.rest,
+                     nullptr, w.next};
     const bool panels = in_panels(format<T>, n_rows);
     if constexpr (U::block_size == 32)
         run_moved<U, Few32, Tiled32>(job, panels);
@@ -107,11 +123,17 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
 }
 
 template <class T>
-constexpr Screen screen_of = {run_parts<T, Coarse<T>>, measure<T>, length<T>};
+void divide(uint8_t *to, uint8_t *rest, float *reach, const uint8_t *w, int n_rows, int n_cols) {
+    divide_rows<T>(to, rest, w, n_rows, n_cols);
+    measure<T>(reach, w, n_rows, n_cols);
+}
+
 template <class T>
-constexpr Linear screened = {format<T>,      T::block_size,  T::block_bytes,
-                             16,             run_parts<T, Whole<T>>, divide_rows<T>,
-                             Rest<T>::bytes, &screen_of<T>};
+constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>};
+template <class T>
+constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
+                             run_parts<T, Whole<T>>, divide<T>, T::block_size, Rest<T>::bytes, 1,
+                             &screen_of<T>};
 
 }  // namespace
 

@@ -125,7 +125,7 @@ UNLADEN_INLINE void move_block(uint8_t *to, Sixteen block) {
 
 // Whole sixteens of rows, one after another.
 template <class T>
-void interleave_rows(uint8_t *to, uint8_t *, const uint8_t *w, int n_rows, int n_cols) {
+void interleave_rows(uint8_t *to, uint8_t *, float *, const uint8_t *w, int n_rows, int n_cols) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
     for (int row = 0; row < n_rows; row += tile_rows, w += tile_rows * row_bytes) {
         for (size_t at = 0; at < row_bytes; at += T::block_bytes) {

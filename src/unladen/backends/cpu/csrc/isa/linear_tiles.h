@@ -15,9 +15,9 @@ struct Tile32 {
 };
 
 template <class T>
-UNLADEN_INLINE void decode(Tile32 &tile, Block<T> w) {
+UNLADEN_INLINE void decode(Tile32 &tile, Block<T> w, __m512 scale) {
     for (int i = 0; i < 8; ++i) put(tile.q[i], Across<T>::line(w, i));
-    _mm512_store_ps(tile.scale, Across<T>::scale(w));
+    _mm512_store_ps(tile.scale, scale);
     if constexpr (Across<T>::bias == 0) _mm512_store_ps(tile.min, Across<T>::min(w));
 }
 template <class T>

@@ -20,7 +20,8 @@ struct Tiled32 {
     static void unpack(Tile &tile, const Job &job, int row, int k, int n_k) {
         alignas(64) uint8_t room[tile_rows * T::block_bytes];
         for (int b = 0; b < n_k / 32; ++b) {
-            decode<T>(tile.block[b], interleaved_at<T>(job, row, k + 32 * b, room));
+            const Block<T> w = interleaved_at<T>(job, row, k + 32 * b, room);
+            decode<T>(tile.block[b], w, Across<T>::scale(w));
         }
     }
     // Asks for what a panel has beside its codes. So do other kernels, where it makes a difference.

@@ -19,10 +19,8 @@ void copy_next(InterleavedCopy &copy, size_t n, uint8_t *to) {
     const uint8_t *rows = copy.from + copy.n_done;
     const size_t first_bytes = copy.row_bytes() - copy.row_rest_bytes();
     uint8_t *rest = to + (copy.rest - copy.to);
-    kernel.interleave(to + row * first_bytes, rest + row * copy.row_rest_bytes(), rows, n_rows,
-                      copy.n_cols);
-    if (kernel.screen)
-        kernel.screen->measure(&copy.reach[row / interleaved_rows], rows, n_rows, copy.n_cols);
+    kernel.interleave(to + row * first_bytes, rest + row * copy.row_rest_bytes(),
+                      copy.known.data() + copy.known_before(row), rows, n_rows, copy.n_cols);
     copy.n_done += n;
 }
 
@@ -89,18 +87,18 @@ InterleavedCopy &Interleaving::at(const uint8_t *from) {
     throw std::out_of_range("no rows to be interleaved begin there");
 }
 
-void Interleaving::pack(const uint8_t *from, uint8_t *to, float *reach) {
+void Interleaving::pack(const uint8_t *from, uint8_t *to, float *known) {
     InterleavedCopy copy = at(from);
     copy.place(to);
     copy_next(copy, copy.n_bytes, to);
-    std::copy(copy.reach.begin(), copy.reach.end(), reach);
+    std::copy(copy.known.begin(), copy.known.end(), known);
 }
 
-void Interleaving::adopt(const uint8_t *from, const uint8_t *to, const float *reach) {
+void Interleaving::adopt(const uint8_t *from, const uint8_t *to, const float *known) {
     InterleavedCopy &copy = at(from);
     if (copy.to) throw std::logic_error("these rows have a copy");
     copy.place(to);
-    std::copy_n(reach, copy.n_reach(), copy.reach.begin());
+    std::copy_n(known, copy.n_known(), copy.known.begin());
     copy.n_done = copy.n_bytes;
 }
 

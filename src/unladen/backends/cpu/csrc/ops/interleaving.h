@@ -15,11 +15,11 @@
 namespace unladen::cpu {
 
 // Files may keep what Interleaving::pack() makes: change this where it changes.
-constexpr int packed_layout = 1;
+constexpr int packed_layout = 2;
 
 // Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
-// distances; of a kernel with a screen the second parts lie at `rest`, and how far each
-// interleaved_rows of them reach is in `reach`.
+// distances; where the kernel divides them the second parts lie at `rest`, and what it knows of each
+// interleaved_rows is in `known`.
 struct InterleavedCopy {
     const Linear *kernel;
     const uint8_t *from;
@@ -27,27 +27,31 @@ struct InterleavedCopy {
     int n_cols;
     const uint8_t *to = nullptr, *rest = nullptr;
     size_t n_done = 0;
-    std::vector<float> reach{};
+    std::vector<float> known{};
 
     // Bytes of a row: all, and of its second part.
-    size_t row_bytes() const { return n_blocks() * kernel->block_bytes; }
-    size_t row_rest_bytes() const { return n_blocks() * kernel->rest_bytes; }
+    size_t row_bytes() const {
+        return static_cast<size_t>(n_cols) / kernel->block_size * kernel->block_bytes;
+    }
+    size_t row_rest_bytes() const { return kernel->row_rest_bytes(n_cols); }
     size_t n_rows() const { return n_bytes / row_bytes(); }
-    // How many numbers `reach` has once rows are copied.
-    size_t n_reach() const { return kernel->screen ? n_rows() / interleaved_rows : 0; }
+    // How many numbers `known` has once rows are copied.
+    size_t n_known() const { return known_before(n_rows()); }
+    // Where in it those of row `row` begin, one of the first of interleaved_rows.
+    size_t known_before(size_t row) const {
+        return kernel->divides(n_cols) ? row / interleaved_rows * kernel->n_known : 0;
+    }
     // They are to lie at `at`, n_bytes of it.
     void place(const uint8_t *at) {
         to = at;
         rest = at + n_bytes - n_rows() * row_rest_bytes();
-        reach.resize(n_reach());
+        known.resize(n_known());
     }
     // Row `row` and those after it.
     Weights weights_at(size_t row) const {
-        return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes()};
+        return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes(),
+                known.data() + known_before(row)};
     }
-
-private:
-    size_t n_blocks() const { return static_cast<size_t>(n_cols) / kernel->block_size; }
 };
 
 class Interleaving {
@@ -66,10 +70,10 @@ public:
     std::vector<std::pair<const uint8_t *, size_t>> advance(size_t n_bytes);
     // The rows of wanted() at `from`; throws std::out_of_range.
     InterleavedCopy &at(const uint8_t *from);
-    // Copies all of these to `to`, n_bytes of it, and their reach.
-    void pack(const uint8_t *from, uint8_t *to, float *reach);
+    // Copies all of these to `to`, n_bytes of it, and what is known of them.
+    void pack(const uint8_t *from, uint8_t *to, float *known);
     // The rows at `from` lie at `to` as pack() leaves them, for as long as this is used.
-    void adopt(const uint8_t *from, const uint8_t *to, const float *reach);
+    void adopt(const uint8_t *from, const uint8_t *to, const float *known);
 
 private:
     std::deque<InterleavedCopy> copies_;

@@ -158,10 +158,11 @@ private:
     }
 
     // y: where row 0 and token 0 would stand.
-    void product(size_t i, Grid y, Range rows, Range tokens) const {
+    // `next`: see Weights.
+    void product(size_t i, Grid y, Range rows, Range tokens, const uint8_t *next = nullptr) const {
         const Matrix &w = a_.weights[i];
         multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, a_.packed[i],
-                 layout_rows_[i], tokens.first, tokens.last, screens_);
+                 layout_rows_[i], tokens.first, tokens.last, {screens_, next});
         if (!w.bias) return;
         for (int t = tokens.first; t < tokens.last; t++)
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
@@ -206,12 +207,20 @@ private:
             // The kernels address rows and tokens from 0: shift so that the first ones land here.
             const Grid gate = {room - tokens.first * n - first, n};
             const Grid up = {gate.x + n * tokens.size(), n};
-            product(0, gate, part, tokens);
-            product(1, up, part, tokens);
+            product(0, gate, part, tokens, moved(1, part.first));
+            product(1, up, part, tokens, moved(0, part.last));
             for (int t = tokens.first; t < tokens.last; t++)
                 k_.glu(y.row(t) + first, gate.row(t) + first, up.row(t) + first, part.size(),
                        *a_.gated);
         }
+    }
+
+    // Where row `row` of a matrix lies interleaved; nullptr: it doesn't.
+    const uint8_t *moved(size_t i, int row) const {
+        const Matrix &w = a_.weights[i];
+        if (!w.copy) return nullptr;
+        const size_t at = w.data - w.copy->from + row * w.copy->row_bytes();
+        return at < w.copy->n_done ? w.copy->weights_at(at / w.copy->row_bytes()).data : nullptr;
     }
 
     void add_residual(Range rows, size_t stride) const {
@@ -240,7 +249,7 @@ const Linear &linear_kernel(const Kernels &k, const std::string &type, bool prec
 
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
               int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last,
-              bool screens) {
+              Manner manner) {
     const size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
     const uint8_t *rows = w.data + row * base;
     int split = n_first;
@@ -250,10 +259,11 @@ void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t 
             const size_t n_there = (w.copy->n_done - at) / row;
             split = static_cast<int>(std::clamp<size_t>(n_there, n_first, n_last));
         }
-        const auto run = screens ? kernel.screen->run : kernel.run;
+        const auto run = manner.screens ? kernel.screen->run : kernel.run;
+        Weights there = w.copy->weights_at(at / row);
+        there.next = manner.next;
         if (split > n_first)
-            run(y, y_stride, w.copy->weights_at(at / row), n_first, split, w.n_cols, act, n_rows,
-                t_first, t_last);
+            run(y, y_stride, there, n_first, split, w.n_cols, act, n_rows, t_first, t_last);
     }
     if (split < n_last)
         kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, t_first, t_last);

@@ -25,11 +25,16 @@ struct Matrix {
     const InterleavedCopy *copy = nullptr;
 };
 
+// How interleaved rows are multiplied: as their kernel's screen does; and Weights::next.
+struct Manner {
+    bool screens = false;
+    const uint8_t *next = nullptr;
+};
+
 // As Linear::run, row 0 being row `base` of w, a multiple of interleaved_rows where w has a copy.
-// `screens`: interleaved rows as their kernel's screen does.
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
               int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last,
-              bool screens = false);
+              Manner manner = {});
 
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y);
 OperationPtr make_select_rows(const float *x, int n_cols, const int32_t *which, float *y);

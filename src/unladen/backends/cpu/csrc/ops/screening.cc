@@ -33,7 +33,7 @@ void Screening::complete(int group) const {
 std::vector<int> Screening::find(const std::vector<float> &largest) {
     const int n = n_groups();
     // Groups that don't lie in parts are whole.
-    const std::vector<float> &reach = w_.copy->reach;
+    const std::vector<float> &reach = w_.copy->known;
     const int n_divided = static_cast<int>(w_.copy->n_done / w_.copy->row_bytes()) /
                           interleaved_rows;
     wanted_.assign(n, 0);

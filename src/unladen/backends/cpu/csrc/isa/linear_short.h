@@ -1,0 +1,237 @@
+// Rows of formats of 32 weights whose scales stand shortened: of each float16 twelve bits instead
+// of sixteen, which is enough where a row's scales lie within two octaves of its smallest. The
+// other four bits stand apart, and are read where in sixteen rows one has scales farther apart.
+#pragma once
+
+#include <vector>
+
+#include "backends/cpu/csrc/isa/linear_vnni.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// Whether blocks of T begin with a scale and have nothing else beside four-bit codes.
+template <class T>
+constexpr bool has_short_scales = false;
+template <>
+constexpr bool has_short_scales<Q4_0> = true;
+template <>
+constexpr bool has_short_scales<IQ4_NL> = true;
+
+// Eight blocks of T. Of sixteen rows: the scales' low bytes, block by block; the next four bits,
+// those of blocks 4 to 7 above those of 0 to 3; then the blocks' codes as they lie interleaved. The
+// scales' last four bits, at `high`, lie like the four before them.
+template <class T>
+struct Shortened {
+    using Each = T;
+    static constexpr int n_blocks = 8, block_size = 32 * n_blocks;
+    static constexpr int code_bytes = T::block_bytes - 2, scale_bytes = n_blocks * 12 / 8;
+    static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes;
+    static constexpr int high_bytes = n_blocks * 4 / 8;
+
+    // Rows that hold whole blocks.
+    static bool fits(int n_cols) { return n_cols % block_size == 0; }
+};
+
+// What a scale's twelve bits are counted from, in sixteen rows. A float16's bits as an integer, the
+// sign last, rise with its size.
+struct ScaleOrigin {
+    __m256i least;
+    bool is_wide;  // sixteen bits are needed
+
+    static constexpr int n_bytes = 2 * tile_rows;
+    // No row's least, for that would be NaN.
+    static constexpr uint16_t wide_mark = 0xffff;
+
+    static UNLADEN_INLINE ScaleOrigin at(const uint8_t *p) {
+        return {load256(p), bits::load<uint16_t>(p) == wide_mark};
+    }
+};
+
+template <class T>
+struct ShortBlock {
+    const uint8_t *p, *high, *origin;
+
+    UNLADEN_INLINE Interleaved block(int b) const {
+        return {p + tile_rows * (Shortened<T>::scale_bytes + b * Shortened<T>::code_bytes - 2)};
+    }
+};
+template <class T>
+struct BlockIn<Shortened<T>> {
+    using type = ShortBlock<T>;
+};
+
+template <class T>
+UNLADEN_INLINE void skip_blocks(ShortBlock<typename T::Each> &w, int n) {
+    w.p += size_t(n) * tile_rows * T::block_bytes;
+    w.high += size_t(n) * tile_rows * T::high_bytes;
+}
+template <class T>
+    requires requires { T::high_bytes; }
+UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *) {
+    const size_t b = k / T::block_size, high_row_bytes = job.n_cols / T::block_size * T::high_bytes;
+    return {job.w + row * job.row_bytes + b * tile_rows * T::block_bytes,
+            job.rest + row * high_row_bytes + b * tile_rows * T::high_bytes,
+            reinterpret_cast<const uint8_t *>(job.known) +
+                row / tile_rows * ScaleOrigin::n_bytes};
+}
+
+// Thirty-two bytes as 16-bit integers.
+UNLADEN_INLINE __m512i words_of(const uint8_t *p) { return _mm512_cvtepu8_epi16(load256(p)); }
+
+template <class T>
+struct RolledAhead<Shortened<T>> : RolledAhead<T> {};
+
+// Scales of eight blocks.
+struct ShortScales {
+    alignas(64) float of[8][tile_rows];
+
+    template <class T>
+    explicit UNLADEN_INLINE ShortScales(ShortBlock<T> w) {
+        const ScaleOrigin origin = ScaleOrigin::at(w.origin);
+        origin.is_wide ? read<true>(w.p, w.high, _mm256_setzero_si256())
+                       : read<false>(w.p, w.high, origin.least);
+    }
+
+private:
+    template <bool is_wide>
+    UNLADEN_INLINE void read(const uint8_t *p, const uint8_t *high, __m256i least) {
+        const __m512i origin = _mm512_broadcast_i64x4(least);
+        const __m512i low4 = _mm512_set1_epi16(0x0f), high4 = _mm512_set1_epi16(0xf0);
+#pragma GCC unroll 2
+        for (int pair = 0; pair < 2; ++pair) {
+            const __m512i next = words_of(p + 128 + 32 * pair);
+            const __m512i last = is_wide ? words_of(high + 32 * pair) : __m512i();
+            __m512i first = either(words_of(p + 32 * pair),
+                                   _mm512_slli_epi16(_mm512_and_si512(next, low4), 8));
+            __m512i second = either(words_of(p + 64 + 32 * pair),
+                                    _mm512_slli_epi16(_mm512_and_si512(next, high4), 4));
+            if (is_wide) {
+                first = either(first, _mm512_slli_epi16(last, 12));
+                second = either(second, _mm512_slli_epi16(_mm512_and_si512(last, high4), 8));
+            }
+            put(2 * pair, _mm512_add_epi16(first, origin));
+            put(4 + 2 * pair, _mm512_add_epi16(second, origin));
+        }
+    }
+    UNLADEN_INLINE void put(int b, __m512i v) {
+        const __m512i halves = either(_mm512_srli_epi16(v, 1), _mm512_slli_epi16(v, 15));
+        _mm512_store_ps(of[b], _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
+        _mm512_store_ps(of[b + 1], _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+    }
+};
+
+// Products with a few columns of a panel of so many.
+template <class T, int columns>
+struct FewShort {
+    using Panel = Panel32Of<columns>;
+    using Each = Few32<typename T::Each, columns>;
+    static constexpr int rolled_k = T::block_size;
+
+    template <int n>
+    static UNLADEN_INLINE void add(__m512 (&c)[n], Block<T> w, const Panel &x, int k,
+                                   Further further) {
+        if constexpr (n == 1) further.ask_at_once<block_bytes<T>>();
+        const ShortScales scales(w);
+#pragma GCC unroll 8
+        for (int b = 0; b < T::n_blocks; ++b) {
+            further.ask_part<block_bytes<T>>(2 * b, 2 * T::n_blocks);
+            // Or scales would be kept in registers that many sums need.
+            __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
+            Each::add_block(c, w.block(b), _mm512_load_ps(scales.of[b]), x, k + 32 * b,
+                            AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
+        }
+    }
+
+    static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Block<T> w, const Panel &x, int k) {
+        constexpr int part_bytes = tile_rows * T::code_bytes;
+        const ShortScales scales(w);
+        ask_rolled<T>(w.p, tile_rows * T::scale_bytes / 64);
+#pragma GCC unroll 1
+        for (int b = 0; b < T::n_blocks; ++b) {
+            const Interleaved block = w.block(b);
+            ask_rolled<T>(block.p + 2 * tile_rows, part_bytes / 64);
+            Each::add_block(c, block, _mm512_load_ps(scales.of[b]), x, k + 32 * b, AskNothing());
+        }
+    }
+};
+
+template <class T>
+struct TiledShort : Tiled32<typename T::Each> {
+    static constexpr int part_bytes = T::block_bytes;
+
+    static void unpack(typename Tiled32<typename T::Each>::Tile &tile, const Job &job, int row,
+                       int k, int) {
+        const Block<T> w = interleaved_at<T>(job, row, k, nullptr);
+        const ShortScales scales(w);
+        for (int b = 0; b < T::n_blocks; ++b) {
+            decode<typename T::Each>(tile.block[b], w.block(b), _mm512_load_ps(scales.of[b]));
+        }
+    }
+};
+
+// Sixteen rows of blocks that lie interleaved at `from`, one after another: to `to`, `high` and
+// `origin`.
+template <class T>
+void shorten_tile(uint8_t *to, uint8_t *high, uint8_t *origin, const uint8_t *from, int n_cols) {
+    using S = Shortened<T>;
+    constexpr size_t from_bytes = block_bytes<T>;
+    const auto scale = [&](int b) {
+        const __m256i half = load256(from + b * from_bytes);
+        return _mm256_or_si256(_mm256_slli_epi16(half, 1), _mm256_srli_epi16(half, 15));
+    };
+    __m256i least = _mm256_set1_epi16(-1), most = _mm256_setzero_si256();
+    for (int b = 0; b < n_cols / 32; ++b) {
+        least = _mm256_min_epu16(least, scale(b));
+        most = _mm256_max_epu16(most, scale(b));
+    }
+    const __m256i beyond = _mm256_srli_epi16(_mm256_sub_epi16(most, least), 12);
+    const bool is_wide = !_mm256_testz_si256(beyond, beyond) ||
+                         _mm256_extract_epi16(least, 0) == ScaleOrigin::wide_mark;
+    if (is_wide) {
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), _mm256_set1_epi16(-1));
+        least = _mm256_setzero_si256();
+    } else {
+        _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), least);
+    }
+    const auto put = [](uint8_t *p, __m128i v) {
+        _mm_storeu_si128(reinterpret_cast<__m128i *>(p), v);
+    };
+    const auto add_four = [&](uint8_t *p, int b, __m256i v) {
+        const __m128i four = _mm_and_si128(_mm256_cvtepi16_epi8(v), _mm_set1_epi8(0x0f));
+        p += tile_rows * (b % 4);
+        put(p, b < 4 ? four : _mm_or_si128(load128(p), _mm_slli_epi16(four, 4)));
+    };
+    for (int k = 0; k < n_cols; k += S::block_size) {
+        for (int b = 0; b < S::n_blocks; ++b, from += from_bytes) {
+            const __m256i v = _mm256_sub_epi16(scale(0), least);
+            put(to + tile_rows * b, _mm256_cvtepi16_epi8(v));
+            add_four(to + tile_rows * S::n_blocks, b, _mm256_srli_epi16(v, 8));
+            add_four(high, b, _mm256_srli_epi16(v, 12));
+            std::memcpy(to + tile_rows * (S::scale_bytes + b * S::code_bytes),
+                        from + 2 * tile_rows, tile_rows * S::code_bytes);
+        }
+        to += tile_rows * S::block_bytes;
+        high += tile_rows * S::high_bytes;
+    }
+}
+
+// Whole sixteens of rows, one after another.
+template <class T>
+void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, int n_rows,
+                  int n_cols) {
+    using S = Shortened<T>;
+    if (!S::fits(n_cols)) return interleave_rows<T>(to, nullptr, nullptr, w, n_rows, n_cols);
+    auto *origin = reinterpret_cast<uint8_t *>(known);
+    const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
+    const size_t n_groups = size_t(n_cols / S::block_size);
+    std::vector<uint8_t> room(tile_rows * row_bytes);
+    for (int row = 0; row < n_rows; row += tile_rows, w += tile_rows * row_bytes) {
+        interleave_rows<T>(room.data(), nullptr, nullptr, w, tile_rows, n_cols);
+        shorten_tile<T>(to, high, origin, room.data(), n_cols);
+        to += tile_rows * n_groups * S::block_bytes;
+        high += tile_rows * n_groups * S::high_bytes;
+        origin += ScaleOrigin::n_bytes;
+    }
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA
