@@ -12,7 +12,7 @@ import pytest
 
 from engine.test_moving import INTERLEAVED
 from factory import Shape, write_model
-from unladen import Model
+from unladen import Model, packed
 from unladen._native import cpu as native
 from unladen.backends import backend_of
 from unladen.backends.cpu import moving
@@ -65,6 +65,28 @@ def test_packed_rows_are_those_in_use(tmp_path: Path, packs: str, make_model: Ca
         file.write(bytes(4096))
     with Model(path, devices=["cpu"], packed_cache=folder) as model:
         assert not np.array_equal(model.logits([5, 6]), expected)
+
+
+def test_scales_nearby_need_no_second_part(tmp_path: Path, packs: str,
+                                           make_model: Callable[..., Path]) -> None:
+    path, folder = make_model(n_embd=256, n_ff=512, quant="Q4_0"), tmp_path / "packed"
+    with Model(path, devices=["cpu"], packed_cache=folder) as model:
+        expected = model.logits([5, 6, 7])
+    (copy,) = folder.iterdir()
+    content, n_spoilt = bytearray(copy.read_bytes()), 0
+    n_entries, _ = packed.END.unpack_from(content, len(content) - packed.END.size)
+    first = len(content) - packed.END.size - n_entries * packed.ENTRY.size
+    at = 0
+    for i in range(n_entries):
+        rows = packed.Rows(*packed.ENTRY.unpack_from(content, first + i * packed.ENTRY.size))
+        n = rows.n_bytes // rows.row_bytes * rows.rest_bytes
+        content[at + rows.n_bytes - n:at + rows.n_bytes] = bytes([0xff]) * n
+        n_spoilt += n
+        at += -(-rows.n_bytes // packed.LINE_BYTES) * packed.LINE_BYTES
+    assert n_spoilt >= first // 40
+    copy.write_bytes(content)
+    with Model(path, devices=["cpu"], packed_cache=folder) as model:
+        assert np.array_equal(model.logits([5, 6, 7]), expected)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux moves pages")

@@ -177,6 +177,31 @@ def test_interleaving_changes_no_bit(name: str, level: str, rng: np.random.Gener
         assert np.array_equal(y.view(np.uint32), np.concatenate(alone).view(np.uint32)), n_rows
 
 
+@pytest.mark.parametrize("level", [x for x in cpu.levels() if x in INTERLEAVED_AT])
+@pytest.mark.parametrize("name", ["Q4_0", "IQ4_NL"])
+def test_scales_of_twelve_bits(name: str, level: str, rng: np.random.Generator) -> None:
+    """Those of a sixteen's rows within two octaves, as far apart as that allows or farther, of both
+    signs, none at all, and such as nobody should write, in this and that row."""
+    n, n_cols = 16 * 9, 512
+    raw = weights(name, n, n_cols, rng)
+    blocks = raw.reshape(n, n_cols // 32, -1)
+    scales = np.ascontiguousarray(rng.uniform(0.9, 1.1, blocks.shape[:2]).astype(np.float16))
+    scales *= rng.choice(np.array([1, -1], np.float16), scales.shape)
+    bits = scales.view(np.uint16)
+    least, (row, block) = 0x2c00, (rng.integers(16), rng.integers(1, n_cols // 32))
+    bits[:, 0] = least
+    for sixteen, wanted in enumerate([least + 2047, least + 2047 | 0x8000, least + 2048, 0x8000, 1,
+                                      0x7c00, 0x7e01, 0xffff]):
+        bits[16 * sixteen + row, block] = wanted
+    bits[-16, :] = 0xffff
+    blocks[:, :, :2] = scales.view(np.uint8).reshape(*scales.shape, 2)
+    for n_rows in (1, 2, 5, 8, 19):
+        x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
+        expected, y = (cpu.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows), moved)
+                       for moved in (False, True))
+        assert np.array_equal(y.view(np.uint32), expected.view(np.uint32)), n_rows
+
+
 @pytest.fixture
 def reads_as_before() -> Iterator[None]:
     before = here.read_like("other")
