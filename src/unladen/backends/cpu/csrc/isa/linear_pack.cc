@@ -128,6 +128,17 @@ void write(const Panel256Of<columns> &to, int column, const float *x, Range rang
     }
 }
 
+#if defined(__AVX512VNNI__)
+void write(const Panel32Of<1> &to, int, const float *x, Range range) {
+    int k = range.first;
+    for (; k + sixteen_k <= range.last; k += sixteen_k) {
+        const int b = k / 32;
+        quantize_sixteen(to.q + k, to.d + b, to.sum + b, to.minus + b, x + k);
+    }
+    write<1>(to, 0, x, {k, range.last});
+}
+#endif
+
 // Eight rows, or nullptr for those that the last panel lacks, into a panel.
 template <class Panel>
 void write_all(const Panel &to, const float *const *rows, Range range) {

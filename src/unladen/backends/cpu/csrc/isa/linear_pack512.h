@@ -1,4 +1,5 @@
-// Panels of int8 with AVX-512: eight rows at a time become the columns of a panel.
+// Panels of int8 with AVX-512: eight rows at a time become the columns of a panel; of a single row
+// sixteen blocks are rounded together.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_vec.h"
@@ -72,6 +73,88 @@ inline DealtSums deal(int8_t *panel, const int8_t *rows, size_t stride) {
         sums.v[i / 4] = _mm512_dpbusd_epi32(before, _mm512_set1_epi8(1), r[i]);
     }
     return sums;
+}
+
+struct Plus {
+    __m512 operator()(__m512 a, __m512 b) const { return _mm512_add_ps(a, b); }
+};
+// Of bit patterns.
+struct Largest {
+    __m512 operator()(__m512 a, __m512 b) const {
+        return _mm512_castsi512_ps(_mm512_max_epu32(_mm512_castps_si512(a),
+                                                    _mm512_castps_si512(b)));
+    }
+};
+
+// Lane b: what `op` makes of all lanes of v[b]. Lane i meets lane i + 8 first, then i + 4, and so
+// on, as in vmath.h.
+template <class Op>
+inline __attribute__((always_inline)) __m512 of_each(const __m512 (&v)[16], Op op) {
+    __m512 eight[8], four[4], two[2];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        eight[i] = op(_mm512_shuffle_f32x4(v[i], v[i + 8], 0x44),
+                      _mm512_shuffle_f32x4(v[i], v[i + 8], 0xee));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+        four[i] = op(_mm512_shuffle_f32x4(eight[i], eight[i + 4], 0x88),
+                     _mm512_shuffle_f32x4(eight[i], eight[i + 4], 0xdd));
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i) {
+        const __m512d a = _mm512_castps_pd(four[i]), b = _mm512_castps_pd(four[i + 2]);
+        two[i] = op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                    _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    const __m512 one = op(_mm512_shuffle_ps(two[0], two[1], 0x88),
+                          _mm512_shuffle_ps(two[0], two[1], 0xdd));
+    // There are blocks 0, 2, 1 and 3, then these and 8, 4, 12.
+    const __m512i place = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
+    return _mm512_permutexvar_ps(place, one);
+}
+
+constexpr int sixteen_k = 16 * 32;
+
+// Sixteen blocks of 32, as quantize() makes them one by one: codes, scales, scales times the sums
+// of codes, and minus these sums.
+inline void quantize_sixteen(int8_t *q, float *d, float *sum, int32_t *minus, const float *x) {
+    const __m512 none = _mm512_setzero_ps(), shift = _mm512_set1_ps(0x1.8p23f);
+    __m512 of[16];
+#pragma GCC unroll 16
+    for (int b = 0; b < 16; ++b) {
+        of[b] = Largest()(_mm512_abs_ps(_mm512_loadu_ps(x + 32 * b)),
+                          _mm512_abs_ps(_mm512_loadu_ps(x + 32 * b + 16)));
+    }
+    const __m512 magnitude = of_each(of, Largest());
+    const __mmask16 is_any = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(1e-30f), _CMP_GE_OQ);
+    alignas(64) float inverse[16];
+    _mm512_store_ps(inverse, _mm512_maskz_div_ps(is_any, _mm512_set1_ps(127.0f), magnitude));
+    __m512 squares[16], sums[16];
+#pragma GCC unroll 4
+    for (int b = 0; b < 16; ++b) {
+        const __m512 scale = _mm512_set1_ps(inverse[b]);
+        of[b] = squares[b] = sums[b] = none;
+        for (int at = 32 * b; at < 32 * b + 32; at += 16) {
+            const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(x + at), scale);
+            const __m512 shifted = _mm512_add_ps(scaled, shift);
+            const __m512 rounded = _mm512_sub_ps(shifted, shift);
+            _mm_storeu_si128(reinterpret_cast<__m128i *>(q + at),
+                             _mm512_cvtepi32_epi8(_mm512_castps_si512(shifted)));
+            of[b] = _mm512_fmadd_ps(scaled, rounded, of[b]);
+            squares[b] = _mm512_fmadd_ps(rounded, rounded, squares[b]);
+            sums[b] = _mm512_add_ps(sums[b], rounded);
+        }
+    }
+    const __m512 product = of_each(of, Plus()), square = of_each(squares, Plus());
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __mmask16 is_zero = _mm512_cmp_ps_mask(square, none, _CMP_EQ_OQ);
+    const __m512 factor = _mm512_mask_div_ps(one, __mmask16(~is_zero), product, square);
+    const __m512 step = _mm512_div_ps(magnitude, _mm512_set1_ps(127.0f));
+    const __m512 scales = _mm512_mul_ps(step, factor), total = of_each(sums, Plus());
+    _mm512_storeu_ps(d, scales);
+    _mm512_storeu_ps(sum, _mm512_mul_ps(scales, total));
+    _mm512_storeu_si512(minus, _mm512_cvtps_epi32(_mm512_sub_ps(none, total)));
 }
 
 #endif
