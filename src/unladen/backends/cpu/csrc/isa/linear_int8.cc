@@ -43,9 +43,8 @@ template <class T>
 void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
          const void *act, int n_rows, int t_first, int t_last) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
-    Job job = {y,      y_stride, w.data, w.interleaved, row_bytes, n_first,
-               n_last, n_cols,   act,    t_first,       t_last,    w.rest,
-               w.known, w.next};
+    Job job = {y,      y_stride, w.data, w.interleaved, row_bytes, n_first, n_last,
+               n_cols, act,      t_first, t_last,       w.rest,    w.known, w.next};
     [[maybe_unused]] constexpr bool of_32 = T::block_size == 32;
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
 #if defined(__AVX512VNNI__)
@@ -112,9 +111,8 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
         return run<T>(y, y_stride, w, n_first, n_last, n_cols, act, n_rows, t_first, t_last);
     }
     const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
-    const Job job = {y,      y_stride, w.data, true,    row_bytes, n_first,
-                     n_last, n_cols,   act,    t_first, t_last,    w.rest,
-                     nullptr, w.next};
+    const Job job = {y,      y_stride, w.data,  true,   row_bytes, n_first, n_last,
+                     n_cols, act,      t_first, t_last, w.rest,    w.known, w.next};
     const bool panels = in_panels(format<T>, n_rows);
     if constexpr (U::block_size == 32)
         run_moved<U, Few32, Tiled32>(job, panels);

@@ -9,7 +9,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Whether blocks of T begin with a scale and have nothing else beside four-bit codes.
+// Whether blocks of T are a scale and four-bit codes.
 template <class T>
 constexpr bool has_short_scales = false;
 template <>

@@ -18,8 +18,8 @@ namespace unladen::cpu {
 constexpr int packed_layout = 2;
 
 // Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
-// distances; where the kernel divides them the second parts lie at `rest`, and what it knows of each
-// interleaved_rows is in `known`.
+// distances; where the kernel divides them the second parts lie at `rest`, and what is known of
+// each interleaved_rows is in `known`.
 struct InterleavedCopy {
     const Linear *kernel;
     const uint8_t *from;
