@@ -3,8 +3,6 @@
 // other four bits stand apart, and are read where in sixteen rows one has scales farther apart.
 #pragma once
 
-#include <vector>
-
 #include "backends/cpu/csrc/isa/linear_vnni.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -169,50 +167,42 @@ struct TiledShort : Tiled32<typename T::Each> {
     }
 };
 
-// Sixteen rows of blocks that lie interleaved at `from`, one after another: to `to`, `high` and
-// `origin`.
+// Float16 bits with the sign last.
+UNLADEN_INLINE __m256i sign_last(__m256i half) {
+    return _mm256_or_si256(_mm256_slli_epi16(half, 1), _mm256_srli_epi16(half, 15));
+}
+// Those of a block's scales in sixteen rows.
+inline __m256i scales_of(Sixteen block) {
+    alignas(32) uint16_t half[tile_rows];
+    for (int r = 0; r < tile_rows; ++r) half[r] = bits::load<uint16_t>(block.p + r * block.stride);
+    return sign_last(load256(half));
+}
+
+// Writes what the scales of sixteen rows of n blocks are counted from; returns it.
 template <class T>
-void shorten_tile(uint8_t *to, uint8_t *high, uint8_t *origin, const uint8_t *from, int n_cols) {
-    using S = Shortened<T>;
-    constexpr size_t from_bytes = block_bytes<T>;
-    const auto scale = [&](int b) {
-        const __m256i half = load256(from + b * from_bytes);
-        return _mm256_or_si256(_mm256_slli_epi16(half, 1), _mm256_srli_epi16(half, 15));
-    };
+__m256i put_origin(uint8_t *origin, Sixteen w, int n) {
     __m256i least = _mm256_set1_epi16(-1), most = _mm256_setzero_si256();
-    for (int b = 0; b < n_cols / 32; ++b) {
-        least = _mm256_min_epu16(least, scale(b));
-        most = _mm256_max_epu16(most, scale(b));
+    for (int b = 0; b < n; ++b) {
+        const __m256i scales = scales_of(w.at(size_t(b) * T::block_bytes));
+        least = _mm256_min_epu16(least, scales);
+        most = _mm256_max_epu16(most, scales);
     }
     const __m256i beyond = _mm256_srli_epi16(_mm256_sub_epi16(most, least), 12);
     const bool is_wide = !_mm256_testz_si256(beyond, beyond) ||
                          _mm256_extract_epi16(least, 0) == ScaleOrigin::wide_mark;
-    if (is_wide) {
-        _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), _mm256_set1_epi16(-1));
-        least = _mm256_setzero_si256();
-    } else {
-        _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), least);
-    }
-    const auto put = [](uint8_t *p, __m128i v) {
-        _mm_storeu_si128(reinterpret_cast<__m128i *>(p), v);
-    };
-    const auto add_four = [&](uint8_t *p, int b, __m256i v) {
-        const __m128i four = _mm_and_si128(_mm256_cvtepi16_epi8(v), _mm_set1_epi8(0x0f));
-        p += tile_rows * (b % 4);
-        put(p, b < 4 ? four : _mm_or_si128(load128(p), _mm_slli_epi16(four, 4)));
-    };
-    for (int k = 0; k < n_cols; k += S::block_size) {
-        for (int b = 0; b < S::n_blocks; ++b, from += from_bytes) {
-            const __m256i v = _mm256_sub_epi16(scale(0), least);
-            put(to + tile_rows * b, _mm256_cvtepi16_epi8(v));
-            add_four(to + tile_rows * S::n_blocks, b, _mm256_srli_epi16(v, 8));
-            add_four(high, b, _mm256_srli_epi16(v, 12));
-            std::memcpy(to + tile_rows * (S::scale_bytes + b * S::code_bytes),
-                        from + 2 * tile_rows, tile_rows * S::code_bytes);
-        }
-        to += tile_rows * S::block_bytes;
-        high += tile_rows * S::high_bytes;
-    }
+    const __m256i mark = _mm256_set1_epi16(short(ScaleOrigin::wide_mark));
+    _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), is_wide ? mark : least);
+    return is_wide ? _mm256_setzero_si256() : least;
+}
+
+UNLADEN_INLINE void put_bytes(uint8_t *p, __m128i v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i *>(p), v);
+}
+// The low four bits of v as those of block b.
+UNLADEN_INLINE void put_four(uint8_t *p, int b, __m256i v) {
+    const __m128i four = _mm_and_si128(_mm256_cvtepi16_epi8(v), _mm_set1_epi8(0x0f));
+    p += tile_rows * (b % 4);
+    put_bytes(p, b < 4 ? four : _mm_or_si128(load128(p), _mm_slli_epi16(four, 4)));
 }
 
 // Whole sixteens of rows, one after another.
@@ -222,15 +212,25 @@ void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, in
     using S = Shortened<T>;
     if (!S::fits(n_cols)) return interleave_rows<T>(to, nullptr, nullptr, w, n_rows, n_cols);
     auto *origin = reinterpret_cast<uint8_t *>(known);
-    const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;
-    const size_t n_groups = size_t(n_cols / S::block_size);
-    std::vector<uint8_t> room(tile_rows * row_bytes);
-    for (int row = 0; row < n_rows; row += tile_rows, w += tile_rows * row_bytes) {
-        interleave_rows<T>(room.data(), nullptr, nullptr, w, tile_rows, n_cols);
-        shorten_tile<T>(to, high, origin, room.data(), n_cols);
-        to += tile_rows * n_groups * S::block_bytes;
-        high += tile_rows * n_groups * S::high_bytes;
-        origin += ScaleOrigin::n_bytes;
+    const int n_blocks = n_cols / T::block_size;
+    const size_t row_bytes = size_t(n_blocks) * T::block_bytes;
+    for (int row = 0; row < n_rows; row += tile_rows, origin += ScaleOrigin::n_bytes) {
+        const Sixteen rows = {w + row * row_bytes, row_bytes};
+        const __m256i least = put_origin<T>(origin, rows, n_blocks);
+        for (int i = 0; i < n_blocks; ++i) {
+            const int b = i % S::n_blocks;
+            alignas(64) uint8_t block[block_bytes<T>];
+            interleave<T>(block, rows.at(size_t(i) * T::block_bytes));
+            const __m256i v = _mm256_sub_epi16(sign_last(load256(block)), least);
+            put_bytes(to + tile_rows * b, _mm256_cvtepi16_epi8(v));
+            put_four(to + tile_rows * S::n_blocks, b, _mm256_srli_epi16(v, 8));
+            put_four(high, b, _mm256_srli_epi16(v, 12));
+            std::memcpy(to + tile_rows * (S::scale_bytes + b * S::code_bytes),
+                        block + 2 * tile_rows, tile_rows * S::code_bytes);
+            if (b < S::n_blocks - 1) continue;
+            to += tile_rows * S::block_bytes;
+            high += tile_rows * S::high_bytes;
+        }
     }
 }
 
