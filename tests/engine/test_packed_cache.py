@@ -76,7 +76,8 @@ def test_scales_nearby_need_no_second_part(tmp_path: Path, packs: str,
     content, spoilt = bytearray(copy.read_bytes()), []
     n_entries, _ = packed.END.unpack_from(content, len(content) - packed.END.size)
     table = len(content) - packed.END.size - n_entries * packed.ENTRY.size
-    entries = [packed.Rows(*each) for each in packed.ENTRY.iter_unpack(content[table:-packed.END.size])]
+    entries = [packed.Rows(*packed.ENTRY.unpack_from(content, table + i * packed.ENTRY.size))
+               for i in range(n_entries)]
     at, known = 0, table - 4 * sum(rows.n_known for rows in entries)
     for rows in entries:
         n = 16 * rows.rest_bytes
