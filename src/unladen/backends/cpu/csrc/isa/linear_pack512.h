@@ -90,28 +90,19 @@ struct Largest {
 // on, as in vmath.h.
 template <class Op>
 inline __attribute__((always_inline)) __m512 of_each(const __m512 (&v)[16], Op op) {
-    __m512 eight[8], four[4], two[2];
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        eight[i] = op(_mm512_shuffle_f32x4(v[i], v[i + 8], 0x44),
-                      _mm512_shuffle_f32x4(v[i], v[i + 8], 0xee));
-    }
+    __m512i lane[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) lane[i] = _mm512_castps_si512(v[i]);
+    transpose(lane);
+    __m512 all[16];
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) all[i] = _mm512_castsi512_ps(lane[i]);
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-        four[i] = op(_mm512_shuffle_f32x4(eight[i], eight[i + 4], 0x88),
-                     _mm512_shuffle_f32x4(eight[i], eight[i + 4], 0xdd));
+    for (int n = 8; n > 0; n /= 2) {
+#pragma GCC unroll 8
+        for (int i = 0; i < n; ++i) all[i] = op(all[i], all[i + n]);
     }
-#pragma GCC unroll 2
-    for (int i = 0; i < 2; ++i) {
-        const __m512d a = _mm512_castps_pd(four[i]), b = _mm512_castps_pd(four[i + 2]);
-        two[i] = op(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
-                    _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
-    }
-    const __m512 one = op(_mm512_shuffle_ps(two[0], two[1], 0x88),
-                          _mm512_shuffle_ps(two[0], two[1], 0xdd));
-    // There are blocks 0, 2, 1 and 3, then these and 8, 4, 12.
-    const __m512i place = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
-    return _mm512_permutexvar_ps(place, one);
+    return all[0];
 }
 
 constexpr int sixteen_k = 16 * 32;
