@@ -62,7 +62,8 @@ class Work:
         return self.weight_bytes + share * self.expert_bytes + test.n_seqs * depth * self.kv_bytes
 
     def share_read(self, test: Test) -> float:
-        """How much of these bytes a step must read that only finds the likeliest token."""
+        """How much of these bytes a step must read that only finds the likeliest token; of scales
+        that take twelve bits, all sixteen count."""
         spared = self.screened_bytes if test.n_seqs <= native.MOST_SCREENED else 0
         return 1 - spared / self.bytes_per_step(test)
 

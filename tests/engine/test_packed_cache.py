@@ -84,7 +84,8 @@ def test_scales_nearby_need_no_second_part(tmp_path: Path, packs: str,
         for first in range(at + rows.n_bytes - rows.n_bytes // rows.row_bytes * rows.rest_bytes,
                            at + rows.n_bytes, n):
             spoilt.append(content[known:known + 2] != b"\xff\xff")
-            content[first:first + n] = bytes([0xff]) * n if spoilt[-1] else content[first:first + n]
+            if spoilt[-1]:
+                content[first:first + n] = bytes([0xff]) * n
             known += 32
         at += -(-rows.n_bytes // packed.LINE_BYTES) * packed.LINE_BYTES
     assert known == table and np.mean(spoilt) > 0.7

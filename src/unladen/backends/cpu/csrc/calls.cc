@@ -224,10 +224,9 @@ struct Divided {
 
     Divided(const Linear &linear, const uint8_t *w, int n_rows, int n_cols) {
         const size_t rest_bytes = linear.row_rest_bytes(n_cols);
-        const size_t row_bytes = size_t(n_cols / linear.block_size) * linear.block_bytes;
-        first.resize(n_rows * (row_bytes - rest_bytes));
+        first.resize(n_rows * (linear.row_bytes(n_cols) - rest_bytes));
         rest.resize(n_rows * rest_bytes);
-        known.resize(size_t(n_rows / interleaved_rows) * linear.n_known);
+        known.resize(linear.n_known_of(n_rows, n_cols));
         linear.interleave(first.data(), rest.data(), known.data(), w, n_rows, n_cols);
     }
     Weights weights() const { return {first.data(), true, rest.data(), known.data()}; }

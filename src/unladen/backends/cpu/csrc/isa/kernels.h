@@ -98,10 +98,17 @@ struct Linear {
     int rest_block = 0, rest_bytes = 0, n_known = 0;
     const Screen *screen = nullptr;
 
+    size_t row_bytes(int n_cols) const {
+        return static_cast<size_t>(n_cols / block_size) * block_bytes;
+    }
     bool divides(int n_cols) const { return rest_block && n_cols % rest_block == 0; }
     // Of the second part of a row.
     size_t row_rest_bytes(int n_cols) const {
         return divides(n_cols) ? static_cast<size_t>(n_cols / rest_block) * rest_bytes : 0;
+    }
+    // How many numbers are known of n_rows rows.
+    size_t n_known_of(size_t n_rows, int n_cols) const {
+        return divides(n_cols) ? n_rows / interleaved_rows * n_known : 0;
     }
 };
 

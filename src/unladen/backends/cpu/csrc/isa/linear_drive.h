@@ -52,14 +52,10 @@ inline bool reads_alone() { return reading == Reading::zen4; }
 // more, into L1, as on Emerald Rapids.
 inline bool reads_in_steps() { return reading == Reading::intel; }
 
-// Asks into L1 for the line at p and half the distance, which has come to L2 meanwhile.
-UNLADEN_INLINE void ask_near(const uint8_t *p) { __builtin_prefetch(p + ahead_bytes / 2, 0, 3); }
-
 // Asks for the n bytes that follow p at that distance.
 UNLADEN_INLINE void ask_ahead(const uint8_t *p, int n) {
     ask_lines(p + ahead_bytes, (n + 63) / 64, asks_into_l1());
-    if (!reads_in_steps()) return;
-    for (int at = 0; at < n; at += 64) ask_near(p + at);
+    if (reads_in_steps()) ask_lines(p + ahead_bytes / 2, (n + 63) / 64, true);
 }
 
 // Kernel::dot(y, row, n_cols, x): the product of one weight row with one activation row.

@@ -20,7 +20,8 @@ void copy_next(InterleavedCopy &copy, size_t n, uint8_t *to) {
     const size_t first_bytes = copy.row_bytes() - copy.row_rest_bytes();
     uint8_t *rest = to + (copy.rest - copy.to);
     kernel.interleave(to + row * first_bytes, rest + row * copy.row_rest_bytes(),
-                      copy.known.data() + copy.known_before(row), rows, n_rows, copy.n_cols);
+                      copy.known.data() + kernel.n_known_of(row, copy.n_cols), rows, n_rows,
+                      copy.n_cols);
     copy.n_done += n;
 }
 

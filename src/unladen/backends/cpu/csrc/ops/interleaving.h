@@ -30,17 +30,11 @@ struct InterleavedCopy {
     std::vector<float> known{};
 
     // Bytes of a row: all, and of its second part.
-    size_t row_bytes() const {
-        return static_cast<size_t>(n_cols) / kernel->block_size * kernel->block_bytes;
-    }
+    size_t row_bytes() const { return kernel->row_bytes(n_cols); }
     size_t row_rest_bytes() const { return kernel->row_rest_bytes(n_cols); }
     size_t n_rows() const { return n_bytes / row_bytes(); }
     // How many numbers `known` has once rows are copied.
-    size_t n_known() const { return known_before(n_rows()); }
-    // Where in it those of row `row` begin, one of the first of interleaved_rows.
-    size_t known_before(size_t row) const {
-        return kernel->divides(n_cols) ? row / interleaved_rows * kernel->n_known : 0;
-    }
+    size_t n_known() const { return kernel->n_known_of(n_rows(), n_cols); }
     // They are to lie at `at`, n_bytes of it.
     void place(const uint8_t *at) {
         to = at;
@@ -50,7 +44,12 @@ struct InterleavedCopy {
     // Row `row` and those after it.
     Weights weights_at(size_t row) const {
         return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes(),
-                known.data() + known_before(row)};
+                known.data() + kernel->n_known_of(row, n_cols)};
+    }
+    // Where the row lies interleaved that was at `row`, one of these; nullptr: it doesn't yet.
+    const uint8_t *find(const uint8_t *row) const {
+        const auto at = static_cast<size_t>(row - from);
+        return at < n_done ? weights_at(at / row_bytes()).data : nullptr;
     }
 };
 

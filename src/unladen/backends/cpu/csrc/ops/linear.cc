@@ -218,9 +218,7 @@ private:
     // Where row `row` of a matrix lies interleaved; nullptr: it doesn't.
     const uint8_t *moved(size_t i, int row) const {
         const Matrix &w = a_.weights[i];
-        if (!w.copy) return nullptr;
-        const size_t at = w.data - w.copy->from + row * w.copy->row_bytes();
-        return at < w.copy->n_done ? w.copy->weights_at(at / w.copy->row_bytes()).data : nullptr;
+        return w.copy ? w.copy->find(w.data + row * w.copy->row_bytes()) : nullptr;
     }
 
     void add_residual(Range rows, size_t stride) const {
@@ -250,7 +248,7 @@ const Linear &linear_kernel(const Kernels &k, const std::string &type, bool prec
 void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t y_stride,
               int n_first, int n_last, const void *act, int n_rows, int t_first, int t_last,
               Manner manner) {
-    const size_t row = static_cast<size_t>(w.n_cols) / kernel.block_size * kernel.block_bytes;
+    const size_t row = kernel.row_bytes(w.n_cols);
     const uint8_t *rows = w.data + row * base;
     int split = n_first;
     if (w.copy) {

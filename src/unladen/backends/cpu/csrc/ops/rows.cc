@@ -9,7 +9,7 @@ namespace unladen::cpu {
 OperationPtr make_embed(const Kernels &k, Matrix table, const int32_t *ids, Rows rows, float *y) {
     auto dequantize = k.dequantize(table.type.c_str());
     const Linear &kernel = linear_kernel(k, table.type, true);
-    size_t n = table.n_cols, row_bytes = n / kernel.block_size * kernel.block_bytes;
+    size_t n = table.n_cols, row_bytes = kernel.row_bytes(table.n_cols);
     return by_rows(rows, n * 0.5, [=](const Step &, int row) {
         dequantize(y + row * n, table.data + ids[row] * row_bytes, static_cast<int>(n));
     });
