@@ -38,7 +38,7 @@ def main() -> None:
                 needed = path.stat().st_size + kv_bytes
                 name = "unladen" if kind == "ours" else "llama-cpp-python"
                 print(f"| {path.stem} | {name} | {needed / 1e6:.0f} | {found['all'] / 1e6:.0f} | "
-                      f"{found['all'] / needed:.3f} | {found['anonymous'] / 1e6:.0f} | "
+                      f"{found['all'] / needed:.4f} | {found['anonymous'] / 1e6:.0f} | "
                       f"{found['before'] / 1e6:.0f} |", flush=True)
 
 
