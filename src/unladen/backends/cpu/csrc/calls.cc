@@ -61,7 +61,7 @@ const Linear &linear_named(const Kernels &kernels, const std::string &type, bool
 void require_blocks(const Linear &linear, const Bytes &raw, int n_rows, int n) {
     require(n >= 0 && n_rows >= 0 && n % linear.block_size == 0,
             "a row holds a whole number of blocks");
-    require(raw.size() == size_t(n_rows) * size_t(n / linear.block_size) * linear.block_bytes,
+    require(raw.size() == size_t(n_rows) * linear.row_bytes(n),
             "the raw bytes don't fit the number of weights");
 }
 

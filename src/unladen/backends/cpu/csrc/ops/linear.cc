@@ -129,7 +129,7 @@ private:
     // activations wait for weights, which arrive best in long stretches. n_all: rows of all
     // matrices, which threads share as if they were one.
     int rows_per_tile(const Matrix &w, const Linear &kernel, int n_all) const {
-        double bytes = static_cast<double>(w.n_cols) / kernel.block_size * kernel.block_bytes;
+        const double bytes = static_cast<double>(kernel.row_bytes(w.n_cols));
         int rows = piece_rows;
         if (n_rows_ == 1)
             rows = static_cast<int>(std::min(n_all / 64.0, 262144 / std::max(1.0, bytes)));
