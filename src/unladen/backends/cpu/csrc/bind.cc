@@ -79,8 +79,7 @@ struct BoundProgram {
                  bool precise, bool deterministic, const Placement &placement)
         : program(kernels_for(level), n_threads, n_threads_batch,
                   placement.empty() ? nullptr : std::make_shared<Placement>(placement)),
-          max_rows(max_rows),
-          precise(precise) {
+          max_rows(max_rows), precise(precise), attention_cut(make_attention_cut(max_rows)) {
         step.one_order = deterministic;
     }
 
@@ -89,6 +88,7 @@ struct BoundProgram {
     Step step;
     int max_rows;
     bool precise;
+    std::shared_ptr<AttentionCut> attention_cut;
     std::shared_ptr<Screening> screening;  // of the head, where there is one
 
     const Kernels &kernels() const { return program.kernels(); }
@@ -338,7 +338,7 @@ void bind_wide_operations(nb::class_<P> &program) {
             AttentionOptions options{n_heads, visibility_of(visibility), scale, softcap,
                                      std::move(slopes), at<const float>(sinks)};
             for (auto &op : make_attention(p.kernels(), kv_of(kv), at<const float>(q),
-                                           at<float>(y), std::move(options), p.max_rows))
+                                           at<float>(y), std::move(options), p.attention_cut))
                 p.program.add(std::move(op));
         })
         .def("head_linear", [](P &p, const PyMatrix &w, int n_heads, int width, uintptr_t x,

@@ -6,7 +6,28 @@
 #include "backends/cpu/csrc/ops/ops.h"
 
 namespace unladen::cpu {
+
+struct AttentionCut {
+    struct Group {
+        int first, n_tasks;
+        bool is_first;  // of its tokens' ranges: the one that counts the sinks
+    };
+    // A token whose result has parts.
+    struct Merge {
+        float *out;
+        int first_task, step, n_parts;  // its tasks are so many apart
+    };
+
+    std::vector<AttentionTask> tasks;
+    std::vector<Group> groups;
+    std::vector<Merge> merges;
+    std::vector<float> parts;
+};
+
 namespace {
+
+using Group = AttentionCut::Group;
+using Merge = AttentionCut::Merge;
 
 // Tokens that share one pass over the keys in prefill; fewer where each has many query rows.
 constexpr int max_tasks_per_tile = 32, max_rows_per_tile = 256;
@@ -35,19 +56,12 @@ Span seen(const Visibility &v, int position, int n_keys) {
 
 class AttentionOperation final : public Operation {
 public:
-    // A token whose result has parts.
-    struct Merge {
-        float *out;
-        int first_task, step, n_parts;  // its tasks are so many apart
-    };
-
     AttentionOperation(const Kernels &k, KVView kv, const float *q, float *y,
-                       AttentionOptions options, int max_tokens)
-        : k_(k), kv_(kv), q_(q), y_(y), n_heads_(options.n_heads), options_(std::move(options)) {
+                       AttentionOptions options, std::shared_ptr<AttentionCut> cut)
+        : k_(k), kv_(kv), q_(q), y_(y), n_heads_(options.n_heads), options_(std::move(options)),
+          cut_(std::move(cut)) {
         int group = n_heads_ / kv_.n_kv_heads;
         tasks_per_tile_ = std::clamp(max_rows_per_tile / group, 1, max_tasks_per_tile);
-        tasks_.reserve(max_tokens);
-        groups_.reserve(max_tokens);
     }
 
     size_t scratch_bytes() const override {
@@ -104,11 +118,6 @@ public:
     double merge_ns() const { return n_heads_ * (10.0 + kv_.v_dim / 8.0); }
 
 private:
-    struct Group {
-        int first, n_tasks;
-        bool is_first;  // of its tokens' ranges: the one that counts the sinks
-    };
-
     void add_task(const Step &step, int seq, int row) {
         size_t r = row;
         int position = step.positions[row];
@@ -164,10 +173,11 @@ private:
     float *y_;
     int n_heads_, tasks_per_tile_;
     AttentionOptions options_;
-    std::vector<AttentionTask> tasks_;
-    std::vector<Group> groups_;
-    std::vector<Merge> merges_;
-    std::vector<float> parts_;
+    std::shared_ptr<AttentionCut> cut_;
+    std::vector<AttentionTask> &tasks_ = cut_->tasks;
+    std::vector<Group> &groups_ = cut_->groups;
+    std::vector<Merge> &merges_ = cut_->merges;
+    std::vector<float> &parts_ = cut_->parts;
 };
 
 class MergeOperation final : public Operation {
@@ -188,9 +198,18 @@ private:
 
 }  // namespace
 
+std::shared_ptr<AttentionCut> make_attention_cut(int max_tokens) {
+    auto cut = std::make_shared<AttentionCut>();
+    cut->tasks.reserve(max_tokens);
+    cut->groups.reserve(max_tokens);
+    return cut;
+}
+
 std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                                         AttentionOptions options, int max_tokens) {
-    auto parts = std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options), max_tokens);
+                                         AttentionOptions options,
+                                         std::shared_ptr<AttentionCut> cut) {
+    auto parts = std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options),
+                                                      std::move(cut));
     auto merge = std::make_unique<MergeOperation>(*parts);
     std::vector<OperationPtr> phases;
     phases.push_back(std::move(parts));

@@ -159,9 +159,13 @@ struct AttentionOptions {
     std::vector<float> slopes;   // [n_heads] or empty
     const float *sinks;          // [n_heads] or nullptr
 };
-// The phases of attention, in the order in which they run.
+// What a step's attention is cut into, in memory that a program's operations use in turn.
+struct AttentionCut;
+std::shared_ptr<AttentionCut> make_attention_cut(int max_tokens);
+// The phases of attention, in the order in which they run; others may use `cut` before and after.
 std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                                         AttentionOptions options, int max_tokens);
+                                         AttentionOptions options,
+                                         std::shared_ptr<AttentionCut> cut);
 
 struct PooledAttentionOptions {
     int n_heads, window, ratio;  // see PooledAttention
