@@ -132,19 +132,14 @@ class _Runner:
     def _feed(self, sequences: Sequence[CachedSequence], n_tokens: int, n_batch: int) -> None:
         """``n_tokens`` more of each sequence, ``n_batch`` of each a step."""
         batch, n_seqs = self._plan.batch, len(sequences)
-        tokens = self._rng.integers(0, self._n_vocab, (n_seqs, n_tokens), dtype=np.int32)
+        tokens = self._rng.integers(0, self._n_vocab, (n_seqs, n_tokens)).tolist()
         for at in range(0, n_tokens, n_batch):
             n = min(n_batch, n_tokens - at)
             for s, sequence in enumerate(sequences):
-                start, rows = sequence.length, slice(s * n, (s + 1) * n)
-                assert sequence.reserve(start + n)
-                batch.tokens[rows] = tokens[s, at:at + n]
-                batch.positions[rows] = range(start, start + n)
-                batch.seq_of[rows] = s
-                batch.q_start[s + 1] = rows.stop
-                batch.kv_len[s] = start + n
-                batch.block_table[s, :sequence.n_blocks] = sequence.table[:sequence.n_blocks]
-                batch.out_rows[s] = rows.stop - 1
+                assert sequence.reserve(sequence.length + n)
+                last = batch.place(s, s * n, tokens[s][at:at + n], sequence.length,
+                                   sequence.table[:sequence.n_blocks])
+                batch.out_rows[s] = last - 1
             batch.n_tokens, batch.n_outputs, batch.n_seqs = n * n_seqs, n_seqs, n_seqs
             batch.skip, batch.continues = SKIPPED[self._op], False
             self._plan.run()

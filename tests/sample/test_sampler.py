@@ -143,6 +143,9 @@ def test_chains_are_validated() -> None:
     for ids in ([-1], [2**31], [1.5], [[1]]):
         with pytest.raises(InvalidArgument, match="token ids"):
             SamplerChain().build().accept_prompt(ids)  # type: ignore[arg-type]
+    for token in (-1, 2**31, 1.5, "1", None):
+        with pytest.raises(InvalidArgument, match="no token id"):
+            SamplerChain().greedy().build().accept(token)  # type: ignore[arg-type]
 
 
 def test_the_public_chain_and_its_explanation() -> None:

@@ -28,6 +28,7 @@ class CachedSequence:
         self._copy = copy
         self._blocks: list[int] = []
         self._n_published = 0
+        self._writable = -1  # index of the block that was seen to be this sequence's alone
         self.length = 0
         self.slot = self.next_slot = NO_SLOT
         self.table: npt.NDArray[np.int32] = np.zeros(max_blocks, np.int32)
@@ -62,8 +63,11 @@ class CachedSequence:
         pool is exhausted (what was reserved stays). A block that is shared and would be written is
         copied first."""
         size = self._pool.block_tokens
-        if self.length % size and not self._own(self.length // size):
-            return False
+        index, n_written = divmod(self.length, size)
+        if n_written and index != self._writable:
+            if not self._own(index):
+                return False
+            self._writable = index
         while len(self._blocks) * size < n_tokens:
             block = self._pool.take()
             if block is None:
@@ -102,6 +106,7 @@ class CachedSequence:
     def fork(self) -> CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
         other = CachedSequence(self._pool, self._copy, len(self.table))
+        self._writable = -1
         for block in self._blocks[:-(-self.length // self._pool.block_tokens)]:
             self._pool.share(block)
             other._append(block)
@@ -122,6 +127,7 @@ class CachedSequence:
             self._pool.release(self._blocks.pop())
         self.length = length
         self._n_published = min(self._n_published, length // size)
+        self._writable = -1
         return length
 
     def widen(self, max_blocks: int) -> None:

@@ -73,23 +73,15 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
         request, n = item.request, item.n_tokens
         cached = request.cached
         assert cached is not None
-        start, last = cached.length, row + n
-        if n == 1:
-            batch.tokens[row] = request.tokens[start]
-            batch.positions[row] = start
-            batch.seq_of[row] = i
-        else:
-            batch.tokens[row:last] = [*request.tokens[start:start + n], *item.draft]
-            batch.positions[row:last] = range(start, start + n)
-            batch.seq_of[row:last] = i
-        n_blocks = cached.n_blocks
-        batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
-        batch.kv_len[i] = start + n
+        start = cached.length
+        row = batch.place(i, row, [*request.tokens[start:start + n], *item.draft], start,
+                          cached.table[:cached.n_blocks])
         batch.state_in[i], batch.state_out[i] = cached.slot, cached.next_slot
-        batch.q_start[i + 1] = last
-        batch.out_rows[n_outputs:n_outputs + item.n_outputs] = range(last - item.n_outputs, last)
+        if item.n_outputs == 1:
+            batch.out_rows[n_outputs] = row - 1
+        else:
+            batch.out_rows[n_outputs:n_outputs + item.n_outputs] = range(row - item.n_outputs, row)
         n_outputs += item.n_outputs
-        row = last
     batch.n_tokens, batch.n_outputs, batch.n_seqs = row, n_outputs, len(work)
     batch.skip, batch.continues = SKIPPED[op], False
 

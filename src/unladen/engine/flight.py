@@ -22,6 +22,8 @@ from unladen.schedule.plan import Plan
 
 Results = Sequence[npt.NDArray[Any]]
 
+_WHOLE = {"logits", "embeddings"}  # a graph has one of them
+
 
 @dataclass(frozen=True, slots=True)
 class Flight:
@@ -35,11 +37,11 @@ class Flight:
     def start(cls, plan: Plan, work: Sequence[Work], op: str) -> Flight:
         """Run the step in the plan's batch; raises what :meth:`Plan.run` does."""
         plan.run()
-        if not op:
-            (name,) = {"logits", "embeddings"} & set(plan.draft.graph.outputs)
-            return cls(work, op, lambda: [plan.output(name)])
-        waits = [plan.fetch(name) for name in NARROWING[op]]
-        return cls(work, op, lambda: [wait() for wait in waits])
+        if op and plan.runs_ahead:
+            waits = [plan.fetch(name) for name in NARROWING[op]]
+            return cls(work, op, lambda: [wait() for wait in waits])
+        names = NARROWING[op] if op else _WHOLE & plan.draft.graph.outputs.keys()
+        return cls(work, op, lambda: [plan.output(name) for name in names])
 
     def results(self) -> Results:
         """The outputs that ``op`` makes, or the logits: waits for the device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,6 +56,22 @@ class Batch:
                    zeros(limits.n_seqs + 1), zeros(limits.n_seqs),
                    zeros(limits.n_seqs, limits.n_blocks_per_seq), zeros(limits.n_outputs),
                    zeros(limits.n_seqs), zeros(limits.n_seqs))
+
+    def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32) -> int:
+        """Sequence ``i`` computes ``tokens``, at its positions from ``start`` on, in the rows from
+        ``row`` on, and its cache lies in ``blocks``. Returns the row after them."""
+        n = len(tokens)
+        last = row + n
+        if n == 1:  # mostly, and slices take much longer
+            self.tokens[row], self.positions[row], self.seq_of[row] = tokens[0], start, i
+        else:
+            self.tokens[row:last] = tokens
+            self.positions[row:last] = range(start, start + n)
+            self.seq_of[row:last] = i
+        self.block_table[i, :len(blocks)] = blocks
+        self.kv_len[i] = start + n
+        self.q_start[i + 1] = last
+        return last
 
     def size(self, symbol: str) -> int:
         """The present value of ``T`` or ``S``."""

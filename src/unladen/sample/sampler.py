@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
 from collections.abc import Sequence
 from typing import NoReturn
@@ -102,7 +103,13 @@ class Sampler:
 
     def accept(self, token: int) -> None:
         """Append ``token`` to the history that penalties look at."""
-        self.accept_prompt([token])
+        try:
+            number = operator.index(token)
+        except TypeError:
+            number = -1
+        if not 0 <= number < 2**31:
+            raise InvalidArgument(f"{token!r} is no token id", hint="ids go from 0 to 2**31 - 1")
+        self._state.accept(number)
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
         """Append a prompt's token ids, so that penalties see them; nothing is drawn."""

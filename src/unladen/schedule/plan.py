@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import backend_of
-from unladen.backends.base import Buffer, Device, Placed, PlacedKV, Program, Segment
+from unladen.backends.base import Backend, Buffer, Device, Placed, PlacedKV, Program, Segment
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
@@ -23,6 +24,7 @@ from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.narrow import NARROWING
 from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
+from unladen.types import Shape
 
 __all__ = ["Draft", "Plan", "PlanOptions", "draft"]
 
@@ -124,12 +126,12 @@ class Plan:
 
         On the host a view that the next step overwrites.
         """
-        return self._last.outputs[name]()
+        return self._last.outputs[name].read()
 
     def fetch(self, name: str) -> Callable[[], Array]:
         """Begin to read an output; what is returned waits for it, and gives a copy, whatever was
         run since."""
-        return self._last.fetchers[name]()
+        return self._last.outputs[name].fetch()
 
     def copy_block(self, target: int, source: int) -> None:
         """Copy one cache block, in all layers, onto another."""
@@ -175,7 +177,7 @@ class Plan:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
         on raises ``error``, and :meth:`output` makes no sense."""
         kept = self.keep()
-        self._last = _Way([functools.partial(_fail, error.again())], {}, {})
+        self._last = _Way([functools.partial(_fail, error.again())], {})
         self._ways = [self._last]
         for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
                      self._slots, self._ring):
@@ -202,10 +204,10 @@ class Plan:
                     self._slot(step).values(), sources, strict=True))))
             else:
                 actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
-        places = {name: (v, home[v], self.batch, where(home[v], v))
-                  for name, v in self.draft.graph.outputs.items()}
-        return _Way(actions, {name: functools.partial(_read, *p) for name, p in places.items()},
-                    {name: functools.partial(_begin_to_read, *p) for name, p in places.items()})
+        return _Way(actions, {
+            name: _Output(v.shape, v.numpy, self.batch, backend_of(home[v].name), home[v],
+                          *where(home[v], v))
+            for name, v in self.draft.graph.outputs.items()})
 
     def _slot(self, step: FetchStep) -> dict[str, Buffer]:
         """By weight, where a fetch puts it."""
@@ -236,12 +238,35 @@ _Where = tuple[Buffer, int]
 
 
 @dataclass(frozen=True, slots=True)
+class _Output:
+    """Where an output of the graph is read."""
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    batch: Batch
+    backend: Backend
+    device: Device
+    buffer: Buffer
+    offset: int
+
+    def read(self) -> Array:
+        self.backend.sync(self.device)
+        shape = _shape(self.shape, self.batch)
+        raw = self.backend.read(self.buffer, 4 * math.prod(shape), self.offset)
+        return raw.view(self.dtype).reshape(shape)
+
+    def fetch(self) -> Callable[[], Array]:
+        shape = _shape(self.shape, self.batch)
+        wait = self.backend.fetch(self.buffer, 4 * math.prod(shape), self.offset)
+        return lambda: wait().view(self.dtype).reshape(shape)
+
+
+@dataclass(frozen=True, slots=True)
 class _Way:
-    """What a step does, and how its outputs are read afterwards."""
+    """What a step does, and what of it is read afterwards."""
 
     actions: Sequence[Callable[[], None]]
-    outputs: Mapping[str, Callable[[], Array]]
-    fetchers: Mapping[str, Callable[[], Callable[[], Array]]]
+    outputs: Mapping[str, _Output]
 
 
 def _fail(error: OutOfMemory) -> None:
@@ -250,7 +275,7 @@ def _fail(error: OutOfMemory) -> None:
 
 def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) -> None:
     source, target = (backend_of(d.name) for d in (step.source, step.target))
-    nbytes = 4 * math.prod(_shape(step.value, batch))
+    nbytes = 4 * math.prod(_shape(step.value.shape, batch))
     source.sync(step.source)
     if source is target and source.copy(*target_at, *source_at, nbytes):
         return
@@ -266,19 +291,5 @@ def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:
             backend.write(target, data[start:start + PIECE_BYTES], start)
 
 
-def _read(value: Value, device: Device, batch: Batch, where: _Where) -> Array:
-    backend, shape = backend_of(device.name), _shape(value, batch)
-    backend.sync(device)
-    raw = backend.read(where[0], 4 * math.prod(shape), where[1])
-    return raw.view(value.numpy).reshape(shape)
-
-
-def _begin_to_read(value: Value, device: Device, batch: Batch, where: _Where
-                   ) -> Callable[[], Array]:
-    shape = _shape(value, batch)
-    wait = backend_of(device.name).fetch(where[0], 4 * math.prod(shape), where[1])
-    return lambda: wait().view(value.numpy).reshape(shape)
-
-
-def _shape(value: Value, batch: Batch) -> tuple[int, ...]:
-    return tuple(batch.size(s) if isinstance(s, str) else s for s in value.shape)
+def _shape(shape: Shape, batch: Batch) -> tuple[int, ...]:
+    return tuple([batch.size(s) if isinstance(s, str) else s for s in shape])
