@@ -288,7 +288,8 @@ bool Pool::take_back(uint64_t serial, int thread) {
     const int n_threads = threads_of(published_.load());
     for (int i = 0; i < n_threads; i++) {
         uint64_t word = shares_[i].apart.load();
-        if (i == thread || word == taken_back || word >> 20 != serial) continue;
+        // A worker made for the first region may still have seen serial 0, as of no tile.
+        if (i == thread || word == 0 || word == taken_back || word >> 20 != serial) continue;
         if (!shares_[i].apart.compare_exchange_strong(word, taken_back)) continue;
         n_taken_back_.fetch_add(1, std::memory_order_relaxed);
         // Not apart, or two threads might take it from each other for ever.
