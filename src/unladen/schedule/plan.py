@@ -205,7 +205,7 @@ class Plan:
             else:
                 actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
         return _Way(actions, {
-            name: _Output(v.shape, v.numpy, self.batch, backend_of(home[v].name), home[v],
+            name: _Output(v.shape, v.numpy, self.batch, backend_of(home[v].name),
                           *where(home[v], v))
             for name, v in self.draft.graph.outputs.items()})
 
@@ -245,12 +245,11 @@ class _Output:
     dtype: np.dtype[Any]
     batch: Batch
     backend: Backend
-    device: Device
     buffer: Buffer
     offset: int
 
     def read(self) -> Array:
-        self.backend.sync(self.device)
+        self.backend.sync(self.buffer.device)
         shape = _shape(self.shape, self.batch)
         raw = self.backend.read(self.buffer, 4 * math.prod(shape), self.offset)
         return raw.view(self.dtype).reshape(shape)

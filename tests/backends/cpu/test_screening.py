@@ -117,9 +117,8 @@ def step(model: Model, tokens: list[list[int]], op: str) -> None:
     sequences = [model.engine.sequence() for _ in tokens]
     for s, (token,) in enumerate(tokens):
         assert sequences[s].reserve(1)
-        batch.tokens[s], batch.positions[s], batch.seq_of[s] = token, 0, s
-        batch.q_start[s + 1], batch.kv_len[s], batch.out_rows[s] = s + 1, 1, s
-        batch.block_table[s, :sequences[s].n_blocks] = sequences[s].table[:sequences[s].n_blocks]
+        batch.out_rows[s] = s
+        batch.place(s, s, [token], 0, sequences[s].table[:sequences[s].n_blocks])
     batch.n_tokens = batch.n_outputs = batch.n_seqs = len(tokens)
     batch.skip = SKIPPED[op]
     plan.run()

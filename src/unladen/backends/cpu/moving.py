@@ -117,8 +117,6 @@ class Moving:
 
     def after_step(self) -> None:
         """Perhaps move a piece."""
-        if self._resume == math.inf:
-            return
         self._n_steps += 1
         start = time.perf_counter()
         if self._n_steps <= N_STEPS_BEFORE or start < self._resume:
