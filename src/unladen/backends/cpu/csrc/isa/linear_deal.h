@@ -50,16 +50,20 @@ template <class T>
 void deal256(Tile256<T> &tile, Part part) {
     using W = Codes<T>;
     for (int half = 0; half < 2; ++half) {
-        const uint8_t *first = part.p + 8 * half * part.stride;
+        const auto row = [=](int r) { return W(part.p + (8 * half + r) * part.stride); };
+        const W rows[8] = {row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)};
         Bytes32 dealt[8];
         const auto deal_all = [&](auto *to, auto of_row) {
 #pragma GCC unroll 8
-            for (int r = 0; r < 8; ++r) dealt[r] = of_row(W(first + r * part.stride));
+            for (int r = 0; r < 8; ++r) dealt[r] = of_row(rows[r]);
             deal(to, half, dealt);
         };
         for (int s = 0; s < 8; ++s) {
-            deal_all(tile.q + 8 * s, [=](const W &w) {
-                return lines_are_unsigned || W::bias == 0 ? w.codes(s) : w.codes(s).less(W::bias);
+            deal_all(tile.q + 8 * s, [=](const W &w) -> Bytes32 {
+                if constexpr (lines_are_unsigned || W::bias == 0)
+                    return w.codes(s);
+                else
+                    return w.codes(s).less(W::bias);
             });
         }
         deal_all(tile.scale, [](const W &w) { return w.scales().bytes(); });
@@ -67,9 +71,8 @@ void deal256(Tile256<T> &tile, Part part) {
             deal_all(tile.min, [](const W &w) { return w.mins().bytes(); });
         }
         for (int r = 0; r < 8; ++r) {
-            const W w(first + r * part.stride);
-            tile.d[8 * half + r] = w.d();
-            if constexpr (W::has_min) tile.dmin[8 * half + r] = w.dmin();
+            tile.d[8 * half + r] = rows[r].d();
+            if constexpr (W::has_min) tile.dmin[8 * half + r] = rows[r].dmin();
         }
     }
     if constexpr (W::has_min && W::sub == 32) every_second(tile.min);

@@ -31,45 +31,74 @@ struct Int8Of32 {
     }
 };
 
+// Whether parts of a block have scales of their own.
+template <class T>
+constexpr bool is_scaled = !requires { requires !Codes<T>::is_scaled; };
+
 template <class T>
 struct Int8Of256 {
     using Row = Row256;
+    using W = Codes<T>;
+    static constexpr int bytes = T::block_bytes;
 
     template <int C>
     static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
         Total total[C], mins[C];
-        for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
-            ask_ahead(row, T::block_bytes);
-            const Codes<T> w(row);
-            const Words16 words = w.scales();
-            const Scales scales(words);
-            Sums sums[C];
-#pragma GCC unroll 4
-            for (int c = 0; c < C; ++c) {
-                sums[c] = Sums::zero();
-                if constexpr (Codes<T>::bias > 0) {
-                    sums[c] = words.dot(x[c].minus + 16 * b).times(Codes<T>::bias);
-                }
+        const int n_blocks = n_cols / 256;
+        int b = 0;
+        if constexpr (requires { W::is_stored; }) {
+            // What is stored takes some time to be there.
+            for (; b + 4 <= n_blocks; b += 4, row += 4 * bytes) {
+                ask_ahead(row, 4 * bytes);
+                const W w[4] = {W(row), W(row + bytes), W(row + 2 * bytes), W(row + 3 * bytes)};
+#pragma GCC unroll 1
+                for (int i = 0; i < 4; ++i) add(total, mins, w[i], x, b + i);
             }
-#pragma GCC unroll 8
-            for (int s = 0; s < 8; ++s) {
-                const Bytes32 codes = w.codes(s);
-#pragma GCC unroll 4
-                for (int c = 0; c < C; ++c) {
-                    const int8_t *q = x[c].q + 256 * b + 32 * s;
-                    scales.template add_products<Codes<T>::is_signed>(sums[c], codes, q, s);
-                }
-            }
-#pragma GCC unroll 4
-            for (int c = 0; c < C; ++c) {
-                total[c].add(w.d() * x[c].d[b], sums[c]);
-                if constexpr (Codes<T>::has_min) {
-                    mins[c].add(w.dmin() * x[c].d[b], w.mins().dot(x[c].minus + 16 * b));
-                }
-            }
+        }
+        for (; b < n_blocks; ++b, row += bytes) {
+            ask_ahead(row, bytes);
+            add(total, mins, W(row), x, b);
         }
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) out[c] = total[c].sum() + mins[c].sum();
+    }
+
+private:
+    // Adds block b.
+    template <int C>
+    static UNLADEN_INLINE void add(Total (&total)[C], Total (&mins)[C], const W &w, const Row *x,
+                                   int b) {
+        const Words16 words = w.scales();
+        const Scales scales(words);
+        Sums sums[C];
+        SmallSums small[C];
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) {
+            sums[c] = Sums::zero();
+            if constexpr (W::bias > 0) {
+                sums[c] = words.dot(x[c].minus + 16 * b).times(W::bias);
+            }
+        }
+#pragma GCC unroll 8
+        for (int s = 0; s < 8; ++s) {
+            const auto codes = w.codes(s);
+#pragma GCC unroll 4
+            for (int c = 0; c < C; ++c) {
+                const int8_t *q = x[c].q + 256 * b + 32 * s;
+                if constexpr (is_scaled<T>)
+                    scales.template add_products<W::is_signed>(sums[c], codes, q, s);
+                else
+                    small[c].add_products(codes, q);
+            }
+        }
+#pragma GCC unroll 4
+        for (int c = 0; c < C; ++c) {
+            if constexpr (!is_scaled<T>) small[c].add_to(sums[c]);
+            total[c].add(w.d() * x[c].d[b], sums[c]);
+            if constexpr (W::has_min) {
+                mins[c].add(w.dmin() * x[c].d[b], w.mins().dot(x[c].minus + 16 * b));
+            }
+        }
     }
 };
 

@@ -1,6 +1,7 @@
 // Small vectors for the integer dot products below AVX-512: Bytes32, 32 codes; Words16, 16 words;
 // Sums, the products of 32 codes and activations, added up to a level's own number of lanes;
-// Scales, what multiplies the sums of 16; Total, the same lanes as float32.
+// SmallSums, the same of ternary codes; Scales, what multiplies the sums of 16; Total, the lanes as
+// float32.
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"

@@ -14,9 +14,6 @@ inline __m256i load256(const void *p) {
 struct Bytes32 {
     __m256i v;
     static Bytes32 load(const void *p) { return {load256(p)}; }
-    static Bytes32 of(uint64_t a, uint64_t b, uint64_t c, uint64_t d) {
-        return {_mm256_setr_epi64x(int64_t(a), int64_t(b), int64_t(c), int64_t(d))};
-    }
     // Nibbles of 16 bytes, the low ones first.
     static Bytes32 nibbles(const uint8_t *p) {
         const __m256i both = _mm256_broadcastsi128_si256(load128(p));
@@ -30,24 +27,6 @@ struct Bytes32 {
         const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
         const __m256i mine = _mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick);
         return {_mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit)};
-    }
-    // Negated where a bit of `set` is 1.
-    Bytes32 negated(uint32_t set) const {
-        const __m256i minus = where(set).v;
-        return {_mm256_sub_epi8(_mm256_xor_si256(v, minus), minus)};
-    }
-    // Products modulo 256.
-    Bytes32 times(Bytes32 b) const {
-        const __m256i low = _mm256_set1_epi16(255);
-        const __m256i even = _mm256_and_si256(_mm256_mullo_epi16(v, b.v), low);
-        const __m256i odd =
-            _mm256_mullo_epi16(_mm256_srli_epi16(v, 8), _mm256_andnot_si256(low, b.v));
-        return {_mm256_or_si256(even, odd)};
-    }
-    // First digits of fractions of 256 in base 3.
-    Bytes32 first_thirds() const {
-        const Bytes32 minus = Bytes32{at_least(86)}.plus({at_least(171)});
-        return {_mm256_sub_epi8(_mm256_setzero_si256(), minus.v)};
     }
     Bytes32 field(int shift, int mask) const {
         return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(char(mask)))};
@@ -64,10 +43,6 @@ struct Bytes32 {
     }
     Bytes32 look_up(const int8_t *codebook) const {
         return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
-    }
-    // 0xff where a byte is at least b.
-    __m256i at_least(int b) const {
-        return _mm256_cmpeq_epi8(_mm256_max_epu8(v, _mm256_set1_epi8(char(b))), v);
     }
 };
 
@@ -109,13 +84,24 @@ struct Scales {
     explicit Scales(Words16 w)
         : half{_mm256_permute2x128_si256(w.v, w.v, 0x00),
                _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
-    template <bool is_signed>
-    void add_products(Sums &sums, Bytes32 codes, const int8_t *x, int s) const {
+    template <bool is_signed, class Codes32>
+    void add_products(Sums &sums, Codes32 codes, const int8_t *x, int s) const {
         const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
         const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
         const __m256i scale = _mm256_shuffle_epi8(half[s / 4], pick);
-        const __m256i pairs = is_signed ? codes.signed_pairs(x) : codes.pairs(x);
+        __m256i pairs;
+        if constexpr (is_signed) pairs = codes.signed_pairs(x);
+        if constexpr (!is_signed) pairs = codes.pairs(x);
         sums.v = _mm256_add_epi32(sums.v, _mm256_madd_epi16(pairs, scale));
+    }
+};
+
+// The products of 256 codes up to 3: 16 bits hold the sums of sixteen.
+struct SmallSums {
+    __m256i v = _mm256_setzero_si256();
+    void add_products(Bytes32 w, const int8_t *x) { v = _mm256_add_epi16(v, w.pairs(x)); }
+    void add_to(Sums &sums) const {
+        sums.v = _mm256_add_epi32(sums.v, _mm256_madd_epi16(v, _mm256_set1_epi16(1)));
     }
 };
 

@@ -138,6 +138,13 @@ struct Words16 {
     }
 };
 
+// The products of 256 codes up to 3.
+struct SmallSums {
+    Sums all = Sums::zero();
+    void add_products(Bytes32 w, const int8_t *x) { all.add_products(w, x); }
+    void add_to(Sums &sums) const { sums.v = vaddq_s32(sums.v, all.v); }
+};
+
 // Adds to sums the products of codes and x, the first 16 times word 2 s of scales, the others times
 // the next.
 struct Scales {

@@ -120,6 +120,13 @@ struct Words16 {
     }
 };
 
+// The products of 256 codes up to 3.
+struct SmallSums {
+    Sums all = Sums::zero();
+    void add_products(const Bytes32 &w, const int8_t *x) { all.add_products(w, x); }
+    void add_to(Sums &sums) const { sums.v = sums.v + all.v; }
+};
+
 struct Scales {
     Words16 words;
     explicit Scales(Words16 w) : words(w) {}

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_grid.h"
+#include "backends/cpu/csrc/isa/linear_grid_bits.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -33,25 +34,13 @@ struct Signs {
     }
 };
 
-// 16 nibbles of eight bytes as words.
-UNLADEN_INLINE __m256i nibble_words(const uint8_t *p) {
-    const __m128i packed = _mm_cvtsi64_si128(bits::load<int64_t>(p)), mask = _mm_set1_epi8(15);
-    return _mm256_cvtepu8_epi16(
-        _mm_unpacklo_epi8(_mm_and_si128(packed, mask),
-                          _mm_and_si128(_mm_srli_epi16(packed, 4), mask)));
-}
-// Each 32-bit number, below 2^16, as two words.
-UNLADEN_INLINE __m256i twice(__m256i v) { return _mm256_or_si256(v, _mm256_slli_epi32(v, 16)); }
-
 template <class T>
 struct WideGrid {
     static constexpr int bias = 0, sub = T::sub;
     const uint8_t *w;
     __m256i words;
 
-    // A scale of 2 s + 1 for each s.
-    UNLADEN_INLINE WideGrid(const uint8_t *block, __m256i s)
-        : w(block), words(_mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1))) {}
+    UNLADEN_INLINE WideGrid(const uint8_t *block, __m256i s) : w(block), words(odd_scales(s)) {}
     UNLADEN_INLINE __m256i scales() const { return words; }
     template <int j>
     UNLADEN_INLINE __m512i scale() const {
@@ -84,27 +73,23 @@ struct Wide<IQ2_XXS> : WideSigned<IQ2_XXS, iq2xxs_512> {
     UNLADEN_INLINE Wide(const uint8_t *w, __m512i all)
         : Wide(w, _mm512_cvtepi64_epi32(all), _mm512_cvtepi64_epi32(_mm512_srli_epi64(all, 32))) {}
     UNLADEN_INLINE Wide(const uint8_t *w, __m256i q, __m256i rest)
-        : WideSigned(w, twice(_mm256_srli_epi32(rest, 28)), with_eighth(sevens(rest)), widened(q)) {
-    }
+        : WideSigned(w, two_words(_mm256_srli_epi32(rest, 28)), with_eighth(sevens(rest)),
+                     widened(q)) {}
 };
 
 template <>
 struct Wide<IQ3_XXS> : WideSigned<IQ3_XXS, iq3xxs_512> {
     UNLADEN_INLINE explicit Wide(const uint8_t *w) : Wide(w, load256(w + 66)) {}
     UNLADEN_INLINE Wide(const uint8_t *w, __m256i rest)
-        : WideSigned(w, twice(_mm256_srli_epi32(rest, 28)), with_eighth(sevens(rest)),
+        : WideSigned(w, two_words(_mm256_srli_epi32(rest, 28)), with_eighth(sevens(rest)),
                      load512(w + 2)) {}
 };
 
 template <>
 struct Wide<IQ3_S> : WideSigned<IQ3_S, iq3s_512> {
     UNLADEN_INLINE explicit Wide(const uint8_t *w)
-        : WideSigned(w, nibbles(w + 106), load256(w + 74), load512(w + 2),
+        : WideSigned(w, nibble_pairs(w + 106), load256(w + 74), load512(w + 2),
                      _cvtu64_mask64(bits::load<uint64_t>(w + 66))) {}
-    static UNLADEN_INLINE __m256i nibbles(const uint8_t *p) {
-        const uint64_t bytes = bits::spread_nibbles(bits::load<uint32_t>(p));
-        return twice(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(bytes))));
-    }
 };
 
 template <>
@@ -179,10 +164,7 @@ struct Wide<IQ1_S> : WideShifted<IQ1_S> {
     using WideShifted::WideShifted;
     static UNLADEN_INLINE __m256i low(const uint8_t *w) { return load256(w + 2); }
     static UNLADEN_INLINE __m256i top(const uint8_t *w) { return threes(load128(w + 34)); }
-    static UNLADEN_INLINE __m256i steps(const uint8_t *w) {
-        const __m256i s = _mm256_cvtepu16_epi32(_mm_srli_epi16(load128(w + 34), 12));
-        return twice(_mm256_and_si256(s, _mm256_set1_epi32(7)));
-    }
+    static UNLADEN_INLINE __m256i steps(const uint8_t *w) { return iq1_s_steps(w); }
 };
 
 template <>
