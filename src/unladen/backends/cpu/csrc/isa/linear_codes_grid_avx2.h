@@ -10,10 +10,11 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class Index>
 UNLADEN_INLINE __m256i four_entries(const uint64_t *grid, const Index *i) {
     const auto two = [=](int k) {
-        const __m128d low = _mm_load_sd(reinterpret_cast<const double *>(grid + i[k]));
-        return _mm_loadh_pd(low, reinterpret_cast<const double *>(grid + i[k + 1]));
+        const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i *>(grid + i[k]));
+        return _mm_loadh_pi(_mm_castsi128_ps(low),
+                            reinterpret_cast<const __m64 *>(grid + i[k + 1]));
     };
-    return _mm256_castpd_si256(_mm256_setr_m128d(two(0), two(2)));
+    return _mm256_castps_si256(_mm256_setr_m128(two(0), two(2)));
 }
 // Loads that fill a register with an entry, and blends: few units can move bytes in registers.
 template <class Index>
@@ -46,8 +47,7 @@ UNLADEN_INLINE void settle(Number (&numbers)[n]) {
 template <class T>
 struct GridCodes {
     static constexpr int sub = T::sub;
-    static constexpr bool is_stored = true;  // what codes() loads
-    static constexpr bool has_min = false;
+    static constexpr bool has_min = false, is_stored = true;  // what codes() loads
     const uint8_t *b;
     __m256i words;
     GridCodes(const uint8_t *block, __m256i steps) : b(block), words(odd_scales(steps)) {}
