@@ -188,8 +188,9 @@ def test_result_runs(tmp_path: Path, rng: np.random.Generator) -> None:
 
 
 def test_result_runs_like_its_source(tmp_path: Path, rng: np.random.Generator) -> None:
-    """With activations rounded as they usually are. Of one model in 2700 the three tokens' logits
-    alone are off by more than a tenth, so several are looked at."""
+    """With activations rounded as they usually are. Errors are 0.066 +- 0.008 and differ by model:
+    one in 2700 is off by more than a tenth, whatever its tokens, so several models are looked at.
+    """
     errors = []
     for _ in range(5):
         source = write_tiny(tmp_path / "m.gguf", rng, n_embd=256)
@@ -197,7 +198,8 @@ def test_result_runs_like_its_source(tmp_path: Path, rng: np.random.Generator) -
         with (Model(source, n_threads=1) as before,
               Model(tmp_path / "q.gguf", n_threads=1) as after):
             errors.append(relative_error(before.logits([1, 20, 30]), after.logits([1, 20, 30])))
-    assert np.median(errors) < 0.1, errors
+    assert np.median(errors) < 0.09, errors
+    assert max(errors) < 0.13, errors
 
 
 def test_from_quantized(source: Path, tmp_path: Path) -> None:
