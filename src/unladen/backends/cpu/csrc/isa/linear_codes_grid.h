@@ -7,7 +7,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 struct TernaryCodes {
     static constexpr int bias = 1, sub = 32;
-    static constexpr bool has_min = false, is_signed = false, is_scaled = false;
+    static constexpr bool has_min = false, is_signed = false, is_unscaled = true;
     const uint8_t *b;
     explicit TernaryCodes(const uint8_t *block) : b(block) {}
     Words16 scales() const { return Words16::twice(bits::ones); }

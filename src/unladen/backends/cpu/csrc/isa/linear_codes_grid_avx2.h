@@ -195,8 +195,6 @@ struct Codes<IQ3_S> : SignedCodes<IQ3_S> {
     }
 };
 
-constexpr int iq1_bias = 16;
-
 // Eight times the entries plus the bias.
 struct IQ1Grid {
     alignas(64) uint64_t of[2048] = {};

@@ -46,6 +46,9 @@ UNLADEN_INLINE __m256i odd_scales(__m256i s) {
     return _mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1));
 }
 
+// Eight times IQ1's entries, moved by 1, are unsigned with it.
+constexpr int iq1_bias = 16;
+
 // IQ1_S's scales without the first step, two words each.
 UNLADEN_INLINE __m256i iq1_s_steps(const uint8_t *block) {
     const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i *>(block + 34));

@@ -33,7 +33,7 @@ struct Int8Of32 {
 
 // Whether parts of a block have scales of their own.
 template <class T>
-constexpr bool is_scaled = !requires { requires !Codes<T>::is_scaled; };
+constexpr bool is_scaled = !requires { Codes<T>::is_unscaled; };
 
 template <class T>
 struct Int8Of256 {

@@ -7,7 +7,6 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-constexpr int iq1_bias = 16;
 inline constexpr Grid512<uint64_t, 2048> iq1s_512(quants::iq1s_grid, {-1, 0, 1}, 8, iq1_bias);
 inline constexpr Grid512<uint64_t, 256> iq2xxs_512(quants::iq2xxs_grid, {8, 25, 43});
 inline constexpr Grid512<uint64_t, 512> iq2xs_512(quants::iq2xs_grid, {8, 25, 43});
