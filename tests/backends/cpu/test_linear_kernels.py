@@ -219,7 +219,7 @@ def test_reading_changes_no_bit(name: str, level: str, rng: np.random.Generator)
         raw = weights(name, n, n_cols, rng)
         x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
         answers = []
-        for processor in ("other", "zen4", "zen5", "intel"):
+        for processor in ("other", "zen3", "zen4", "zen5", "intel"):
             here.read_like(processor)
             answers.append(here.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows),
                                        moves).tobytes())

@@ -73,6 +73,7 @@ Reading reading_of_this_processor() {
 #ifdef __x86_64__
     __builtin_cpu_init();
     if (__builtin_cpu_is("intel")) return Reading::intel;
+    if (__builtin_cpu_is("znver3")) return Reading::zen3;
     if (__builtin_cpu_is("amdfam19h")) return Reading::zen4;
     // Later families than compilers have names for.
     if (__builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam17h") &&

@@ -41,6 +41,6 @@ inline WindowKind window_kind_of(const std::string &name) {
 }
 
 // Of Reading.
-constexpr const char *reading_names[] = {"other", "zen4", "zen5", "intel"};
+constexpr const char *reading_names[] = {"other", "zen3", "zen4", "zen5", "intel"};
 
 }  // namespace unladen::cpu

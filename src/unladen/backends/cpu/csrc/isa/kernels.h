@@ -18,13 +18,14 @@ enum class Activation : int32_t {
 enum class KVType : int32_t { f32, f16, q8_0 };
 
 // Activations as a weight type wants to meet them. `f32`: as they are. `q8_32`, `q8_256`: int8 with
-// one float scale per 32 or 256 and sums of 16, for integer dot products. `q8_256_lanes`: as
-// q8_256, but a row alone is in the order of AVX-512 registers.
-enum class ActFormat : int32_t { f32, q8_32, q8_256, q8_256_lanes };
+// one float scale per 32 or 256 and sums of 16, for integer dot products. `q8_32_pairs`,
+// `q8_256_pairs`, `q8_256_lanes`: the same, but a row alone is in the order of AVX2 or AVX-512
+// registers.
+enum class ActFormat : int32_t { f32, q8_32, q8_32_pairs, q8_256, q8_256_pairs, q8_256_lanes };
 
 // Whose way of reading memory products follow when they ask for weights that they will need;
 // results are the same. At first this processor's, or that of its nearest kin.
-enum class Reading : int32_t { other, zen4, zen5, intel };
+enum class Reading : int32_t { other, zen3, zen4, zen5, intel };
 extern Reading reading;
 
 // Packs rows of float32 into a format's own layout, which the matching Linear kernels read. The
@@ -61,7 +62,7 @@ struct Weights {
     bool interleaved = false;
     const uint8_t *rest = nullptr;
     const float *known = nullptr;
-    // Interleaved rows that will be read after these, where they don't follow; or nullptr.
+    // Rows that will be read after these, where they don't follow; or nullptr.
     const uint8_t *next = nullptr;
 };
 

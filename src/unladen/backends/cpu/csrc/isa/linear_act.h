@@ -132,6 +132,21 @@ struct Row32Parts {
     }
 };
 
+// The same for codes that are halves of 16 bytes, of which two blocks' fill an AVX2 register: of
+// eight blocks the first 16 q of block i < 4 stand at 64 i, then those of block i + 4, the last 16
+// of block i and of block i + 4. What is left after whole eights stands in its own order.
+struct Row32PairsParts : Row32Parts {
+    int8_t *size;  // [n_cols]: of each q
+    void carve(Carver &c, size_t n) {
+        Row32Parts::carve(c, n);
+        size = c.take<int8_t>(n);
+    }
+    UNLADEN_INLINE void move(size_t bytes) {
+        Row32Parts::move(bytes);
+        move_by(size, bytes);
+    }
+};
+
 template <int columns>
 struct Panel32Parts {
     int8_t *q;       // [n_cols / panel_k][columns][panel_k]
@@ -169,6 +184,19 @@ struct Row256Parts {
     }
 };
 
+// The same with neighbouring blocks of 32 side by side, as in Row32PairsParts.
+struct Row256PairsParts : Row256Parts {
+    int8_t *size;  // [n_cols]: of each q
+    void carve(Carver &c, size_t n) {
+        Row256Parts::carve(c, n);
+        size = c.take<int8_t>(n);
+    }
+    UNLADEN_INLINE void move(size_t bytes) {
+        Row256Parts::move(bytes);
+        move_by(size, bytes);
+    }
+};
+
 template <int columns>
 struct Panel256Parts {
     int8_t *q;         // [n_cols / panel_k][columns][panel_k]
@@ -192,7 +220,9 @@ struct Panel256Parts {
 using RowF32 = Packed<RowF32Parts>;
 using PanelF32 = Packed<PanelF32Parts>;
 using Row32 = Packed<Row32Parts>;
+using Row32Pairs = Packed<Row32PairsParts>;
 using Row256 = Packed<Row256Parts>;
+using Row256Pairs = Packed<Row256PairsParts>;
 template <int columns>
 using Panel32Of = Packed<Panel32Parts<columns>>;
 template <int columns>

@@ -22,74 +22,81 @@ struct Codes<Q8_0> {
     static float d(const uint8_t *b) { return bits::half(b); }
 };
 
+// Codes<T> = W of a block of 32 with 16 bytes of nibbles at nibbles_at, the first 16 codes in the
+// low ones. W::decode() makes codes of these; with has_fifth a bit more of each lies in the four
+// bytes before.
+template <class W, int at, bool fifth = false>
+struct NibbleCodes {
+    static constexpr int nibbles_at = at;
+    static constexpr bool has_fifth = fifth;
+    static Bytes32 decode(Bytes32 nibbles) { return nibbles; }
+    static Bytes32 fifths(uint32_t set) { return Bytes32::where(set).field(0, 16); }
+    static Bytes32 codes(const uint8_t *b) {
+        const Bytes32 q = W::decode(Bytes32::nibbles(b + at));
+        if constexpr (!fifth) return q;
+        return q.plus(fifths(bits::load<uint32_t>(b + at - 4)));
+    }
+};
+
 template <>
-struct Codes<Q4_0> {
+struct Codes<Q4_0> : NibbleCodes<Codes<Q4_0>, 2> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 8, max_code = 15;
     static constexpr bool has_min = false;
-    static Bytes32 codes(const uint8_t *b) { return Bytes32::nibbles(b + 2); }
     static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
-struct Codes<Q4_1> {
+struct Codes<Q4_1> : NibbleCodes<Codes<Q4_1>, 4> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 0, max_code = 15;
     static constexpr bool has_min = true;
-    static Bytes32 codes(const uint8_t *b) { return Bytes32::nibbles(b + 4); }
     static float d(const uint8_t *b) { return bits::half(b); }
     static float m(const uint8_t *b) { return bits::half(b + 2); }
 };
 
 template <>
-struct Codes<Q5_0> {
+struct Codes<Q5_0> : NibbleCodes<Codes<Q5_0>, 6, true> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 16, max_code = 31;
     static constexpr bool has_min = false;
-    static Bytes32 codes(const uint8_t *b) {
-        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 2)).field(0, 16);
-        return Bytes32::nibbles(b + 6).plus(fifth);
-    }
     static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
-struct Codes<Q5_1> {
+struct Codes<Q5_1> : NibbleCodes<Codes<Q5_1>, 8, true> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 0, max_code = 31;
     static constexpr bool has_min = true;
-    static Bytes32 codes(const uint8_t *b) {
-        const Bytes32 fifth = Bytes32::where(bits::load<uint32_t>(b + 4)).field(0, 16);
-        return Bytes32::nibbles(b + 8).plus(fifth);
-    }
     static float d(const uint8_t *b) { return bits::half(b); }
     static float m(const uint8_t *b) { return bits::half(b + 2); }
 };
 
 template <>
-struct Codes<IQ4_NL> {
+struct Codes<IQ4_NL> : NibbleCodes<Codes<IQ4_NL>, 2> {
     static constexpr bool is_signed = true;
     static constexpr int bias = 0, max_code = 127;
     static constexpr bool has_min = false;
-    static Bytes32 codes(const uint8_t *b) {
-        return Bytes32::nibbles(b + 2).look_up(quants::kvalues_iq4nl);
-    }
+    static Bytes32 decode(Bytes32 nibbles) { return nibbles.look_up(quants::kvalues_iq4nl); }
     static float d(const uint8_t *b) { return bits::half(b); }
 };
 
 template <>
-struct Codes<MXFP4> {
+struct Codes<MXFP4> : NibbleCodes<Codes<MXFP4>, 1> {
     static constexpr bool is_signed = false;
     static constexpr int bias = 12, max_code = 24;
     static constexpr bool has_min = false;
-    static Bytes32 codes(const uint8_t *b) {
-        return Bytes32::nibbles(b + 1).look_up(quants::kvalues_mxfp4).less(-bias);
+    static Bytes32 decode(Bytes32 nibbles) {
+        return nibbles.look_up(quants::kvalues_mxfp4).less(-bias);
     }
     static float d(const uint8_t *b) {
         const uint32_t e = b[0];  // d = 2^(e - 128); the two smallest are subnormal
         return bits::float_of(e < 2 ? 0x00200000u << e : (e - 1) << 23);
     }
 };
+
+template <class T>
+constexpr bool has_nibbles = requires { Codes<T>::nibbles_at; };
 
 // Codes of a block of 32 as numbers around zero.
 template <class T>
@@ -132,14 +139,14 @@ struct Codes<Q5_K> : KHeader {
     static constexpr int max_code = 31;
     using KHeader::KHeader;
     Bytes32 codes(int s) const {
-        const Bytes32 fifth = Bytes32::load(b + 16).field(s, 1).up(4);
+        const Bytes32 fifth = Bytes32::load(b + 16).field(s - 4, 16);
         return Bytes32::load(b + 48 + s / 2 * 32).field(s % 2 * 4, 15).plus(fifth);
     }
 };
 
-// Two bits of each weight, 128 weights in 32 bytes.
-inline Bytes32 two_bits(const uint8_t *p, int s) {
-    return Bytes32::load(p + s / 4 * 32).field(s % 4 * 2, 3);
+// Two bits of each weight, 128 weights in 32 bytes, at bit `to`.
+inline Bytes32 two_bits(const uint8_t *p, int s, int to = 0) {
+    return Bytes32::load(p + s / 4 * 32).field(s % 4 * 2 - to, 3 << to);
 }
 
 template <>
@@ -152,7 +159,7 @@ struct Codes<Q6_K> {
     Words16 scales() const { return Words16::of_signed(b + 192); }
     Bytes32 codes(int s) const {
         const Bytes32 low = Bytes32::load(b + s / 4 * 64 + s % 2 * 32).field(s % 4 / 2 * 4, 15);
-        return low.plus(two_bits(b + 128, s).up(4));
+        return low.plus(two_bits(b + 128, s, 4));
     }
 };
 
@@ -168,7 +175,7 @@ struct Codes<Q3_K> {
         return Words16::of_signed(packed.first, packed.second).less(32);
     }
     Bytes32 codes(int s) const {
-        return two_bits(b + 32, s).plus(Bytes32::load(b).field(s, 1).up(2));
+        return two_bits(b + 32, s).plus(Bytes32::load(b).field(s - 2, 4));
     }
 };
 
@@ -195,9 +202,9 @@ struct Codes<IQ4_XS> {
     Words16 scales() const {
         return Words16::twice(iq4_xs_scales(b)).less(32);
     }
-    Bytes32 codes(int s) const {
-        return Bytes32::nibbles(b + 8 + 16 * s).look_up(quants::kvalues_iq4nl);
-    }
+    static constexpr int nibbles_at = 8;
+    static Bytes32 decode(Bytes32 nibbles) { return nibbles.look_up(quants::kvalues_iq4nl); }
+    Bytes32 codes(int s) const { return decode(Bytes32::nibbles(b + nibbles_at + 16 * s)); }
 };
 
 }  // namespace unladen::cpu::UNLADEN_ISA

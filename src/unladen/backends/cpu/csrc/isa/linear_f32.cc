@@ -53,7 +53,8 @@ struct Float {
 
     // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
     template <int C>
-    static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+    static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                    RowAhead ahead) {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         // Read and multiplied at once. On Zen 4 numbers come from memory 1.09 to 1.25 times as fast
         // so; longer rows half as fast.
@@ -67,7 +68,7 @@ struct Float {
         for (int k = 0; k < n_cols; k += tile_k) {
             const int n = n_cols - k < tile_k ? n_cols - k : tile_k;
             const uint8_t *part = row + size_t(k / T::block_size) * T::block_bytes;
-            if (!alone) ask_ahead(part, tile_k / T::block_size * T::block_bytes);
+            if (!alone) ahead.ask(part, tile_k / T::block_size * T::block_bytes);
             int done = 0;
             if constexpr (loads<T>) {
                 if (alone || is_f32<T>) {  // whole vectors

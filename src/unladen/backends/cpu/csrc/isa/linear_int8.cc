@@ -10,6 +10,7 @@
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
 #include "backends/cpu/csrc/isa/linear_row32_avx2.h"
+#include "backends/cpu/csrc/isa/linear_two_avx2.h"
 #elif defined(UNLADEN_NEON)
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
@@ -34,10 +35,21 @@ template <class T>
 constexpr bool interleaves = false;
 #endif
 
+// Formats whose rows are taken two blocks of 32 at a time.
+#if defined(__AVX2__) && !defined(__AVX512VNNI__)
 template <class T>
-constexpr ActFormat format = T::block_size == 32 ? ActFormat::q8_32
-                             : in_lanes && !interleaves<T> ? ActFormat::q8_256_lanes
-                                                           : ActFormat::q8_256;
+constexpr bool by_two = has_nibbles<T>;
+#else
+template <class T>
+constexpr bool by_two = false;
+#endif
+
+template <class T>
+constexpr ActFormat format =
+    T::block_size == 32 ? (by_two<T> ? ActFormat::q8_32_pairs : ActFormat::q8_32)
+    : by_two<T>         ? ActFormat::q8_256_pairs
+    : in_lanes && !interleaves<T> ? ActFormat::q8_256_lanes
+                                  : ActFormat::q8_256;
 
 template <class T>
 void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
@@ -62,8 +74,9 @@ void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_co
     else
         run_rows_apart<T>(job, panels);
 #elif defined(__AVX2__)
+    using OfRow256 = Choose<by_two<T>, Row256Two<T>, Int8Of256<T>>;
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
-           : run_rows<Choose<of_32, Row32Of<T>, Int8Of256<T>>>(job);
+           : run_rows<Choose<of_32, Row32Of<T>, OfRow256>>(job);
 #elif defined(UNLADEN_NEON)
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
            : run_rows<Choose<of_32, Int8Of32<T>, Int8Of256<T>>>(job);

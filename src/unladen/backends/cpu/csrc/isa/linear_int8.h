@@ -11,11 +11,12 @@ struct Int8Of32 {
     using Row = Row32;
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                    RowAhead ahead) {
         Total total[C];
         float mins[C] = {};
         for (int b = 0; b < n_cols / 32; ++b, row += T::block_bytes) {
-            if (b % 2 == 0) ask_ahead(row, 2 * T::block_bytes);
+            if (b % 2 == 0) ahead.ask(row, 2 * T::block_bytes);
             const Bytes32 q = signed_codes<T>(row);
             const float d = Codes<T>::d(row);
 #pragma GCC unroll 4
@@ -42,21 +43,22 @@ struct Int8Of256 {
     static constexpr int bytes = T::block_bytes;
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                    RowAhead ahead) {
         Total total[C], mins[C];
         const int n_blocks = n_cols / 256;
         int b = 0;
         if constexpr (requires { W::is_stored; }) {
             // What is stored takes some time to be there.
             for (; b + 4 <= n_blocks; b += 4, row += 4 * bytes) {
-                ask_ahead(row, 4 * bytes);
+                ahead.ask(row, 4 * bytes);
                 const W w[4] = {W(row), W(row + bytes), W(row + 2 * bytes), W(row + 3 * bytes)};
 #pragma GCC unroll 1
                 for (int i = 0; i < 4; ++i) add(total, mins, w[i], x, b + i);
             }
         }
         for (; b < n_blocks; ++b, row += bytes) {
-            ask_ahead(row, bytes);
+            ahead.ask(row, bytes);
             add(total, mins, W(row), x, b);
         }
 #pragma GCC unroll 4

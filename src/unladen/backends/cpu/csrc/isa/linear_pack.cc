@@ -83,6 +83,29 @@ void write(const PanelF32 &to, int column, const float *x, Range range) {
     }
 }
 
+// Sixteen q to number `at` on.
+template <class Pairs>
+void put_pair(const Pairs &to, int at, const int8_t *q) {
+    for (int i = 0; i < 16; ++i) {
+        to.q[at + i] = q[i];
+        to.size[at + i] = int8_t(q[i] < 0 ? -q[i] : q[i]);
+    }
+}
+
+[[maybe_unused]] void write(const Row32Pairs &to, int, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 32) {
+        int8_t q[32];
+        const float d = quantize(q, x + k, 32);
+        to.d[k / 32] = d;
+        to.sum[k / 32] = d * float(sum(q, 32));
+        const int eight = k / 256 * 256, i = k % 256 / 32;
+        const bool whole = eight + 256 <= range.last;
+        const int at = whole ? eight + i % 4 * 64 + i / 4 * 16 : k;
+        put_pair(to, at, q);
+        put_pair(to, at + (whole ? 32 : 16), q + 16);
+    }
+}
+
 template <int columns>
 void write(const Panel32Of<columns> &to, int column, const float *x, Range range) {
     for (int k = range.first; k < range.last; k += 32) {
@@ -103,6 +126,17 @@ void write(const Panel32Of<columns> &to, int column, const float *x, Range range
         for (int s = 0; s < 16; ++s) {
             const int place = in_lanes ? lane_order(s) : s;
             std::memcpy(to.q + k + 16 * place, q + 16 * s, 16);
+            to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
+        }
+    }
+}
+
+[[maybe_unused]] void write(const Row256Pairs &to, int, const float *x, Range range) {
+    for (int k = range.first; k < range.last; k += 256) {
+        int8_t q[256];
+        to.d[k / 256] = quantize(q, x + k, 256);
+        for (int s = 0; s < 16; ++s) {
+            put_pair(to, k + 64 * (s / 4) + 32 * (s % 2) + 16 * (s % 4 / 2), q + 16 * s);
             to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }
     }
@@ -243,7 +277,11 @@ const Packer *packer(ActFormat format) {
     switch (format) {
         case ActFormat::f32: return &packer_of<RowF32, PanelF32, ActFormat::f32>;
         case ActFormat::q8_32: return &packer_of<Few32, Panel32, ActFormat::q8_32>;
+        case ActFormat::q8_32_pairs:
+            return &packer_of<Row32Pairs, Panel32, ActFormat::q8_32_pairs>;
         case ActFormat::q8_256: return &packer_of<Few256, Panel256, ActFormat::q8_256>;
+        case ActFormat::q8_256_pairs:
+            return &packer_of<Row256Pairs, Panel256, ActFormat::q8_256_pairs>;
         case ActFormat::q8_256_lanes:
             return &packer_of<Row256, Panel256, ActFormat::q8_256_lanes>;
     }

@@ -28,8 +28,11 @@ struct Bytes32 {
         const __m256i mine = _mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick);
         return {_mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit)};
     }
+    // Bits that a shift down, or up where it is negative, brings where the mask has them.
     Bytes32 field(int shift, int mask) const {
-        return {_mm256_and_si256(_mm256_srli_epi16(v, shift), _mm256_set1_epi8(char(mask)))};
+        const __m256i there = shift < 0 ? _mm256_slli_epi16(v, -shift)
+                                        : _mm256_srli_epi16(v, shift);
+        return {_mm256_and_si256(there, _mm256_set1_epi8(char(mask)))};
     }
     // Of bytes that stay below 256.
     Bytes32 up(int shift) const { return {_mm256_slli_epi16(v, shift)}; }
@@ -84,11 +87,18 @@ struct Scales {
     explicit Scales(Words16 w)
         : half{_mm256_permute2x128_si256(w.v, w.v, 0x00),
                _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
+    // Word 2 s in one half, 2 s + n in the other.
+    __m256i spread(int s, int n) const {
+        const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100),
+                                                _mm_set1_epi16(int16_t(0x0100 + n * 0x0202)));
+        const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
+        return _mm256_shuffle_epi8(half[s / 4], pick);
+    }
+    // Those of sub-blocks s and s + 1 of 32.
+    __m256i of_two(int s) const { return spread(s, 2); }
     template <bool is_signed, class Codes32>
     void add_products(Sums &sums, Codes32 codes, const int8_t *x, int s) const {
-        const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
-        const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
-        const __m256i scale = _mm256_shuffle_epi8(half[s / 4], pick);
+        const __m256i scale = spread(s, 1);
         __m256i pairs;
         if constexpr (is_signed) pairs = codes.signed_pairs(x);
         if constexpr (!is_signed) pairs = codes.pairs(x);

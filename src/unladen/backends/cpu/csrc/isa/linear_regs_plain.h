@@ -43,7 +43,7 @@ struct Bytes32 {
         return r;
     }
     Bytes32 field(int shift, int mask) const {
-        return each([=](int b) { return b >> shift & mask; });
+        return each([=](int b) { return (shift < 0 ? b << -shift : b >> shift) & mask; });
     }
     Bytes32 up(int shift) const {
         return each([=](int b) { return b << shift; });

@@ -4,8 +4,7 @@
 // are one product of all eight with sums of activations, and several sums run side by side.
 #pragma once
 
-#include "backends/cpu/csrc/isa/linear_codes.h"
-#include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_two_avx2.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -28,17 +27,22 @@ UNLADEN_INLINE __m256 eight_scales(const uint8_t *row) {
 }
 template <>
 UNLADEN_INLINE __m256 eight_scales<MXFP4>(const uint8_t *row) {
-    float d[8];
+    uint64_t exponents = 0;
 #pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) d[i] = Codes<MXFP4>::d(row + i * MXFP4::block_bytes);
-    return _mm256_loadu_ps(d);
+    for (int i = 0; i < 8; ++i) exponents |= uint64_t(row[i * MXFP4::block_bytes]) << 8 * i;
+    // 2^(e - 128); the two smallest are subnormal.
+    const __m256i e = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(int64_t(exponents)));
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i tiny = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const __m256i is_tiny = _mm256_cmpgt_epi32(_mm256_set1_epi32(2), e);
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, is_tiny));
 }
 
 template <class T>
 struct Row32Of {
-    using Row = Row32;
     using W = Codes<T>;
     static constexpr int bytes = T::block_bytes;
+    using Row = Choose<has_nibbles<T>, Row32Pairs, Row32>;
 
     template <int C>
     struct Eights {
@@ -58,12 +62,50 @@ struct Row32Of {
         // Blocks b ... b + 7, the first of them at `row`.
         UNLADEN_INLINE void add(const uint8_t *row, int b, const Row *x) {
             const __m256 scales = eight_scales<T>(row);
-            alignas(32) float d[C][8];
+            __m256 d[C];
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
-                _mm256_store_ps(d[c], _mm256_mul_ps(scales, _mm256_loadu_ps(x[c].d + b)));
+                d[c] = _mm256_mul_ps(scales, _mm256_loadu_ps(x[c].d + b));
                 add_mins(c, scales, row, _mm256_loadu_ps(x[c].sum + b));
             }
+            if constexpr (has_nibbles<T>) {
+                add_two<0>(row, b, x, d);
+                add_two<1>(row, b, x, d);
+                add_two<2>(row, b, x, d);
+                add_two<3>(row, b, x, d);
+            } else {
+                add_each(row, b, x, d);
+            }
+        }
+
+        // Blocks i and i + 4.
+        template <int i>
+        UNLADEN_INLINE void add_two(const uint8_t *row, int b, const Row *x,
+                                    const __m256 (&d)[C]) {
+            const TwoBlocks q = two_blocks<T>(row + i * bytes, row + (i + 4) * bytes);
+#pragma GCC unroll 4
+            for (int c = 0; c < C; ++c) {
+                const __m256i first = products_of<T>(q.first, x[c], 32 * b + 64 * i);
+                const __m256i last = products_of<T>(q.last, x[c], 32 * b + 64 * i + 32);
+                const __m256i one = _mm256_set1_epi16(1);
+                __m256i sums;
+                if constexpr (4 * 127 * W::max_code < 1 << 15) {
+                    sums = _mm256_madd_epi16(_mm256_add_epi16(first, last), one);
+                } else {
+                    sums = _mm256_add_epi32(_mm256_madd_epi16(first, one),
+                                            _mm256_madd_epi16(last, one));
+                }
+                __m256 &to = products[c][i % n_sums];
+                to = _mm256_fmadd_ps(_mm256_permute_ps(d[c], i * 0x55), _mm256_cvtepi32_ps(sums),
+                                     to);
+            }
+        }
+
+        UNLADEN_INLINE void add_each(const uint8_t *row, int b, const Row *x,
+                                     const __m256 (&scales)[C]) {
+            alignas(32) float d[C][8];
+#pragma GCC unroll 4
+            for (int c = 0; c < C; ++c) _mm256_store_ps(d[c], scales[c]);
             __asm__("" : "+m"(d));  // loads can spread a number for nothing, shuffles can't
 #pragma GCC unroll 8
             for (int i = 0; i < 8; ++i) {
@@ -97,12 +139,13 @@ struct Row32Of {
     };
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                    RowAhead ahead) {
         Eights<C> eights;
         const int n_blocks = n_cols / 32;
         int b = 0;
         for (; b + 8 <= n_blocks; b += 8, row += 8 * bytes) {
-            ask_ahead(row, 8 * bytes);
+            ahead.ask(row, 8 * bytes);
             eights.add(row, b, x);
         }
         float rest[C] = {};

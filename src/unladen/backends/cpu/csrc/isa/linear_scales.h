@@ -20,12 +20,15 @@ struct Q3KScales {
 // IQ4_XS: eight scales plus 32, the high two bits in a uint16 at byte 2 of the block, the low four
 // in the nibbles of four bytes at 4.
 inline uint64_t iq4_xs_scales(const uint8_t *block) {
-    const uint32_t high = bits::load<uint16_t>(block + 2), low = bits::load<uint32_t>(block + 4);
-    uint64_t scales = 0;
-    for (int s = 0; s < 8; ++s) {
-        scales |= uint64_t((low >> 4 * s & 15) | (high >> 2 * s & 3) << 4) << 8 * s;
-    }
-    return scales;
+    // Half of the fields move up, then half of each half's.
+    uint64_t high = bits::load<uint16_t>(block + 2), low = bits::load<uint32_t>(block + 4);
+    low = (low | low << 16) & 0x0000ffff0000ffff;
+    low = (low | low << 8) & 0x00ff00ff00ff00ff;
+    low = (low | low << 4) & (15 * bits::ones);
+    high = (high | high << 24) & 0x000000ff000000ff;
+    high = (high | high << 12) & 0x000f000f000f000f;
+    high = (high | high << 6) & (3 * bits::ones);
+    return low | high << 4;
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -33,19 +33,20 @@ struct Int8Of256 {
         return _mm512_fmadd_ps(_mm512_broadcastss_ps(d), products(w, x, b), sum);
     }
 
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x,
+                    RowAhead ahead) {
         __m512 sum = _mm512_setzero_ps();
         int b = 0;
         if constexpr (requires { typename W::Pair; }) {
             for (; b + 2 <= n_cols / 256; b += 2, row += 2 * T::block_bytes) {
-                ask_ahead(row, 2 * T::block_bytes);
+                ahead.ask(row, 2 * T::block_bytes);
                 const typename W::Pair pair(row);
                 sum = add(sum, pair.template block<0>(), x, b);
                 sum = add(sum, pair.template block<1>(), x, b + 1);
             }
         }
         for (; b < n_cols / 256; ++b, row += T::block_bytes) {
-            ask_ahead(row, T::block_bytes);
+            ahead.ask(row, T::block_bytes);
             sum = add(sum, W(row), x, b);
         }
         *out = _mm512_reduce_add_ps(sum);

@@ -207,18 +207,20 @@ private:
             // The kernels address rows and tokens from 0: shift so that the first ones land here.
             const Grid gate = {room - tokens.first * n - first, n};
             const Grid up = {gate.x + n * tokens.size(), n};
-            product(0, gate, part, tokens, moved(1, part.first));
-            product(1, up, part, tokens, moved(0, part.last));
+            product(0, gate, part, tokens, place_of(1, part.first));
+            product(1, up, part, tokens, place_of(0, part.last));
             for (int t = tokens.first; t < tokens.last; t++)
                 k_.glu(y.row(t) + first, gate.row(t) + first, up.row(t) + first, part.size(),
                        *a_.gated);
         }
     }
 
-    // Where row `row` of a matrix lies interleaved; nullptr: it doesn't.
-    const uint8_t *moved(size_t i, int row) const {
+    // Where row `row` of a matrix is read.
+    const uint8_t *place_of(size_t i, int row) const {
         const Matrix &w = a_.weights[i];
-        return w.copy ? w.copy->find(w.data + row * w.copy->row_bytes()) : nullptr;
+        const uint8_t *apart = w.data + row * kernels_[i]->row_bytes(w.n_cols);
+        const uint8_t *moved = w.copy ? w.copy->find(apart) : nullptr;
+        return moved ? moved : apart;
     }
 
     void add_residual(Range rows, size_t stride) const {
@@ -264,7 +266,8 @@ void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t 
             run(y, y_stride, there, n_first, split, w.n_cols, act, n_rows, t_first, t_last);
     }
     if (split < n_last)
-        kernel.run(y, y_stride, {rows}, split, n_last, w.n_cols, act, n_rows, t_first, t_last);
+        kernel.run(y, y_stride, {.data = rows, .next = manner.next}, split, n_last, w.n_cols, act,
+                   n_rows, t_first, t_last);
 }
 
 OperationPtr make_linear(const Kernels &k, LinearArgs args) {
