@@ -4,6 +4,7 @@
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
+#   make emulated-avx512   test those for AVX-512 where the processor has AVX2 alone; ten minutes
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
@@ -14,7 +15,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test emulated emulated-vbmi oracle bench clean fuzz sanitize threads
+.PHONY: demo test emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize threads
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -46,14 +47,14 @@ emulated: .venv/installed .venv/tested-with
 	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
 	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
 
-VBMI := build/emulated-vbmi
-emulated-vbmi: .venv/installed .venv/tested-with
+emulated-avx512 emulated-vbmi: emulated-%: .venv/installed .venv/tested-with
 	$(BIN)/python -m pip install --quiet cmake ninja >&2
-	@$(BIN)/cmake -S . -B $(VBMI) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON -DUNLADEN_EMULATE_VBMI=ON >&2
-	@$(BIN)/cmake --build $(VBMI) >&2
-	UNLADEN_TEST_EMULATED="$(VBMI)/kernel_server" \
-	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k vbmi
+	@$(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
+	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON \
+	    -DUNLADEN_EMULATE_$(shell echo $* | tr a-z A-Z)=ON >&2
+	@$(BIN)/cmake --build build/$@ >&2
+	UNLADEN_TEST_EMULATED="build/$@/kernel_server" \
+	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k $*
 
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py

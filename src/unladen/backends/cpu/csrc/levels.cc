@@ -60,6 +60,9 @@ X86Features x86_features() {
     has.avx512 = has.avx2 && __builtin_cpu_supports("avx512f") &&
                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+#ifdef UNLADEN_EMULATE_AVX512
+    has.avx512 = has.avx2;
+#endif
 #ifdef UNLADEN_EMULATE_VBMI
     has.vbmi = has.avx512;
 #else

@@ -11,9 +11,13 @@ namespace unladen::cpu::UNLADEN_ISA {
 // sum += products of four codes of each row with the four at q. Of intrinsics GCC 12 makes two
 // instructions.
 UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
+#ifdef UNLADEN_EMULATED
+    sum = _mm512_dpbusd_epi32(sum, line, broadcast4(q));
+#else
     __asm__("vpdpbusd %2%{1to16%}, %1, %0"
             : "+v"(sum)
             : "v"(line), "m"(*reinterpret_cast<const int8_t(*)[4]>(q)));
+#endif
 }
 
 // Adds lines first ... first + n_lines - 1 of a block times n columns; q points at the first one's.
