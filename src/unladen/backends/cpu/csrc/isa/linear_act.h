@@ -132,17 +132,21 @@ struct Row32Parts {
     }
 };
 
-// The same for codes that are halves of 16 bytes, of which two blocks' fill an AVX2 register: of
-// eight blocks the first 16 q of block i < 4 stand at 64 i, then those of block i + 4, the last 16
-// of block i and of block i + 4. What is left after whole eights stands in its own order.
-struct Row32PairsParts : Row32Parts {
+// The same for codes that are halves of 16 bytes, of which two blocks' fill an AVX2 register. Of
+// eight blocks of a Row32 the first 16 q of block i < 4 stand at 64 i, then those of block i + 4,
+// the last 16 of block i and of block i + 4; what is left after whole eights stands in its own
+// order. Of a Row256 neighbouring blocks of 32 stand so.
+template <class Parts>
+struct PairsParts : Parts {
     int8_t *size;  // [n_cols]: of each q
+    int n_whole;   // numbers in whole 256s
     void carve(Carver &c, size_t n) {
-        Row32Parts::carve(c, n);
+        Parts::carve(c, n);
         size = c.take<int8_t>(n);
+        n_whole = int(n / 256 * 256);
     }
     UNLADEN_INLINE void move(size_t bytes) {
-        Row32Parts::move(bytes);
+        Parts::move(bytes);
         move_by(size, bytes);
     }
 };
@@ -184,19 +188,6 @@ struct Row256Parts {
     }
 };
 
-// The same with neighbouring blocks of 32 side by side, as in Row32PairsParts.
-struct Row256PairsParts : Row256Parts {
-    int8_t *size;  // [n_cols]: of each q
-    void carve(Carver &c, size_t n) {
-        Row256Parts::carve(c, n);
-        size = c.take<int8_t>(n);
-    }
-    UNLADEN_INLINE void move(size_t bytes) {
-        Row256Parts::move(bytes);
-        move_by(size, bytes);
-    }
-};
-
 template <int columns>
 struct Panel256Parts {
     int8_t *q;         // [n_cols / panel_k][columns][panel_k]
@@ -220,9 +211,9 @@ struct Panel256Parts {
 using RowF32 = Packed<RowF32Parts>;
 using PanelF32 = Packed<PanelF32Parts>;
 using Row32 = Packed<Row32Parts>;
-using Row32Pairs = Packed<Row32PairsParts>;
+using Row32Pairs = Packed<PairsParts<Row32Parts>>;
 using Row256 = Packed<Row256Parts>;
-using Row256Pairs = Packed<Row256PairsParts>;
+using Row256Pairs = Packed<PairsParts<Row256Parts>>;
 template <int columns>
 using Panel32Of = Packed<Panel32Parts<columns>>;
 template <int columns>

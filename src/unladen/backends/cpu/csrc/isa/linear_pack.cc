@@ -98,9 +98,9 @@ void put_pair(const Pairs &to, int at, const int8_t *q) {
         const float d = quantize(q, x + k, 32);
         to.d[k / 32] = d;
         to.sum[k / 32] = d * float(sum(q, 32));
-        const int eight = k / 256 * 256, i = k % 256 / 32;
-        const bool whole = eight + 256 <= range.last;
-        const int at = whole ? eight + i % 4 * 64 + i / 4 * 16 : k;
+        const int i = k % 256 / 32;
+        const bool whole = k < to.n_whole;
+        const int at = whole ? k / 256 * 256 + i % 4 * 64 + i / 4 * 16 : k;
         put_pair(to, at, q);
         put_pair(to, at + (whole ? 32 : 16), q + 16);
     }
@@ -256,7 +256,8 @@ void pack(void *dst, Floats from, int n_rows, int n_cols, int first, int last, i
 }
 
 constexpr int block_of(ActFormat format) {
-    return format == ActFormat::f32 ? 16 : format == ActFormat::q8_32 ? 32 : 256;
+    if (format == ActFormat::f32) return 16;
+    return format == ActFormat::q8_32 || format == ActFormat::q8_32_pairs ? 32 : 256;
 }
 
 template <class Row, class Panel, ActFormat format>
