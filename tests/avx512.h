@@ -3,52 +3,31 @@
 // Included before everything else.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cmath>
-#include <cstdint>
-#include <cstring>
+
+#include "registers.h"
 
 namespace unladen::emulated {
 
-// A register as n elements of type T.
-template <class T, class V>
-struct Of {
-    static constexpr int n = sizeof(V) / sizeof(T);
-    T at[n];
-    Of() = default;
-    Of(V v) { std::memcpy(at, &v, sizeof v); }
-    operator V() const {
-        V v;
-        std::memcpy(&v, at, sizeof v);
-        return v;
-    }
-};
 template <class T>
 using Z = Of<T, __m512i>;
 using F = Of<float, __m512>;
 using Halves = Of<__m256i, __m512i>;
 using FloatHalves = Of<__m256, __m512>;
 
-template <class Op>
-inline __m512i each_half(Op op, __m512i a) {
-    Halves h(a);
-    for (auto &half : h.at) half = op(half);
-    return h;
+template <class Half, class V, class Op, class... More>
+inline V by_halves(Op op, V a, More... more) {
+    Of<Half, V> to(a);
+    for (int i = 0; i < 2; ++i) to.at[i] = op(to.at[i], Of<Half, V>(more).at[i]...);
+    return to;
 }
-template <class Op>
-inline __m512i each_half(Op op, __m512i a, __m512i b) {
-    Halves h(a);
-    const Halves other(b);
-    for (int i = 0; i < 2; ++i) h.at[i] = op(h.at[i], other.at[i]);
-    return h;
+template <class Op, class... More>
+inline __m512i each_half(Op op, __m512i a, More... more) {
+    return by_halves<__m256i>(op, a, more...);
 }
-template <class Op>
-inline __m512 each_half(Op op, __m512 a, __m512 b) {
-    FloatHalves h(a);
-    const FloatHalves other(b);
-    for (int i = 0; i < 2; ++i) h.at[i] = op(h.at[i], other.at[i]);
-    return h;
+template <class Op, class... More>
+inline __m512 each_half(Op op, __m512 a, More... more) {
+    return by_halves<__m256>(op, a, more...);
 }
 
 // A bit of each element.
@@ -65,15 +44,6 @@ inline V convert(W from) {
     const Of<From, W> a(from);
     Of<To, V> to(V{});
     for (int i = 0; i < to.n && i < a.n; ++i) to.at[i] = To(a.at[i]);
-    return to;
-}
-// Elements of two registers by their numbers.
-template <class T, class V = __m512i>
-inline V choose(V a, V index, V b) {
-    const Of<T, V> first(a), i(index), second(b);
-    Of<T, V> to;
-    for (int k = 0; k < to.n; ++k)
-        to.at[k] = (i.at[k] & to.n ? second : first).at[i.at[k] & (to.n - 1)];
     return to;
 }
 template <class T>
@@ -122,10 +92,8 @@ inline void mask_store(float *p, uint64_t mask, __m512 v) {
 }
 
 inline __m512 fmadd(__m512 a, __m512 b, __m512 c) {
-    FloatHalves to(a);
-    const FloatHalves second(b), third(c);
-    for (int i = 0; i < 2; ++i) to.at[i] = _mm256_fmadd_ps(to.at[i], second.at[i], third.at[i]);
-    return to;
+    return each_half([](__m256 x, __m256 y, __m256 z) { return _mm256_fmadd_ps(x, y, z); }, a, b,
+                     c);
 }
 inline __m512i dpbusd(__m512i sum, __m512i codes, __m512i q) {
     const Z<uint8_t> u(codes);
@@ -277,16 +245,15 @@ inline __m512 maskz_div_ps(uint64_t mask, __m512 a, __m512 b) {
     return mask_div_ps(__m512{}, mask, a, b);
 }
 inline __m512 sqrt_ps(__m512 a) {
-    return each_half([](__m256 x, __m256) { return _mm256_sqrt_ps(x); }, a, a);
+    return each_half([](__m256 x) { return _mm256_sqrt_ps(x); }, a);
 }
 inline __m512 to_nearest(__m512 a, int) {
-    return each_half([](__m256 x, __m256) {
+    return each_half([](__m256 x) {
         return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    }, a, a);
+    }, a);
 }
 inline __m512 abs_ps(__m512 a) {
-    return each_half([](__m256 x, __m256) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); },
-                     a, a);
+    return each_half([](__m256 x) { return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x); }, a);
 }
 inline __m512 floats(__m512i a) {
     const Halves from(a);
@@ -410,9 +377,8 @@ inline uint64_t compare(__m512 a, __m512 b) {
 #define _mm512_extracti64x4_epi64 unladen::emulated::extract<__m256i>
 #define _mm512_inserti32x4 unladen::emulated::insert<__m128i, __m512i>
 #define _mm512_inserti64x4 unladen::emulated::insert<__m256i, __m512i>
-#define _mm512_permutex2var_epi8 unladen::emulated::choose<uint8_t>
-#define _mm512_permutex2var_epi16 unladen::emulated::choose<uint16_t>
-#define _mm512_permutex2var_epi32 unladen::emulated::choose<uint32_t>
+#define _mm512_permutex2var_epi16 unladen::emulated::choose<uint16_t, __m512i>
+#define _mm512_permutex2var_epi32 unladen::emulated::choose<uint32_t, __m512i>
 #define _mm512_reduce_add_epi32 unladen::emulated::total<int32_t, __m512i>
 #define _mm512_reduce_add_ps unladen::emulated::total<float, __m512>
 #define _mm512_test_epi8_mask unladen::emulated::any_of<uint8_t>
@@ -439,7 +405,6 @@ inline uint64_t compare(__m512 a, __m512 b) {
 #define _mm512_castsi256_si512(v) unladen::emulated::insert(__m512i{}, __m256i(v), 0)
 #define _mm512_zextsi256_si512(v) unladen::emulated::insert(__m512i{}, __m256i(v), 0)
 #define _mm512_broadcastss_ps(v) unladen::emulated::repeat_float(_mm_cvtss_f32(v))
-#define _mm512_permutexvar_epi8(i, v) unladen::emulated::choose<uint8_t>(v, i, v)
 #define _mm512_permutexvar_epi16(i, v) unladen::emulated::choose<uint16_t>(v, i, v)
 #define _mm256_permutexvar_epi16(i, v) unladen::emulated::choose<uint16_t>(v, i, v)
 #define _mm512_mask_blend_epi8(m, a, b) unladen::emulated::blend<int8_t>(m, a, b)
