@@ -215,9 +215,10 @@ private:
         }
     }
 
-    // Where row `row` of a matrix is read.
+    // Where row `row` of a matrix is read; nullptr: there is none.
     const uint8_t *place_of(size_t i, int row) const {
         const Matrix &w = a_.weights[i];
+        if (row == w.n_rows) return nullptr;
         const uint8_t *apart = w.data + row * kernels_[i]->row_bytes(w.n_cols);
         const uint8_t *moved = w.copy ? w.copy->find(apart) : nullptr;
         return moved ? moved : apart;
