@@ -150,23 +150,6 @@ struct AskPart {
     UNLADEN_INLINE void operator()() const { further.ask_part<n_bytes>(i, n_parts); }
 };
 
-// What a kernel reads one after another: all up to `end`, and then, if it is known, from `next` on.
-class Stream {
-public:
-    Stream(const uint8_t *start, const uint8_t *end, const uint8_t *next)
-        : here_(start), end_(end), jump_(next ? next - end : 0) {}
-    UNLADEN_INLINE void go_on(size_t n_bytes) { here_ += n_bytes; }
-    // What is read so many bytes later.
-    UNLADEN_INLINE const uint8_t *after(size_t n_bytes) const {
-        const uint8_t *there = here_ + n_bytes;
-        return there < end_ ? there : there + jump_;
-    }
-
-private:
-    const uint8_t *here_, *end_;
-    ptrdiff_t jump_;
-};
-
 // Of blocks of 256, with columns of a panel of so many.
 template <class T, int columns>
 struct Few256 {
@@ -333,10 +316,10 @@ void run_few(const Job &job, const typename Few::Panel &x) {
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
     const Asking how = asking<n>(job);
     const bool into_l1 = job.interleaved && asks_into_l1();
-    Stream stream(job.w + job.n_first * job.row_bytes, job.w + job.n_last * job.row_bytes,
-                  job.next);
+    const Stream stream(job);
+    const uint8_t *here = job.w + job.n_first * job.row_bytes;
     if (how != Asking::never) {
-        ask_lines(stream.after(0), static_cast<int>(distance / 64), into_l1);
+        ask_lines(stream.after(here, 0), static_cast<int>(distance / 64), into_l1);
     }
     for (int row = job.n_first; row < job.n_last; row += tile_rows) {
         __m512 c[n];
@@ -345,10 +328,10 @@ void run_few(const Job &job, const typename Few::Panel &x) {
         for (int k = 0; k < job.n_cols; k += T::block_size) {
             const Block<T> w = interleaved_at<T>(job, row, k, room);
             if (how != Asking::never) ask_rest<T>(w, 1, into_l1);
-            const Further further = {stream.after(distance / 2), stream.after(distance), how,
-                                     into_l1};
+            const Further further = {stream.after(here, distance / 2),
+                                     stream.after(here, distance), how, into_l1};
             Few::template add<n>(c, w, x, k, further);
-            stream.go_on(block_bytes<T>);
+            here += block_bytes<T>;
         }
         const __mmask16 mask = mask_of(job.n_last - row);
 #pragma GCC unroll 8

@@ -24,9 +24,12 @@ struct Bytes32 {
     static Bytes32 where(uint32_t set) {
         const __m256i pick = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
                                                 0x0303030303030303);
+        return where_own_bit(_mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick));
+    }
+    // 0xff where byte i's bit i % 8 is 1, else 0.
+    static Bytes32 where_own_bit(__m256i bytes) {
         const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
-        const __m256i mine = _mm256_shuffle_epi8(_mm256_set1_epi32(int(set)), pick);
-        return {_mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit)};
+        return {_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit)};
     }
     // Bits that a shift down, or up where it is negative, brings where the mask has them.
     Bytes32 field(int shift, int mask) const {

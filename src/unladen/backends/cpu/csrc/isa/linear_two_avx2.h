@@ -22,10 +22,8 @@ struct TwoBlocks {
 // Bits of two bytes of each half, from byte i on: 16 or 0.
 UNLADEN_INLINE Bytes32 spread_bits(__m256i v, int i) {
     const __m256i pick = _mm256_set_epi64x(0x0101010101010101, 0, 0x0101010101010101, 0);
-    const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
     const __m256i mine = _mm256_shuffle_epi8(v, _mm256_add_epi8(pick, _mm256_set1_epi8(char(i))));
-    const Bytes32 set = {_mm256_cmpeq_epi8(_mm256_and_si256(mine, bit), bit)};
-    return set.field(0, 16);
+    return Bytes32::where_own_bit(mine).field(0, 16);
 }
 
 // Of the blocks of 32 at a and b.
