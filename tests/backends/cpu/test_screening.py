@@ -41,6 +41,9 @@ def test_parts(name: str, level: str, n_cols: int, rng: np.random.Generator) -> 
         whole, coarse, reach, lengths = native.screened(name, raw, n, n_cols, x, level)
         expected = native.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
         assert np.array_equal(whole.view(np.uint32), expected.view(np.uint32)), n_rows
+        assert len(coarse) == (0 if level == "avx2" and n_rows > 4 else n_rows)
+        if not len(coarse):
+            continue
         off = np.abs(whole.astype(np.float64) - coarse)
         assert np.all(off <= lengths[:, None] * np.repeat(reach, 16)), n_rows
         assert off.max() > 0, n_rows
@@ -70,9 +73,9 @@ def coarse_row(name: str, raw: npt.NDArray[np.uint8], n: int, n_cols: int, row: 
                ) -> npt.NDArray[np.float32]:
     """What the first part of a row says, number by number."""
     found = []
-    for first in range(0, n_cols, 16):
-        x = np.zeros((16, n_cols), np.float32)
-        x[np.arange(16), first + np.arange(16)] = 127
+    for first in range(0, n_cols, 4):
+        x = np.zeros((4, n_cols), np.float32)
+        x[np.arange(4), first + np.arange(4)] = 127
         found.append(native.screened(name, raw, n, n_cols, x, level)[1][:, row] / 127)
     return np.concatenate(found)
 

@@ -274,6 +274,7 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
     require_blocks(linear, w, n_rows_w, n_cols);
     require(x.shape[1] == size_t(n_cols), "x has another number of columns");
     require(n_rows_w % interleaved_rows == 0, "there are no whole sixteens of rows");
+    require(linear.divides(n_cols), "rows of this length don't lie in two parts at this level");
     const size_t n_rows = x.shape[0];
     const Divided divided(linear, w.data, n_rows_w, n_cols);
     const PackedRows packed(*kernels.packer(linear.act), x);
@@ -288,7 +289,9 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
         lengths[t] = float(linear.screen->length(packed.act, int(n_rows), n_cols, int(t)));
     }
     const Result reach = {divided.known, {divided.known.size()}};
-    return {products(linear.run), products(linear.screen->run), reach, {lengths, {n_rows}}};
+    Result coarse = {{}, {0, size_t(n_rows_w)}};
+    if (int(n_rows) <= linear.screen->most_rows) coarse = products(linear.screen->run);
+    return {products(linear.run), coarse, reach, {lengths, {n_rows}}};
 }
 
 }  // namespace unladen::cpu::calls

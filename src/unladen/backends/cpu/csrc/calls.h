@@ -68,7 +68,8 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
               bool interleaved);
 
 // Products of rows in two parts, whole sixteens of them: all of it, and what the first part makes,
-// [n_rows][n_rows_w] each; how far sixteens of rows reach, and the lengths of rows of x.
+// [n_rows][n_rows_w] each, the latter empty where a screen takes fewer rows; how far
+// sixteens of rows reach, and the lengths of rows of x.
 struct Screened {
     Result whole, coarse, reach, lengths;
 };

@@ -73,6 +73,8 @@ struct Screen {
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
     double (*length)(const void *act, int n_rows, int n_cols, int t);
+    // Of activations packed as more rows than these run() takes none.
+    int most_rows;
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows

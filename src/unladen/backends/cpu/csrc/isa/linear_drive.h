@@ -116,6 +116,15 @@ void run_row(const Job &job) {
     }
 }
 
+// Where Kernel's row n begins.
+template <class Kernel>
+UNLADEN_INLINE auto row_at(const Job &job, int n) {
+    if constexpr (requires { typename Kernel::WeightRow; })
+        return Kernel::WeightRow::at(job, n);
+    else
+        return job.w + n * job.row_bytes;
+}
+
 // Kernel::dot<C>(out, row, n_cols, x, ahead): products of one weight row with the C activation rows
 // at x. Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the
 // last of them wrongly.
@@ -134,14 +143,14 @@ void run_rows(const Job &job) {
             if (n_columns == 1) {
                 float *y = job.y + t * job.y_stride;
                 for (int n = n0; n < n1; ++n) {
-                    const uint8_t *row = job.w + n * job.row_bytes;
-                    Kernel::template dot<1>(y + n, row, job.n_cols, x, ahead.of(row));
+                    Kernel::template dot<1>(y + n, row_at<Kernel>(job, n), job.n_cols, x,
+                                            ahead.of(job.w + n * job.row_bytes));
                 }
                 continue;
             }
             for (int n = n0; n < n1; ++n) {
-                const uint8_t *row = job.w + n * job.row_bytes;
-                const RowAhead there = ahead.of(row);
+                const auto row = row_at<Kernel>(job, n);
+                const RowAhead there = ahead.of(job.w + n * job.row_bytes);
                 float out[few_rows];
                 switch (n_columns) {
                     case 2: Kernel::template dot<2>(out, row, job.n_cols, x, there); break;
@@ -182,6 +191,14 @@ Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
         std::memcpy(spare + r * bytes, first + row * job.row_bytes, bytes);
     }
     return {spare, bytes};
+}
+
+template <class Kernel>
+Part part_at(const Job &job, int n, int k, int n_k, uint8_t *spare) {
+    if constexpr (requires { Kernel::put_together; })
+        return Kernel::put_together(job, n, k, spare);
+    else
+        return part_of<typename Kernel::Type, Kernel::rows>(job, n, k, n_k, spare);
 }
 
 // What is to be read soon, and how much of it to ask for at each of a number of regular occasions:
@@ -242,7 +259,8 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
-            Kernel::unpack(tile[i], part_of<T, rows>(job, n0 + i * rows, k, n_k, spare), n_k);
+            const int n = n0 + i * rows;
+            Kernel::unpack(tile[i], part_at<Kernel>(job, n, k, n_k, spare), n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
             const typename Kernel::Panel x = first.at(p0 + p);

@@ -10,6 +10,7 @@
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
 #include "backends/cpu/csrc/isa/linear_row32_avx2.h"
+#include "backends/cpu/csrc/isa/linear_screen.h"
 #include "backends/cpu/csrc/isa/linear_two_avx2.h"
 #elif defined(UNLADEN_NEON)
 #include "backends/cpu/csrc/isa/linear_deal.h"
@@ -113,7 +114,7 @@ const Linear *find(Types<T...>, const char *type) {
 
 const Linear *linear_int8(const char *type) { return find(Int8Types{}, type); }
 
-#if defined(__AVX512VNNI__)
+#if defined(__AVX2__)
 namespace {
 
 // Rows in two parts: U is Coarse<T> or Whole<T>.
@@ -126,11 +127,19 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
     const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
     const Job job = {y,      y_stride, w.data,  true,   row_bytes, n_first, n_last,
                      n_cols, act,      t_first, t_last, w.rest,    w.known, w.next};
-    const bool panels = in_panels(format<T>, n_rows);
-    if constexpr (U::block_size == 32)
+    [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
+    constexpr bool of_32 = T::block_size == 32;
+#if defined(__AVX512VNNI__)
+    if constexpr (of_32)
         run_moved<U, Few32, Tiled32>(job, panels);
     else
         run_moved<U, Few256, Tiled256>(job, panels);
+#else
+    if constexpr (!is_coarse<U>) {
+        if (panels) return run_tiles<DealtParts<T>>(job);
+    }
+    run_rows<Choose<of_32, Row32InParts<U>, Row256InParts<U>>>(job);
+#endif
 }
 
 template <class T>
@@ -139,12 +148,14 @@ void divide(uint8_t *to, uint8_t *rest, float *reach, const uint8_t *w, int n_ro
     measure<T>(reach, w, n_rows, n_cols);
 }
 
+// Up to how many activation rows the first parts meet.
+constexpr int most_screened_rows = in_lanes ? 0x7fffffff : few_int8_rows;
 template <class T>
-constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>};
+constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>, most_screened_rows};
 template <class T>
 constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
-                             run_parts<T, Whole<T>>, divide<T>, T::block_size, Rest<T>::bytes, 1,
-                             &screen_of<T>};
+                             run_parts<T, Whole<T>>, divide<T>, Whole<T>::block_size,
+                             Whole<T>::rest_bytes, 1, &screen_of<T>};
 
 }  // namespace
 

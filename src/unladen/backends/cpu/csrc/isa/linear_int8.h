@@ -63,7 +63,6 @@ struct Int8Of256 {
         for (int c = 0; c < C; ++c) out[c] = total[c].sum() + mins[c].sum();
     }
 
-private:
     // Adds block b.
     template <int C>
     static UNLADEN_INLINE void add(Total (&total)[C], Total (&mins)[C], const W &w, const Row *x,

@@ -238,6 +238,10 @@ UNLADEN_INLINE __m512i shifted(__m512i v, int from, int n, int to) {
                                     : down(v, from - to);
     return masked(there, ((1 << n) - 1) << to);
 }
+// n bits of `v` from bit `from` on, at bit `to`, and `other`.
+UNLADEN_INLINE __m512i with_bits(__m512i other, __m512i v, int from, int n, int to) {
+    return either(other, shifted(v, from, n, to));
+}
 UNLADEN_INLINE __m512i nibbles(__m512i v, bool high) { return shifted(v, high ? 4 : 0, 4, 0); }
 
 // Across<T>: a block of T in sixteen rows. line(w, i): codes 4 i ... 4 i + 3 of each row.

@@ -101,7 +101,10 @@ template <>
 struct Across<Whole<Q8_0>> : AcrossQ80Parts {
     static constexpr int n_rest = 3;
     static UNLADEN_INLINE __m512i line(InParts w, int i) {
-        return either(FiveBits::line(w, i), low(w.rest, i));
+        const auto plane = [=](int j) __attribute__((always_inline)) {
+            return load512(w.rest + 64 * j);
+        };
+        return either(FiveBits::line(w, i), ThreePlanes::line(plane, i));
     }
     static UNLADEN_INLINE __m512i code(Interleaved block, int i) {
         return Across<Q8_0>::line(block, i);
@@ -109,14 +112,7 @@ struct Across<Whole<Q8_0>> : AcrossQ80Parts {
     static UNLADEN_INLINE void join_rest(const __m512i (&q)[8], __m512i (&rest)[3]) {
         __m512i low[8];
         for (int j = 0; j < 8; ++j) low[j] = masked(q[j], 0x07);
-        Across<Planes<Q3_K>>::join(low, rest);
-    }
-
-private:
-    static UNLADEN_INLINE __m512i low(const uint8_t *rest, int j) {
-        if (j % 4 < 3) return shifted(load512(rest + j % 4 * 64), j < 4 ? 0 : 3, 3, 0);
-        const __m512i high = shifted(load512(rest + 64), j < 4 ? 6 : 7, 1, 2);
-        return with_bits(high, load512(rest + (j < 4 ? 0 : 128)), 6, 2, 0);
+        ThreePlanes::join(low, rest);
     }
 };
 

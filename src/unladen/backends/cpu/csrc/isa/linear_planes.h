@@ -5,6 +5,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_across256.h"
+#include "backends/cpu/csrc/isa/linear_plane_bits.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -22,12 +23,7 @@ struct PlanesOf {
     }
 };
 
-// n bits of `v` from bit `from` on, at bit `to`, and `other`.
-UNLADEN_INLINE __m512i with_bits(__m512i other, __m512i v, int from, int n, int to) {
-    return either(other, shifted(v, from, n, to));
-}
-
-// Of two sub-blocks' eight lines 3 and 7 stand in pieces, two low bits and a high one.
+// Two sub-blocks' eight lines, as ThreePlanes has them.
 template <>
 struct Across<Planes<Q3_K>> : AcrossQ3KHeader<Across<Planes<Q3_K>>>,
                               PlanesOf<Fields<Q3_K>::place(32), 8, 3> {
@@ -39,39 +35,21 @@ struct Across<Planes<Q3_K>> : AcrossQ3KHeader<Across<Planes<Q3_K>>>,
         return with_bits(high, plane(w, i, j < 4 ? 0 : 2), 6, 2, j < 4 ? 0 : 3);
     }
     static UNLADEN_INLINE void join(const __m512i (&q)[8], __m512i (&plane)[3]) {
-        for (int j = 0; j < 3; ++j) plane[j] = with_bits(q[j], q[4 + j], 0, 3, 3);
-        plane[0] = with_bits(plane[0], q[3], 0, 2, 6);
-        plane[1] = with_bits(with_bits(plane[1], q[3], 2, 1, 6), q[7], 2, 1, 7);
-        plane[2] = with_bits(plane[2], q[7], 0, 2, 6);
+        ThreePlanes::join(q, plane);
     }
 };
 
-// Eight lines of five bits, which stand `up` bits high, in five planes. In the bits besides, from
-// `beside` on, the three low ones of lines 5, 6 and 7 are with lines 0, 2 and 4, the high ones with
-// 1 and 3.
+// Eight lines of five bits, which stand `up` bits high.
 template <int first, int up>
 struct FiveBits : PlanesOf<first, 8, 5> {
-    using PlanesOf<first, 8, 5>::plane;
-    static constexpr int mask = 0x1f << up, beside = (5 + up) % 8;
-
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
-        const int j = i % 8;
-        if (j < 5) return masked(plane(w, i, j), mask);
-        const __m512i low = shifted(plane(w, i, 2 * j - 10), beside, 3, up);
-        if (j < 7) return with_bits(low, plane(w, i, 2 * j - 9), beside + 1, 2, up + 3);
-        return with_bits(with_bits(low, plane(w, i, 1), beside, 1, up + 3), plane(w, i, 3), beside,
-                         1, up + 4);
+        const auto plane = [=](int j) __attribute__((always_inline)) {
+            return FiveBits::plane(w, i, j);
+        };
+        return FivePlanes<up>::line(plane, i % 8);
     }
     static UNLADEN_INLINE void join(const __m512i (&q)[8], __m512i (&plane)[5]) {
-        for (int j = 0; j < 5; ++j) plane[j] = masked(q[j], mask);
-        for (int j = 5; j < 8; ++j) {
-            plane[2 * j - 10] = with_bits(plane[2 * j - 10], q[j], up, 3, beside);
-        }
-        for (int j = 5; j < 7; ++j) {
-            plane[2 * j - 9] = with_bits(plane[2 * j - 9], q[j], up + 3, 2, beside + 1);
-        }
-        plane[1] = with_bits(plane[1], q[7], up + 3, 1, beside);
-        plane[3] = with_bits(plane[3], q[7], up + 4, 1, beside);
+        FivePlanes<up>::join(q, plane);
     }
 };
 

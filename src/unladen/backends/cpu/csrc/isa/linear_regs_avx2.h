@@ -14,6 +14,7 @@ inline __m256i load256(const void *p) {
 struct Bytes32 {
     __m256i v;
     static Bytes32 load(const void *p) { return {load256(p)}; }
+    void store(uint8_t *p) const { _mm256_storeu_si256(reinterpret_cast<__m256i *>(p), v); }
     // Nibbles of 16 bytes, the low ones first.
     static Bytes32 nibbles(const uint8_t *p) {
         const __m256i both = _mm256_broadcastsi128_si256(load128(p));
@@ -51,6 +52,16 @@ struct Bytes32 {
         return {_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(codebook)), v)};
     }
 };
+
+UNLADEN_INLINE Bytes32 masked(Bytes32 v, int mask) { return v.field(0, mask); }
+// n bits from bit `from` of each byte, at bit `to`.
+UNLADEN_INLINE Bytes32 shifted(Bytes32 v, int from, int n, int to) {
+    return v.field(from - to, ((1 << n) - 1) << to);
+}
+// And `other`.
+UNLADEN_INLINE Bytes32 with_bits(Bytes32 other, Bytes32 v, int from, int n, int to) {
+    return other.plus(shifted(v, from, n, to));
+}
 
 // Eight 32-bit sums.
 struct Sums {

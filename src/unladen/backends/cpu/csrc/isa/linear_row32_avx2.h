@@ -38,6 +38,15 @@ UNLADEN_INLINE __m256 eight_scales<MXFP4>(const uint8_t *row) {
     return _mm256_castsi256_ps(_mm256_blendv_epi8(normal, tiny, is_tiny));
 }
 
+// Eight blocks of T, one after another.
+template <class T>
+struct EightBlocks {
+    const uint8_t *p;
+
+    UNLADEN_INLINE __m256 scales() const { return eight_scales<T>(p); }
+    UNLADEN_INLINE Bytes32 codes(int i) const { return Codes<T>::codes(p + i * T::block_bytes); }
+};
+
 template <class T>
 struct Row32Of {
     using W = Codes<T>;
@@ -59,22 +68,22 @@ struct Row32Of {
             for (int c = 0; c < C; ++c) mins[c] = _mm256_setzero_ps();
         }
 
-        // Blocks b ... b + 7, the first of them at `row`.
-        UNLADEN_INLINE void add(const uint8_t *row, int b, const Row *x) {
-            const __m256 scales = eight_scales<T>(row);
+        // Blocks b ... b + 7.
+        UNLADEN_INLINE void add(EightBlocks<T> w, int b, const Row *x) {
+            const __m256 scales = w.scales();
             __m256 d[C];
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) {
                 d[c] = _mm256_mul_ps(scales, _mm256_loadu_ps(x[c].d + b));
-                add_mins(c, scales, row, _mm256_loadu_ps(x[c].sum + b));
+                add_mins(c, scales, w, _mm256_loadu_ps(x[c].sum + b));
             }
             if constexpr (has_nibbles<T>) {
-                add_two<0>(row, b, x, d);
-                add_two<1>(row, b, x, d);
-                add_two<2>(row, b, x, d);
-                add_two<3>(row, b, x, d);
+                add_two<0>(w.p, b, x, d);
+                add_two<1>(w.p, b, x, d);
+                add_two<2>(w.p, b, x, d);
+                add_two<3>(w.p, b, x, d);
             } else {
-                add_each(row, b, x, d);
+                add_each(w, b, x, d);
             }
         }
 
@@ -101,7 +110,7 @@ struct Row32Of {
             }
         }
 
-        UNLADEN_INLINE void add_each(const uint8_t *row, int b, const Row *x,
+        UNLADEN_INLINE void add_each(EightBlocks<T> w, int b, const Row *x,
                                      const __m256 (&scales)[C]) {
             alignas(32) float d[C][8];
 #pragma GCC unroll 4
@@ -109,7 +118,7 @@ struct Row32Of {
             __asm__("" : "+m"(d));  // loads can spread a number for nothing, shuffles can't
 #pragma GCC unroll 8
             for (int i = 0; i < 8; ++i) {
-                const Bytes32 codes = W::codes(row + i * bytes);
+                const Bytes32 codes = w.codes(i);
 #pragma GCC unroll 4
                 for (int c = 0; c < C; ++c) {
                     const int8_t *q = x[c].q + 32 * (b + i);
@@ -121,9 +130,9 @@ struct Row32Of {
             }
         }
 
-        UNLADEN_INLINE void add_mins(int c, __m256 scales, const uint8_t *row, __m256 x_sum) {
+        UNLADEN_INLINE void add_mins(int c, __m256 scales, EightBlocks<T> w, __m256 x_sum) {
             if constexpr (W::has_min) {
-                mins[c] = _mm256_fmadd_ps(eight_halves<bytes>(row + 2), x_sum, mins[c]);
+                mins[c] = _mm256_fmadd_ps(eight_halves<bytes>(w.p + 2), x_sum, mins[c]);
             } else if constexpr (W::bias > 0) {
                 const __m256 m = _mm256_mul_ps(scales, _mm256_set1_ps(-float(W::bias)));
                 mins[c] = _mm256_fmadd_ps(m, x_sum, mins[c]);
@@ -145,7 +154,7 @@ struct Row32Of {
         int b = 0;
         for (; b + 8 <= n_blocks; b += 8, row += 8 * bytes) {
             ahead.ask(row, 8 * bytes);
-            eights.add(row, b, x);
+            eights.add({row}, b, x);
         }
         float rest[C] = {};
         for (; b < n_blocks; ++b, row += bytes) {

@@ -3,7 +3,11 @@
 // or of their blocks' sums.
 #pragma once
 
+#if defined(__AVX512VNNI__)
 #include "backends/cpu/csrc/isa/linear_parts.h"
+#else
+#include "backends/cpu/csrc/isa/linear_row_parts.h"
+#endif
 
 namespace unladen::cpu::UNLADEN_ISA {
 
@@ -16,24 +20,31 @@ struct Squares {
     double lacking, all;
 };
 
-UNLADEN_INLINE int square(__m512i words) {
-    return _mm512_reduce_add_epi32(_mm512_madd_epi16(words, words));
+// Eight sums of sixteen words' squares.
+UNLADEN_INLINE __m256i squares(__m256i words) { return _mm256_madd_epi16(words, words); }
+inline int total(__m256i sums) {
+    __m128i all = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    all = _mm_add_epi32(all, _mm_unpackhi_epi64(all, all));
+    return _mm_cvtsi128_si32(all) + _mm_extract_epi32(all, 1);
 }
 
-// Codes stand for the middle of eight.
+// Codes stand for the middle of eight. What is rounded may be sums of codes with their bias.
 inline void add_squares(Squares &to, const uint8_t *block, Q8_0) {
-    const __m512i q = _mm512_cvtepi8_epi16(load256(block + 2));
-    const __m512i low = _mm512_and_si512(q, _mm512_set1_epi16(7));
+    __m256i lacking = _mm256_setzero_si256();
+    for (int i = 0; i < 32; i += 16) {
+        const __m256i q = _mm256_cvtepi8_epi16(load128(block + 2 + i));
+        const __m256i low = _mm256_and_si256(q, _mm256_set1_epi16(7));
+        lacking = _mm256_add_epi32(lacking, squares(_mm256_sub_epi16(low, _mm256_set1_epi16(4))));
+    }
     const double d = bits::half(block), d2 = d * d;
-    to.lacking += d2 * square(_mm512_sub_epi16(low, _mm512_set1_epi16(4)));
-    to.all += d2 * square(q);
+    to.lacking += d2 * total(lacking);
+    to.all += d2 * (32 * 256 * 256);
 }
 // Half a code's step each, which blocks of sixteen activations meet all at once: those count as
 // the sum of their sizes. No code is larger than 64 such halves, no block's length than 4 times
 // one's.
 inline void add_squares(Squares &to, const uint8_t *block, Q6_K) {
-    const __m256i scales = _mm256_cvtepi8_epi16(load128(block + 192));
-    const int sum = square(_mm512_zextsi256_si512(scales));
+    const int sum = total(squares(_mm256_cvtepi8_epi16(load128(block + 192))));
     const double d = bits::half(block + 208), lacking = 0.25 * d * d * sum;
     to.lacking += lacking;
     to.all += (256.0 * 256.0) * lacking;
@@ -42,9 +53,9 @@ inline void add_squares(Squares &to, const uint8_t *block, Q6_K) {
 template <class T>
 void measure(float *reach, const uint8_t *w, int n_rows, int n_cols) {
     const int n_blocks = n_cols / T::block_size;
-    for (int first = 0; first < n_rows; first += tile_rows, ++reach) {
+    for (int first = 0; first < n_rows; first += interleaved_rows, ++reach) {
         double most = 0;
-        for (int row = first; row < n_rows && row < first + tile_rows; ++row) {
+        for (int row = first; row < n_rows && row < first + interleaved_rows; ++row) {
             Squares squares = {0, 0};
             for (int b = 0; b < n_blocks; ++b, w += T::block_bytes) add_squares(squares, w, T());
             const double one = __builtin_sqrt(squares.lacking) +
@@ -72,19 +83,19 @@ double length_in(const Panel &x, int n_cols, int columns, int column) {
     }
     return __builtin_sqrt(square);
 }
+// Rows that aren't in panels of eight.
+using Row32Alone = Choose<in_lanes, Panel32Of<1>, Row32>;
+using Row256Alone = Choose<in_lanes, Panel256Of<1>, Row256>;
 template <class T>
 double length(const void *act, int n_rows, int n_cols, int t) {
     constexpr auto format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;
     const auto of = [=](const auto &first, int columns) {
         return length_in<T>(first.at(t / columns), n_cols, columns, t % columns);
     };
-    if constexpr (T::block_size == 32) {
-        return in_panels(format, n_rows) ? of(Panel32(act, n_cols), panel_columns)
-                                         : of(Panel32Of<1>(act, n_cols), 1);
-    } else {
-        return in_panels(format, n_rows) ? of(Panel256(act, n_cols), panel_columns)
-                                         : of(Panel256Of<1>(act, n_cols), 1);
-    }
+    using Panel = Choose<T::block_size == 32, Panel32, Panel256>;
+    using Row = Choose<T::block_size == 32, Row32Alone, Row256Alone>;
+    return in_panels(format, n_rows) ? of(Panel(act, n_cols), panel_columns)
+                                     : of(Row(act, n_cols), 1);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

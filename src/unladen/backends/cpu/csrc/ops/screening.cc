@@ -6,7 +6,7 @@ namespace unladen::cpu {
 
 const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleaving) {
     const Linear *kernel = w.bias ? nullptr : k.screened_linear(w.type.c_str());
-    if (!kernel) return nullptr;
+    if (!kernel || !kernel->divides(w.n_cols)) return nullptr;
     const InterleavedCopy *copy = interleaving.add(*kernel, w.data, w.n_rows, w.n_cols);
     if (!copy || copy->from != w.data) return nullptr;
     w.copy = copy;
@@ -16,7 +16,8 @@ const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleavin
 bool Screening::begin(const Step &step, int n_rows) {
     n_rows_ = n_rows;
     layout_rows_ = layout_rows(step, packer_, n_rows);
-    is_on_ = step.chooses && !step.shows_logits && n_rows <= most_rows && w_.copy->n_done > 0;
+    is_on_ = step.chooses && !step.shows_logits && n_rows <= most_rows &&
+             layout_rows_ <= kernel_.screen->most_rows && w_.copy->n_done > 0;
     if (is_on_ && left_paused_ > 0) {
         --left_paused_;
         is_on_ = false;
