@@ -4,6 +4,9 @@
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_codes_grid.h"
+#if defined(__AVX2__)
+#include "backends/cpu/csrc/isa/linear_deal_avx2.h"
+#endif
 #include "backends/cpu/csrc/isa/linear_drive.h"
 #include "backends/cpu/csrc/isa/linear_lines.h"
 
@@ -47,10 +50,23 @@ inline void every_second(Pairs (&words)[8]) {
 }
 
 template <class T>
+constexpr bool has_dealt_header = false;
+template <class T>
+    requires requires(Tile256<T> &tile) { DealtFirst<T>::header(tile, 0, nullptr, 0); }
+constexpr bool has_dealt_header<T> = true;
+
+// Whether blocks of 32 begin with a float16 that is their scale.
+template <class T>
+constexpr bool scale_is_half = true;
+template <>
+constexpr bool scale_is_half<MXFP4> = false;
+
+template <class T>
 void deal256(Tile256<T> &tile, Part part) {
     using W = Codes<T>;
     for (int half = 0; half < 2; ++half) {
-        const auto row = [=](int r) { return W(part.p + (8 * half + r) * part.stride); };
+        const uint8_t *p = part.p + 8 * half * part.stride;
+        const auto row = [=](int r) { return W(p + r * part.stride); };
         const W rows[8] = {row(0), row(1), row(2), row(3), row(4), row(5), row(6), row(7)};
         Bytes32 dealt[8];
         const auto deal_all = [&](auto *to, auto of_row) {
@@ -58,13 +74,21 @@ void deal256(Tile256<T> &tile, Part part) {
             for (int r = 0; r < 8; ++r) dealt[r] = of_row(rows[r]);
             deal(to, half, dealt);
         };
-        for (int s = 0; s < 8; ++s) {
-            deal_all(tile.q + 8 * s, [=](const W &w) -> Bytes32 {
-                if constexpr (lines_are_unsigned || W::bias == 0)
-                    return w.codes(s);
-                else
-                    return w.codes(s).less(W::bias);
-            });
+        if constexpr (requires { DealtFirst<T>::lines; }) {
+            DealtFirst<T>::lines(tile.q, half, p, part.stride);
+        } else {
+            for (int s = 0; s < 8; ++s) {
+                deal_all(tile.q + 8 * s, [=](const W &w) -> Bytes32 {
+                    if constexpr (lines_are_unsigned || W::bias == 0)
+                        return w.codes(s);
+                    else
+                        return w.codes(s).less(W::bias);
+                });
+            }
+        }
+        if constexpr (has_dealt_header<T>) {
+            DealtFirst<T>::header(tile, half, p, part.stride);
+            continue;
         }
         deal_all(tile.scale, [](const W &w) { return w.scales().bytes(); });
         if constexpr (W::has_min) {
@@ -75,27 +99,36 @@ void deal256(Tile256<T> &tile, Part part) {
             if constexpr (W::has_min) tile.dmin[8 * half + r] = rows[r].dmin();
         }
     }
-    if constexpr (W::has_min && W::sub == 32) every_second(tile.min);
+    if constexpr (W::has_min && W::sub == 32 && !has_dealt_header<T>) every_second(tile.min);
     if constexpr (flips<T>) tile.template split<W>(tile.q, tile.scale);
 }
 
 template <class T>
 void deal32(Tile32<T> &tile, Part part) {
     for (int half = 0; half < 2; ++half) {
-        Bytes32 dealt[8];
+        const uint8_t *p = part.p + 8 * half * part.stride;
+        if constexpr (requires { DealtFirst<T>::lines; }) {
+            DealtFirst<T>::lines(tile.q, half, p, part.stride);
+        } else {
+            Bytes32 dealt[8];
 #pragma GCC unroll 8
-        for (int r = 0; r < 8; ++r) {
-            const int row = 8 * half + r;
-            const uint8_t *b = part.p + row * part.stride;
-            dealt[r] = bias_of<T> ? Codes<T>::codes(b) : signed_codes<T>(b);
-            tile.scale[row] = Codes<T>::d(b);
-            if constexpr (Codes<T>::has_min) {
-                tile.min[row] = Codes<T>::m(b);
-            } else {
-                tile.min[row] = -tile.scale[row] * float(bias_of<T>);
+            for (int r = 0; r < 8; ++r) {
+                const uint8_t *b = p + r * part.stride;
+                dealt[r] = bias_of<T> ? Codes<T>::codes(b) : signed_codes<T>(b);
             }
+            deal(tile.q, half, dealt);
         }
-        deal(tile.q, half, dealt);
+        float *scale = tile.scale + 8 * half, *min = tile.min + 8 * half;
+        if constexpr (scale_is_half<T>) {
+            deal_halves(scale, p, part.stride);
+        } else {
+            for (int r = 0; r < 8; ++r) scale[r] = Codes<T>::d(p + r * part.stride);
+        }
+        if constexpr (Codes<T>::has_min) {
+            deal_halves(min, p + 2, part.stride);
+        } else {
+            for (int r = 0; r < 8; ++r) min[r] = -scale[r] * float(bias_of<T>);
+        }
     }
     if constexpr (flips<T>) tile.split(tile.q);
 }

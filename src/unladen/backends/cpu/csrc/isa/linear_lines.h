@@ -1,6 +1,7 @@
 // Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
 // says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines or pairs of words (deal), how lines meet n columns of a panel
+// into halves of eight lines or pairs of words (deal), and float16 of eight rows, `stride` apart, into
+// float32 (deal_halves), how lines meet n columns of a panel
 // (LineSums<n>), and what signed codes become where they must be unsigned (Flips).
 #pragma once
 
@@ -17,6 +18,12 @@ struct alignas(64) Pairs {
 
 template <int n_lines>
 struct Flips;
+
+// Where a level deals the codes of T before it decodes them: lines(q, half, p, stride) makes the
+// halves of a block's lines that eight rows fill, the first one's block at p; header(tile, ...),
+// where it is there, the same of what stands beside the codes.
+template <class T>
+struct DealtFirst {};
 
 }  // namespace unladen::cpu::UNLADEN_ISA
 

@@ -35,6 +35,10 @@ inline void deal(void *lines, int half, const Bytes32 (&rows)[8]) {
     }
 }
 
+inline void deal_halves(float *to, const uint8_t *p, size_t stride) {
+    _mm256_store_ps(to, eight_halves(p, stride));
+}
+
 UNLADEN_INLINE __m256i half_of(const void *line, int half) {
     return _mm256_load_si256(static_cast<const __m256i *>(line) + half);
 }

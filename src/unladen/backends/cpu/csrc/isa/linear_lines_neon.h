@@ -46,6 +46,9 @@ inline void deal(Line *to, int half, const Bytes32 (&rows)[8]) {
 inline void deal(Pairs *to, int half, const Bytes32 (&rows)[8]) {
     deal_dwords(reinterpret_cast<uint8_t *>(to), half, rows);
 }
+inline void deal_halves(float *to, const uint8_t *p, size_t stride) {
+    for (int r = 0; r < 8; ++r) to[r] = bits::half(p + r * stride);
+}
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 

@@ -63,6 +63,18 @@ UNLADEN_INLINE Bytes32 with_bits(Bytes32 other, Bytes32 v, int from, int n, int 
     return other.plus(shifted(v, from, n, to));
 }
 
+// What eight float16, `apart` bytes from one another, stand for.
+UNLADEN_INLINE __m256 eight_halves(const uint8_t *p, size_t apart) {
+    uint64_t words[2] = {};
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+        words[i / 4] |= uint64_t(bits::load<uint16_t>(p + i * apart)) << 16 * (i % 4);
+    }
+    // Compilers would do this in vectors, which have enough to do.
+    __asm__("" : "+r"(words[0]), "+r"(words[1]));
+    return _mm256_cvtph_ps(_mm_set_epi64x(int64_t(words[1]), int64_t(words[0])));
+}
+
 // Eight 32-bit sums.
 struct Sums {
     __m256i v;

@@ -8,22 +8,9 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// What eight float16, `apart` bytes from one another, stand for.
-template <int apart>
-UNLADEN_INLINE __m256 eight_halves(const uint8_t *p) {
-    uint64_t words[2] = {};
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        words[i / 4] |= uint64_t(bits::load<uint16_t>(p + i * apart)) << 16 * (i % 4);
-    }
-    // Compilers would do this in vectors, which have enough to do.
-    __asm__("" : "+r"(words[0]), "+r"(words[1]));
-    return _mm256_cvtph_ps(_mm_set_epi64x(int64_t(words[1]), int64_t(words[0])));
-}
-
 template <class T>
 UNLADEN_INLINE __m256 eight_scales(const uint8_t *row) {
-    return eight_halves<T::block_bytes>(row);
+    return eight_halves(row, T::block_bytes);
 }
 template <>
 UNLADEN_INLINE __m256 eight_scales<MXFP4>(const uint8_t *row) {
@@ -132,7 +119,7 @@ struct Row32Of {
 
         UNLADEN_INLINE void add_mins(int c, __m256 scales, EightBlocks<T> w, __m256 x_sum) {
             if constexpr (W::has_min) {
-                mins[c] = _mm256_fmadd_ps(eight_halves<bytes>(w.p + 2), x_sum, mins[c]);
+                mins[c] = _mm256_fmadd_ps(eight_halves(w.p + 2, bytes), x_sum, mins[c]);
             } else if constexpr (W::bias > 0) {
                 const __m256 m = _mm256_mul_ps(scales, _mm256_set1_ps(-float(W::bias)));
                 mins[c] = _mm256_fmadd_ps(m, x_sum, mins[c]);
