@@ -20,6 +20,17 @@ UNLADEN_INLINE void deal_sixteen(Bytes32 (&to)[4], const uint8_t *p, size_t stri
     to[2] = {_mm256_unpacklo_epi64(ab2, cd2)}, to[3] = {_mm256_unpackhi_epi64(ab2, cd2)};
 }
 
+// Dword j of 32 bytes of each of eight rows: as 32 bytes at to + j * apart.
+UNLADEN_INLINE void deal_strand(uint8_t *to, size_t apart, const uint8_t *p, size_t stride) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 8; i += 4, p += 16) {
+        Bytes32 four[4];
+        deal_sixteen(four, p, stride);
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; ++j) four[j].store(to + (i + j) * apart);
+    }
+}
+
 // The 32 bytes of a block of 256 that code i % 32 of each 32 is made of byte i of: where the first
 // are, and how many.
 template <class T>
@@ -88,11 +99,7 @@ struct DealtFirst<T> {
         alignas(32) uint8_t dealt[8][round_up(S::first + 32 * S::n, 32)];
         for (int i = 0; i < 8; ++i) std::memset(dealt[i], 0, S::first);
         for (int at = S::first; at < S::first + 32 * S::n; at += 32) {
-            for (int i = 0; i < 8; i += 4) {
-                Bytes32 four[4];
-                deal_sixteen(four, p + at + 4 * i, stride);
-                for (int j = 0; j < 4; ++j) four[j].store(dealt[i + j] + at);
-            }
+            deal_strand(dealt[0] + at, sizeof dealt[0], p + at, stride);
         }
 #pragma GCC unroll 8
         for (int s = 0; s < 8; ++s) {
@@ -136,11 +143,7 @@ struct DealtFirst<T> {
 template <>
 struct DealtFirst<Q8_0> {
     static void lines(Line *q, int half, const uint8_t *p, size_t stride) {
-        for (int i = 0; i < 8; i += 4) {
-            Bytes32 four[4];
-            deal_sixteen(four, p + 2 + 4 * i, stride);
-            for (int j = 0; j < 4; ++j) four[j].store(q[i + j] + 32 * half);
-        }
+        deal_strand(q[0] + 32 * half, sizeof(Line), p + 2, stride);
     }
 };
 

@@ -193,10 +193,11 @@ Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
     return {spare, bytes};
 }
 
+// What Kernel unpacks.
 template <class Kernel>
-Part part_at(const Job &job, int n, int k, int n_k, uint8_t *spare) {
-    if constexpr (requires { Kernel::put_together; })
-        return Kernel::put_together(job, n, k, spare);
+auto part_at(const Job &job, int n, int k, int n_k, uint8_t *spare) {
+    if constexpr (requires { Kernel::has_parts; })
+        return Kernel::part(job, n, k);
     else
         return part_of<typename Kernel::Type, Kernel::rows>(job, n, k, n_k, spare);
 }
@@ -252,15 +253,14 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     }
     // The next block of rows, from its start to its end while k goes through this one.
     const bool is_last = n0 + 2 * Kernel::n_tiles * rows > job.n_last;
-    constexpr int part_bytes = Kernel::tile_k / T::block_size * T::block_bytes;
+    const size_t part_bytes = job.row_bytes * Kernel::tile_k / size_t(job.n_cols);
     Ahead ahead = {job.w + (n0 + Kernel::n_tiles * rows) * job.row_bytes,
-                   size_t(rows * part_bytes / Kernel::occasions)};
+                   rows * part_bytes / Kernel::occasions};
     const size_t part_step = n_panels > 1 ? Kernel::panel_bytes / Kernel::occasions : 0;
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
         const int n_k = job.n_cols - k < Kernel::tile_k ? job.n_cols - k : Kernel::tile_k;
         for (int i = 0; i < n_tiles; ++i) {
-            const int n = n0 + i * rows;
-            Kernel::unpack(tile[i], part_at<Kernel>(job, n, k, n_k, spare), n_k);
+            Kernel::unpack(tile[i], part_at<Kernel>(job, n0 + i * rows, k, n_k, spare), n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
             const typename Kernel::Panel x = first.at(p0 + p);

@@ -63,6 +63,14 @@ UNLADEN_INLINE Bytes32 highest_five(const uint8_t *p, int s) {
     return FivePlanes<0>::line(RowPlanes{p}, s);
 }
 
+// Both parts of 32 codes, of planes at p and at `rest`.
+UNLADEN_INLINE Bytes32 whole_codes(Q8_0, const uint8_t *p, const uint8_t *rest, int s) {
+    return highest_five(p, s).up(3).plus(ThreePlanes::line(RowPlanes{rest}, s)).less(128);
+}
+UNLADEN_INLINE Bytes32 whole_codes(Q6_K, const uint8_t *p, const uint8_t *rest, int s) {
+    return with_bits(highest_five(p, s).up(1), Bytes32::load(rest), s, 1, 0);
+}
+
 // Of Q8_0: the scales stand before the planes. A code is signed, its five bits are those of itself
 // plus 128.
 constexpr int q8_0_planes = 16;
@@ -91,8 +99,7 @@ struct EightBlocks<Whole<Q8_0>> {
 
     UNLADEN_INLINE __m256 scales() const { return _mm256_cvtph_ps(load128(p)); }
     UNLADEN_INLINE Bytes32 codes(int i) const {
-        const Bytes32 low = ThreePlanes::line(RowPlanes{rest}, i);
-        return highest_five(p + q8_0_planes, i).up(3).plus(low).less(128);
+        return whole_codes(Q8_0(), p + q8_0_planes, rest, i);
     }
 };
 
@@ -103,21 +110,18 @@ struct Q6KParts {
     const uint8_t *p, *rest;
     float d() const { return bits::half(p + 176); }
     Words16 scales() const { return Words16::of_signed(p + 160); }
-    Bytes32 five(int s) const { return highest_five(p, s); }
 };
 // 2 five + 1/2 - 32, twice as large.
 template <>
 struct Codes<Coarse<Q6_K>> : Q6KParts {
     static constexpr int bias = 63, max_code = 124;
     float d() const { return 0.5f * Q6KParts::d(); }
-    Bytes32 codes(int s) const { return five(s).up(2); }
+    Bytes32 codes(int s) const { return highest_five(p, s).up(2); }
 };
 template <>
 struct Codes<Whole<Q6_K>> : Q6KParts {
     static constexpr int bias = 32, max_code = 63;
-    Bytes32 codes(int s) const {
-        return with_bits(five(s).up(1), Bytes32::load(rest), s, 1, 0);
-    }
+    Bytes32 codes(int s) const { return whole_codes(Q6_K(), p, rest, s); }
 };
 
 // Products of one weight row with C activation rows.
@@ -170,14 +174,6 @@ struct Divided<Q8_0> {
     static void join_rest(const Bytes32 (&low)[8], Bytes32 (&rest)[3]) {
         ThreePlanes::join(low, rest);
     }
-    // What was divided.
-    static void put_together(uint8_t *w, InParts<Whole<Q8_0>> from) {
-        const EightBlocks<Whole<Q8_0>> eight = {from.p, from.rest};
-        for (int i = 0; i < 8; ++i, w += Q8_0::block_bytes) {
-            std::memcpy(w, from.p + 2 * i, 2);
-            eight.codes(i).store(w + 2);
-        }
-    }
 };
 template <>
 struct Divided<Q6_K> {
@@ -190,20 +186,6 @@ struct Divided<Q6_K> {
     static void join_rest(const Bytes32 (&low)[8], Bytes32 (&rest)[1]) {
         rest[0] = low[0];
         for (int s = 1; s < 8; ++s) rest[0] = with_bits(rest[0], low[s], 0, 1, s);
-    }
-    static void put_together(uint8_t *w, InParts<Whole<Q6_K>> from) {
-        const Codes<Whole<Q6_K>> whole = {{from.p, from.rest}};
-        for (int half = 0; half < 2; ++half) {
-            Bytes32 q[4];
-            for (int i = 0; i < 4; ++i) q[i] = whole.codes(4 * half + i);
-            for (int i = 0; i < 2; ++i) {
-                with_bits(masked(q[i], 15), q[i + 2], 0, 4, 4).store(w + 64 * half + 32 * i);
-            }
-            Bytes32 high = shifted(q[0], 4, 2, 0);
-            for (int i = 1; i < 4; ++i) high = with_bits(high, q[i], 4, 2, 2 * i);
-            high.store(w + 128 + 32 * half);
-        }
-        std::memcpy(w + 192, from.p + 160, 18);
     }
 };
 
@@ -228,17 +210,77 @@ void divide_rows(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n
     }
 }
 
-// For run_tiles: sixteen rows' blocks are put together before they are dealt.
+// 256 weights of rows in two parts, of the first row on.
+struct PartsOfRows {
+    const uint8_t *p, *rest;
+    size_t stride, rest_stride;
+    PartsOfRows from(int row) const {
+        return {p + row * stride, rest + row * rest_stride, stride, rest_stride};
+    }
+};
+
+// Lines of eight rows; line(s, i): where that of codes 4 i to 4 i + 3 of the 32 number s begins.
+// What is dealt of planes looks like planes of eight rows that hold four codes of each of the eight.
+template <class T, class Line>
+void deal_planes(Line line, PartsOfRows rows) {
+    alignas(32) uint8_t first[8][160], rest[8][Whole<T>::rest_bytes];
+    for (int at = 0; at < 160; at += 32) {
+        const uint8_t *plane = rows.p + Divided<T>::planes + at;
+        deal_strand(first[0] + at, sizeof first[0], plane, rows.stride);
+    }
+    for (int at = 0; at < Whole<T>::rest_bytes; at += 32) {
+        deal_strand(rest[0] + at, sizeof rest[0], rows.rest + at, rows.rest_stride);
+    }
+#pragma GCC unroll 8
+    for (int s = 0; s < 8; ++s) {
+        for (int i = 0; i < 8; ++i) whole_codes(T(), first[i], rest[i], s).store(line(s, i));
+    }
+}
+
+// For run_tiles; what is read of the next rows' second parts is asked for meanwhile. Rows in parts
+// are whole sixteens.
 template <class T>
 struct DealtParts : Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>> {
-    static Part put_together(const Job &job, int n, int k, uint8_t *spare) {
+    static constexpr bool has_parts = true;
+
+    static PartsOfRows part(const Job &job, int n, int k) {
         using U = Whole<T>;
-        for (int r = 0; r < Dealt::rows; ++r) {
-            const int row = n + r < job.n_last ? n + r : job.n_last - 1;
-            const auto from = InParts<U>::at(job, row).block(k / 256);
-            Divided<T>::put_together(spare + r * U::whole_bytes, from);
+        const size_t rest_stride = size_t(job.n_cols / 256) * U::rest_bytes;
+        const uint8_t *rest = job.rest + n * rest_stride;
+        constexpr int rest_bytes = Dealt::rows * U::rest_bytes;
+        ask_lines(rest + Dealt::n_tiles * Dealt::rows * rest_stride + k / 256 * rest_bytes,
+                  rest_bytes / 64, false);
+        const size_t b = k / 256;
+        return {job.w + n * job.row_bytes + b * U::block_bytes, rest + b * U::rest_bytes,
+                job.row_bytes, rest_stride};
+    }
+    static void unpack(typename DealtParts::Tile &tile, PartsOfRows rows, int) {
+        for (int half = 0; half < 2; ++half) put(tile, half, rows.from(8 * half));
+        finish(tile);
+    }
+
+private:
+    static void put(Tile256<Q6_K> &tile, int half, PartsOfRows rows) {
+        const auto line = [&](int s, int i) { return tile.q[8 * s + i] + 32 * half; };
+        deal_planes<Q6_K>(line, rows);
+        Bytes32 scales[8];
+        for (int r = 0; r < 8; ++r) {
+            scales[r] = Words16::of_signed(rows.from(r).p + 160).bytes();
         }
-        return {spare, U::whole_bytes};
+        deal(tile.scale, half, scales);
+        deal_halves(tile.d + 8 * half, rows.p + 176, rows.stride);
+    }
+    static void finish(Tile256<Q6_K> &) {}
+
+    static void put(typename Dealt32<Q8_0>::Tile &tile, int half, PartsOfRows rows) {
+        const auto line = [&](int s, int i) { return tile.block[s].q[i] + 32 * half; };
+        deal_planes<Q8_0>(line, rows);
+        for (int b = 0; b < 8; ++b) {
+            deal_halves(tile.block[b].scale + 8 * half, rows.p + 2 * b, rows.stride);
+        }
+    }
+    static void finish(typename Dealt32<Q8_0>::Tile &tile) {
+        for (int b = 0; b < 8; ++b) tile.block[b].split(tile.block[b].q);
     }
 };
 
