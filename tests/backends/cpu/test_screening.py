@@ -88,14 +88,32 @@ def test_other_types_and_levels() -> None:
             native.screened("Q4_0", one, 16, 32, np.zeros((1, 32), np.float32), level)
 
 
+@pytest.mark.skipif("avx2" not in LEVELS, reason="rows of any length lie in two parts elsewhere")
+def test_rows_of_no_whole_256() -> None:
+    raw = np.zeros(16 * 9 * 34, np.uint8)
+    with pytest.raises(ValueError, match="this length"):
+        native.screened("Q8_0", raw, 16, 288, np.zeros((1, 288), np.float32), "avx2")
+
+
+def test_choice_of_no_whole_256(head: Callable[..., Path], rng: np.random.Generator) -> None:
+    with Model(head("Q8_0", n_embd=288), context_size=512, n_threads=2) as model:
+        model.engine.plan.settle()
+        for token in rng.integers(0, N_VOCAB, 10):
+            whole, left, chosen = both(model, [[int(token)]])
+            assert chosen[0] == whole.argmax()
+            assert left[0, chosen[0]] == whole[0, chosen[0]]
+            assert np.array_equal(whole, left) == (isa_level() == "avx2" or not SCREENS)
+
+
 @pytest.fixture
 def head(make_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
          rng: np.random.Generator) -> Callable[..., Path]:
     """Writes a model whose head has random rows of ``name``, and then what ``change`` makes."""
     monkeypatch.setattr(moving, "may_move", lambda wanted: bool(wanted))
 
-    def make(name: str, change: Callable[[npt.NDArray[np.uint8]], None] | None = None) -> Path:
-        path = make_model("llama", n_embd=256, n_ff=256, n_vocab=N_VOCAB, quant=name)
+    def make(name: str, change: Callable[[npt.NDArray[np.uint8]], None] | None = None,
+             n_embd: int = 256) -> Path:
+        path = make_model("llama", n_embd=n_embd, n_ff=256, n_vocab=N_VOCAB, quant=name)
         with open_gguf(path) as file:
             tensor = file.tensors["output.weight"]
             assert tensor.quant == name
@@ -103,7 +121,7 @@ def head(make_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch,
         data = np.memmap(path, np.uint8, "r+")
         rows = data[first:first + n_bytes].reshape(N_VOCAB, -1)
         sizes = np.exp(rng.normal(0, 0.4, (N_VOCAB, 1)))
-        x = (rng.standard_normal((N_VOCAB, 256)) * sizes).astype(np.float32)
+        x = (rng.standard_normal((N_VOCAB, n_embd)) * sizes).astype(np.float32)
         blocks = native.quantize(name, x, None, rows.shape[1], isa_level())
         assert blocks is not None
         rows[:] = blocks.reshape(rows.shape)

@@ -126,7 +126,7 @@ template <class T>
     requires(are_nibbles<T>())
 struct DealtFirst<T> {
     using W = Codes<T>;
-    static void lines(Line *q, int half, const uint8_t *p, size_t stride) {
+    static UNLADEN_INLINE void lines(Line *q, int half, const uint8_t *p, size_t stride) {
         p += W::nibbles_at;
         for (int s = 0; s < T::block_size / 32; ++s, q += 8, p += 16) {
             Bytes32 four[4];
@@ -137,13 +137,6 @@ struct DealtFirst<T> {
                 W::decode(four[i].field(4, 15)).store(q[4 + i] + 32 * half);
             }
         }
-    }
-};
-
-template <>
-struct DealtFirst<Q8_0> {
-    static void lines(Line *q, int half, const uint8_t *p, size_t stride) {
-        deal_strand(q[0] + 32 * half, sizeof(Line), p + 2, stride);
     }
 };
 

@@ -1,8 +1,8 @@
 // Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
 // says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines or pairs of words (deal), and float16 of eight rows, `stride` apart, into
-// float32 (deal_halves), how lines meet n columns of a panel
-// (LineSums<n>), and what signed codes become where they must be unsigned (Flips).
+// into halves of eight lines or pairs of words (deal), and float16 of eight rows, `stride` apart,
+// into float32 (deal_halves), how lines meet n columns of a panel (LineSums<n>), and what signed
+// codes become where they must be unsigned (Flips).
 #pragma once
 
 #include "backends/cpu/csrc/isa/level.h"

@@ -138,7 +138,7 @@ struct Row32InParts {
             eights.add({row.p, row.rest}, 8 * b, x);
         }
 #pragma GCC unroll 4
-        for (int c = 0; c < C; ++c) out[c] = eights.sum(c) + 0.0f;
+        for (int c = 0; c < C; ++c) out[c] = eights.sum(c) + 0.0f;  // not -0
     }
 };
 template <class U>
@@ -220,7 +220,8 @@ struct PartsOfRows {
 };
 
 // Lines of eight rows; line(s, i): where that of codes 4 i to 4 i + 3 of the 32 number s begins.
-// What is dealt of planes looks like planes of eight rows that hold four codes of each of the eight.
+// What is dealt of planes looks like planes of eight rows that hold four codes of each of the
+// eight.
 template <class T, class Line>
 void deal_planes(Line line, PartsOfRows rows) {
     alignas(32) uint8_t first[8][160], rest[8][Whole<T>::rest_bytes];
