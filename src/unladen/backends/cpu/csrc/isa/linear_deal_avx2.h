@@ -115,15 +115,25 @@ struct DealtFirst<T> {
     }
 };
 
-// Whether codes are halves of bytes and nothing else.
+// Whether codes have a fifth bit apart from the others.
 template <class T>
-constexpr bool are_nibbles() {
-    if constexpr (requires { Codes<T>::has_fifth; }) return !Codes<T>::has_fifth;
-    return has_nibbles<T>;
+constexpr bool has_fifth() {
+    if constexpr (requires { Codes<T>::has_fifth; }) return Codes<T>::has_fifth;
+    return false;
+}
+
+// Fifth bits of line i, as 16 or 0, of 32 bits of each of eight rows.
+UNLADEN_INLINE Bytes32 fifth_bits(__m256i of_rows, int i) {
+    const __m256i rows = _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404,
+                                           0x08080808, 0x0c0c0c0c);
+    const __m256i bit = _mm256_set1_epi32(i % 2 ? int(0x80402010) : 0x08040201);
+    const __m256i pick = _mm256_add_epi8(rows, _mm256_set1_epi8(char(i / 2)));
+    const __m256i mine = _mm256_and_si256(_mm256_shuffle_epi8(of_rows, pick), bit);
+    return Bytes32{_mm256_cmpeq_epi8(mine, bit)}.field(0, 16);
 }
 
 template <class T>
-    requires(are_nibbles<T>())
+    requires has_nibbles<T>
 struct DealtFirst<T> {
     using W = Codes<T>;
     static UNLADEN_INLINE void lines(Line *q, int half, const uint8_t *p, size_t stride) {
@@ -131,10 +141,22 @@ struct DealtFirst<T> {
         for (int s = 0; s < T::block_size / 32; ++s, q += 8, p += 16) {
             Bytes32 four[4];
             deal_sixteen(four, p, stride);
+            [[maybe_unused]] __m256i fifths;
+            if constexpr (has_fifth<T>()) {
+                const auto row = [=](int r) { return bits::load<int32_t>(p - 4 + r * stride); };
+                fifths = _mm256_setr_epi32(row(0), row(1), row(2), row(3), row(4), row(5), row(6),
+                                           row(7));
+            }
 #pragma GCC unroll 4
             for (int i = 0; i < 4; ++i) {
-                W::decode(four[i].field(0, 15)).store(q[i] + 32 * half);
-                W::decode(four[i].field(4, 15)).store(q[4 + i] + 32 * half);
+                Bytes32 low = W::decode(four[i].field(0, 15));
+                Bytes32 high = W::decode(four[i].field(4, 15));
+                if constexpr (has_fifth<T>()) {
+                    low = low.plus(fifth_bits(fifths, i));
+                    high = high.plus(fifth_bits(fifths, 4 + i));
+                }
+                low.store(q[i] + 32 * half);
+                high.store(q[4 + i] + 32 * half);
             }
         }
     }
