@@ -84,6 +84,8 @@ def test_other_types_and_levels() -> None:
     one = np.zeros(16 * 18, np.uint8)
     for level in native.levels():
         assert native.rest_bytes(level, "Q4_0") == 0
+        expected = (12, 32) if level in LEVELS else (0, 0)
+        assert tuple(native.rest_bytes(level, name) for name in TYPES) == expected
         with pytest.raises(ValueError, match="two parts"):
             native.screened("Q4_0", one, 16, 32, np.zeros((1, 32), np.float32), level)
 

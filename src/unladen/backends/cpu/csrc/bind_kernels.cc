@@ -121,7 +121,7 @@ nb::object screened(const std::string &type, Raw w, int n_rows_w, int n_cols, Ro
 // Bytes of a block that need not be read to find a head's largest product.
 int rest_bytes(const std::string &level, const std::string &type) {
     const Linear *linear = kernels_for(level)->screened_linear(type.c_str());
-    return linear ? linear->rest_bytes : 0;
+    return linear ? linear->rest_bytes / (linear->rest_block / linear->block_size) : 0;
 }
 
 }  // namespace
