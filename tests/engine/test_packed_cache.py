@@ -30,6 +30,20 @@ def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 @pytest.mark.parametrize(("shape", "quant"), INTERLEAVED)
 def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, packs: str, shape: Shape,
                           quant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeps_what_it_packs(tmp_path, rng, packs, shape, quant, monkeypatch)
+
+
+@pytest.mark.skipif("avx2" not in isa_levels(), reason="the processor has no AVX2")
+def test_head_in_two_parts(tmp_path: Path, rng: np.random.Generator,
+                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """AVX2 wants nothing else packed."""
+    monkeypatch.setattr(backend_of("cpu"), "_level", "avx2")
+    shape = Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_vocab=301, n_ctx=96)
+    keeps_what_it_packs(tmp_path, rng, "avx2", shape, "Q8_0", monkeypatch)
+
+
+def keeps_what_it_packs(tmp_path: Path, rng: np.random.Generator, level: str, shape: Shape,
+                        quant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = write_model(tmp_path / "m.gguf", rng, shape, quant=quant), tmp_path / "packed"
     texts = [rng.integers(3, 200, n).tolist() for n in (1, 2, 9, 60)]
     greedy = {"max_tokens": 12, "temperature": 0.0}
@@ -50,7 +64,7 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, packs: str, 
         assert len(found_now) == 1 and kept in (set(), found_now)
         kept = found_now
     (one,) = kept
-    assert f".{packs}-{native.PACKED_LAYOUT}." in one.name
+    assert f".{level}-{native.PACKED_LAYOUT}." in one.name
 
 
 def test_packed_rows_are_those_in_use(tmp_path: Path, packs: str, make_model: Callable[..., Path],
