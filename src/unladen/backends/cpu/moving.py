@@ -1,9 +1,10 @@
 """Weights of a mapped file, moved a little after each step to where they are read fastest.
 
 Where the processor's kernels want rows interleaved or in two parts, they are copied so, and the
-file's pages given back: eight sequences together then take two thirds of the time. Other weights
-move to huge pages at their own addresses: what the system read from the disk for another program
-lies in its cache in pages of 4 KiB, whose addresses cost a core a fifth of what it can read.
+file's pages given back: interleaved, eight sequences together take two thirds of the time. Other
+weights move to huge pages at their own addresses: what the system read from the disk for another
+program lies in its cache in pages of 4 KiB, whose addresses cost a core a fifth of what it can
+read.
 
 Then they are this process's own: they count as memory that can't be had back, which is why there
 must be plenty.

@@ -203,6 +203,7 @@ struct Codes<IQ4_XS> {
         return Words16::twice(iq4_xs_scales(b)).less(32);
     }
     static constexpr int nibbles_at = 8;
+    static constexpr bool has_fifth = false;
     static Bytes32 decode(Bytes32 nibbles) { return nibbles.look_up(quants::kvalues_iq4nl); }
     Bytes32 codes(int s) const { return decode(Bytes32::nibbles(b + nibbles_at + 16 * s)); }
 };

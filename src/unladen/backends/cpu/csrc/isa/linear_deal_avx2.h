@@ -31,30 +31,23 @@ UNLADEN_INLINE void deal_strand(uint8_t *to, size_t apart, const uint8_t *p, siz
     }
 }
 
-// The 32 bytes of a block of 256 that code i % 32 of each 32 is made of byte i of: where the first
-// are, and how many.
+// The 32 bytes of a block of 256 that code i of each 32 is made of byte i of: where the first are,
+// and how many.
+struct Strands {
+    int first, n;
+};
 template <class T>
-struct Strands;
+constexpr Strands strands = {0, 0};
 template <>
-struct Strands<Q2_K> {
-    static constexpr int first = 16, n = 2;
-};
+constexpr Strands strands<Q2_K> = {16, 2};
 template <>
-struct Strands<Q3_K> {
-    static constexpr int first = 0, n = 3;
-};
+constexpr Strands strands<Q3_K> = {0, 3};
 template <>
-struct Strands<Q4_K> {
-    static constexpr int first = 16, n = 4;
-};
+constexpr Strands strands<Q4_K> = {16, 4};
 template <>
-struct Strands<Q5_K> {
-    static constexpr int first = 16, n = 5;
-};
+constexpr Strands strands<Q5_K> = {16, 5};
 template <>
-struct Strands<Q6_K> {
-    static constexpr int first = 0, n = 6;
-};
+constexpr Strands strands<Q6_K> = {0, 6};
 
 // Bytes i and j of each dword as words; j < 0: i once more.
 UNLADEN_INLINE __m256i two_words(__m256i dwords, int i, int j) {
@@ -92,13 +85,14 @@ UNLADEN_INLINE void deal_k_header(Tile &tile, int half, const uint8_t *p, size_t
 // What is dealt of strands looks like blocks of eight rows that hold four codes of each of the
 // eight.
 template <class T>
-    requires requires { Strands<T>::n; }
+    requires(strands<T>.n > 0)
 struct DealtFirst<T> {
-    using S = Strands<T>;
+    static constexpr int first = strands<T>.first, last = first + 32 * strands<T>.n;
+
     static void lines(Line *q, int half, const uint8_t *p, size_t stride) {
-        alignas(32) uint8_t dealt[8][round_up(S::first + 32 * S::n, 32)];
-        for (int i = 0; i < 8; ++i) std::memset(dealt[i], 0, S::first);
-        for (int at = S::first; at < S::first + 32 * S::n; at += 32) {
+        alignas(32) uint8_t dealt[8][round_up(last, 32)];
+        for (int i = 0; i < 8; ++i) std::memset(dealt[i], 0, first);
+        for (int at = first; at < last; at += 32) {
             deal_strand(dealt[0] + at, sizeof dealt[0], p + at, stride);
         }
 #pragma GCC unroll 8
@@ -109,18 +103,11 @@ struct DealtFirst<T> {
         }
     }
     template <class Tile>
-        requires(T::block_bytes == S::first + 32 * S::n && S::first == 16)
+        requires(__is_base_of(KHeader, Codes<T>))
     static void header(Tile &tile, int half, const uint8_t *p, size_t stride) {
         deal_k_header(tile, half, p, stride);
     }
 };
-
-// Whether codes have a fifth bit apart from the others.
-template <class T>
-constexpr bool has_fifth() {
-    if constexpr (requires { Codes<T>::has_fifth; }) return Codes<T>::has_fifth;
-    return false;
-}
 
 // Fifth bits of line i, as 16 or 0, of 32 bits of each of eight rows.
 UNLADEN_INLINE Bytes32 fifth_bits(__m256i of_rows, int i) {
@@ -142,7 +129,7 @@ struct DealtFirst<T> {
             Bytes32 four[4];
             deal_sixteen(four, p, stride);
             [[maybe_unused]] __m256i fifths;
-            if constexpr (has_fifth<T>()) {
+            if constexpr (W::has_fifth) {
                 const auto row = [=](int r) { return bits::load<int32_t>(p - 4 + r * stride); };
                 fifths = _mm256_setr_epi32(row(0), row(1), row(2), row(3), row(4), row(5), row(6),
                                            row(7));
@@ -151,7 +138,7 @@ struct DealtFirst<T> {
             for (int i = 0; i < 4; ++i) {
                 Bytes32 low = W::decode(four[i].field(0, 15));
                 Bytes32 high = W::decode(four[i].field(4, 15));
-                if constexpr (has_fifth<T>()) {
+                if constexpr (W::has_fifth) {
                     low = low.plus(fifth_bits(fifths, i));
                     high = high.plus(fifth_bits(fifths, 4 + i));
                 }

@@ -196,7 +196,7 @@ Part part_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
 // What Kernel unpacks.
 template <class Kernel>
 auto part_at(const Job &job, int n, int k, int n_k, uint8_t *spare) {
-    if constexpr (requires { Kernel::has_parts; })
+    if constexpr (requires { Kernel::part(job, n, k); })
         return Kernel::part(job, n, k);
     else
         return part_of<typename Kernel::Type, Kernel::rows>(job, n, k, n_k, spare);

@@ -242,8 +242,6 @@ void deal_planes(Line line, PartsOfRows rows) {
 // are whole sixteens.
 template <class T>
 struct DealtParts : Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>> {
-    static constexpr bool has_parts = true;
-
     static PartsOfRows part(const Job &job, int n, int k) {
         using U = Whole<T>;
         const size_t rest_stride = size_t(job.n_cols / 256) * U::rest_bytes;
