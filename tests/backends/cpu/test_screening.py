@@ -90,11 +90,16 @@ def test_other_types_and_levels() -> None:
             native.screened("Q4_0", one, 16, 32, np.zeros((1, 32), np.float32), level)
 
 
-@pytest.mark.skipif("avx2" not in LEVELS, reason="rows of any length lie in two parts elsewhere")
-def test_rows_of_no_whole_256() -> None:
-    raw = np.zeros(16 * 9 * 34, np.uint8)
-    with pytest.raises(ValueError, match="this length"):
-        native.screened("Q8_0", raw, 16, 288, np.zeros((1, 288), np.float32), "avx2")
+@pytest.mark.parametrize("level", LEVELS)
+def test_rows_of_no_whole_256(level: str, rng: np.random.Generator) -> None:
+    """AVX2 reads them whole."""
+    raw, x = weights("Q8_0", 16, 288, rng), rng.standard_normal((1, 288)).astype(np.float32)
+    if level == "avx2":
+        with pytest.raises(ValueError, match="this length"):
+            native.screened("Q8_0", raw, 16, 288, x, level)
+        return
+    whole, coarse, reach, lengths = native.screened("Q8_0", raw, 16, 288, x, level)
+    assert np.all(np.abs(whole.astype(np.float64) - coarse) <= lengths[0] * reach[0])
 
 
 def test_choice_of_no_whole_256(head: Callable[..., Path], rng: np.random.Generator) -> None:
