@@ -188,6 +188,21 @@ void answer(const std::string &name, Arguments &a) {
         write_count(2);
         write_array('b', k_bytes, {k_bytes.size()});
         write_array('b', v_bytes, {v_bytes.size()});
+    } else if (name == "screened") {
+        const std::string type = a.text();
+        const calls::Bytes w = a.bytes();
+        const int n_rows = a.whole(), n_cols = a.whole();
+        const calls::Floats x = a.floats();
+        const auto [whole, coarse, reach, lengths] =
+            calls::screened(type, w, n_rows, n_cols, x, a.text());
+        write_count(4);
+        for (const Result &one : {whole, coarse, reach, lengths}) {
+            write_array('f', one.values, one.shape);
+        }
+    } else if (name == "spared_bytes") {
+        const std::string level = a.text();
+        write_count(1);
+        write_array('f', std::vector<float>{float(calls::spared_bytes(level, a.text()))}, {});
     } else {
         const Result result = call(name, a);
         write_count(1);

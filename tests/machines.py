@@ -130,3 +130,9 @@ kv_store = _kernel("kv_store")
 attention = _kernel("attention")
 dequantize = _kernel("dequantize")
 matmul = _kernel("matmul")
+screened = _kernel("screened")
+
+
+def spared_bytes(level: str, quant: str) -> int:
+    """Bytes of a block that need not be read to find a head's largest product."""
+    return int(_kernel("spared_bytes")(level, quant))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import machines as cpu
 from backends.cpu.test_linear_kernels import weights
 from unladen import Model, quants
 from unladen._native import cpu as native
@@ -19,17 +20,23 @@ from unladen.gguf import open_gguf
 from unladen.sample import BadLogits
 from unladen.schedule.narrow import SKIPPED
 
-LEVELS = [level for level in native.levels() if native.rest_bytes(level, "Q8_0")]
-TYPES = ("Q8_0", "Q6_K")
+LEVELS = [level for level in cpu.levels() if cpu.spared_bytes(level, "Q8_0")]
+TYPES = ("Q8_0", "Q6_K", "Q4_0")
 N_VOCAB = 20_008
 GREEDY = {"temperature": 0.0, "max_tokens": 12}
 
-SCREENS = isa_level() in LEVELS
-"""Where not, a step that chooses computes all."""
+
+def screens(name: str) -> bool:
+    """Where not, a step that chooses computes all."""
+    return native.spared_bytes(isa_level(), name) > 0
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", TYPES)
+def levels_of(*names: str) -> list[Any]:
+    return [pytest.param(name, level, id=f"{name}-{level}")
+            for name in names for level in LEVELS if cpu.spared_bytes(level, name)]
+
+
+@pytest.mark.parametrize(("name", "level"), levels_of(*TYPES))
 @pytest.mark.parametrize("n_cols", [256, 1024, 2304])
 def test_parts(name: str, level: str, n_cols: int, rng: np.random.Generator) -> None:
     """Together they make what whole rows do; the first is off by no more than is said, and by a
@@ -38,10 +45,11 @@ def test_parts(name: str, level: str, n_cols: int, rng: np.random.Generator) -> 
     raw = weights(name, n, n_cols, rng)
     for n_rows in (1, 2, 3, 5, 8, 19):
         x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
-        whole, coarse, reach, lengths = native.screened(name, raw, n, n_cols, x, level)
-        expected = native.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
+        whole, coarse, reach, lengths = cpu.screened(name, raw, n, n_cols, x, level)
+        expected = cpu.matmul(name, raw, n, n_cols, x, level, False, (0, n), (0, n_rows))
         assert np.array_equal(whole.view(np.uint32), expected.view(np.uint32)), n_rows
-        assert len(coarse) == (0 if level == "avx2" and n_rows > 4 else n_rows)
+        most = 4 if level == "avx2" else 8 if name == "Q4_0" else n_rows
+        assert len(coarse) == (n_rows if n_rows <= most else 0)
         if not len(coarse):
             continue
         off = np.abs(whole.astype(np.float64) - coarse)
@@ -49,24 +57,39 @@ def test_parts(name: str, level: str, n_cols: int, rng: np.random.Generator) -> 
         assert off.max() > 0, n_rows
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize(("name", "level"), levels_of(*TYPES))
 def test_no_further_than_it_reaches(name: str, level: str, rng: np.random.Generator) -> None:
     """Activations along what a row lacks: as much as is said, and no more."""
     n, n_cols = 16, 512
     raw = weights(name, n, n_cols, rng)
-    w = quants.dequantize(name, raw, (n, n_cols))
-    lacking = np.stack([w_row - coarse_row(name, raw, n, n_cols, row, level)
-                        for row, w_row in enumerate(w)])
-    for row in range(n):
-        x = (np.sign(lacking[row]) if name == "Q6_K" else lacking[row])[None]
-        x = np.ascontiguousarray(x / np.abs(x).max(), np.float32)
-        whole, coarse, reach, lengths = native.screened(name, raw, n, n_cols, x, level)
-        off = np.abs(whole - coarse)[0]
-        assert np.all(off <= lengths[0] * reach[0])
-        own = lacking[row].astype(np.float64)
-        # Had this row been alone, it would reach so far.
-        assert off[row] >= 0.6 * np.linalg.norm(own) * np.linalg.norm(x), row
+    for _ in range(2):
+        w = quants.dequantize(name, raw, (n, n_cols))
+        for row in range(n):
+            lacking = w[row] - coarse_row(name, raw, n, n_cols, row, level)
+            x, own = worst(name, lacking)
+            x = np.ascontiguousarray(x / np.abs(x).max(), np.float32)[None]
+            whole, coarse, reach, lengths = cpu.screened(name, raw, n, n_cols, x, level)
+            off = np.abs(whole - coarse)[0]
+            assert np.all(off <= lengths[0] * reach[0])
+            assert off[row] >= 0.6 * own * lengths[0], row
+        # Scales of Q4_0 that lie more than two octaves apart take another way.
+        scales = raw.reshape(n, -1, quants.get(name).block_bytes)[:, ::2, :2]
+        if name == "Q4_0":
+            scales[:] = (scales.copy().view(np.uint16) - (5 << 10)).view(np.uint8)
+
+
+def worst(name: str, lacking: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float]:
+    """Activations that meet what a row lacks, and how far it would reach had it been alone."""
+    if name == "Q8_0":
+        return lacking, float(np.linalg.norm(lacking))
+    if name == "Q6_K":
+        return np.sign(lacking), float(np.linalg.norm(lacking)) / 4
+    parts = lacking.reshape(-1, 8, 32)
+    sizes = np.abs(parts).mean(axis=2, keepdims=True)
+    assert 0 < sizes[:, :7].max() < sizes[:, 7:].min()
+    x = parts.copy()
+    x[:, 7:] = np.sign(parts[:, 7:]) * sizes[:, 7:] / 32
+    return x.ravel(), float(np.hypot(np.linalg.norm(parts[:, :7]), np.linalg.norm(sizes[:, 7:])))
 
 
 def coarse_row(name: str, raw: npt.NDArray[np.uint8], n: int, n_cols: int, row: int, level: str
@@ -76,18 +99,29 @@ def coarse_row(name: str, raw: npt.NDArray[np.uint8], n: int, n_cols: int, row: 
     for first in range(0, n_cols, 4):
         x = np.zeros((4, n_cols), np.float32)
         x[np.arange(4), first + np.arange(4)] = 127
-        found.append(native.screened(name, raw, n, n_cols, x, level)[1][:, row] / 127)
+        found.append(cpu.screened(name, raw, n, n_cols, x, level)[1][:, row] / 127)
     return np.concatenate(found)
 
 
 def test_other_types_and_levels() -> None:
-    one = np.zeros(16 * 18, np.uint8)
-    for level in native.levels():
-        assert native.rest_bytes(level, "Q4_0") == 0
+    one = np.zeros(16 * 20, np.uint8)
+    for level in cpu.levels():
+        assert cpu.spared_bytes(level, "Q4_1") == 0
         expected = (12, 32) if level in LEVELS else (0, 0)
-        assert tuple(native.rest_bytes(level, name) for name in TYPES) == expected
+        assert tuple(cpu.spared_bytes(level, name) for name in ("Q8_0", "Q6_K")) == expected
         with pytest.raises(ValueError, match="two parts"):
-            native.screened("Q4_0", one, 16, 32, np.zeros((1, 32), np.float32), level)
+            cpu.screened("Q4_1", one, 16, 32, np.zeros((1, 32), np.float32), level)
+
+
+@pytest.mark.parametrize("level", native.levels())
+def test_where_short_rows_are_divided(level: str) -> None:
+    before = native.read_like("zen5")
+    try:
+        assert native.spared_bytes(level, "Q4_0") == 0
+        native.read_like("intel")
+        assert native.spared_bytes(level, "Q4_0") == (level in ("avx512", "vbmi"))
+    finally:
+        native.read_like(before)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -96,9 +130,9 @@ def test_rows_of_no_whole_256(level: str, rng: np.random.Generator) -> None:
     raw, x = weights("Q8_0", 16, 288, rng), rng.standard_normal((1, 288)).astype(np.float32)
     if level == "avx2":
         with pytest.raises(ValueError, match="this length"):
-            native.screened("Q8_0", raw, 16, 288, x, level)
+            cpu.screened("Q8_0", raw, 16, 288, x, level)
         return
-    whole, coarse, reach, lengths = native.screened("Q8_0", raw, 16, 288, x, level)
+    whole, coarse, reach, lengths = cpu.screened("Q8_0", raw, 16, 288, x, level)
     assert np.all(np.abs(whole.astype(np.float64) - coarse) <= lengths[0] * reach[0])
 
 
@@ -109,7 +143,7 @@ def test_choice_of_no_whole_256(head: Callable[..., Path], rng: np.random.Genera
             whole, left, chosen = both(model, [[int(token)]])
             assert chosen[0] == whole.argmax()
             assert left[0, chosen[0]] == whole[0, chosen[0]]
-            assert np.array_equal(whole, left) == (isa_level() == "avx2" or not SCREENS)
+            assert np.array_equal(whole, left) == (isa_level() == "avx2" or not screens("Q8_0"))
 
 
 @pytest.fixture
@@ -177,7 +211,7 @@ def test_choice(head: Callable[..., Path], name: str, n_seqs: int, rng: np.rando
             n_coarse += int((whole != left).sum())
             place = np.arange(n_seqs), chosen
             assert np.array_equal(left[place], whole[place])
-        assert n_coarse > 4 * N_VOCAB * n_seqs if SCREENS else n_coarse == 0
+        assert n_coarse > 4 * N_VOCAB * n_seqs if screens(name) else n_coarse == 0
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -193,7 +227,7 @@ def test_while_rows_move(head: Callable[..., Path], name: str, monkeypatch: pyte
             whole, left, chosen = both(model, [[int(rng.integers(N_VOCAB))]])
             assert np.array_equal(chosen, whole.argmax(axis=1))
             seen.add(int((whole != left).sum()) // 1000)
-        assert len(seen) > 4 if SCREENS else seen == {0}
+        assert len(seen) > 4 if screens(name) else seen == {0}
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -212,7 +246,7 @@ def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generat
             whole, left, chosen = both(model, [[int(token)]])
             assert chosen[0] == whole.argmax() < N_VOCAB // 2
             n_coarse += int((whole != left).sum())
-        assert n_coarse > N_VOCAB if SCREENS else n_coarse == 0
+        assert n_coarse > N_VOCAB if screens(name) else n_coarse == 0
     with Model(head(name, copy_one), context_size=512) as model:
         model.engine.plan.settle()
         for _ in range(70):
@@ -225,7 +259,7 @@ def test_equal_rows(head: Callable[..., Path], name: str, rng: np.random.Generat
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite(head: Callable[..., Path], name: str, value: float) -> None:
     def spoil(rows: npt.NDArray[np.uint8]) -> None:
-        at = 0 if name == "Q8_0" else rows.shape[1] - 2
+        at = rows.shape[1] - 2 if name == "Q6_K" else 0
         rows[612, at:at + 2] = np.array([value], np.float16).view(np.uint8)
 
     with Model(head(name, spoil), context_size=512) as model:

@@ -118,12 +118,6 @@ nb::object screened(const std::string &type, Raw w, int n_rows_w, int n_cols, Ro
     return nb::make_tuple(to_numpy(whole), to_numpy(coarse), to_numpy(reach), to_numpy(lengths));
 }
 
-// Bytes of a block that need not be read to find a head's largest product.
-int rest_bytes(const std::string &level, const std::string &type) {
-    const Linear *linear = kernels_for(level)->screened_linear(type.c_str());
-    return linear ? linear->rest_bytes / (linear->rest_block / linear->block_size) : 0;
-}
-
 }  // namespace
 
 void bind_kernels(nb::module_ &m) {
@@ -144,7 +138,7 @@ void bind_kernels(nb::module_ &m) {
     m.def("matmul", &matmul, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a,
           "precise"_a, "n_range"_a, "t_range"_a, "interleaved"_a = false);
     m.def("screened", &screened, "type"_a, "w"_a, "n_rows_w"_a, "n_cols"_a, "x"_a, "level"_a);
-    m.def("rest_bytes", &rest_bytes, "level"_a, "type"_a);
+    m.def("spared_bytes", &calls::spared_bytes, "level"_a, "type"_a);
 }
 
 }  // namespace unladen::cpu

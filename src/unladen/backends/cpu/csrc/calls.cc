@@ -288,10 +288,19 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
     for (size_t t = 0; t < n_rows; ++t) {
         lengths[t] = float(linear.screen->length(packed.act, int(n_rows), n_cols, int(t)));
     }
-    const Result reach = {divided.known, {divided.known.size()}};
+    std::vector<float> reach;
+    for (size_t i = 0; i < divided.known.size(); i += size_t(linear.n_known)) {
+        reach.push_back(divided.known[i]);
+    }
+    const size_t n_groups = reach.size();
     Result coarse = {{}, {0, size_t(n_rows_w)}};
     if (int(n_rows) <= linear.screen->most_rows) coarse = products(linear.screen->run);
-    return {products(linear.run), coarse, reach, {lengths, {n_rows}}};
+    return {products(linear.run), coarse, {reach, {n_groups}}, {lengths, {n_rows}}};
+}
+
+int spared_bytes(const std::string &level, const std::string &type) {
+    const Linear *linear = kernels_for(level)->screened_linear(type.c_str());
+    return linear ? linear->screen->spared_bytes / (linear->rest_block / linear->block_size) : 0;
 }
 
 }  // namespace unladen::cpu::calls

@@ -75,5 +75,7 @@ struct Screened {
 };
 Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
                   const std::string &level);
+// Bytes of a block that need not be read to find a head's largest product.
+int spared_bytes(const std::string &level, const std::string &type);
 
 }  // namespace unladen::cpu::calls

@@ -69,12 +69,14 @@ struct Weights {
 // What the first part of each code says about products of rows that lie in two parts: see Linear.
 struct Screen {
     // As Linear::run of interleaved rows. A sum is off by at most its row's reach times `length` of
-    // the activation row: what is known of interleaved_rows rows is the largest of their reaches.
+    // the activation row: the largest reach of interleaved_rows rows is the first that is known.
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
     double (*length)(const void *act, int n_rows, int n_cols, int t);
     // Of activations packed as more rows than these run() takes none.
     int most_rows;
+    // Of each rest_block, which it doesn't read.
+    int spared_bytes;
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows

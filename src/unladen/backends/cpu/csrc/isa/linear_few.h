@@ -115,6 +115,8 @@ UNLADEN_INLINE void ask_rest([[maybe_unused]] Block<T> w, [[maybe_unused]] int n
     if constexpr (requires { T::rest_bytes; }) {
         const size_t ahead = ahead_bytes * T::rest_bytes / T::block_bytes;
         ask_lines(w.rest + ahead, (n * tile_rows * T::rest_bytes + 63) / 64, into_l1);
+    } else if constexpr (requires { w.ask_rest(into_l1); }) {
+        w.ask_rest(into_l1);
     }
 }
 

@@ -2,8 +2,7 @@
 #include "backends/cpu/csrc/isa/level.h"
 
 #if defined(__AVX512VNNI__)
-#include "backends/cpu/csrc/isa/linear_screen.h"
-#include "backends/cpu/csrc/isa/linear_short.h"
+#include "backends/cpu/csrc/isa/linear_short_parts.h"
 #include "backends/cpu/csrc/isa/linear_vnni.h"
 #include "backends/cpu/csrc/isa/linear_vnni_rows.h"
 #elif defined(__AVX2__)
@@ -151,17 +150,52 @@ void divide(uint8_t *to, uint8_t *rest, float *reach, const uint8_t *w, int n_ro
 // Up to how many activation rows the first parts meet.
 constexpr int most_screened_rows = in_lanes ? 0x7fffffff : few_int8_rows;
 template <class T>
-constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>, most_screened_rows};
+constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>, most_screened_rows,
+                              Whole<T>::rest_bytes};
 template <class T>
 constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
                              run_parts<T, Whole<T>>, divide<T>, Whole<T>::block_size,
                              Whole<T>::rest_bytes, 1, &screen_of<T>};
+
+#if defined(__AVX512VNNI__)
+// Rows of Q4_0 in two parts.
+template <bool screens>
+void run_short_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
+                     const void *act, int n_rows, int t_first, int t_last) {
+    if (!w.interleaved) {
+        return run<Q4_0>(y, y_stride, w, n_first, n_last, n_cols, act, n_rows, t_first, t_last);
+    }
+    using U = ShortParts<screens>;
+    const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
+    const Job job = {y,      y_stride, w.data,  true,   row_bytes, n_first, n_last,
+                     n_cols, act,      t_first, t_last, w.rest,    w.known, w.next};
+    const bool panels = in_panels(ActFormat::q8_32, n_rows);
+    if constexpr (!screens)
+        run_moved<U, FewShort, TiledShort>(job, panels);
+    else
+        panels ? run_panel<U, FewShort>(job) : run_one<U, FewShort>(job);
+}
+void divide_short(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, int n_rows,
+                  int n_cols) {
+    divide_short_rows(to, rest, known, w, n_rows, n_cols);
+    measure_short(known, w, n_rows, n_cols);
+}
+constexpr Screen short_screen = {run_short_parts<true>, length_short, panel_columns,
+                                 ShortParts<true>::spared_bytes};
+constexpr Linear screened_short = {
+    format<Q4_0>, Q4_0::block_size, Q4_0::block_bytes, 16, run_short_parts<false>, divide_short,
+    ShortParts<false>::block_size, ShortParts<false>::second_bytes, n_known_of_short,
+    &short_screen};
+#endif
 
 }  // namespace
 
 const Linear *screened_linear(const char *type) {
     if (std::strcmp(type, Q8_0::name) == 0) return &screened<Q8_0>;
     if (std::strcmp(type, Q6_K::name) == 0) return &screened<Q6_K>;
+#if defined(__AVX512VNNI__)
+    if (std::strcmp(type, Q4_0::name) == 0 && !reads_rolled()) return &screened_short;
+#endif
     return nullptr;
 }
 #else

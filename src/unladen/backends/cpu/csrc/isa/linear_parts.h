@@ -20,8 +20,6 @@ template <>
 struct Rest<Q6_K> {
     static constexpr int bytes = 32;
 };
-template <class T>
-constexpr bool has_parts = requires { Rest<T>::bytes; };
 
 // Blocks of T as far as their first part goes, which stands for codes in the middle of those that
 // it could belong to; and both parts.

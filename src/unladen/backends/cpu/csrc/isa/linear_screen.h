@@ -50,52 +50,76 @@ inline void add_squares(Squares &to, const uint8_t *block, Q6_K) {
     to.all += (256.0 * 256.0) * lacking;
 }
 
-template <class T>
-void measure(float *reach, const uint8_t *w, int n_rows, int n_cols) {
-    const int n_blocks = n_cols / T::block_size;
-    for (int first = 0; first < n_rows; first += interleaved_rows, ++reach) {
+// Of each interleaved_rows rows the largest reach, as the first of n_known numbers.
+// squares_of(row, n): those of row n.
+template <class SquaresOf>
+void measure_rows(float *known, int n_known, const uint8_t *w, size_t row_bytes, int n_rows,
+                  int n_blocks, SquaresOf squares_of) {
+    for (int first = 0; first < n_rows; first += interleaved_rows, known += n_known) {
         double most = 0;
-        for (int row = first; row < n_rows && row < first + interleaved_rows; ++row) {
-            Squares squares = {0, 0};
-            for (int b = 0; b < n_blocks; ++b, w += T::block_bytes) add_squares(squares, w, T());
+        for (int n = first; n < n_rows && n < first + interleaved_rows; ++n) {
+            const Squares squares = squares_of(w + n * row_bytes, n);
             const double one = __builtin_sqrt(squares.lacking) +
                                rounding(n_blocks) * __builtin_sqrt(squares.all);
             if (most == most && !(one <= most)) most = one;  // NaN stays
         }
-        *reach = float(most);
+        *known = float(most);
     }
 }
+template <class T>
+void measure(float *reach, const uint8_t *w, int n_rows, int n_cols) {
+    const int n_blocks = n_cols / T::block_size;
+    const auto squares_of = [=](const uint8_t *row, int) {
+        Squares squares = {0, 0};
+        for (int b = 0; b < n_blocks; ++b, row += T::block_bytes) add_squares(squares, row, T());
+        return squares;
+    };
+    measure_rows(reach, 1, w, size_t(n_blocks) * T::block_bytes, n_rows, n_blocks, squares_of);
+}
 
-// Of an activation row: d and q as panels have them.
-template <class T, class Panel>
-double length_in(const Panel &x, int n_cols, int columns, int column) {
+// Of numbers of an activation row: their squares, and their sizes.
+struct BlockSums {
+    int squares, sizes;
+};
+
+// Of an activation row, d and q as panels have them; square_of(sums, k): that of the length of the
+// numbers from k on, of a block of 32 or a sixteenth of one of 256.
+template <class T, class Panel, class SquareOf>
+double length_in(const Panel &x, int n_cols, int columns, int column, SquareOf square_of) {
     constexpr int size = T::block_size == 32 ? 32 : 16;
     double square = 0;
     for (int k = 0; k < n_cols; k += size) {
-        int sum = 0;
+        BlockSums sums = {0, 0};
         for (int i = 0; i < size; ++i) {
             const int q = x.q[size_t(k + i) / panel_k * panel_k * columns + panel_k * column +
                               i % panel_k];
-            sum += size == 32 ? q * q : q < 0 ? -q : q;
+            sums.squares += q * q;
+            sums.sizes += q < 0 ? -q : q;
         }
         const double d = x.d[k / T::block_size * columns + column];
-        square += d * d * (size == 32 ? sum : double(sum) * sum);
+        square += d * d * square_of(sums, k);
     }
     return __builtin_sqrt(square);
 }
 // Rows that aren't in panels of eight.
 using Row32Alone = Choose<in_lanes, Panel32Of<1>, Row32>;
 using Row256Alone = Choose<in_lanes, Panel256Of<1>, Row256>;
-template <class T>
-double length(const void *act, int n_rows, int n_cols, int t) {
+template <class T, class SquareOf>
+double length_of(const void *act, int n_rows, int n_cols, int t, SquareOf square_of) {
     constexpr auto format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;
     const auto of = [=](const auto &first, int columns) {
-        return length_in<T>(first.at(t / columns), n_cols, columns, t % columns);
+        return length_in<T>(first.at(t / columns), n_cols, columns, t % columns, square_of);
     };
     using Panel = Choose<T::block_size == 32, Panel32, Panel256>;
     using Row = Choose<T::block_size == 32, Row32Alone, Row256Alone>;
     return in_panels(format, n_rows) ? of(Panel(act, n_cols), panel_columns)
                                      : of(Row(act, n_cols), 1);
+}
+template <class T>
+double length(const void *act, int n_rows, int n_cols, int t) {
+    return length_of<T>(act, n_rows, n_cols, t, [](BlockSums sums, int) {
+        return T::block_size == 32 ? double(sums.squares) : double(sums.sizes) * sums.sizes;
+    });
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,6 +1,7 @@
-// Rows of formats of 32 weights whose scales stand shortened: of each float16 twelve bits instead
-// of sixteen, which is enough where a row's scales lie within two octaves of its smallest. The
-// other four bits stand apart, and are read where in sixteen rows one has scales farther apart.
+// Rows of formats of 32 weights whose scales stand shortened: of each float16 its sign and eleven
+// bits of its size instead of fifteen, which is enough where a row's scales lie within two octaves
+// of its smallest. The other four bits stand apart, and are read where in sixteen rows one has
+// scales farther apart.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_vnni.h"
@@ -15,13 +16,14 @@ constexpr bool has_short_scales<Q4_0> = true;
 template <>
 constexpr bool has_short_scales<IQ4_NL> = true;
 
-// Eight blocks of T. Of sixteen rows: the scales' low bytes, block by block; the next four bits,
-// those of blocks 4 to 7 above those of 0 to 3; then the blocks' codes as they lie interleaved. The
-// scales' last four bits, at `high`, lie like the four before them.
+// Eight blocks of T. Of sixteen rows: the scales' signs, each above bits 4 to 10 of its size, block
+// by block; bits 0 to 3, those of blocks 4 to 7 above those of 0 to 3; then the blocks' codes as
+// they lie interleaved. The other four bits, at `high`, lie like bits 0 to 3.
 template <class T>
 struct Shortened {
     using Each = T;
-    static constexpr int n_blocks = 8, block_size = 32 * n_blocks;
+    static constexpr bool is_coarse = false;
+    static constexpr int n_blocks = 8, n_alike = n_blocks, block_size = 32 * n_blocks;
     static constexpr int code_bytes = T::block_bytes - 2, scale_bytes = n_blocks * 12 / 8;
     static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes;
     static constexpr int high_bytes = n_blocks * 4 / 8;
@@ -30,14 +32,14 @@ struct Shortened {
     static bool fits(int n_cols) { return n_cols % block_size == 0; }
 };
 
-// What a scale's twelve bits are counted from, in sixteen rows. A float16's bits as an integer, the
-// sign last, rise with its size.
+// What a scale's size is counted from, in sixteen rows: a float16's bits but for the sign, as an
+// integer, rise with its size.
 struct ScaleOrigin {
     __m256i least;
-    bool is_wide;  // sixteen bits are needed
+    bool is_wide;  // all fifteen bits are needed
 
     static constexpr int n_bytes = 2 * tile_rows;
-    // No row's least, for that would be NaN.
+    // No row's least.
     static constexpr uint16_t wide_mark = 0xffff;
 
     static UNLADEN_INLINE ScaleOrigin at(const uint8_t *p) {
@@ -49,6 +51,7 @@ template <class T>
 struct ShortBlock {
     const uint8_t *p, *high, *origin;
 
+    UNLADEN_INLINE const uint8_t *low() const { return p + tile_rows * Shortened<T>::n_blocks; }
     UNLADEN_INLINE Interleaved block(int b) const {
         return {p + tile_rows * (Shortened<T>::scale_bytes + b * Shortened<T>::code_bytes - 2)};
     }
@@ -73,46 +76,56 @@ UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *
                 row / tile_rows * ScaleOrigin::n_bytes};
 }
 
-// Thirty-two bytes as 16-bit integers.
-UNLADEN_INLINE __m512i words_of(const uint8_t *p) { return _mm512_cvtepu8_epi16(load256(p)); }
-
 template <class T>
 struct RolledAhead<Shortened<T>> : RolledAhead<T> {};
 
-// Scales of eight blocks.
+// Sixteen rows' scales of eight blocks; `are_coarse`: in the middle of those that bits 4 and on of
+// their sizes could belong to.
+template <bool are_coarse>
 struct ShortScales {
     alignas(64) float of[8][tile_rows];
 
-    template <class T>
-    explicit UNLADEN_INLINE ShortScales(ShortBlock<T> w) {
+    template <class Block>
+    explicit UNLADEN_INLINE ShortScales(const Block &w) {
         const ScaleOrigin origin = ScaleOrigin::at(w.origin);
-        origin.is_wide ? read<true>(w.p, w.high, _mm256_setzero_si256())
-                       : read<false>(w.p, w.high, origin.least);
+        origin.is_wide ? read<true>(w.p, w.low(), w.high, _mm256_setzero_si256())
+                       : read<false>(w.p, w.low(), w.high, origin.least);
     }
 
 private:
     template <bool is_wide>
-    UNLADEN_INLINE void read(const uint8_t *p, const uint8_t *high, __m256i least) {
-        const __m512i origin = _mm512_broadcast_i64x4(least);
-        const __m512i low4 = _mm512_set1_epi16(0x0f), high4 = _mm512_set1_epi16(0xf0);
+    UNLADEN_INLINE void read(const uint8_t *p, [[maybe_unused]] const uint8_t *low,
+                             [[maybe_unused]] const uint8_t *high, __m256i least) {
+        __m512i origin = _mm512_broadcast_i64x4(least);
+        if (are_coarse) origin = _mm512_add_epi16(origin, _mm512_set1_epi16(8));
 #pragma GCC unroll 2
         for (int pair = 0; pair < 2; ++pair) {
-            const __m512i next = words_of(p + 128 + 32 * pair);
-            const __m512i last = is_wide ? words_of(high + 32 * pair) : __m512i();
-            __m512i first = either(words_of(p + 32 * pair),
-                                   _mm512_slli_epi16(_mm512_and_si512(next, low4), 8));
-            __m512i second = either(words_of(p + 64 + 32 * pair),
-                                    _mm512_slli_epi16(_mm512_and_si512(next, high4), 4));
+            __m512i first = signed_bits(p + 32 * pair), second = signed_bits(p + 64 + 32 * pair);
+            if (!are_coarse) {
+                const __m512i bits = words_of(low + 32 * pair);
+                first = either(first, _mm512_and_si512(bits, _mm512_set1_epi16(0x0f)));
+                second = either(second, _mm512_srli_epi16(bits, 4));
+            }
             if (is_wide) {
-                first = either(first, _mm512_slli_epi16(last, 12));
-                second = either(second, _mm512_slli_epi16(_mm512_and_si512(last, high4), 8));
+                const __m512i bits = words_of(high + 32 * pair);
+                const __m512i bits_of_second = _mm512_and_si512(bits, _mm512_set1_epi16(0xf0));
+                first = either(first, _mm512_slli_epi16(
+                                          _mm512_and_si512(bits, _mm512_set1_epi16(0x0f)), 11));
+                second = either(second, _mm512_slli_epi16(bits_of_second, 7));
             }
             put(2 * pair, _mm512_add_epi16(first, origin));
             put(4 + 2 * pair, _mm512_add_epi16(second, origin));
         }
     }
-    UNLADEN_INLINE void put(int b, __m512i v) {
-        const __m512i halves = either(_mm512_srli_epi16(v, 1), _mm512_slli_epi16(v, 15));
+    static UNLADEN_INLINE __m512i words_of(const uint8_t *p) {
+        return _mm512_cvtepu8_epi16(load256(p));
+    }
+    // Thirty-two signs, and seven bits where they belong.
+    static UNLADEN_INLINE __m512i signed_bits(const uint8_t *p) {
+        const __m512i words = _mm512_slli_epi16(_mm512_cvtepi8_epi16(load256(p)), 4);
+        return _mm512_and_si512(words, _mm512_set1_epi16(short(0x87f0)));
+    }
+    UNLADEN_INLINE void put(int b, __m512i halves) {
         _mm512_store_ps(of[b], _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
         _mm512_store_ps(of[b + 1], _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
     }
@@ -123,33 +136,51 @@ template <class T, int columns>
 struct FewShort {
     using Panel = Panel32Of<columns>;
     using Each = Few32<typename T::Each, columns>;
+    using Scales = ShortScales<T::is_coarse>;
     static constexpr int rolled_k = T::block_size;
 
     template <int n>
     static UNLADEN_INLINE void add(__m512 (&c)[n], Block<T> w, const Panel &x, int k,
                                    Further further) {
         if constexpr (n == 1) further.ask_at_once<block_bytes<T>>();
-        const ShortScales scales(w);
+        const Scales scales(w);
 #pragma GCC unroll 8
-        for (int b = 0; b < T::n_blocks; ++b) {
+        for (int b = 0; b < T::n_alike; ++b) {
             further.ask_part<block_bytes<T>>(2 * b, 2 * T::n_blocks);
             // Or scales would be kept in registers that many sums need.
             __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
             Each::add_block(c, w.block(b), _mm512_load_ps(scales.of[b]), x, k + 32 * b,
                             AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
         }
+        if constexpr (T::n_alike < T::n_blocks) {
+            further.ask_part<block_bytes<T>>(2 * T::n_alike, 2 * T::n_blocks);
+            add_last(c, w, scales, x, k,
+                     AskPart<block_bytes<T>>{further, 2 * T::n_alike + 1, 2 * T::n_blocks});
+        }
     }
 
     static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Block<T> w, const Panel &x, int k) {
         constexpr int part_bytes = tile_rows * T::code_bytes;
-        const ShortScales scales(w);
+        const Scales scales(w);
         ask_rolled<T>(w.p, tile_rows * T::scale_bytes / 64);
 #pragma GCC unroll 1
-        for (int b = 0; b < T::n_blocks; ++b) {
+        for (int b = 0; b < T::n_alike; ++b) {
             const Interleaved block = w.block(b);
             ask_rolled<T>(block.p + 2 * tile_rows, part_bytes / 64);
             Each::add_block(c, block, _mm512_load_ps(scales.of[b]), x, k + 32 * b, AskNothing());
         }
+        if constexpr (T::n_alike < T::n_blocks) {
+            ask_rolled<T>(w.last().p + 2 * tile_rows, tile_rows * T::last_code_bytes / 64);
+            add_last(c, w, scales, x, k, AskNothing());
+        }
+    }
+
+private:
+    template <int n, class HalfWay>
+    static UNLADEN_INLINE void add_last(__m512 (&c)[n], Block<T> w, const Scales &scales,
+                                        const Panel &x, int k, HalfWay half_way) {
+        Few32<typename T::Last, columns>::add_block(c, w.last(), T::last_scale(scales), x,
+                                                    k + 32 * T::n_alike, half_way);
     }
 };
 
@@ -160,36 +191,38 @@ struct TiledShort : Tiled32<typename T::Each> {
     static void unpack(typename Tiled32<typename T::Each>::Tile &tile, const Job &job, int row,
                        int k, int) {
         const Block<T> w = interleaved_at<T>(job, row, k, nullptr);
-        const ShortScales scales(w);
-        for (int b = 0; b < T::n_blocks; ++b) {
+        const ShortScales<false> scales(w);
+        for (int b = 0; b < T::n_alike; ++b) {
             decode<typename T::Each>(tile.block[b], w.block(b), _mm512_load_ps(scales.of[b]));
+        }
+        if constexpr (T::n_alike < T::n_blocks) {
+            decode<typename T::Last>(tile.block[T::n_alike], w.last(), T::last_scale(scales));
         }
     }
 };
 
-// Float16 bits with the sign last.
-UNLADEN_INLINE __m256i sign_last(__m256i half) {
-    return _mm256_or_si256(_mm256_slli_epi16(half, 1), _mm256_srli_epi16(half, 15));
-}
-// Those of a block's scales in sixteen rows.
+// A block's scales in sixteen rows.
 inline __m256i scales_of(Sixteen block) {
     alignas(32) uint16_t half[tile_rows];
     for (int r = 0; r < tile_rows; ++r) half[r] = bits::load<uint16_t>(block.p + r * block.stride);
-    return sign_last(load256(half));
+    return load256(half);
+}
+// Without their signs.
+UNLADEN_INLINE __m256i sizes(__m256i scales) {
+    return _mm256_and_si256(scales, _mm256_set1_epi16(0x7fff));
 }
 
 // Writes what the scales of sixteen rows of n blocks are counted from; returns it.
 template <class T>
 __m256i put_origin(uint8_t *origin, Sixteen w, int n) {
-    __m256i least = _mm256_set1_epi16(-1), most = _mm256_setzero_si256();
+    __m256i least = _mm256_set1_epi16(0x7fff), most = _mm256_setzero_si256();
     for (int b = 0; b < n; ++b) {
-        const __m256i scales = scales_of(w.at(size_t(b) * T::block_bytes));
-        least = _mm256_min_epu16(least, scales);
-        most = _mm256_max_epu16(most, scales);
+        const __m256i here = sizes(scales_of(w.at(size_t(b) * T::block_bytes)));
+        least = _mm256_min_epi16(least, here);
+        most = _mm256_max_epi16(most, here);
     }
-    const __m256i beyond = _mm256_srli_epi16(_mm256_sub_epi16(most, least), 12);
-    const bool is_wide = !_mm256_testz_si256(beyond, beyond) ||
-                         _mm256_extract_epi16(least, 0) == ScaleOrigin::wide_mark;
+    const __m256i beyond = _mm256_srli_epi16(_mm256_sub_epi16(most, least), 11);
+    const bool is_wide = !_mm256_testz_si256(beyond, beyond);
     const __m256i mark = _mm256_set1_epi16(short(ScaleOrigin::wide_mark));
     _mm256_storeu_si256(reinterpret_cast<__m256i *>(origin), is_wide ? mark : least);
     return is_wide ? _mm256_setzero_si256() : least;
@@ -203,6 +236,16 @@ UNLADEN_INLINE void put_four(uint8_t *p, int b, __m256i v) {
     const __m128i four = _mm_and_si128(_mm256_cvtepi16_epi8(v), _mm_set1_epi8(0x0f));
     p += tile_rows * (b % 4);
     put_bytes(p, b < 4 ? four : _mm_or_si128(load128(p), _mm_slli_epi16(four, 4)));
+}
+// Those of block b of eight, counted from `least`.
+UNLADEN_INLINE void put_scales(uint8_t *to, uint8_t *low, uint8_t *high, int b, __m256i scales,
+                               __m256i least) {
+    const __m256i size = _mm256_sub_epi16(sizes(scales), least);
+    const __m256i first = _mm256_and_si256(_mm256_srli_epi16(size, 4), _mm256_set1_epi16(0x7f));
+    const __m256i sign = _mm256_slli_epi16(_mm256_srli_epi16(scales, 15), 7);
+    put_bytes(to + tile_rows * b, _mm256_cvtepi16_epi8(_mm256_or_si256(first, sign)));
+    put_four(low, b, size);
+    put_four(high, b, _mm256_srli_epi16(size, 11));
 }
 
 // Whole sixteens of rows, one after another.
@@ -221,10 +264,7 @@ void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, in
             const int b = i % S::n_blocks;
             alignas(64) uint8_t block[block_bytes<T>];
             interleave<T>(block, rows.at(size_t(i) * T::block_bytes));
-            const __m256i v = _mm256_sub_epi16(sign_last(load256(block)), least);
-            put_bytes(to + tile_rows * b, _mm256_cvtepi16_epi8(v));
-            put_four(to + tile_rows * S::n_blocks, b, _mm256_srli_epi16(v, 8));
-            put_four(high, b, _mm256_srli_epi16(v, 12));
+            put_scales(to, to + tile_rows * S::n_blocks, high, b, load256(block), least);
             std::memcpy(to + tile_rows * (S::scale_bytes + b * S::code_bytes),
                         block + 2 * tile_rows, tile_rows * S::code_bytes);
             if (b < S::n_blocks - 1) continue;

@@ -69,7 +69,7 @@ public:
 
     Tiling prepare(const Step &) override {
         groups_.clear();
-        if (a_->screens()) groups_ = a_->screening->find(a_->largest);
+        if (a_->screens()) groups_ = a_->screening->find(a_->largest, a_->tops);
         return {static_cast<int>(groups_.size()), 2000.0 * groups_.size()};
     }
     void tile(const Step &, int index, void *) override {

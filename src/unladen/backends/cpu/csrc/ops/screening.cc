@@ -31,16 +31,36 @@ void Screening::complete(int group) const {
              packed_, layout_rows_, 0, n_rows_);
 }
 
-std::vector<int> Screening::find(const std::vector<float> &largest) {
-    const int n = n_groups();
-    // Groups that don't lie in parts are whole.
-    const std::vector<float> &reach = w_.copy->known;
+// Of groups that lie in parts by now; what the others reach is nothing, for they are whole.
+void Screening::learn_reach() {
+    const std::vector<float> &known = w_.copy->known;
     const int n_divided = static_cast<int>(w_.copy->n_done / w_.copy->row_bytes()) /
                           interleaved_rows;
-    wanted_.assign(n, 0);
+    reach_.resize(n_groups());
+    top_reach_.resize(n_tops());
+    for (; n_learnt_ < n_divided; n_learnt_++) {
+        const float one = known[static_cast<size_t>(n_learnt_) * kernel_.n_known];
+        reach_[n_learnt_] = one;
+        float &most = top_reach_[n_learnt_ / interleaved_rows];
+        if (most == most && !(one <= most)) most = one;  // NaN stays
+    }
+}
+
+std::vector<int> Screening::find(const std::vector<float> &largest,
+                                 const std::vector<float> &tops) {
+    learn_reach();
+    const int n = n_groups();
+    std::vector<int> found;
     for (int t = 0; t < n_rows_; t++) {
         const float *mine = largest.data() + static_cast<size_t>(t) * n;
-        const int best = static_cast<int>(std::max_element(mine, mine + n) - mine);
+        const float *top = tops.data() + static_cast<size_t>(t) * n_tops();
+        const auto groups_of = [=](int i) {
+            const int first = i * interleaved_rows;
+            return std::pair(first, std::min(n, first + interleaved_rows));
+        };
+        const auto [from, to] =
+            groups_of(static_cast<int>(std::max_element(top, top + n_tops()) - top));
+        const int best = static_cast<int>(std::max_element(mine + from, mine + to) - mine);
         complete(best);
         const float *row = y_ + static_cast<size_t>(t) * w_.n_rows;
         const int first = best * interleaved_rows;
@@ -49,12 +69,15 @@ std::vector<int> Screening::find(const std::vector<float> &largest) {
         const float length =
             static_cast<float>(kernel_.screen->length(packed_, layout_rows_, w_.n_cols, t));
         // What isn't known to be less, NaN for example, may be it.
-        for (int g = 0; g < n_divided; g++) wanted_[g] |= !(mine[g] + reach[g] * length < least);
-        for (int g = n_divided; g < n; g++) wanted_[g] |= !(mine[g] < least);
+        for (int i = 0; i < n_tops(); i++) {
+            if (top[i] + top_reach_[i] * length < least) continue;
+            const auto [g_first, g_last] = groups_of(i);
+            for (int g = g_first; g < g_last; g++)
+                if (!(mine[g] + reach_[g] * length < least)) found.push_back(g);
+        }
     }
-    std::vector<int> found;
-    for (int g = 0; g < n; g++)
-        if (wanted_[g]) found.push_back(g);
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
     if (static_cast<int>(found.size()) * worth_one_in > n) left_paused_ = n_paused;
     return found;
 }

@@ -27,15 +27,19 @@ public:
     bool is_on() const { return is_on_; }
 
     int n_groups() const { return ceil_div(w_.n_rows, interleaved_rows); }
-    // The groups of interleaved_rows rows whose products must be made whole, given the largest of
-    // each group, [n_rows][n_groups].
-    std::vector<int> find(const std::vector<float> &largest);
+    int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
+    // The groups of interleaved_rows rows whose products must be made whole, in order, given the
+    // largest of each group, [n_rows][n_groups], and of each interleaved_rows groups,
+    // [n_rows][n_tops].
+    std::vector<int> find(const std::vector<float> &largest, const std::vector<float> &tops);
     // Makes the products of a group whole.
     void complete(int group) const;
 
 private:
     // If more than one in so many groups had to be made whole, the next steps compute all at once.
     static constexpr int worth_one_in = 8, n_paused = 64;
+
+    void learn_reach();
 
     const Linear &kernel_;
     const Packer &packer_;
@@ -44,7 +48,9 @@ private:
     float *y_;
     bool is_on_ = false;
     int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0;
-    std::vector<uint8_t> wanted_;
+    // What groups reach, as far as that is learnt; and the most of each interleaved_rows groups.
+    std::vector<float> reach_, top_reach_;
+    int n_learnt_ = 0;
 };
 
 // The kernel with a screen for w, which gets a copy then; nullptr: there is none.

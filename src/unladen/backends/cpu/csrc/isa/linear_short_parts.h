@@ -1,0 +1,192 @@
+// Rows of an output head of Q4_0 in two parts, with shortened scales: the first lacks the four
+// lowest bits of all scales and, in one block of eight, the lowest bit of codes, 6 % of what is
+// read. One bit less of all codes would leave every row in question.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_screen.h"
+#include "backends/cpu/csrc/isa/linear_short.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+template <>
+struct Rest<Q4_0> {
+    static constexpr int bytes = 4;
+};
+// A block whose codes are in parts: three bits in planes, and the lowest ones of eight lines, one
+// above the other.
+template <>
+struct Across<Whole<Q4_0>> {
+    static constexpr int bias = 8;
+    static UNLADEN_INLINE __m512i line(InParts w, int i) {
+        return with_bits(three_bits(w, i, 1), load512(w.rest), i, 1, 0);
+    }
+    // Line i's three bits, from bit `to` on.
+    static UNLADEN_INLINE __m512i three_bits(Interleaved w, int i, int to) {
+        const auto plane = [=](int j) __attribute__((always_inline)) { return w.four(2 + 4 * j); };
+        return _mm512_slli_epi32(ThreePlanes::line(plane, i), unsigned(to));
+    }
+    static UNLADEN_INLINE void join(const __m512i (&q)[8], __m512i (&planes)[3], __m512i &rest) {
+        __m512i high[8];
+        rest = _mm512_setzero_si512();
+        for (int i = 0; i < 8; ++i) {
+            high[i] = shifted(q[i], 1, 3, 0);
+            rest = with_bits(rest, q[i], 0, 1, i);
+        }
+        ThreePlanes::join(high, planes);
+    }
+};
+// Codes are twice as large, so that the middle of two is a whole number.
+template <>
+struct Across<Coarse<Q4_0>> {
+    static constexpr int bias = 16, lacks = 1;
+    static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
+        return Across<Whole<Q4_0>>::three_bits(w, i, 2);
+    }
+};
+
+// Eight blocks. Of sixteen rows: the first parts of scales, codes of seven blocks, and three bits
+// of the eighth's. The second part: the scales' low bits, then the codes'; then the bits that
+// scales have at `high`.
+template <bool screens>
+struct ShortParts {
+    using Each = Q4_0;
+    using Last = Choose<screens, Coarse<Q4_0>, Whole<Q4_0>>;
+    static constexpr bool is_coarse = screens;
+    static constexpr int n_blocks = 8, n_alike = 7, block_size = 32 * n_blocks;
+    static constexpr int code_bytes = Q4_0::block_bytes - 2;
+    static constexpr int last_code_bytes = code_bytes - Rest<Q4_0>::bytes;
+    static constexpr int scale_bytes = n_blocks;
+    static constexpr int block_bytes = scale_bytes + n_alike * code_bytes + last_code_bytes;
+    static constexpr int low_bytes = n_blocks * 4 / 8;
+    static constexpr int spared_bytes = low_bytes + Rest<Q4_0>::bytes;
+    static constexpr int second_bytes = spared_bytes + n_blocks * 4 / 8;
+
+    template <class Scales>
+    static UNLADEN_INLINE __m512 last_scale(const Scales &scales) {
+        const __m512 scale = _mm512_load_ps(scales.of[n_alike]);
+        return screens ? _mm512_mul_ps(scale, _mm512_set1_ps(0.5f)) : scale;
+    }
+};
+template <bool screens>
+struct RolledAhead<ShortParts<screens>> : RolledAhead<Q4_0> {};
+
+template <bool screens>
+struct ShortPartsBlock {
+    using T = ShortParts<screens>;
+    const uint8_t *p, *rest, *origin;
+    const uint8_t *high = rest + tile_rows * T::spared_bytes;
+
+    UNLADEN_INLINE const uint8_t *low() const { return rest; }
+    UNLADEN_INLINE Interleaved block(int b) const {
+        return {p + tile_rows * (T::scale_bytes + b * T::code_bytes - 2)};
+    }
+    UNLADEN_INLINE Block<typename T::Last> last() const {
+        if constexpr (screens) return block(T::n_alike);
+        else return {block(T::n_alike), rest + tile_rows * T::low_bytes};
+    }
+    UNLADEN_INLINE void ask_rest(bool into_l1) const {
+        constexpr size_t n_ahead = ahead_bytes / (tile_rows * T::block_bytes) + 1;
+        if (screens) return;
+        ask_lines(rest + n_ahead * tile_rows * T::second_bytes,
+                  tile_rows * T::spared_bytes / 64, into_l1);
+    }
+};
+template <bool screens>
+struct BlockIn<ShortParts<screens>> {
+    using type = ShortPartsBlock<screens>;
+};
+
+// What is known of sixteen rows: their reach, then what their scales are counted from.
+constexpr int n_known_of_short = 1 + ScaleOrigin::n_bytes / int(sizeof(float));
+
+template <class T>
+    requires requires { T::second_bytes; }
+UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *) {
+    const size_t b = k / T::block_size;
+    const size_t second_row_bytes = job.n_cols / T::block_size * T::second_bytes;
+    return {job.w + row * job.row_bytes + b * tile_rows * T::block_bytes,
+            job.rest + row * second_row_bytes + b * tile_rows * T::second_bytes,
+            reinterpret_cast<const uint8_t *>(job.known + row / tile_rows * n_known_of_short + 1)};
+}
+template <class T>
+UNLADEN_INLINE void skip_blocks(ShortPartsBlock<T::is_coarse> &w, int n) {
+    w.p += size_t(n) * tile_rows * T::block_bytes;
+    w.rest += size_t(n) * tile_rows * T::second_bytes;
+    w.high += size_t(n) * tile_rows * T::second_bytes;
+}
+
+// Whole sixteens of rows.
+inline void divide_short_rows(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w,
+                              int n_rows, int n_cols) {
+    using T = ShortParts<false>;
+    const int n_blocks = n_cols / 32;
+    const size_t row_bytes = size_t(n_blocks) * Q4_0::block_bytes;
+    for (int row = 0; row < n_rows; row += tile_rows, known += n_known_of_short) {
+        const Sixteen rows = {w + row * row_bytes, row_bytes};
+        const __m256i least = put_origin<Q4_0>(reinterpret_cast<uint8_t *>(known + 1), rows,
+                                               n_blocks);
+        for (int i = 0; i < n_blocks; ++i) {
+            const int b = i % T::n_blocks;
+            const ShortPartsBlock<false> into = {to, rest, nullptr};
+            alignas(64) uint8_t block[block_bytes<Q4_0>];
+            interleave<Q4_0>(block, rows.at(size_t(i) * Q4_0::block_bytes));
+            put_scales(to, rest, rest + (into.high - into.rest), b, load256(block), least);
+            uint8_t *codes = to + tile_rows * (T::scale_bytes + b * T::code_bytes);
+            if (b < T::n_alike) {
+                std::memcpy(codes, block + 2 * tile_rows, tile_rows * T::code_bytes);
+                continue;
+            }
+            __m512i lines[8], planes[3], low;
+            for (int j = 0; j < 8; ++j) lines[j] = Across<Q4_0>::line({block}, j);
+            Across<Whole<Q4_0>>::join(lines, planes, low);
+            for (int j = 0; j < 3; ++j) _mm512_storeu_si512(codes + 64 * j, planes[j]);
+            _mm512_storeu_si512(rest + tile_rows * T::low_bytes, low);
+            to += tile_rows * T::block_bytes;
+            rest += tile_rows * T::second_bytes;
+        }
+    }
+}
+
+// What the first part lacks of a block whose scale is counted from `least`: of codes what the scale
+// lacks, and in the last of eight half a code's step each, which activations meet all at once:
+// those count as the sum of their sizes. No code is larger than 8.
+inline void add_squares(Squares &to, const uint8_t *block, bool is_last, int least) {
+    const int half = bits::load<uint16_t>(block), size = (half & 0x7fff) - least;
+    const int middle = size / 16 * 16 + 8 + least;
+    const double d = bits::float_of_half(uint16_t(half));
+    const double near = bits::float_of_half(uint16_t((half & 0x8000) | middle));
+    const __m256i codes = _mm256_cvtepu8_epi16(load128(block + 2)), eight = _mm256_set1_epi16(8);
+    const __m256i low = _mm256_and_si256(codes, _mm256_set1_epi16(15));
+    const __m256i high = _mm256_srli_epi16(codes, 4);
+    const int sum = total(_mm256_add_epi32(squares(_mm256_sub_epi16(low, eight)),
+                                           squares(_mm256_sub_epi16(high, eight))));
+    to.lacking += (d - near) * (d - near) * sum + (is_last ? 0.25 * near * near : 0);
+    to.all += (d * d + near * near) * (32 * 8 * 8);
+}
+inline void measure_short(float *known, const uint8_t *w, int n_rows, int n_cols) {
+    using T = ShortParts<true>;
+    const int n_blocks = n_cols / 32;
+    const auto squares_of = [=](const uint8_t *row, int n) {
+        const auto *origin =
+            reinterpret_cast<const uint8_t *>(known + n / tile_rows * n_known_of_short + 1);
+        const int counted_from = bits::load<uint16_t>(origin + 2 * (n % tile_rows));
+        const int least = counted_from == ScaleOrigin::wide_mark ? 0 : counted_from;
+        Squares squares = {0, 0};
+        for (int b = 0; b < n_blocks; ++b, row += Q4_0::block_bytes) {
+            add_squares(squares, row, b % T::n_blocks >= T::n_alike, least);
+        }
+        return squares;
+    };
+    measure_rows(known, n_known_of_short, w, size_t(n_blocks) * Q4_0::block_bytes, n_rows,
+                 n_blocks, squares_of);
+}
+
+// Of an activation row.
+inline double length_short(const void *act, int n_rows, int n_cols, int t) {
+    return length_of<Q4_0>(act, n_rows, n_cols, t, [](BlockSums sums, int k) {
+        const bool is_last = k / 32 % ShortParts<true>::n_blocks >= ShortParts<true>::n_alike;
+        return double(sums.squares) + (is_last ? double(sums.sizes) * sums.sizes : 0);
+    });
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA
