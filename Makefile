@@ -4,7 +4,7 @@
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
-#   make emulated-avx512   test those for AVX-512 where the processor has AVX2 alone; half an hour
+#   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
