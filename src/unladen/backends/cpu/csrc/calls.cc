@@ -292,10 +292,9 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
     for (size_t i = 0; i < divided.known.size(); i += size_t(linear.n_known)) {
         reach.push_back(divided.known[i]);
     }
-    const size_t n_groups = reach.size();
     Result coarse = {{}, {0, size_t(n_rows_w)}};
     if (int(n_rows) <= linear.screen->most_rows) coarse = products(linear.screen->run);
-    return {products(linear.run), coarse, {reach, {n_groups}}, {lengths, {n_rows}}};
+    return {products(linear.run), coarse, {reach, {reach.size()}}, {lengths, {n_rows}}};
 }
 
 int spared_bytes(const std::string &level, const std::string &type) {

@@ -116,7 +116,7 @@ const Linear *linear_int8(const char *type) { return find(Int8Types{}, type); }
 #if defined(__AVX2__)
 namespace {
 
-// Rows in two parts: U is Coarse<T> or Whole<T>.
+// Rows in two parts: U is Coarse<T> or Whole<T>, of Q4_0 ShortParts.
 template <class T, class U>
 void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                const void *act, int n_rows, int t_first, int t_last) {
@@ -129,7 +129,12 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
     constexpr bool of_32 = T::block_size == 32;
 #if defined(__AVX512VNNI__)
-    if constexpr (of_32)
+    if constexpr (requires { U::spared_bytes; }) {
+        if constexpr (U::is_coarse)
+            panels ? run_panel<U, FewShort>(job) : run_one<U, FewShort>(job);
+        else
+            run_blocks<U, FewShort, TiledShort>(job, panels);
+    } else if constexpr (of_32)
         run_moved<U, Few32, Tiled32>(job, panels);
     else
         run_moved<U, Few256, Tiled256>(job, panels);
@@ -158,33 +163,16 @@ constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
                              Whole<T>::rest_bytes, 1, &screen_of<T>};
 
 #if defined(__AVX512VNNI__)
-// Rows of Q4_0 in two parts.
-template <bool screens>
-void run_short_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
-                     const void *act, int n_rows, int t_first, int t_last) {
-    if (!w.interleaved) {
-        return run<Q4_0>(y, y_stride, w, n_first, n_last, n_cols, act, n_rows, t_first, t_last);
-    }
-    using U = ShortParts<screens>;
-    const size_t row_bytes = size_t(n_cols / U::block_size) * U::block_bytes;
-    const Job job = {y,      y_stride, w.data,  true,   row_bytes, n_first, n_last,
-                     n_cols, act,      t_first, t_last, w.rest,    w.known, w.next};
-    const bool panels = in_panels(ActFormat::q8_32, n_rows);
-    if constexpr (!screens)
-        run_moved<U, FewShort, TiledShort>(job, panels);
-    else
-        panels ? run_panel<U, FewShort>(job) : run_one<U, FewShort>(job);
-}
 void divide_short(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, int n_rows,
                   int n_cols) {
-    divide_short_rows(to, rest, known, w, n_rows, n_cols);
+    shorten_to<ShortParts<false>>(to, rest, known, w, n_rows, n_cols);
     measure_short(known, w, n_rows, n_cols);
 }
-constexpr Screen short_screen = {run_short_parts<true>, length_short, panel_columns,
+constexpr Screen short_screen = {run_parts<Q4_0, ShortParts<true>>, length_short, panel_columns,
                                  ShortParts<true>::spared_bytes};
 constexpr Linear screened_short = {
-    format<Q4_0>, Q4_0::block_size, Q4_0::block_bytes, 16, run_short_parts<false>, divide_short,
-    ShortParts<false>::block_size, ShortParts<false>::second_bytes, n_known_of_short,
+    format<Q4_0>, Q4_0::block_size, Q4_0::block_bytes, 16, run_parts<Q4_0, ShortParts<false>>,
+    divide_short, ShortParts<false>::block_size, ShortParts<false>::apart_bytes, n_known_of_short,
     &short_screen};
 #endif
 
@@ -194,7 +182,8 @@ const Linear *screened_linear(const char *type) {
     if (std::strcmp(type, Q8_0::name) == 0) return &screened<Q8_0>;
     if (std::strcmp(type, Q6_K::name) == 0) return &screened<Q6_K>;
 #if defined(__AVX512VNNI__)
-    // Whether it is faster in loops over a block's parts nobody has measured.
+    // Not where one column is read in loops over a block's parts: these would be of two kinds, and
+    // whether that is faster hasn't been measured.
     if (std::strcmp(type, Q4_0::name) == 0 && !reads_rolled()) return &screened_short;
 #endif
     return nullptr;

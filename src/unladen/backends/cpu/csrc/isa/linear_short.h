@@ -28,6 +28,16 @@ struct Shortened {
     static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes;
     static constexpr int high_bytes = n_blocks * 4 / 8;
 
+    // How much stands apart; where the scales' low four bits and the other four are; how many
+    // numbers are known of sixteen rows before the scales' origin.
+    static constexpr int apart_bytes = high_bytes, n_known_before = 0;
+    static uint8_t *low(uint8_t *p, uint8_t *) { return p + tile_rows * n_blocks; }
+    static uint8_t *high(uint8_t *apart) { return apart; }
+    // The codes of block b, which lie interleaved in `block`.
+    static void put_codes(uint8_t *to, uint8_t *, int, const uint8_t *block) {
+        std::memcpy(to, block + 2 * tile_rows, tile_rows * code_bytes);
+    }
+
     // Rows that hold whole blocks.
     static bool fits(int n_cols) { return n_cols % block_size == 0; }
 };
@@ -164,14 +174,10 @@ struct FewShort {
         const Scales scales(w);
         ask_rolled<T>(w.p, tile_rows * T::scale_bytes / 64);
 #pragma GCC unroll 1
-        for (int b = 0; b < T::n_alike; ++b) {
+        for (int b = 0; b < T::n_blocks; ++b) {
             const Interleaved block = w.block(b);
             ask_rolled<T>(block.p + 2 * tile_rows, part_bytes / 64);
             Each::add_block(c, block, _mm512_load_ps(scales.of[b]), x, k + 32 * b, AskNothing());
-        }
-        if constexpr (T::n_alike < T::n_blocks) {
-            ask_rolled<T>(w.last().p + 2 * tile_rows, tile_rows * T::last_code_bytes / 64);
-            add_last(c, w, scales, x, k, AskNothing());
         }
     }
 
@@ -248,30 +254,36 @@ UNLADEN_INLINE void put_scales(uint8_t *to, uint8_t *low, uint8_t *high, int b, 
     put_four(high, b, _mm256_srli_epi16(size, 11));
 }
 
-// Whole sixteens of rows, one after another.
-template <class T>
-void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, int n_rows,
-                  int n_cols) {
-    using S = Shortened<T>;
-    if (!S::fits(n_cols)) return interleave_rows<T>(to, nullptr, nullptr, w, n_rows, n_cols);
-    auto *origin = reinterpret_cast<uint8_t *>(known);
+// Whole sixteens of rows, one after another, as blocks of S.
+template <class S>
+void shorten_to(uint8_t *to, uint8_t *apart, float *known, const uint8_t *w, int n_rows,
+                int n_cols) {
+    using T = typename S::Each;
+    constexpr int n_known = S::n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
     const int n_blocks = n_cols / T::block_size;
     const size_t row_bytes = size_t(n_blocks) * T::block_bytes;
-    for (int row = 0; row < n_rows; row += tile_rows, origin += ScaleOrigin::n_bytes) {
+    for (int row = 0; row < n_rows; row += tile_rows, known += n_known) {
         const Sixteen rows = {w + row * row_bytes, row_bytes};
+        auto *origin = reinterpret_cast<uint8_t *>(known + S::n_known_before);
         const __m256i least = put_origin<T>(origin, rows, n_blocks);
         for (int i = 0; i < n_blocks; ++i) {
             const int b = i % S::n_blocks;
             alignas(64) uint8_t block[block_bytes<T>];
             interleave<T>(block, rows.at(size_t(i) * T::block_bytes));
-            put_scales(to, to + tile_rows * S::n_blocks, high, b, load256(block), least);
-            std::memcpy(to + tile_rows * (S::scale_bytes + b * S::code_bytes),
-                        block + 2 * tile_rows, tile_rows * S::code_bytes);
+            put_scales(to, S::low(to, apart), S::high(apart), b, load256(block), least);
+            S::put_codes(to + tile_rows * (S::scale_bytes + b * S::code_bytes), apart, b, block);
             if (b < S::n_blocks - 1) continue;
             to += tile_rows * S::block_bytes;
-            high += tile_rows * S::high_bytes;
+            apart += tile_rows * S::apart_bytes;
         }
     }
+}
+template <class T>
+void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, int n_rows,
+                  int n_cols) {
+    using S = Shortened<T>;
+    if (!S::fits(n_cols)) return interleave_rows<T>(to, nullptr, nullptr, w, n_rows, n_cols);
+    shorten_to<S>(to, high, known, w, n_rows, n_cols);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -59,7 +59,17 @@ struct ShortParts {
     static constexpr int block_bytes = scale_bytes + n_alike * code_bytes + last_code_bytes;
     static constexpr int low_bytes = n_blocks * 4 / 8;
     static constexpr int spared_bytes = low_bytes + Rest<Q4_0>::bytes;
-    static constexpr int second_bytes = spared_bytes + n_blocks * 4 / 8;
+    static constexpr int apart_bytes = spared_bytes + n_blocks * 4 / 8, n_known_before = 1;
+    static uint8_t *low(uint8_t *, uint8_t *apart) { return apart; }
+    static uint8_t *high(uint8_t *apart) { return apart + tile_rows * spared_bytes; }
+    static void put_codes(uint8_t *to, uint8_t *apart, int b, const uint8_t *block) {
+        if (b < n_alike) return Shortened<Q4_0>::put_codes(to, apart, b, block);
+        __m512i lines[8], planes[3], low;
+        for (int i = 0; i < 8; ++i) lines[i] = Across<Q4_0>::line({block}, i);
+        Across<Whole<Q4_0>>::join(lines, planes, low);
+        for (int i = 0; i < 3; ++i) _mm512_storeu_si512(to + 64 * i, planes[i]);
+        _mm512_storeu_si512(apart + tile_rows * low_bytes, low);
+    }
 
     template <class Scales>
     static UNLADEN_INLINE __m512 last_scale(const Scales &scales) {
@@ -67,8 +77,6 @@ struct ShortParts {
         return screens ? _mm512_mul_ps(scale, _mm512_set1_ps(0.5f)) : scale;
     }
 };
-template <bool screens>
-struct RolledAhead<ShortParts<screens>> : RolledAhead<Q4_0> {};
 
 template <bool screens>
 struct ShortPartsBlock {
@@ -87,7 +95,7 @@ struct ShortPartsBlock {
     UNLADEN_INLINE void ask_rest(bool into_l1) const {
         constexpr size_t n_ahead = ahead_bytes / (tile_rows * T::block_bytes) + 1;
         if (screens) return;
-        ask_lines(rest + n_ahead * tile_rows * T::second_bytes,
+        ask_lines(rest + n_ahead * tile_rows * T::apart_bytes,
                   tile_rows * T::spared_bytes / 64, into_l1);
     }
 };
@@ -97,54 +105,18 @@ struct BlockIn<ShortParts<screens>> {
 };
 
 // What is known of sixteen rows: their reach, then what their scales are counted from.
-constexpr int n_known_of_short = 1 + ScaleOrigin::n_bytes / int(sizeof(float));
+constexpr int n_known_of_short =
+    ShortParts<false>::n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
 
 template <class T>
-    requires requires { T::second_bytes; }
+    requires requires { T::spared_bytes; }
 UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *) {
     const size_t b = k / T::block_size;
-    const size_t second_row_bytes = job.n_cols / T::block_size * T::second_bytes;
+    const size_t apart_row_bytes = job.n_cols / T::block_size * T::apart_bytes;
     return {job.w + row * job.row_bytes + b * tile_rows * T::block_bytes,
-            job.rest + row * second_row_bytes + b * tile_rows * T::second_bytes,
-            reinterpret_cast<const uint8_t *>(job.known + row / tile_rows * n_known_of_short + 1)};
-}
-template <class T>
-UNLADEN_INLINE void skip_blocks(ShortPartsBlock<T::is_coarse> &w, int n) {
-    w.p += size_t(n) * tile_rows * T::block_bytes;
-    w.rest += size_t(n) * tile_rows * T::second_bytes;
-    w.high += size_t(n) * tile_rows * T::second_bytes;
-}
-
-// Whole sixteens of rows.
-inline void divide_short_rows(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w,
-                              int n_rows, int n_cols) {
-    using T = ShortParts<false>;
-    const int n_blocks = n_cols / 32;
-    const size_t row_bytes = size_t(n_blocks) * Q4_0::block_bytes;
-    for (int row = 0; row < n_rows; row += tile_rows, known += n_known_of_short) {
-        const Sixteen rows = {w + row * row_bytes, row_bytes};
-        const __m256i least = put_origin<Q4_0>(reinterpret_cast<uint8_t *>(known + 1), rows,
-                                               n_blocks);
-        for (int i = 0; i < n_blocks; ++i) {
-            const int b = i % T::n_blocks;
-            const ShortPartsBlock<false> into = {to, rest, nullptr};
-            alignas(64) uint8_t block[block_bytes<Q4_0>];
-            interleave<Q4_0>(block, rows.at(size_t(i) * Q4_0::block_bytes));
-            put_scales(to, rest, rest + (into.high - into.rest), b, load256(block), least);
-            uint8_t *codes = to + tile_rows * (T::scale_bytes + b * T::code_bytes);
-            if (b < T::n_alike) {
-                std::memcpy(codes, block + 2 * tile_rows, tile_rows * T::code_bytes);
-                continue;
-            }
-            __m512i lines[8], planes[3], low;
-            for (int j = 0; j < 8; ++j) lines[j] = Across<Q4_0>::line({block}, j);
-            Across<Whole<Q4_0>>::join(lines, planes, low);
-            for (int j = 0; j < 3; ++j) _mm512_storeu_si512(codes + 64 * j, planes[j]);
-            _mm512_storeu_si512(rest + tile_rows * T::low_bytes, low);
-            to += tile_rows * T::block_bytes;
-            rest += tile_rows * T::second_bytes;
-        }
-    }
+            job.rest + row * apart_row_bytes + b * tile_rows * T::apart_bytes,
+            reinterpret_cast<const uint8_t *>(job.known + row / tile_rows * n_known_of_short +
+                                              T::n_known_before)};
 }
 
 // What the first part lacks of a block whose scale is counted from `least`: of codes what the scale
