@@ -36,25 +36,36 @@ test: .venv/installed .venv/tested-with
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2
 
+NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 ARM := build/emulated-aarch64
 emulated: .venv/installed .venv/tested-with
 	$(BIN)/python -m pip install --quiet cmake ninja >&2
-	@$(BIN)/cmake -S . -B $(ARM) -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON -DCMAKE_SYSTEM_NAME=Linux \
+	@$(BIN)/cmake -S . -B $(ARM) $(NINJA) -DCMAKE_BUILD_TYPE=Release \
+	    -DUNLADEN_KERNEL_SERVER=ON -DCMAKE_SYSTEM_NAME=Linux \
 	    -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
 	    -DCMAKE_EXE_LINKER_FLAGS=-static >&2
 	@$(BIN)/cmake --build $(ARM) >&2
 	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
 	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
 
+# The package's sources with the module that a folder has.
+define with_module
+	rm -rf $(1)/python && mkdir -p $(1)/python
+	cp -rs $(CURDIR)/src/unladen $(1)/python/
+	rm -f $(1)/python/unladen/_native*.so
+	cp $(1)/_native*.so $(1)/python/unladen/
+endef
+
+# Whole models too where a step of one level runs other code.
 emulated-avx512 emulated-vbmi: emulated-%: .venv/installed .venv/tested-with
-	$(BIN)/python -m pip install --quiet cmake ninja >&2
-	@$(BIN)/cmake -S . -B build/$@ -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja \
-	    -DCMAKE_BUILD_TYPE=Release -DUNLADEN_KERNEL_SERVER=ON \
-	    -DUNLADEN_EMULATE_$(shell echo $* | tr a-z A-Z)=ON >&2
-	@$(BIN)/cmake --build build/$@ >&2
-	UNLADEN_TEST_EMULATED="build/$@/kernel_server" \
-	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k $*
+	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
+	@$(BIN)/cmake -S . -B build/$@ $(NINJA) -DCMAKE_BUILD_TYPE=Release \
+	    -DUNLADEN_EMULATE_$(shell echo $* | tr a-z A-Z)=ON \
+	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
+	@$(BIN)/cmake --build build/$@ --target _native >&2
+	$(call with_module,build/$@)
+	PYTHONPATH=build/$@/python \
+	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k "$* or test_screening"
 
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
@@ -64,7 +75,6 @@ bench: .venv/installed
 	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
 	$(BIN)/python benchmarks/compare.py --peer $(PEER) $(MODELS) $(BENCH)
 
-NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 FILES ?= 20000
 SECONDS_EACH ?= 180
 FUZZ_FOLDER ?= build/fuzz
@@ -102,10 +112,7 @@ sanitize: threads .venv/tested-with
 	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DUNLADEN_SANITIZE=address,undefined -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
 	$(BIN)/cmake --build $(SANITIZE_FOLDER) --target _native >&2
-	rm -rf $(SANITIZE_FOLDER)/python && mkdir -p $(SANITIZE_FOLDER)/python
-	cp -rs $(CURDIR)/src/unladen $(SANITIZE_FOLDER)/python/
-	rm -f $(SANITIZE_FOLDER)/python/unladen/_native*.so
-	cp $(SANITIZE_FOLDER)/_native*.so $(SANITIZE_FOLDER)/python/unladen/
+	$(call with_module,$(SANITIZE_FOLDER))
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	    ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    PYTHONPATH=$(SANITIZE_FOLDER)/python $(BIN)/python -m pytest --timeout 3600 $(TESTS)

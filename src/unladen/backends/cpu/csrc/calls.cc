@@ -284,17 +284,27 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
             int(n_rows), 0, int(n_rows));
         return Result{y, {n_rows, size_t(n_rows_w)}};
     };
-    std::vector<float> lengths(n_rows);
-    for (size_t t = 0; t < n_rows; ++t) {
-        lengths[t] = float(linear.screen->length(packed.act, int(n_rows), n_cols, int(t)));
-    }
-    std::vector<float> reach;
-    for (size_t i = 0; i < divided.known.size(); i += size_t(linear.n_known)) {
-        reach.push_back(divided.known[i]);
-    }
-    Result coarse = {{}, {0, size_t(n_rows_w)}};
-    if (int(n_rows) <= linear.screen->most_rows) coarse = products(linear.screen->run);
-    return {products(linear.run), coarse, {reach, {reach.size()}}, {lengths, {n_rows}}};
+    const auto lengths = [&](auto length) {
+        std::vector<float> all(n_rows);
+        for (size_t t = 0; t < n_rows; ++t) {
+            all[t] = float(length(packed.act, int(n_rows), n_cols, int(t)));
+        }
+        return Result{all, {n_rows}};
+    };
+    const auto reach = [&](size_t look) {
+        std::vector<float> all;
+        for (size_t i = look; i < divided.known.size(); i += size_t(linear.n_known)) {
+            all.push_back(divided.known[i]);
+        }
+        return Result{all, {all.size()}};
+    };
+    const Result none = {{}, {0, size_t(n_rows_w)}};
+    const Screen &screen = *linear.screen;
+    const bool takes = int(n_rows) <= screen.most_rows, looks_again = takes && screen.run_again;
+    return {products(linear.run),
+            {takes ? products(screen.run) : none, reach(0), lengths(screen.length)},
+            looks_again ? Look{products(screen.run_again), reach(1), lengths(screen.length_left)}
+                        : Look{none, none, none}};
 }
 
 int spared_bytes(const std::string &level, const std::string &type) {

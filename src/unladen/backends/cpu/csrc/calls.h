@@ -67,11 +67,16 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved);
 
-// Products of rows in two parts, whole sixteens of them: all of it, and what the first part makes,
-// [n_rows][n_rows_w] each, the latter empty where a screen takes fewer rows; how far
-// sixteens of rows reach, and the lengths of rows of x.
+// What a look at a part of rows makes, [n_rows][n_rows_w], empty where there is none or it takes
+// fewer rows; how far sixteens of rows reach then, and the lengths of rows of x.
+struct Look {
+    Result products, reach, lengths;
+};
+// Products of rows in two parts, whole sixteens of them: all of it, what the first part makes, and
+// what a second look adds.
 struct Screened {
-    Result whole, coarse, reach, lengths;
+    Result whole;
+    Look first, second;
 };
 Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
                   const std::string &level);

@@ -77,6 +77,11 @@ struct Screen {
     int most_rows;
     // Of each rest_block, which it doesn't read.
     int spared_bytes;
+    // A second look, where there is one: products with what a part of the second parts adds. Sums
+    // of both are off by at most the second number that is known times `length_left`.
+    void (*run_again)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
+                      const void *act, int n_rows, int t_first, int t_last) = nullptr;
+    double (*length_left)(const void *act, int n_rows, int n_cols, int t) = nullptr;
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows

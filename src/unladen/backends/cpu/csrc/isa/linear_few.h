@@ -311,12 +311,16 @@ struct Few32 {
     }
 };
 
+// Whether of blocks of T only some bytes are read, of few rows.
+template <class T>
+constexpr bool is_scattered = requires { T::is_scattered; };
+
 template <class T, class Few, int n>
 void run_few(const Job &job, const typename Few::Panel &x) {
     alignas(64) uint8_t room[block_bytes<T>];
     // Interleaved, what is read next lies next; else the rows after these are asked for in order.
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
-    const Asking how = asking<n>(job);
+    const Asking how = is_scattered<T> ? Asking::never : asking<n>(job);
     const bool into_l1 = job.interleaved && asks_into_l1();
     const Stream stream(job);
     const uint8_t *here = job.w + job.n_first * job.row_bytes;

@@ -38,11 +38,12 @@ struct FivePlanes {
 // Codes of three bits: lines 0 to 2 with 4 to 6 above them, 3 and 7 in pieces, two low bits and a
 // high one.
 struct ThreePlanes {
+    // Line j, its bits from bit `to` on.
     template <class Plane>
-    static UNLADEN_INLINE auto line(Plane plane, int j) {
-        if (j % 4 < 3) return shifted(plane(j % 4), j < 4 ? 0 : 3, 3, 0);
-        const auto high = shifted(plane(1), j < 4 ? 6 : 7, 1, 2);
-        return with_bits(high, plane(j < 4 ? 0 : 2), 6, 2, 0);
+    static UNLADEN_INLINE auto line(Plane plane, int j, int to = 0) {
+        if (j % 4 < 3) return shifted(plane(j % 4), j < 4 ? 0 : 3, 3, to);
+        const auto high = shifted(plane(1), j < 4 ? 6 : 7, 1, to + 2);
+        return with_bits(high, plane(j < 4 ? 0 : 2), 6, 2, to);
     }
     template <class V>
     static UNLADEN_INLINE void join(const V (&q)[8], V (&plane)[3]) {

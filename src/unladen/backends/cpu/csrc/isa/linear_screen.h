@@ -15,9 +15,10 @@ namespace unladen::cpu::UNLADEN_ISA {
 // and so is what becomes of them here. With a factor of two to spare.
 inline double rounding(int n_blocks) { return 4.0 * (n_blocks + 32) * 0x1p-24; }
 
-// Squares of a row's length and of the part of it that its first part lacks.
+// Squares of a row's length and of the part of it that its first part lacks, at first and after a
+// second look.
 struct Squares {
-    double lacking, all;
+    double lacking = 0, all = 0, left = 0;
 };
 
 // Eight sums of sixteen words' squares.
@@ -50,27 +51,30 @@ inline void add_squares(Squares &to, const uint8_t *block, Q6_K) {
     to.all += (256.0 * 256.0) * lacking;
 }
 
-// Of each interleaved_rows rows the largest reach, as the first of n_known numbers.
-// squares_of(row, n): those of row n.
+// Of each interleaved_rows rows the largest reach, as the first of n_known numbers, and after a
+// second look, as the second. squares_of(row, n): those of row n.
 template <class SquaresOf>
 void measure_rows(float *known, int n_known, const uint8_t *w, size_t row_bytes, int n_rows,
                   int n_blocks, SquaresOf squares_of) {
     for (int first = 0; first < n_rows; first += interleaved_rows, known += n_known) {
-        double most = 0;
+        double most[2] = {0, 0};
         for (int n = first; n < n_rows && n < first + interleaved_rows; ++n) {
-            const Squares squares = squares_of(w + n * row_bytes, n);
-            const double one = __builtin_sqrt(squares.lacking) +
-                               rounding(n_blocks) * __builtin_sqrt(squares.all);
-            if (most == most && !(one <= most)) most = one;  // NaN stays
+            const Squares of = squares_of(w + n * row_bytes, n);
+            const double rounded = rounding(n_blocks) * __builtin_sqrt(of.all);
+            const double reach[2] = {__builtin_sqrt(of.lacking), __builtin_sqrt(of.left)};
+            for (int look = 0; look < 2; ++look) {
+                const double one = reach[look] + rounded, so_far = most[look];
+                if (so_far == so_far && !(one <= so_far)) most[look] = one;  // NaN stays
+            }
         }
-        *known = float(most);
+        for (int look = 0; look < 2 && look < n_known; ++look) known[look] = float(most[look]);
     }
 }
 template <class T>
 void measure(float *reach, const uint8_t *w, int n_rows, int n_cols) {
     const int n_blocks = n_cols / T::block_size;
     const auto squares_of = [=](const uint8_t *row, int) {
-        Squares squares = {0, 0};
+        Squares squares;
         for (int b = 0; b < n_blocks; ++b, row += T::block_bytes) add_squares(squares, row, T());
         return squares;
     };

@@ -33,6 +33,8 @@ struct Shortened {
     static constexpr int apart_bytes = high_bytes, n_known_before = 0;
     static uint8_t *low(uint8_t *p, uint8_t *) { return p + tile_rows * n_blocks; }
     static uint8_t *high(uint8_t *apart) { return apart; }
+    // Where block b's codes are.
+    static constexpr int codes_at(int b) { return tile_rows * (scale_bytes + b * code_bytes); }
     // The codes of block b, which lie interleaved in `block`.
     static void put_codes(uint8_t *to, uint8_t *, int, const uint8_t *block) {
         std::memcpy(to, block + 2 * tile_rows, tile_rows * code_bytes);
@@ -63,7 +65,7 @@ struct ShortBlock {
 
     UNLADEN_INLINE const uint8_t *low() const { return p + tile_rows * Shortened<T>::n_blocks; }
     UNLADEN_INLINE Interleaved block(int b) const {
-        return {p + tile_rows * (Shortened<T>::scale_bytes + b * Shortened<T>::code_bytes - 2)};
+        return {p + Shortened<T>::codes_at(b) - 2 * tile_rows};
     }
 };
 template <class T>
@@ -163,9 +165,13 @@ struct FewShort {
                             AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
         }
         if constexpr (T::n_alike < T::n_blocks) {
-            further.ask_part<block_bytes<T>>(2 * T::n_alike, 2 * T::n_blocks);
-            add_last(c, w, scales, x, k,
-                     AskPart<block_bytes<T>>{further, 2 * T::n_alike + 1, 2 * T::n_blocks});
+#pragma GCC unroll 8
+            for (int b = T::n_alike; b < T::n_blocks; ++b) {
+                further.ask_part<block_bytes<T>>(2 * b, 2 * T::n_blocks);
+                __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
+                add_last(c, w, b, scales, x, k,
+                         AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
+            }
         }
     }
 
@@ -183,10 +189,10 @@ struct FewShort {
 
 private:
     template <int n, class HalfWay>
-    static UNLADEN_INLINE void add_last(__m512 (&c)[n], Block<T> w, const Scales &scales,
+    static UNLADEN_INLINE void add_last(__m512 (&c)[n], Block<T> w, int b, const Scales &scales,
                                         const Panel &x, int k, HalfWay half_way) {
-        Few32<typename T::Last, columns>::add_block(c, w.last(), T::last_scale(scales), x,
-                                                    k + 32 * T::n_alike, half_way);
+        Few32<typename T::Last, columns>::add_block(c, w.last(b), T::last_scale(scales, b), x,
+                                                    k + 32 * b, half_way);
     }
 };
 
@@ -202,7 +208,9 @@ struct TiledShort : Tiled32<typename T::Each> {
             decode<typename T::Each>(tile.block[b], w.block(b), _mm512_load_ps(scales.of[b]));
         }
         if constexpr (T::n_alike < T::n_blocks) {
-            decode<typename T::Last>(tile.block[T::n_alike], w.last(), T::last_scale(scales));
+            for (int b = T::n_alike; b < T::n_blocks; ++b) {
+                decode<typename T::Last>(tile.block[b], w.last(b), T::last_scale(scales, b));
+            }
         }
     }
 };
@@ -271,7 +279,7 @@ void shorten_to(uint8_t *to, uint8_t *apart, float *known, const uint8_t *w, int
             alignas(64) uint8_t block[block_bytes<T>];
             interleave<T>(block, rows.at(size_t(i) * T::block_bytes));
             put_scales(to, S::low(to, apart), S::high(apart), b, load256(block), least);
-            S::put_codes(to + tile_rows * (S::scale_bytes + b * S::code_bytes), apart, b, block);
+            S::put_codes(to + S::codes_at(b), apart, b, block);
             if (b < S::n_blocks - 1) continue;
             to += tile_rows * S::block_bytes;
             apart += tile_rows * S::apart_bytes;

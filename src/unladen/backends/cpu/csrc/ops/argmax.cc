@@ -62,7 +62,7 @@ private:
     int n_parts_;
 };
 
-// Makes groups whole that may have the largest number.
+// Makes groups whole that may have the largest number, as far as one can tell.
 class Complete final : public Operation {
 public:
     explicit Complete(Shared all) : a_(std::move(all)) {}
@@ -70,25 +70,36 @@ public:
     Tiling prepare(const Step &) override {
         groups_.clear();
         if (a_->screens()) groups_ = a_->screening->find(a_->largest, a_->tops);
+        are_whole_.assign(groups_.size(), 0);
         return {static_cast<int>(groups_.size()), 2000.0 * groups_.size()};
     }
     void tile(const Step &, int index, void *) override {
-        a_->screening->complete(groups_[index]);
+        if (!a_->screening->settle(groups_[index])) return;
         a_->refresh(groups_[index]);
+        are_whole_[index] = 1;
     }
     const std::vector<int> &groups() const { return groups_; }
+    bool is_whole(size_t i) const { return are_whole_[i]; }
 
 private:
     Shared a_;
     std::vector<int> groups_;
+    std::vector<uint8_t> are_whole_;
 };
 
 // Chooses of those whose numbers are whole.
 class Choose final : public Operation {
 public:
-    Choose(Shared all, const Complete &whole) : a_(std::move(all)), whole_(whole) {}
+    Choose(Shared all, const Complete &found) : a_(std::move(all)), found_(found) {}
 
     Tiling prepare(const Step &) override {
+        whole_.clear();
+        if (a_->screens()) {
+            for (size_t i = 0; i < found_.groups().size(); i++)
+                if (found_.is_whole(i)) whole_.push_back(found_.groups()[i]);
+            a_->screening->judge(static_cast<int>(found_.groups().size()),
+                                 static_cast<int>(whole_.size()));
+        }
         for (int t = 0; t < a_->n_rows; t++) a_->y[t] = chosen(t);
         return {0, 0};
     }
@@ -105,7 +116,7 @@ private:
             if (top > most) most = top, group = at;
         };
         if (a_->screens())
-            for (int at : whole_.groups()) look(largest[at], at);
+            for (int at : whole_) look(largest[at], at);
         else
             for (int i = 0; i < a_->n_tops(); i++) look(tops[i], i * interleaved_rows);
         if (has_nan || !std::isfinite(most)) return -1;
@@ -116,7 +127,8 @@ private:
     }
 
     Shared a_;
-    const Complete &whole_;
+    const Complete &found_;
+    std::vector<int> whole_;
 };
 
 }  // namespace
