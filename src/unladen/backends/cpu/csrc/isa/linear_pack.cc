@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "backends/cpu/csrc/isa/linear_drive.h"
+#include "backends/cpu/csrc/isa/linear_pack256.h"
 #include "backends/cpu/csrc/isa/linear_pack512.h"
 #include "backends/cpu/csrc/isa/vmath.h"
 
@@ -60,6 +61,33 @@ struct Range {
     int first, last;
 };
 
+// Calls put(k, q, d, total) for blocks of 32 of a row: codes, scale, and sum of codes.
+template <class Put>
+UNLADEN_INLINE void each_32(const float *x, Range range, Put put) {
+    int k = range.first;
+#ifdef UNLADEN_PACK256
+    for (; k + eight_k <= range.last; k += eight_k) {
+        int8_t q[eight_k];
+        float d[8], total[8];
+        quantize_eight(q, d, total, x + k);
+        for (int b = 0; b < 8; ++b) put(k + 32 * b, q + 32 * b, d[b], total[b]);
+    }
+#endif
+    for (; k < range.last; k += 32) {
+        int8_t q[32];
+        const float d = quantize(q, x + k, 32);
+        put(k, q, d, float(sum(q, 32)));
+    }
+}
+
+#ifndef UNLADEN_PACK256
+float quantize_256(int8_t *q, int16_t *minus, const float *x) {
+    const float d = quantize(q, x, 256);
+    for (int s = 0; s < 16; ++s) minus[s] = int16_t(-sum(q + 16 * s, 16));
+    return d;
+}
+#endif
+
 // Those of one activation row into a Row..., or into a column of a Panel...; x is null for a column
 // that the last panel lacks.
 
@@ -76,57 +104,58 @@ void write(const PanelF32 &to, int column, const float *x, Range range) {
 }
 
 [[maybe_unused]] void write(const Row32 &to, int, const float *x, Range range) {
-    for (int k = range.first; k < range.last; k += 32) {
-        const float d = quantize(to.q + k, x + k, 32);
+    each_32(x, range, [&](int k, const int8_t *q, float d, float total) {
+        std::memcpy(to.q + k, q, 32);
         to.d[k / 32] = d;
-        to.sum[k / 32] = d * float(sum(to.q + k, 32));
-    }
+        to.sum[k / 32] = d * total;
+    });
 }
+
+typedef int8_t bytes16 __attribute__((vector_size(16)));
 
 // Sixteen q to number `at` on.
 template <class Pairs>
 void put_pair(const Pairs &to, int at, const int8_t *q) {
-    for (int i = 0; i < 16; ++i) {
-        to.q[at + i] = q[i];
-        to.size[at + i] = int8_t(q[i] < 0 ? -q[i] : q[i]);
-    }
+    bytes16 values;
+    std::memcpy(&values, q, sizeof values);
+    const bytes16 sizes = values < 0 ? -values : values;
+    std::memcpy(to.q + at, &values, sizeof values);
+    std::memcpy(to.size + at, &sizes, sizeof sizes);
 }
 
 [[maybe_unused]] void write(const Row32Pairs &to, int, const float *x, Range range) {
-    for (int k = range.first; k < range.last; k += 32) {
-        int8_t q[32];
-        const float d = quantize(q, x + k, 32);
+    each_32(x, range, [&](int k, const int8_t *q, float d, float total) {
         to.d[k / 32] = d;
-        to.sum[k / 32] = d * float(sum(q, 32));
+        to.sum[k / 32] = d * total;
         const int i = k % 256 / 32;
         const bool whole = k < to.n_whole;
         const int at = whole ? k / 256 * 256 + i % 4 * 64 + i / 4 * 16 : k;
         put_pair(to, at, q);
         put_pair(to, at + (whole ? 32 : 16), q + 16);
-    }
+    });
 }
 
 template <int columns>
 void write(const Panel32Of<columns> &to, int column, const float *x, Range range) {
-    for (int k = range.first; k < range.last; k += 32) {
-        int8_t q[32] = {};
-        const float d = x ? quantize(q, x + k, 32) : 0.0f;
-        const int at = k / 32 * columns + column, total = sum(q, 32);
+    const auto put = [&](int k, const int8_t *q, float d, float total) {
+        const int at = k / 32 * columns + column;
         place<columns>(to.q, column, k, q, 32);
         to.d[at] = d;
-        to.sum[at] = d * float(total);
-        if constexpr (in_lanes) to.minus[at] = -total;
-    }
+        to.sum[at] = d * total;
+        if constexpr (in_lanes) to.minus[at] = -int(total);
+    };
+    constexpr int8_t none[32] = {};
+    if (x) return each_32(x, range, put);
+    for (int k = range.first; k < range.last; k += 32) put(k, none, 0.0f, 0.0f);
 }
 
 [[maybe_unused]] void write(const Row256 &to, int, const float *x, Range range) {
     for (int k = range.first; k < range.last; k += 256) {
         int8_t q[256];
-        to.d[k / 256] = quantize(q, x + k, 256);
+        to.d[k / 256] = quantize_256(q, to.minus + k / 16, x + k);
         for (int s = 0; s < 16; ++s) {
             const int place = in_lanes ? lane_order(s) : s;
             std::memcpy(to.q + k + 16 * place, q + 16 * s, 16);
-            to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }
     }
 }
@@ -134,10 +163,9 @@ void write(const Panel32Of<columns> &to, int column, const float *x, Range range
 [[maybe_unused]] void write(const Row256Pairs &to, int, const float *x, Range range) {
     for (int k = range.first; k < range.last; k += 256) {
         int8_t q[256];
-        to.d[k / 256] = quantize(q, x + k, 256);
+        to.d[k / 256] = quantize_256(q, to.minus + k / 16, x + k);
         for (int s = 0; s < 16; ++s) {
             put_pair(to, k + 64 * (s / 4) + 32 * (s % 2) + 16 * (s % 4 / 2), q + 16 * s);
-            to.minus[k / 16 + s] = int16_t(-sum(q + 16 * s, 16));
         }
     }
 }
@@ -146,10 +174,11 @@ template <int columns>
 void write(const Panel256Of<columns> &to, int column, const float *x, Range range) {
     for (int k = range.first; k < range.last; k += 256) {
         int8_t q[256] = {};
-        to.d[k / 256 * columns + column] = x ? quantize(q, x + k, 256) : 0.0f;
+        int16_t minus[16] = {};
+        to.d[k / 256 * columns + column] = x ? quantize_256(q, minus, x + k) : 0.0f;
         place<columns>(to.q, column, k, q, 256);
         for (int s = 0; s < 8; ++s) {
-            const int first = -sum(q + 32 * s, 16), second = -sum(q + 32 * s + 16, 16);
+            const int first = minus[2 * s], second = minus[2 * s + 1];
             int16_t *both = to.minus16 + 2 * ((k / 32 + s) * columns + column);
             both[0] = int16_t(first), both[1] = int16_t(second);
             const int pair = (k / 64 + s / 2) * columns + column;
