@@ -52,7 +52,7 @@ class Work:
             return cls(sum(t.nbytes for t in dense.values()) + head.nbytes,
                        sum(t.nbytes for t in experts.values()), share,
                        sum(macs.values()) - late, head.n_elements + late, kv,
-                       n_blocks * native.spared_bytes(isa_level(), head.quant))
+                       round(n_blocks * native.spared_bytes(isa_level(), head.quant)))
 
     def bytes_per_step(self, test: Test) -> float:
         """Read from memory for one decode step of ``test``; experts as if each sequence chose its

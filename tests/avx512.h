@@ -277,6 +277,13 @@ inline __m256i to_half(__m512 a, int) {
     for (int i = 0; i < 2; ++i) to.at[i] = _mm256_cvtps_ph(from.at[i], _MM_FROUND_TO_NEAREST_INT);
     return to;
 }
+inline __m512i compress(uint64_t mask, __m512i a) {
+    const Z<int32_t> from(a);
+    Z<int32_t> to(__m512i{});
+    for (int i = 0, n = 0; i < 16; ++i)
+        if (mask >> i & 1) to.at[n++] = from.at[i];
+    return to;
+}
 inline __m512i set4(int d, int c, int b, int a) {
     return repeat<__m128i>(_mm_set_epi32(d, c, b, a));
 }
@@ -348,6 +355,7 @@ inline uint64_t compare(__m512 a, __m512 b) {
 #define _mm512_cvtps_epi32 unladen::emulated::integers
 #define _mm512_cvtph_ps unladen::emulated::from_half
 #define _mm512_cvtps_ph unladen::emulated::to_half
+#define _mm512_maskz_compress_epi32 unladen::emulated::compress
 #define _mm512_set4_epi32 unladen::emulated::set4
 #define _mm512_fmadd_ps unladen::emulated::fmadd
 #define _mm512_dpbusd_epi32 unladen::emulated::dpbusd
@@ -412,6 +420,7 @@ inline uint64_t compare(__m512 a, __m512 b) {
 #define _mm512_mask_blend_epi64(m, a, b) unladen::emulated::blend<int64_t>(m, a, b)
 #define _mm512_mask_mov_epi16(a, m, b) unladen::emulated::blend<int16_t>(m, a, b)
 #define _mm512_maskz_loadu_ps(m, p) unladen::emulated::load_first<__m512>(m, 4, p)
+#define _mm512_maskz_loadu_epi32(m, p) unladen::emulated::load_first<__m512i>(m, 4, p)
 #define _mm512_maskz_loadu_epi8(m, p) unladen::emulated::load_first<__m512i>(m, 1, p)
 #define _mm256_maskz_loadu_epi16(m, p) unladen::emulated::load_first<__m256i>(m, 2, p)
 #define _mm512_cmp_ps_mask(a, b, predicate) unladen::emulated::compare<predicate>(a, b)

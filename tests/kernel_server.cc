@@ -193,11 +193,10 @@ void answer(const std::string &name, Arguments &a) {
         const calls::Bytes w = a.bytes();
         const int n_rows = a.whole(), n_cols = a.whole();
         const calls::Floats x = a.floats();
-        const auto [whole, first, second] =
+        const auto [whole, coarse, reach, lengths, more, off] =
             calls::screened(type, w, n_rows, n_cols, x, a.text());
-        write_count(7);
-        for (const Result &one : {whole, first.products, first.reach, first.lengths,
-                                  second.products, second.reach, second.lengths}) {
+        write_count(6);
+        for (const Result &one : {whole, coarse, reach, lengths, more, off}) {
             write_array('f', one.values, one.shape);
         }
     } else if (name == "spared_bytes") {

@@ -133,6 +133,6 @@ matmul = _kernel("matmul")
 screened = _kernel("screened")
 
 
-def spared_bytes(level: str, quant: str) -> int:
+def spared_bytes(level: str, quant: str) -> float:
     """Bytes of a block that need not be read to find a head's largest product."""
-    return int(_kernel("spared_bytes")(level, quant))
+    return float(_kernel("spared_bytes")(level, quant))

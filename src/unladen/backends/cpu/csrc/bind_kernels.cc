@@ -113,11 +113,10 @@ nb::object matmul(const std::string &type, Raw w, int n_rows_w, int n_cols, Rows
 
 nb::object screened(const std::string &type, Raw w, int n_rows_w, int n_cols, Rows x,
                     const std::string &level) {
-    auto [whole, first, second] =
+    auto [whole, coarse, reach, lengths, more, off] =
         calls::screened(type, view(w), n_rows_w, n_cols, view(x), level);
-    return nb::make_tuple(to_numpy(whole), to_numpy(first.products), to_numpy(first.reach),
-                          to_numpy(first.lengths), to_numpy(second.products),
-                          to_numpy(second.reach), to_numpy(second.lengths));
+    return nb::make_tuple(to_numpy(whole), to_numpy(coarse), to_numpy(reach), to_numpy(lengths),
+                          to_numpy(more), to_numpy(off));
 }
 
 }  // namespace

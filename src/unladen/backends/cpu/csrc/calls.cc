@@ -232,6 +232,34 @@ struct Divided {
     Weights weights() const { return {first.data(), true, rest.data(), known.data()}; }
 };
 
+// Of all rows.
+void second_look(Screened &to, const Linear &linear, const Divided &divided,
+                 const PackedRows &packed, size_t n_rows, int n_rows_w, int n_cols) {
+    const SecondLook &look = *linear.screen->second;
+    struct alignas(64) Line {
+        uint8_t bytes[64];
+    };
+    std::vector<Line> prepared(look.bytes(n_cols) / sizeof(Line) + 1);
+    std::vector<float> more(n_rows * n_rows_w), off(more.size());
+    std::vector<int32_t> rows(n_rows_w + interleaved_rows);
+    const std::vector<float> nothing(interleaved_rows, 0);
+    int n = 0;
+    for (int first = 0; first < n_rows_w; first += interleaved_rows)
+        n += look.in_question(rows.data() + n, nothing.data(), first, 0, 0);
+    require(n == n_rows_w, "a product of 0 isn't known to be less than 0");
+    for (size_t t = 0; t < n_rows; ++t) {
+        look.prepare(prepared.data(), packed.act, int(n_rows), n_cols, int(t));
+        const double length = look.length(packed.act, int(n_rows), n_cols, int(t));
+        float *of = off.data() + t * n_rows_w;
+        look.run(more.data() + t * n_rows_w, of, rows.data(), n, divided.weights(), n_cols,
+                 prepared.data());
+        for (int i = 0; i < n; ++i)
+            of[i] += float(length) * divided.known[rows[i] / interleaved_rows * linear.n_known + 1];
+    }
+    to.more = {more, {n_rows, size_t(n_rows_w)}};
+    to.off = {off, {n_rows, size_t(n_rows_w)}};
+}
+
 }  // namespace
 
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
@@ -284,32 +312,24 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
             int(n_rows), 0, int(n_rows));
         return Result{y, {n_rows, size_t(n_rows_w)}};
     };
-    const auto lengths = [&](auto length) {
-        std::vector<float> all(n_rows);
-        for (size_t t = 0; t < n_rows; ++t) {
-            all[t] = float(length(packed.act, int(n_rows), n_cols, int(t)));
-        }
-        return Result{all, {n_rows}};
-    };
-    const auto reach = [&](size_t look) {
-        std::vector<float> all;
-        for (size_t i = look; i < divided.known.size(); i += size_t(linear.n_known)) {
-            all.push_back(divided.known[i]);
-        }
-        return Result{all, {all.size()}};
-    };
-    const Result none = {{}, {0, size_t(n_rows_w)}};
     const Screen &screen = *linear.screen;
-    const bool takes = int(n_rows) <= screen.most_rows, looks_again = takes && screen.run_again;
-    return {products(linear.run),
-            {takes ? products(screen.run) : none, reach(0), lengths(screen.length)},
-            looks_again ? Look{products(screen.run_again), reach(1), lengths(screen.length_left)}
-                        : Look{none, none, none}};
+    const bool takes = int(n_rows) <= screen.most_rows;
+    const Result none = {{}, {0, size_t(n_rows_w)}};
+    std::vector<float> reach, lengths;
+    for (size_t i = 0; i < divided.known.size(); i += size_t(linear.n_known))
+        reach.push_back(divided.known[i]);
+    for (size_t t = 0; t < n_rows; ++t)
+        lengths.push_back(float(screen.length(packed.act, int(n_rows), n_cols, int(t))));
+    Screened all = {products(linear.run), takes ? products(screen.run) : none,
+                    {reach, {reach.size()}}, {lengths, {n_rows}}, none, none};
+    if (takes && screen.second) second_look(all, linear, divided, packed, n_rows, n_rows_w, n_cols);
+    return all;
 }
 
-int spared_bytes(const std::string &level, const std::string &type) {
+double spared_bytes(const std::string &level, const std::string &type) {
     const Linear *linear = kernels_for(level)->screened_linear(type.c_str());
-    return linear ? linear->screen->spared_bytes / (linear->rest_block / linear->block_size) : 0;
+    if (!linear) return 0;
+    return double(linear->screen->spared_bytes) * linear->block_size / linear->rest_block;
 }
 
 }  // namespace unladen::cpu::calls

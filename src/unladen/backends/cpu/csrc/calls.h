@@ -67,20 +67,16 @@ Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved);
 
-// What a look at a part of rows makes, [n_rows][n_rows_w], empty where there is none or it takes
-// fewer rows; how far sixteens of rows reach then, and the lengths of rows of x.
-struct Look {
-    Result products, reach, lengths;
-};
-// Products of rows in two parts, whole sixteens of them: all of it, what the first part makes, and
-// what a second look adds.
+// Products of rows in two parts, whole sixteens of them, [n_rows][n_rows_w], empty where there are
+// none or fewer rows are taken: all of it; what the first part makes, how far sixteens of rows
+// reach then, and the lengths of rows of x; what a second look adds, and by how much each sum may
+// be off then.
 struct Screened {
-    Result whole;
-    Look first, second;
+    Result whole, coarse, reach, lengths, more, off;
 };
 Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
                   const std::string &level);
 // Bytes of a block that need not be read to find a head's largest product.
-int spared_bytes(const std::string &level, const std::string &type);
+double spared_bytes(const std::string &level, const std::string &type);
 
 }  // namespace unladen::cpu::calls

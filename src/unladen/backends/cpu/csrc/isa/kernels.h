@@ -66,6 +66,24 @@ struct Weights {
     const uint8_t *next = nullptr;
 };
 
+// What a part of the second parts adds to products of single rows.
+struct SecondLook {
+    // prepare() leaves activation row t there in so many bytes, aligned to 64.
+    size_t (*bytes)(int n_cols);
+    void (*prepare)(void *to, const void *act, int n_rows, int n_cols, int t);
+    // How long that row is where only what is left then may be off.
+    double (*length)(const void *act, int n_rows, int n_cols, int t);
+    // Of interleaved_rows products y of rows from `first` on, which may be off by as much, writes
+    // the rows whose product isn't known to be less than `least`, and anything after them up to as
+    // many. Returns how many there are.
+    int (*in_question)(int32_t *rows, const float *y, int first, float off, float least);
+    // What is to be added to the products of n of these rows with what was prepared. Then they are
+    // off by off[i] at most, and by the second number that is known of interleaved_rows rows times
+    // `length`.
+    void (*run)(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
+                const void *prepared);
+};
+
 // What the first part of each code says about products of rows that lie in two parts: see Linear.
 struct Screen {
     // As Linear::run of interleaved rows. A sum is off by at most its row's reach times `length` of
@@ -77,11 +95,7 @@ struct Screen {
     int most_rows;
     // Of each rest_block, which it doesn't read.
     int spared_bytes;
-    // A second look, where there is one: products with what a part of the second parts adds. Sums
-    // of both are off by at most the second number that is known times `length_left`.
-    void (*run_again)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
-                      const void *act, int n_rows, int t_first, int t_last) = nullptr;
-    double (*length_left)(const void *act, int n_rows, int n_cols, int t) = nullptr;
+    const SecondLook *second = nullptr;  // where there is one
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows

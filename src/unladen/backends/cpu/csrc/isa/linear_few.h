@@ -311,7 +311,7 @@ struct Few32 {
     }
 };
 
-// Whether of blocks of T only some bytes are read, of few rows.
+// Whether second parts of blocks of T lie in an order that no hardware foresees.
 template <class T>
 constexpr bool is_scattered = requires { T::is_scattered; };
 
@@ -320,7 +320,7 @@ void run_few(const Job &job, const typename Few::Panel &x) {
     alignas(64) uint8_t room[block_bytes<T>];
     // Interleaved, what is read next lies next; else the rows after these are asked for in order.
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
-    const Asking how = is_scattered<T> ? Asking::never : asking<n>(job);
+    const Asking how = asking<n>(job);
     const bool into_l1 = job.interleaved && asks_into_l1();
     const Stream stream(job);
     const uint8_t *here = job.w + job.n_first * job.row_bytes;
@@ -333,7 +333,7 @@ void run_few(const Job &job, const typename Few::Panel &x) {
         for (int j = 0; j < n; ++j) c[j] = _mm512_setzero_ps();
         for (int k = 0; k < job.n_cols; k += T::block_size) {
             const Block<T> w = interleaved_at<T>(job, row, k, room);
-            if (how != Asking::never) ask_rest<T>(w, 1, into_l1);
+            if (how != Asking::never || is_scattered<T>) ask_rest<T>(w, 1, into_l1);
             const Further further = {stream.after(here, distance / 2),
                                      stream.after(here, distance), how, into_l1};
             Few::template add<n>(c, w, x, k, further);

@@ -2,7 +2,7 @@
 #include "backends/cpu/csrc/isa/level.h"
 
 #if defined(__AVX512VNNI__)
-#include "backends/cpu/csrc/isa/linear_short_parts.h"
+#include "backends/cpu/csrc/isa/linear_low.h"
 #include "backends/cpu/csrc/isa/linear_vnni.h"
 #include "backends/cpu/csrc/isa/linear_vnni_rows.h"
 #elif defined(__AVX2__)
@@ -116,7 +116,7 @@ const Linear *linear_int8(const char *type) { return find(Int8Types{}, type); }
 #if defined(__AVX2__)
 namespace {
 
-// Rows in two parts: U is Coarse<T> or Whole<T>, of Q4_0 ShortParts or LowOfParts.
+// Rows in two parts: U is Coarse<T> or Whole<T>, of Q4_0 ShortParts.
 template <class T, class U>
 void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                const void *act, int n_rows, int t_first, int t_last) {
@@ -129,9 +129,7 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
     [[maybe_unused]] const bool panels = in_panels(format<T>, n_rows);
     constexpr bool of_32 = T::block_size == 32;
 #if defined(__AVX512VNNI__)
-    if constexpr (is_scattered<U>) {
-        panels ? run_panel<U, FewLow>(job) : run_one<U, FewLow>(job);
-    } else if constexpr (requires { U::spared_bytes; }) {
+    if constexpr (requires { U::spared_bytes; }) {
         if constexpr (U::is_coarse)
             panels ? run_panel<U, FewShort>(job) : run_one<U, FewShort>(job);
         else
@@ -167,16 +165,16 @@ constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
 #if defined(__AVX512VNNI__)
 void divide_short(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, int n_rows,
                   int n_cols) {
-    shorten_to<ShortParts<false>>(to, rest, known, w, n_rows, n_cols);
+    using T = ShortParts<false>;
+    shorten_to<T, ShortPartsPlace>(to, rest, known, w, n_rows, n_cols);
     measure_short(known, w, n_rows, n_cols);
 }
 constexpr Screen short_screen = {run_parts<Q4_0, ShortParts<true>>, length_short, panel_columns,
-                                 ShortParts<true>::spared_bytes, run_parts<Q4_0, LowOfParts>,
-                                 length_left};
+                                 ShortParts<true>::spared_bytes, &second_look};
 constexpr Linear screened_short = {
     format<Q4_0>, Q4_0::block_size, Q4_0::block_bytes, 16, run_parts<Q4_0, ShortParts<false>>,
-    divide_short, ShortParts<false>::block_size, ShortParts<false>::apart_bytes, n_known_of_short,
-    &short_screen};
+    divide_short, ShortParts<false>::block_size, ShortParts<false>::apart_bytes,
+    ShortParts<false>::n_known, &short_screen};
 #endif
 
 }  // namespace

@@ -27,21 +27,31 @@ struct Shortened {
     static constexpr int code_bytes = T::block_bytes - 2, scale_bytes = n_blocks * 12 / 8;
     static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes;
     static constexpr int high_bytes = n_blocks * 4 / 8;
+    // How many numbers are known of sixteen rows before the scales' origin.
+    static constexpr int n_known_before = 0;
 
-    // How much stands apart; where the scales' low four bits and the other four are; how many
-    // numbers are known of sixteen rows before the scales' origin.
-    static constexpr int apart_bytes = high_bytes, n_known_before = 0;
-    static uint8_t *low(uint8_t *p, uint8_t *) { return p + tile_rows * n_blocks; }
-    static uint8_t *high(uint8_t *apart) { return apart; }
     // Where block b's codes are.
     static constexpr int codes_at(int b) { return tile_rows * (scale_bytes + b * code_bytes); }
-    // The codes of block b, which lie interleaved in `block`.
-    static void put_codes(uint8_t *to, uint8_t *, int, const uint8_t *block) {
-        std::memcpy(to, block + 2 * tile_rows, tile_rows * code_bytes);
-    }
-
     // Rows that hold whole blocks.
     static bool fits(int n_cols) { return n_cols % block_size == 0; }
+};
+
+// Where sixteen rows are written.
+template <class T>
+struct ShortPlace {
+    using S = Shortened<T>;
+    uint8_t *to, *apart;
+
+    ShortPlace(uint8_t *all, uint8_t *high, int row, int n_cols)
+        : to(all + size_t(row) * (n_cols / S::block_size) * S::block_bytes),
+          apart(high + size_t(row) * (n_cols / S::block_size) * S::high_bytes) {}
+    uint8_t *scales(int i) const { return to + size_t(i) * tile_rows * S::block_bytes; }
+    uint8_t *low(int i) const { return scales(i) + tile_rows * S::n_blocks; }
+    uint8_t *high(int i) const { return apart + size_t(i) * tile_rows * S::high_bytes; }
+    // The codes of block b, which lie interleaved in `block`.
+    void put_codes(int i, int b, const uint8_t *block) const {
+        std::memcpy(scales(i) + S::codes_at(b), block + 2 * tile_rows, tile_rows * S::code_bytes);
+    }
 };
 
 // What a scale's size is counted from, in sixteen rows: a float16's bits but for the sign, as an
@@ -91,14 +101,19 @@ UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *
 template <class T>
 struct RolledAhead<Shortened<T>> : RolledAhead<T> {};
 
-// Sixteen rows' scales of eight blocks; `are_coarse`: in the middle of those that bits 4 and on of
-// their sizes could belong to.
-template <bool are_coarse>
+// The codes of those of eight blocks that aren't alike, made ready.
+template <class T>
+struct LastCodes;
+
+// Sixteen rows' scales of eight blocks. If they are coarse they are in the middle of those that
+// bits 4 and on of their sizes could belong to, and of the last blocks, whose codes are twice as
+// large, half of that.
+template <class T>
 struct ShortScales {
+    static constexpr bool are_coarse = T::is_coarse;
     alignas(64) float of[8][tile_rows];
 
-    template <class Block>
-    explicit UNLADEN_INLINE ShortScales(const Block &w) {
+    explicit UNLADEN_INLINE ShortScales(const Block<T> &w) {
         const ScaleOrigin origin = ScaleOrigin::at(w.origin);
         origin.is_wide ? read<true>(w.p, w.low(), w.high, _mm256_setzero_si256())
                        : read<false>(w.p, w.low(), w.high, origin.least);
@@ -138,8 +153,12 @@ private:
         return _mm512_and_si512(words, _mm512_set1_epi16(short(0x87f0)));
     }
     UNLADEN_INLINE void put(int b, __m512i halves) {
-        _mm512_store_ps(of[b], _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
-        _mm512_store_ps(of[b + 1], _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+        put(b, _mm512_cvtph_ps(_mm512_castsi512_si256(halves)));
+        put(b + 1, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1)));
+    }
+    UNLADEN_INLINE void put(int b, __m512 scales) {
+        const bool halves = are_coarse && b >= T::n_alike;
+        _mm512_store_ps(of[b], halves ? _mm512_mul_ps(scales, _mm512_set1_ps(0.5f)) : scales);
     }
 };
 
@@ -148,7 +167,7 @@ template <class T, int columns>
 struct FewShort {
     using Panel = Panel32Of<columns>;
     using Each = Few32<typename T::Each, columns>;
-    using Scales = ShortScales<T::is_coarse>;
+    using Scales = ShortScales<T>;
     static constexpr int rolled_k = T::block_size;
 
     template <int n>
@@ -157,20 +176,13 @@ struct FewShort {
         if constexpr (n == 1) further.ask_at_once<block_bytes<T>>();
         const Scales scales(w);
 #pragma GCC unroll 8
-        for (int b = 0; b < T::n_alike; ++b) {
-            further.ask_part<block_bytes<T>>(2 * b, 2 * T::n_blocks);
-            // Or scales would be kept in registers that many sums need.
-            __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
-            Each::add_block(c, w.block(b), _mm512_load_ps(scales.of[b]), x, k + 32 * b,
-                            AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
-        }
+        for (int b = 0; b < T::n_alike; ++b) add_block<Each>(c, w, scales, x, k, b, further);
         if constexpr (T::n_alike < T::n_blocks) {
+            using Last = Few32<typename T::Last, columns>;
+            const LastCodes<T> codes(w, scales);
 #pragma GCC unroll 8
             for (int b = T::n_alike; b < T::n_blocks; ++b) {
-                further.ask_part<block_bytes<T>>(2 * b, 2 * T::n_blocks);
-                __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
-                add_last(c, w, b, scales, x, k,
-                         AskPart<block_bytes<T>>{further, 2 * b + 1, 2 * T::n_blocks});
+                add_block<Last>(c, codes, scales, x, k, b, further);
             }
         }
     }
@@ -188,11 +200,15 @@ struct FewShort {
     }
 
 private:
-    template <int n, class HalfWay>
-    static UNLADEN_INLINE void add_last(__m512 (&c)[n], Block<T> w, int b, const Scales &scales,
-                                        const Panel &x, int k, HalfWay half_way) {
-        Few32<typename T::Last, columns>::add_block(c, w.last(b), T::last_scale(scales, b), x,
-                                                    k + 32 * b, half_way);
+    template <class Each, int n, class Codes>
+    static UNLADEN_INLINE void add_block(__m512 (&c)[n], const Codes &codes, const Scales &scales,
+                                         const Panel &x, int k, int b, const Further &further) {
+        constexpr int bytes = block_bytes<T>, n_parts = 2 * T::n_blocks;
+        further.ask_part<bytes>(2 * b, n_parts);
+        // Or scales would be kept in registers that many sums need.
+        __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
+        Each::add_block(c, codes.block(b), _mm512_load_ps(scales.of[b]), x, k + 32 * b,
+                        AskPart<bytes>{further, 2 * b + 1, n_parts});
     }
 };
 
@@ -203,13 +219,15 @@ struct TiledShort : Tiled32<typename T::Each> {
     static void unpack(typename Tiled32<typename T::Each>::Tile &tile, const Job &job, int row,
                        int k, int) {
         const Block<T> w = interleaved_at<T>(job, row, k, nullptr);
-        const ShortScales<false> scales(w);
+        const ShortScales<T> scales(w);
         for (int b = 0; b < T::n_alike; ++b) {
             decode<typename T::Each>(tile.block[b], w.block(b), _mm512_load_ps(scales.of[b]));
         }
         if constexpr (T::n_alike < T::n_blocks) {
+            const LastCodes<T> codes(w, scales);
             for (int b = T::n_alike; b < T::n_blocks; ++b) {
-                decode<typename T::Last>(tile.block[b], w.last(b), T::last_scale(scales, b));
+                decode<typename T::Last>(tile.block[b], codes.block(b),
+                                         _mm512_load_ps(scales.of[b]));
             }
         }
     }
@@ -262,8 +280,8 @@ UNLADEN_INLINE void put_scales(uint8_t *to, uint8_t *low, uint8_t *high, int b, 
     put_four(high, b, _mm256_srli_epi16(size, 11));
 }
 
-// Whole sixteens of rows, one after another, as blocks of S.
-template <class S>
+// Whole sixteens of rows, one after another, as blocks of S, written to where Place says.
+template <class S, class Place>
 void shorten_to(uint8_t *to, uint8_t *apart, float *known, const uint8_t *w, int n_rows,
                 int n_cols) {
     using T = typename S::Each;
@@ -272,17 +290,15 @@ void shorten_to(uint8_t *to, uint8_t *apart, float *known, const uint8_t *w, int
     const size_t row_bytes = size_t(n_blocks) * T::block_bytes;
     for (int row = 0; row < n_rows; row += tile_rows, known += n_known) {
         const Sixteen rows = {w + row * row_bytes, row_bytes};
+        const Place place(to, apart, row, n_cols);
         auto *origin = reinterpret_cast<uint8_t *>(known + S::n_known_before);
         const __m256i least = put_origin<T>(origin, rows, n_blocks);
-        for (int i = 0; i < n_blocks; ++i) {
-            const int b = i % S::n_blocks;
+        for (int at = 0; at < n_blocks; ++at) {
+            const int i = at / S::n_blocks, b = at % S::n_blocks;
             alignas(64) uint8_t block[block_bytes<T>];
-            interleave<T>(block, rows.at(size_t(i) * T::block_bytes));
-            put_scales(to, S::low(to, apart), S::high(apart), b, load256(block), least);
-            S::put_codes(to + S::codes_at(b), apart, b, block);
-            if (b < S::n_blocks - 1) continue;
-            to += tile_rows * S::block_bytes;
-            apart += tile_rows * S::apart_bytes;
+            interleave<T>(block, rows.at(size_t(at) * T::block_bytes));
+            put_scales(place.scales(i), place.low(i), place.high(i), b, load256(block), least);
+            place.put_codes(i, b, block);
         }
     }
 }
@@ -291,7 +307,7 @@ void shorten_rows(uint8_t *to, uint8_t *high, float *known, const uint8_t *w, in
                   int n_cols) {
     using S = Shortened<T>;
     if (!S::fits(n_cols)) return interleave_rows<T>(to, nullptr, nullptr, w, n_rows, n_cols);
-    shorten_to<S>(to, high, known, w, n_rows, n_cols);
+    shorten_to<S, ShortPlace<T>>(to, high, known, w, n_rows, n_cols);
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -1,8 +1,7 @@
 // Rows of an output head of Q4_0 in two parts, with shortened scales: the first lacks the four
-// lowest bits of all scales and, in three blocks of eight, the lowest bit of codes, 11 % of what is
-// read. One bit less of all codes would leave every row in question. Of rows that are in question
-// these bits of codes are looked at first, which are a seventh of a row with the scales they need:
-// what scales lack then leaves few.
+// lowest bits of all scales and, in four blocks of eight, the lowest bit of codes, 14 % of what is
+// read. One bit less of all codes would leave most rows in question. Of rows that are in question
+// these bits are looked at, and so they lie row by row.
 #pragma once
 
 #include "backends/cpu/csrc/isa/linear_screen.h"
@@ -46,87 +45,103 @@ struct Across<Coarse<Q4_0>> {
     }
 };
 
-// What that lacks, of as large codes.
-struct LowBits {
-    static constexpr int block_size = 32;
-};
-template <>
-struct BlockIn<LowBits> {
-    using type = const uint8_t *;
-};
-template <>
-struct Across<LowBits> {
-    static constexpr int bias = 1;
-    static UNLADEN_INLINE __m512i line(const uint8_t *rest, int i) {
-        return shifted(load512(rest), i, 1, 1);
-    }
-};
-
-// Eight blocks. Of sixteen rows: the first parts of scales, codes of five blocks, and three bits
-// of the other three's. The second part: the scales' low bits, then the codes'; then the bits that
+// Eight blocks. The first part of sixteen rows: that of scales, codes of four blocks, and of the
+// other four's codes three bits. The second part: their lowest bits, a row's after another's, four
+// bytes a block, inverted where the scale is negative; then all scales' low bits, and all bits that
 // scales have at `high`.
 template <bool screens>
 struct ShortParts {
     using Each = Q4_0;
     using Last = Choose<screens, Coarse<Q4_0>, Whole<Q4_0>>;
-    static constexpr bool is_coarse = screens;
-    static constexpr int n_blocks = 8, n_alike = 5, block_size = 32 * n_blocks;
-    static constexpr int code_bytes = Q4_0::block_bytes - 2;
-    static constexpr int last_code_bytes = code_bytes - Rest<Q4_0>::bytes;
-    static constexpr int scale_bytes = n_blocks;
-    static constexpr int n_last = n_blocks - n_alike;
-    static constexpr int block_bytes =
-        scale_bytes + n_alike * code_bytes + n_last * last_code_bytes;
-    static constexpr int low_bytes = n_blocks * 4 / 8;
-    static constexpr int spared_bytes = low_bytes + n_last * Rest<Q4_0>::bytes;
-    static constexpr int apart_bytes = spared_bytes + n_blocks * 4 / 8, n_known_before = 2;
-    static uint8_t *low(uint8_t *, uint8_t *apart) { return apart; }
-    static uint8_t *high(uint8_t *apart) { return apart + tile_rows * spared_bytes; }
-    static void put_codes(uint8_t *to, uint8_t *apart, int b, const uint8_t *block) {
-        if (b < n_alike) return Shortened<Q4_0>::put_codes(to, apart, b, block);
-        __m512i lines[8], planes[3], low;
-        for (int i = 0; i < 8; ++i) lines[i] = Across<Q4_0>::line({block}, i);
-        Across<Whole<Q4_0>>::join(lines, planes, low);
-        for (int i = 0; i < 3; ++i) _mm512_storeu_si512(to + 64 * i, planes[i]);
-        _mm512_storeu_si512(apart + low_at(b), low);
-    }
-    // Where codes' lowest bits are.
-    static constexpr int low_at(int b) {
-        return tile_rows * (low_bytes + (b - n_alike) * Rest<Q4_0>::bytes);
-    }
+    static constexpr bool is_coarse = screens, is_scattered = true;
+    static constexpr int n_blocks = 8, n_alike = 4, n_last = n_blocks - n_alike;
+    static constexpr int block_size = 32 * n_blocks;
+    static constexpr int code_bytes = Q4_0::block_bytes - 2, scale_bytes = n_blocks;
+    static constexpr int bit_bytes = n_last * Rest<Q4_0>::bytes, low_bytes = n_blocks * 4 / 8;
+    static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes - bit_bytes;
+    static constexpr int spared_bytes = bit_bytes + low_bytes;
+    static constexpr int apart_bytes = spared_bytes + n_blocks * 4 / 8;
+    // What is known of sixteen rows before their scales' origin: their reach, that of what their
+    // scales lack alone, and what is known of each row: see RowLow.
+    static constexpr int n_known_before = 2 + 2 * tile_rows;
+    static constexpr int n_known = n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
+
     // Where block b's codes are.
     static constexpr int codes_at(int b) {
         const int n_before = b < n_alike ? 0 : b - n_alike;
         return tile_rows * (scale_bytes + b * code_bytes - n_before * Rest<Q4_0>::bytes);
     }
+};
 
-    template <class Scales>
-    static UNLADEN_INLINE __m512 last_scale(const Scales &scales, int b) {
-        const __m512 scale = _mm512_load_ps(scales.of[b]);
-        return screens ? _mm512_mul_ps(scale, _mm512_set1_ps(0.5f)) : scale;
+// The second part of sixteen rows of so many times eight blocks.
+template <class Byte>
+struct SecondPart {
+    using T = ShortParts<false>;
+    Byte *p;
+    size_t n;
+
+    UNLADEN_INLINE SecondPart(Byte *all, int row, int n_cols) : n(n_cols / T::block_size) {
+        p = all + row / tile_rows * bytes();
+    }
+    UNLADEN_INLINE size_t bytes() const { return n * tile_rows * T::apart_bytes; }
+    UNLADEN_INLINE Byte *bits(int row) const { return p + row * bit_stride(); }
+    UNLADEN_INLINE size_t bit_stride() const { return n * T::bit_bytes; }
+    UNLADEN_INLINE Byte *low(size_t i) const {
+        return p + tile_rows * (n * T::bit_bytes + i * T::low_bytes);
+    }
+    UNLADEN_INLINE Byte *high(size_t i) const { return low(n + i); }
+    // What products with all of it ask for beside the i-th eight blocks: of the next sixteen rows,
+    // for here each row's bits begin at once; a little further on, or it would be wanted too soon.
+    UNLADEN_INLINE Byte *ahead(size_t i) const {
+        const size_t there = i + 2 < n ? i + 2 : i + 2 - n;
+        return p + bytes() * (i + 2 < n ? 1 : 2) + there * tile_rows * T::spared_bytes;
+    }
+};
+
+struct ShortPartsPlace {
+    using T = ShortParts<false>;
+    uint8_t *to;
+    SecondPart<uint8_t> apart;
+
+    ShortPartsPlace(uint8_t *all, uint8_t *rest, int row, int n_cols)
+        : to(all + size_t(row) * (n_cols / T::block_size) * T::block_bytes),
+          apart(rest, row, n_cols) {}
+    uint8_t *scales(int i) const { return to + size_t(i) * tile_rows * T::block_bytes; }
+    uint8_t *low(int i) const { return apart.low(i); }
+    uint8_t *high(int i) const { return apart.high(i); }
+    void put_codes(int i, int b, const uint8_t *block) const {
+        uint8_t *codes = scales(i) + T::codes_at(b);
+        if (b < T::n_alike) {
+            std::memcpy(codes, block + 2 * tile_rows, tile_rows * T::code_bytes);
+            return;
+        }
+        __m512i lines[8], planes[3], low;
+        for (int j = 0; j < 8; ++j) lines[j] = Across<Q4_0>::line({block}, j);
+        Across<Whole<Q4_0>>::join(lines, planes, low);
+        for (int j = 0; j < 3; ++j) _mm512_storeu_si512(codes + 64 * j, planes[j]);
+        alignas(64) uint32_t low_bits[tile_rows];
+        _mm512_store_si512(low_bits, low);
+        for (int r = 0; r < tile_rows; ++r) {
+            const bool inverts = bits::load<int16_t>(block + 2 * r) < 0;
+            const uint32_t four = inverts ? ~low_bits[r] : low_bits[r];
+            std::memcpy(apart.bits(r) + i * T::bit_bytes + (b - T::n_alike) * sizeof four, &four,
+                        sizeof four);
+        }
     }
 };
 
 template <bool screens>
 struct ShortPartsBlock {
     using T = ShortParts<screens>;
-    const uint8_t *p, *rest, *origin;
-    const uint8_t *high = rest + tile_rows * T::spared_bytes;
+    const uint8_t *p, *bits, *low_bits, *high, *origin, *ahead;
+    size_t bit_stride;
 
-    UNLADEN_INLINE const uint8_t *low() const { return rest; }
+    UNLADEN_INLINE const uint8_t *low() const { return low_bits; }
     UNLADEN_INLINE Interleaved block(int b) const {
         return {p + T::codes_at(b) - 2 * tile_rows};
     }
-    UNLADEN_INLINE const uint8_t *low_bits(int b) const { return rest + T::low_at(b); }
-    UNLADEN_INLINE Block<typename T::Last> last(int b) const {
-        if constexpr (screens) return block(b);
-        else return {block(b), low_bits(b)};
-    }
     UNLADEN_INLINE void ask_rest(bool into_l1) const {
-        constexpr size_t n_ahead = ahead_bytes / (tile_rows * T::block_bytes) + 1;
-        if (screens) return;
-        ask_lines(rest + n_ahead * tile_rows * T::apart_bytes,
-                  tile_rows * T::spared_bytes / 64, into_l1);
+        if (!screens) ask_lines(ahead, tile_rows * T::spared_bytes / 64, into_l1);
     }
 };
 template <bool screens>
@@ -134,47 +149,78 @@ struct BlockIn<ShortParts<screens>> {
     using type = ShortPartsBlock<screens>;
 };
 
-// Products of what the first part lacks of codes.
-struct LowOfParts : ShortParts<true> {
-    static constexpr bool is_scattered = true;
-};
-template <>
-struct BlockIn<LowOfParts> : BlockIn<ShortParts<true>> {};
-template <class T, int columns>
-struct FewLow {
-    using Panel = Panel32Of<columns>;
-    template <int n>
-    static UNLADEN_INLINE void add(__m512 (&c)[n], Block<T> w, const Panel &x, int k, Further) {
-        const ShortScales<true> scales(w);
-#pragma GCC unroll 8
-        for (int b = T::n_alike; b < T::n_blocks; ++b) {
-            Few32<LowBits, columns>::add_block(c, w.low_bits(b), T::last_scale(scales, b), x,
-                                               k + 32 * b, AskNothing());
-        }
-    }
-};
-
-// What is known of sixteen rows: their reach, that of what their scales lack alone, then what
-// their scales are counted from.
-constexpr int n_known_of_short =
-    ShortParts<false>::n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
-
 template <class T>
     requires requires { T::spared_bytes; }
 UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *) {
-    const size_t b = k / T::block_size;
-    const size_t apart_row_bytes = job.n_cols / T::block_size * T::apart_bytes;
-    return {job.w + row * job.row_bytes + b * tile_rows * T::block_bytes,
-            job.rest + row * apart_row_bytes + b * tile_rows * T::apart_bytes,
-            reinterpret_cast<const uint8_t *>(job.known + row / tile_rows * n_known_of_short +
-                                              T::n_known_before)};
+    const size_t i = k / T::block_size;
+    const SecondPart<const uint8_t> rest(job.rest, row, job.n_cols);
+    return {job.w + row * job.row_bytes + i * tile_rows * T::block_bytes,
+            rest.bits(0) + i * T::bit_bytes, rest.low(i), rest.high(i),
+            reinterpret_cast<const uint8_t *>(job.known + row / tile_rows * T::n_known +
+                                              T::n_known_before),
+            rest.ahead(i), rest.bit_stride()};
 }
+
+template <>
+struct LastCodes<ShortParts<true>> {
+    using T = ShortParts<true>;
+    Block<T> w;
+    UNLADEN_INLINE LastCodes(const Block<T> &block, const ShortScales<T> &) : w(block) {}
+    UNLADEN_INLINE Interleaved block(int b) const { return w.block(b); }
+};
+// With the lowest bits as lines want them: of each block four bytes of each row.
+template <>
+struct LastCodes<ShortParts<false>> {
+    using T = ShortParts<false>;
+    Block<T> w;
+    alignas(64) uint8_t low[T::n_last][64];
+
+    UNLADEN_INLINE LastCodes(const Block<T> &block, const ShortScales<T> &scales) : w(block) {
+        static_assert(T::n_last == 4);
+        __m512i rows[4], pairs[4];
+        // Every fourth row.
+#pragma GCC unroll 4
+        for (int r = 0; r < 4; ++r) {
+            const auto row = [&](int i) __attribute__((always_inline)) {
+                return load128(w.bits + (4 * i + r) * w.bit_stride);
+            };
+            rows[r] = _mm512_castsi128_si512(row(0));
+            rows[r] = _mm512_inserti32x4(rows[r], row(1), 1);
+            rows[r] = _mm512_inserti32x4(rows[r], row(2), 2);
+            rows[r] = _mm512_inserti32x4(rows[r], row(3), 3);
+        }
+#pragma GCC unroll 2
+        for (int r = 0; r < 4; r += 2) {
+            pairs[r] = _mm512_unpacklo_epi32(rows[r], rows[r + 1]);
+            pairs[r + 1] = _mm512_unpackhi_epi32(rows[r], rows[r + 1]);
+        }
+#pragma GCC unroll 2
+        for (int b = 0; b < 2; ++b) {
+            put(2 * b, _mm512_unpacklo_epi64(pairs[b], pairs[b + 2]), scales);
+            put(2 * b + 1, _mm512_unpackhi_epi64(pairs[b], pairs[b + 2]), scales);
+        }
+    }
+    UNLADEN_INLINE InParts block(int b) const { return {w.block(b), low[b - T::n_alike]}; }
+
+private:
+    UNLADEN_INLINE void put(int i, __m512i bits, const ShortScales<T> &scales) {
+        const __m512i scale = load512(scales.of[T::n_alike + i]);
+        _mm512_store_si512(low[i], _mm512_xor_si512(bits, _mm512_srai_epi32(scale, 31)));
+    }
+};
+
+// What the first part of a row lacks of the last blocks' codes is half a scale, up or down, times
+// each activation. `scale`: half of the mean size of these scales as the first part has them;
+// `spread`: the length of what halves of these sizes are away from that.
+struct RowLow {
+    float scale, spread;
+};
 
 // What the first part lacks of a block whose scale is counted from `least`: of codes what the scale
 // lacks, and in the last of eight half a code's step each, which activations meet all at once:
 // those count as the sum of their sizes. No code is larger than 8. Where the lowest bits are looked
-// at, what scales lack is left.
-inline void add_squares(Squares &to, const uint8_t *block, bool is_last, int least) {
+// at, what scales lack is left. Returns the scale's size as the first part has it.
+inline double add_squares(Squares &to, const uint8_t *block, bool is_last, int least) {
     const int half = bits::load<uint16_t>(block), size = (half & 0x7fff) - least;
     const int middle = size / 16 * 16 + 8 + least;
     const double d = bits::float_of_half(uint16_t(half));
@@ -188,30 +234,42 @@ inline void add_squares(Squares &to, const uint8_t *block, bool is_last, int lea
     to.left += left;
     to.lacking += left + (is_last ? 0.25 * near * near : 0);
     to.all += (d * d + near * near) * (32 * 8 * 8);
+    return near < 0 ? -near : near;
+}
+inline bool is_last(int block) {
+    return block % ShortParts<true>::n_blocks >= ShortParts<true>::n_alike;
 }
 inline void measure_short(float *known, const uint8_t *w, int n_rows, int n_cols) {
     using T = ShortParts<true>;
-    const int n_blocks = n_cols / 32;
+    const int n_blocks = n_cols / 32, n_last = n_blocks * T::n_last / T::n_blocks;
     const auto squares_of = [=](const uint8_t *row, int n) {
-        const auto *origin = reinterpret_cast<const uint8_t *>(
-            known + n / tile_rows * n_known_of_short + T::n_known_before);
+        float *of_sixteen = known + n / tile_rows * T::n_known;
+        const auto *origin = reinterpret_cast<const uint8_t *>(of_sixteen + T::n_known_before);
         const int counted_from = bits::load<uint16_t>(origin + 2 * (n % tile_rows));
         const int least = counted_from == ScaleOrigin::wide_mark ? 0 : counted_from;
         Squares squares;
+        double sum = 0, square = 0;
         for (int b = 0; b < n_blocks; ++b, row += Q4_0::block_bytes) {
-            add_squares(squares, row, b % T::n_blocks >= T::n_alike, least);
+            const double half = 0.5 * add_squares(squares, row, is_last(b), least);
+            if (!is_last(b)) continue;
+            sum += half, square += half * half;
         }
+        // From the mean as it is rounded; and a little more, for this is rounded as well.
+        const float mean = float(sum / n_last);
+        const double around = square - 2.0 * mean * sum + double(mean) * mean * n_last;
+        const double most = (around < 0 ? 0 : around) + 1e-12 * square;
+        const RowLow low = {mean, float(1.0001 * __builtin_sqrt(most))};
+        std::memcpy(of_sixteen + 2 + 2 * (n % tile_rows), &low, sizeof low);
         return squares;
     };
-    measure_rows(known, n_known_of_short, w, size_t(n_blocks) * Q4_0::block_bytes, n_rows,
-                 n_blocks, squares_of);
+    measure_rows(known, T::n_known, w, size_t(n_blocks) * Q4_0::block_bytes, n_rows, n_blocks,
+                 squares_of);
 }
 
 // Of an activation row; and where the lowest bits are looked at.
 inline double length_short(const void *act, int n_rows, int n_cols, int t) {
     return length_of<Q4_0>(act, n_rows, n_cols, t, [](BlockSums sums, int k) {
-        const bool is_last = k / 32 % ShortParts<true>::n_blocks >= ShortParts<true>::n_alike;
-        return double(sums.squares) + (is_last ? double(sums.sizes) * sums.sizes : 0);
+        return double(sums.squares) + (is_last(k / 32) ? double(sums.sizes) * sums.sizes : 0);
     });
 }
 inline double length_left(const void *act, int n_rows, int n_cols, int t) {

@@ -16,8 +16,9 @@ struct Argmax {
     std::shared_ptr<Screening> screening;
     int32_t *y;
     int n_rows = 0;
+    // Where nothing is screened, of each group and of as many groups each.
     std::vector<float> largest{};  // [n_rows][n_groups]
-    std::vector<float> tops{};     // [n_rows][n_tops], of as many groups each, as Look leaves them
+    std::vector<float> tops{};     // [n_rows][n_tops]
 
     int n_groups() const { return ceil_div(n, interleaved_rows); }
     int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
@@ -25,29 +26,33 @@ struct Argmax {
     float *largest_of(int t) { return largest.data() + static_cast<size_t>(t) * n_groups(); }
     float *tops_of(int t) { return tops.data() + static_cast<size_t>(t) * n_tops(); }
     bool screens() const { return n_rows && screening && screening->is_on(); }
-
-    // Looks at one group's numbers again.
-    void refresh(int group) {
-        const int first = group * interleaved_rows;
-        for (int t = 0; t < n_rows; t++)
-            k.largest(largest_of(t) + group, row(t) + first, std::min(interleaved_rows, n - first));
-    }
 };
 using Shared = std::shared_ptr<Argmax>;
 
-// Finds the largest of each group.
+// Finds the largest of each group; or, where that was done as products were made, the groups that
+// may have the largest of all.
 class Look final : public Operation {
 public:
-    explicit Look(Shared all) : a_(std::move(all)), n_parts_(ceil_div(a_->n, part_size)) {}
+    explicit Look(Shared all) : a_(std::move(all)) {}
 
     Tiling prepare(const Step &step) override {
         a_->n_rows = step.chooses ? step.n_outputs : 0;
+        const double n = static_cast<double>(a_->n_rows) * a_->n;
+        if (a_->screens()) {
+            a_->screening->compare();
+            return {ceil_div(a_->n_groups(), Screening::joint_groups), n, true};
+        }
         a_->largest.resize(static_cast<size_t>(a_->n_rows) * a_->n_groups());
         a_->tops.resize(static_cast<size_t>(a_->n_rows) * a_->n_tops());
-        return {a_->n_rows * n_parts_, 0.1 * a_->n_rows * a_->n};
+        return {a_->n_rows * n_parts(), 0.1 * n};
     }
     void tile(const Step &, int index, void *) override {
-        const int t = index / n_parts_, first = index % n_parts_ * part_size;
+        if (a_->screens()) {
+            const int first = index * Screening::joint_groups;
+            return a_->screening->look(first,
+                                       std::min(a_->n_groups(), first + Screening::joint_groups));
+        }
+        const int t = index / n_parts(), first = index % n_parts() * part_size;
         const int n = std::min(part_size, a_->n - first), group = first / interleaved_rows;
         float *largest = a_->largest_of(t) + group;
         a_->k.largest(largest, a_->row(t) + first, n);
@@ -57,49 +62,35 @@ public:
 
 private:
     static constexpr int part_size = 256 * interleaved_rows;
+    int n_parts() const { return ceil_div(a_->n, part_size); }
 
     Shared a_;
-    int n_parts_;
 };
 
-// Makes groups whole that may have the largest number, as far as one can tell.
+// Makes these groups whole.
 class Complete final : public Operation {
 public:
     explicit Complete(Shared all) : a_(std::move(all)) {}
 
     Tiling prepare(const Step &) override {
         groups_.clear();
-        if (a_->screens()) groups_ = a_->screening->find(a_->largest, a_->tops);
-        are_whole_.assign(groups_.size(), 0);
+        if (a_->screens()) groups_ = a_->screening->found();
         return {static_cast<int>(groups_.size()), 2000.0 * groups_.size()};
     }
-    void tile(const Step &, int index, void *) override {
-        if (!a_->screening->settle(groups_[index])) return;
-        a_->refresh(groups_[index]);
-        are_whole_[index] = 1;
-    }
+    void tile(const Step &, int index, void *) override { a_->screening->settle(groups_[index]); }
     const std::vector<int> &groups() const { return groups_; }
-    bool is_whole(size_t i) const { return are_whole_[i]; }
 
 private:
     Shared a_;
     std::vector<int> groups_;
-    std::vector<uint8_t> are_whole_;
 };
 
 // Chooses of those whose numbers are whole.
 class Choose final : public Operation {
 public:
-    Choose(Shared all, const Complete &found) : a_(std::move(all)), found_(found) {}
+    Choose(Shared all, const Complete &whole) : a_(std::move(all)), whole_(whole) {}
 
     Tiling prepare(const Step &) override {
-        whole_.clear();
-        if (a_->screens()) {
-            for (size_t i = 0; i < found_.groups().size(); i++)
-                if (found_.is_whole(i)) whole_.push_back(found_.groups()[i]);
-            a_->screening->judge(static_cast<int>(found_.groups().size()),
-                                 static_cast<int>(whole_.size()));
-        }
         for (int t = 0; t < a_->n_rows; t++) a_->y[t] = chosen(t);
         return {0, 0};
     }
@@ -107,7 +98,8 @@ public:
 
 private:
     int32_t chosen(int t) const {
-        const float *row = a_->row(t), *largest = a_->largest_of(t), *tops = a_->tops_of(t);
+        const float *row = a_->row(t);
+        const float *largest = a_->screens() ? a_->screening->largest_of(t) : a_->largest_of(t);
         float most = -std::numeric_limits<float>::infinity();
         int group = 0;
         bool has_nan = false;
@@ -116,9 +108,9 @@ private:
             if (top > most) most = top, group = at;
         };
         if (a_->screens())
-            for (int at : whole_) look(largest[at], at);
+            for (int at : whole_.groups()) look(largest[at], at);
         else
-            for (int i = 0; i < a_->n_tops(); i++) look(tops[i], i * interleaved_rows);
+            for (int i = 0; i < a_->n_tops(); i++) look(a_->tops_of(t)[i], i * interleaved_rows);
         if (has_nan || !std::isfinite(most)) return -1;
         // The first of the top's groups that has it, and there the first number.
         while (largest[group] != most) group++;
@@ -127,8 +119,7 @@ private:
     }
 
     Shared a_;
-    const Complete &found_;
-    std::vector<int> whole_;
+    const Complete &whole_;
 };
 
 }  // namespace

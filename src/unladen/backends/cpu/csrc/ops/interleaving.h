@@ -15,7 +15,7 @@
 namespace unladen::cpu {
 
 // Files may keep what Interleaving::pack() makes: change this where it changes.
-constexpr int packed_layout = 4;
+constexpr int packed_layout = 5;
 
 // Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
 // distances; where the kernel divides them the second parts lie at `rest`, and what is known of

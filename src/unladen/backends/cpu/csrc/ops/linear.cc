@@ -89,6 +89,7 @@ public:
         else
             product(i, {a_.y[i], n}, rows, tokens);
         if (a_.residual) add_residual(rows, n);
+        note(rows);
     }
 
     // Of one activation.
@@ -111,6 +112,7 @@ public:
             k_.add(y, sums, a_.residual + rows.first, rows.size());
         else
             std::copy(sums, sums + rows.size(), y);
+        note(rows);
     }
 
 private:
@@ -173,9 +175,16 @@ private:
     void single(const Step &step, size_t i, Range rows, float *room) const {
         if (a_.gated) return gated_tile(step, rows, {0, 1}, room);
         float *y = a_.y[i];
-        if (!a_.residual) return product(i, {y, 0}, rows, {0, 1});
+        if (!a_.residual) {
+            product(i, {y, 0}, rows, {0, 1});
+            return note(rows);
+        }
         product(i, {room - rows.first, 0}, rows, {0, 1});
         k_.add(y + rows.first, room, a_.residual + rows.first, rows.size());
+    }
+
+    void note(Range rows) const {
+        if (screens_) a_.screening->note(rows.first, rows.last);
     }
 
     void gated_tile(const Step &step, Range rows, Range tokens, float *room) const {

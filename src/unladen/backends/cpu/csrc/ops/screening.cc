@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace unladen::cpu {
+namespace {
+
+constexpr size_t line_bytes = 64;
+
+size_t whole_lines(size_t n_bytes) { return (n_bytes + line_bytes - 1) / line_bytes * line_bytes; }
+
+}  // namespace
 
 const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleaving) {
     const Linear *kernel = w.bias ? nullptr : k.screened_linear(w.type.c_str());
@@ -13,6 +20,13 @@ const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleavin
     return kernel;
 }
 
+Screening::Screening(const Kernels &k, const Linear &kernel, Matrix w, const uint8_t *packed,
+                     float *y)
+    : k_(k), kernel_(kernel), packer_(*k.packer(kernel.act)), w_(std::move(w)), packed_(packed),
+      y_(y), tops_(n_tops()), reach_(n_groups()), reach_left_(n_groups()),
+      prepared_(second() ? most_rows * whole_lines(second()->bytes(w_.n_cols)) + line_bytes : 0),
+      may_be_it_(n_groups()) {}
+
 bool Screening::begin(const Step &step, int n_rows) {
     n_rows_ = n_rows;
     layout_rows_ = layout_rows(step, packer_, n_rows);
@@ -22,7 +36,14 @@ bool Screening::begin(const Step &step, int n_rows) {
         --left_paused_;
         is_on_ = false;
     }
+    if (is_on_) largest_.resize(static_cast<size_t>(n_rows) * n_groups());
     return is_on_;
+}
+
+void Screening::note(int first, int last) {
+    for (int t = 0; t < n_rows_; t++)
+        k_.largest(largest_.data() + static_cast<size_t>(t) * n_groups() + first / interleaved_rows,
+                   row(t) + first, last - first);
 }
 
 void Screening::complete(int group) const {
@@ -31,94 +52,98 @@ void Screening::complete(int group) const {
              packed_, layout_rows_, 0, n_rows_);
 }
 
-bool Screening::may_be_it(int group) const {
-    if (!kernel_.screen->run_again || group >= n_learnt_) return true;
-    const int first = group * interleaved_rows;
-    float more[most_rows * interleaved_rows];
-    kernel_.screen->run_again(more - first, interleaved_rows, w_.copy->weights_at(0), first,
-                              first + interleaved_rows, w_.n_cols, packed_, layout_rows_, 0,
-                              n_rows_);
-    for (int t = 0; t < n_rows_; t++) {
-        const float *y = y_ + static_cast<size_t>(t) * w_.n_rows + first;
-        const float reach = reach_left_[group] * length_left_[t];
-        // What isn't known to be less, NaN for example, may be it.
-        for (int i = 0; i < interleaved_rows; i++)
-            if (!(y[i] + more[t * interleaved_rows + i] + reach < least_[t])) return true;
-    }
-    return false;
-}
-
-bool Screening::settle(int group) const {
-    const auto end = first_whole_.begin() + n_rows_;
-    if (std::find(first_whole_.begin(), end, group) != end) return true;
-    if (!may_be_it(group)) return false;
-    complete(group);
-    return true;
-}
-
-void Screening::judge(int n_found, int n_whole) {
-    const int n_looks = kernel_.screen->run_again ? n_found / looks_for_one : 0;
-    if ((n_whole + n_looks) * worth_one_in > n_groups()) left_paused_ = n_paused;
-}
-
 // Of groups that lie in parts by now; what the others reach is nothing, for they are whole.
 void Screening::learn_reach() {
-    const std::vector<float> &known = w_.copy->known;
     const int n_divided = static_cast<int>(w_.copy->n_done / w_.copy->row_bytes()) /
                           interleaved_rows;
-    reach_.resize(n_groups());
-    reach_left_.resize(n_groups());
-    top_reach_.resize(n_tops());
     for (; n_learnt_ < n_divided; n_learnt_++) {
-        const float *of = known.data() + static_cast<size_t>(n_learnt_) * kernel_.n_known;
-        const float one = of[0];
-        reach_[n_learnt_] = one;
-        if (kernel_.screen->run_again) reach_left_[n_learnt_] = of[1];
-        float &most = top_reach_[n_learnt_ / interleaved_rows];
-        if (most == most && !(one <= most)) most = one;  // NaN stays
+        const float *of = w_.copy->known.data() + static_cast<size_t>(n_learnt_) * kernel_.n_known;
+        reach_[n_learnt_] = of[0];
+        if (second()) reach_left_[n_learnt_] = of[1];
     }
 }
 
-std::vector<int> Screening::find(const std::vector<float> &largest,
-                                 const std::vector<float> &tops) {
-    learn_reach();
-    const int n = n_groups();
-    std::vector<int> found;
-    for (int t = 0; t < n_rows_; t++) {
-        const float *mine = largest.data() + static_cast<size_t>(t) * n;
-        const float *top = tops.data() + static_cast<size_t>(t) * n_tops();
-        const auto groups_of = [=](int i) {
-            const int first = i * interleaved_rows;
-            return std::pair(first, std::min(n, first + interleaved_rows));
-        };
-        const auto [from, to] =
-            groups_of(static_cast<int>(std::max_element(top, top + n_tops()) - top));
-        const int best = static_cast<int>(std::max_element(mine + from, mine + to) - mine);
-        complete(best);
-        const float *row = y_ + static_cast<size_t>(t) * w_.n_rows;
-        const int first = best * interleaved_rows;
-        const float least =
-            *std::max_element(row + first, row + std::min(w_.n_rows, first + interleaved_rows));
-        const auto length_of = [&](auto kind) {
-            return static_cast<float>(kind(packed_, layout_rows_, w_.n_cols, t));
-        };
-        const float length = length_of(kernel_.screen->length);
-        first_whole_[t] = best;
-        least_[t] = least;
-        if (kernel_.screen->run_again) length_left_[t] = length_of(kernel_.screen->length_left);
-        for (int i = 0; i < n_tops(); i++) {
-            if (top[i] + top_reach_[i] * length < least) continue;
-            const auto [g_first, g_last] = groups_of(i);
-            // What isn't known to be less, NaN for example, may be it.
-            for (int g = g_first; g < g_last; g++)
-                if (!(mine[g] + reach_[g] * length < least)) found.push_back(g);
-        }
-    }
-    if (n_rows_ > 1) {
-        std::sort(found.begin(), found.end());
-        found.erase(std::unique(found.begin(), found.end()), found.end());
+Screening::Row Screening::row_of(int t) {
+    const float *largest = largest_of(t);
+    k_.largest(tops_.data(), largest, n_groups());
+    const auto top = std::max_element(tops_.begin(), tops_.end()) - tops_.begin();
+    const int from = static_cast<int>(top) * interleaved_rows;
+    const int to = std::min(n_groups(), from + interleaved_rows);
+    const int whole = static_cast<int>(std::max_element(largest + from, largest + to) - largest);
+    complete(whole);
+    const int first = whole * interleaved_rows;
+    const int last = std::min(w_.n_rows, first + interleaved_rows);
+    const auto length_of = [&](auto kind) {
+        return static_cast<float>(kind(packed_, layout_rows_, w_.n_cols, t));
+    };
+    Row found = {whole, *std::max_element(row(t) + first, row(t) + last),
+                 length_of(kernel_.screen->length), 0, nullptr};
+    if (second()) {
+        void *at = prepared_.data();
+        size_t room = prepared_.size();
+        auto *to_prepare = static_cast<uint8_t *>(std::align(line_bytes, 1, at, room)) +
+                           t * whole_lines(second()->bytes(w_.n_cols));
+        second()->prepare(to_prepare, packed_, layout_rows_, w_.n_cols, t);
+        found.length_left = length_of(second()->length);
+        found.prepared = to_prepare;
     }
     return found;
+}
+
+void Screening::compare() {
+    learn_reach();
+    n_looked_at_ = 0;
+    std::fill(may_be_it_.begin(), may_be_it_.end(), 0);
+    for (int t = 0; t < n_rows_; t++) {
+        rows_[t] = row_of(t);
+        may_be_it_[rows_[t].whole] = 1;
+    }
+}
+
+void Screening::look(int first, int last) {
+    for (int t = 0; t < n_rows_; t++) look(rows_[t], t, first, last);
+}
+
+// What isn't known to be less, NaN for example, may be it.
+void Screening::look(const Row &than, int t, int first, int last) {
+    const float *largest = largest_of(t), *y = row(t);
+    int32_t rows[joint_groups * interleaved_rows];
+    int n = 0;
+    for (int g = first; g < last; g++) {
+        const float off = reach_[g] * than.length;
+        if (largest[g] + off < than.least || may_be_it_[g]) continue;
+        if (second() && g < n_learnt_)
+            n += second()->in_question(rows + n, y + g * interleaved_rows, g * interleaved_rows,
+                                       off, than.least);
+        else
+            may_be_it_[g] = 1;
+    }
+    if (n == 0) return;
+    float more[joint_groups * interleaved_rows], off[joint_groups * interleaved_rows];
+    second()->run(more, off, rows, n, w_.copy->weights_at(0), w_.n_cols, than.prepared);
+    for (int i = 0; i < n; i++) {
+        const int g = rows[i] / interleaved_rows;
+        const float all = off[i] + reach_left_[g] * than.length_left;
+        if (!(y[rows[i]] + more[i] + all < than.least)) may_be_it_[g] = 1;
+    }
+    n_looked_at_.fetch_add(n, std::memory_order_relaxed);
+}
+
+std::vector<int> Screening::found() {
+    std::vector<int> found;
+    for (int g = 0; g < n_groups(); g++)
+        if (may_be_it_[g]) found.push_back(g);
+    const bool few = static_cast<int>(found.size()) * worth_one_in <= n_groups() &&
+                     n_looked_at_ * worth_one_in <= n_rows_ * w_.n_rows;
+    if (!few) left_paused_ = n_paused;
+    return found;
+}
+
+void Screening::settle(int group) {
+    const auto is_this = [=](const Row &row) { return row.whole == group; };
+    if (std::none_of(rows_.begin(), rows_.begin() + n_rows_, is_this)) complete(group);
+    const int first = group * interleaved_rows;
+    note(first, std::min(w_.n_rows, first + interleaved_rows));
 }
 
 }  // namespace unladen::cpu

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -14,11 +16,11 @@ class Screening {
 public:
     // Where rows are more, their products cost more than reading does.
     static constexpr int most_rows = 4;
+    // Groups of interleaved_rows rows that are looked at together.
+    static constexpr int joint_groups = 64;
 
     // `kernel` has a screen, and w its copy; `packed` is what w meets, `y` where products are left.
-    Screening(const Kernels &k, const Linear &kernel, Matrix w, const uint8_t *packed, float *y)
-        : kernel_(kernel), packer_(*k.packer(kernel.act)), w_(std::move(w)), packed_(packed),
-          y_(y) {}
+    Screening(const Kernels &k, const Linear &kernel, Matrix w, const uint8_t *packed, float *y);
 
     const Linear &kernel() const { return kernel_; }
     const float *products() const { return y_; }
@@ -28,26 +30,45 @@ public:
     bool is_on() const { return is_on_; }
 
     int n_groups() const { return ceil_div(w_.n_rows, interleaved_rows); }
-    int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
-    // The groups of interleaved_rows rows that may have the largest product, in order, given the
-    // largest of each group, [n_rows][n_groups], and of each interleaved_rows groups,
-    // [n_rows][n_tops].
-    std::vector<int> find(const std::vector<float> &largest, const std::vector<float> &tops);
-    // Makes the products of one of these whole, unless a second look shows that it isn't it.
-    // Returns whether they are.
-    bool settle(int group) const;
-    // So many were found, and so many of them made whole.
-    void judge(int n_found, int n_whole);
+    // Whoever made the products [first, last) of all rows of activations says so, in whole groups.
+    void note(int first, int last);
+    // The largest of each group, as far as it is made, with row t of the activations.
+    const float *largest_of(int t) const {
+        return largest_.data() + static_cast<size_t>(t) * n_groups();
+    }
+
+    // All products are made: finds what those that could be the largest must not be less than.
+    void compare();
+    // Which of the groups [first, last), joint_groups at most, may have the largest product.
+    void look(int first, int last);
+    // These, in order; some are whole already.
+    std::vector<int> found();
+    // Makes the products of one of these whole.
+    void settle(int group);
 
 private:
-    // If more than one in so many groups had to be made whole, the next steps compute all at once.
-    // A second look costs a part of that.
-    static constexpr int worth_one_in = 8, n_paused = 64, looks_for_one = 4;
+    // If more than one group in so many had to be made whole, or more than one row in so many to be
+    // looked at again, the next steps compute all at once.
+    static constexpr int worth_one_in = 8, n_paused = 64;
+
+    // What one row of activations is compared with.
+    struct Row {
+        int whole;     // a group that is whole already,
+        float least;   // and the largest product there
+        float length;  // the row's, and after a second look
+        float length_left;
+        const uint8_t *prepared;  // for that
+    };
 
     void learn_reach();
     void complete(int group) const;
-    bool may_be_it(int group) const;
+    Row row_of(int t);
+    void look(const Row &row, int t, int first, int last);
+    int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
+    const SecondLook *second() const { return kernel_.screen->second; }
+    const float *row(int t) const { return y_ + static_cast<size_t>(t) * w_.n_rows; }
 
+    const Kernels &k_;
     const Linear &kernel_;
     const Packer &packer_;
     Matrix w_;
@@ -55,14 +76,13 @@ private:
     float *y_;
     bool is_on_ = false;
     int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0;
-    // What groups reach, as far as that is learnt, and the most of each interleaved_rows groups;
-    // and after a second look, where there is one.
-    std::vector<float> reach_, top_reach_, reach_left_;
+    std::vector<float> largest_, tops_;  // [n_rows][n_groups]; of one row, [n_tops]
+    // What groups reach, as far as that is learnt, and after a second look.
+    std::vector<float> reach_, reach_left_;
     int n_learnt_ = 0;
-    // Of each row of activations: a group that is whole already, the largest product there, and
-    // the row's length after a second look.
-    std::array<int, most_rows> first_whole_{};
-    std::array<float, most_rows> least_{}, length_left_{};
+    std::array<Row, most_rows> rows_{};
+    std::vector<uint8_t> prepared_, may_be_it_;
+    std::atomic<int> n_looked_at_{0};
 };
 
 // The kernel with a screen for w, which gets a copy then; nullptr: there is none.

@@ -1,0 +1,116 @@
+// A second look at some rows of a head of Q4_0 of which the first parts leave in question whether
+// they have the largest product: their codes' lowest bits, sixteen blocks of a row in the lanes of
+// a register, times activations that lie likewise.
+#pragma once
+
+#include "backends/cpu/csrc/isa/linear_short_parts.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// Activations, as far as they meet blocks whose codes are in parts, sixteen such blocks at a time:
+// four numbers of each, eight times over; and each block's sum and scale. What is beyond the last
+// is 0.
+struct LowActivations {
+    using T = ShortParts<true>;
+    static constexpr int n_lanes = 16;
+    struct alignas(64) Blocks {
+        int8_t q[8][4 * n_lanes];
+        int32_t sum[n_lanes];
+        float d[n_lanes];
+    };
+
+    static int n_blocks(int n_cols) { return n_cols / T::block_size * T::n_last; }
+    static size_t bytes(int n_cols) {
+        return (n_blocks(n_cols) + n_lanes - 1) / n_lanes * sizeof(Blocks);
+    }
+    // Those of activation row t of n_rows.
+    static void prepare(void *to, const void *act, int n_rows, int n_cols, int t) {
+        auto *blocks = static_cast<Blocks *>(to);
+        std::memset(to, 0, bytes(n_cols));
+        const auto copy = [=](const auto &first, int columns) {
+            const auto x = first.at(t / columns);
+            const int column = t % columns;
+            for (int i = 0; i < n_blocks(n_cols); ++i) {
+                const int b = i / T::n_last * T::n_blocks + T::n_alike + i % T::n_last;
+                const int8_t *q = x.q + size_t(32 * b) * columns + 4 * column;
+                Blocks &of = blocks[i / n_lanes];
+                const int lane = i % n_lanes;
+                for (int j = 0; j < 32; ++j) {
+                    const int8_t one = q[j / 4 * 4 * columns + j % 4];
+                    of.q[j / 4][4 * lane + j % 4] = one;
+                    of.sum[lane] += one;
+                }
+                of.d[lane] = x.d[b * columns + column];
+            }
+        };
+        static_assert(panel_k == 4);
+        if (in_panels(ActFormat::q8_32, n_rows)) copy(Panel32(act, n_cols), panel_columns);
+        else copy(Row32Alone(act, n_cols), 1);
+    }
+};
+
+// Of sixteen products, as far as they go by the first parts, whose rows may have `least` or more
+// where none is off by more than `off`: these rows, from `first` on. NaN may be anything.
+inline int rows_in_question(int32_t *rows, const float *y, int first, float off, float least) {
+    const __m512 most = _mm512_add_ps(_mm512_loadu_ps(y), _mm512_set1_ps(off));
+    const __mmask16 are = _mm512_cmp_ps_mask(most, _mm512_set1_ps(least), _CMP_NLT_UQ);
+    static constexpr int32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    const __m512i all = _mm512_add_epi32(_mm512_set1_epi32(first), load512(lanes));
+    // Not right to memory, which is microcode on Zen 4.
+    _mm512_storeu_si512(rows, _mm512_maskz_compress_epi32(are, all));
+    return __builtin_popcount(are);
+}
+
+// One row: what its lowest bits add, and by how much its scales' spread may let that be off.
+struct Low {
+    float more, off;
+};
+UNLADEN_INLINE Low low_of_row(const uint8_t *bits, RowLow row, int n_blocks,
+                              const LowActivations::Blocks *x) {
+    __m512 sum = _mm512_setzero_ps(), square = _mm512_setzero_ps();
+    for (int b = 0; b < n_blocks; b += 16, bits += 64, ++x) {
+        const __m512i line = _mm512_maskz_loadu_epi32(mask_of(n_blocks - b), bits);
+        __m512i product = _mm512_setzero_si512();
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) {
+            product = _mm512_dpbusd_epi32(product, shifted(line, i, 1, 1), load512(x->q[i]));
+        }
+        product = _mm512_sub_epi32(product, load512(x->sum));
+        const __m512 part = _mm512_mul_ps(_mm512_cvtepi32_ps(product), _mm512_load_ps(x->d));
+        sum = _mm512_add_ps(sum, part);
+        square = _mm512_fmadd_ps(part, part, square);
+    }
+    return {row.scale * _mm512_reduce_add_ps(sum),
+            row.spread * __builtin_sqrtf(_mm512_reduce_add_ps(square))};
+}
+
+// Of n rows: see SecondLook.
+inline void look_at_low(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
+                        const void *x) {
+    using T = ShortParts<false>;
+    constexpr int n_asked = 4;  // rows ahead: anywhere, so the hardware can't foresee them
+    const int n_blocks = LowActivations::n_blocks(n_cols);
+    const auto bits_of = [=](int row) {
+        return SecondPart<const uint8_t>(w.rest, row, n_cols).bits(row % tile_rows);
+    };
+    const auto known_of = [=](int row) {
+        const float *known = w.known + row / tile_rows * T::n_known + 2 + 2 * (row % tile_rows);
+        return reinterpret_cast<const uint8_t *>(known);
+    };
+    for (int i = -n_asked; i < n; ++i) {
+        if (i + n_asked < n) {
+            const int row = rows[i + n_asked];
+            ask_lines(bits_of(row), (n_blocks * Rest<Q4_0>::bytes + 63) / 64, false);
+            ask_line(known_of(row));
+        }
+        if (i < 0) continue;
+        const auto known = bits::load<RowLow>(known_of(rows[i]));
+        const Low low = low_of_row(bits_of(rows[i]), known, n_blocks,
+                                   static_cast<const LowActivations::Blocks *>(x));
+        more[i] = low.more, off[i] = low.off;
+    }
+}
+constexpr SecondLook second_look = {LowActivations::bytes, LowActivations::prepare,
+                                    length_left, rows_in_question, look_at_low};
+
+}  // namespace unladen::cpu::UNLADEN_ISA
