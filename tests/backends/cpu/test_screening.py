@@ -97,34 +97,45 @@ def test_no_further_than_it_reaches(name: str, level: str, rng: np.random.Genera
             assert off[row] >= 0.6 * own * expected, row
 
 
-@pytest.mark.parametrize("of_scales", [False, True])
+@pytest.mark.parametrize("along", ["spread", "scales", "anything"])
 @pytest.mark.parametrize("level", [level for name, level in every_level.args[1] if name == "Q4_0"])
-def test_second_look_is_no_further_off(level: str, of_scales: bool, rng: np.random.Generator
-                                       ) -> None:
-    """Activations along what the sizes of a row's scales are away from their mean, or along what
-    its scales lack, of which half of the blocks lack nothing else."""
+def test_second_look_is_as_far_off_as_said(level: str, along: str, rng: np.random.Generator
+                                           ) -> None:
+    """Along what the sizes of a row's scales are away from their mean, along what scales lack, and
+    with other activations."""
     n, n_cols = 16, 512
     raw = weights("Q4_0", n, n_cols, rng)
-    w = quants.dequantize("Q4_0", raw, (n, n_cols))
-    lacking = np.array([w[row] - coarse_row("Q4_0", raw, n, n_cols, row, level)
-                        for row in range(n)], np.float64).reshape(n, -1, 8, 32)
-    most_scales_lack = np.sqrt(2 * (lacking[:, :, :4] ** 2).sum(axis=(1, 2, 3)).max())
+    coarse_w = np.array([coarse_row("Q4_0", raw, n, n_cols, row, level) for row in range(n)],
+                        np.float64).reshape(n, -1, 8, 32)
+    w = quants.dequantize("Q4_0", raw, (n, n_cols)).astype(np.float64).reshape(coarse_w.shape)
+    nibbles = raw.reshape(n, -1, 18)[:, :, 2:]
+    codes = np.concatenate([nibbles & 15, nibbles >> 4], axis=2).reshape(w.shape) - 8.0
+    first = codes.copy()  # what the first part says of them
+    first[:, :, 4:] = codes[:, :, 4:] // 2 * 2 + 0.5
+    near = ((coarse_w * first).sum(axis=3) / (first ** 2).sum(axis=3))[..., None]
+    assert np.allclose(near * first, coarse_w, rtol=1e-4, atol=1e-6)
+    scales_lack = w - near * codes
+    halves = np.abs(near[:, :, 4:]) / 2
+    away = halves - halves.mean(axis=(1, 2), keepdims=True)
+    left = np.sqrt((scales_lack ** 2).sum(axis=(1, 2, 3))).max()
+    spread = np.sqrt((away ** 2).sum(axis=(1, 2, 3)))
+    up_or_down = np.where(codes % 2, np.sign(near), -np.sign(near))[:, :, 4:]
     for row in range(n):
-        parts = lacking[row].copy()
-        if of_scales:
-            parts[:, 4:] = 0
+        x = np.zeros(w.shape[1:])
+        if along == "spread":
+            x[:, 4:] = away[row] * up_or_down[row]
         else:
-            parts[:, :4] = 0
-            sizes = np.abs(parts).mean(axis=2, keepdims=True)
-            parts = np.sign(parts) * (sizes - sizes[:, 4:].mean())
-        x = (parts.ravel() / np.abs(parts).max()).astype(np.float32)[None]
-        whole, coarse, _, _, more, most_off = cpu.screened("Q4_0", raw, n, n_cols, x, level)
+            x[:] = scales_lack[row] if along == "scales" else rng.standard_normal(x.shape)
+        x = x / np.abs(x).max()
+        whole, coarse, _, _, more, most_off = cpu.screened(
+            "Q4_0", raw, n, n_cols, x.astype(np.float32).reshape(1, -1), level)
         off = np.abs(whole - (coarse.astype(np.float64) + more))[0]
         assert np.all(off <= most_off[0])
-        if of_scales:
-            assert most_off[0, row] < 1.5 * most_scales_lack * np.linalg.norm(x), row
-        else:
-            assert off[row] >= 0.4 * most_off[0, row], row
+        sums = np.sqrt(((up_or_down * x[:, 4:]).sum(axis=3) ** 2).sum(axis=(1, 2)))
+        of_scales = left * np.linalg.norm(x)
+        assert most_off[0] == pytest.approx(spread * sums + of_scales, rel=0.05), row
+        if along == "spread":
+            assert off[row] > 0.95 * spread[row] * sums[row] - of_scales, row
 
 
 def worst(name: str, lacking: Floats, row: npt.NDArray[np.float32]) -> tuple[Floats, float]:
