@@ -236,10 +236,7 @@ struct Divided {
 void second_look(Screened &to, const Linear &linear, const Divided &divided,
                  const PackedRows &packed, size_t n_rows, int n_rows_w, int n_cols) {
     const SecondLook &look = *linear.screen->second;
-    struct alignas(64) Line {
-        uint8_t bytes[64];
-    };
-    std::vector<Line> prepared(look.bytes(n_cols) / sizeof(Line) + 1);
+    std::vector<CacheLine> prepared(look.n_lines(n_cols));
     std::vector<float> more(n_rows * n_rows_w), off(more.size());
     std::vector<int32_t> rows(n_rows_w + interleaved_rows);
     const std::vector<float> nothing(interleaved_rows, 0);
@@ -249,7 +246,8 @@ void second_look(Screened &to, const Linear &linear, const Divided &divided,
     require(n == n_rows_w, "a product of 0 isn't known to be less than 0");
     for (size_t t = 0; t < n_rows; ++t) {
         look.prepare(prepared.data(), packed.act, int(n_rows), n_cols, int(t));
-        const double length = look.length(packed.act, int(n_rows), n_cols, int(t));
+        const double length =
+            linear.screen->lengths(packed.act, int(n_rows), n_cols, int(t)).left;
         float *of = off.data() + t * n_rows_w;
         look.run(more.data() + t * n_rows_w, of, rows.data(), n, divided.weights(), n_cols,
                  prepared.data());
@@ -319,7 +317,7 @@ Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Fl
     for (size_t i = 0; i < divided.known.size(); i += size_t(linear.n_known))
         reach.push_back(divided.known[i]);
     for (size_t t = 0; t < n_rows; ++t)
-        lengths.push_back(float(screen.length(packed.act, int(n_rows), n_cols, int(t))));
+        lengths.push_back(float(screen.lengths(packed.act, int(n_rows), n_cols, int(t)).first));
     Screened all = {products(linear.run), takes ? products(screen.run) : none,
                     {reach, {reach.size()}}, {lengths, {n_rows}}, none, none};
     if (takes && screen.second) second_look(all, linear, divided, packed, n_rows, n_rows_w, n_cols);

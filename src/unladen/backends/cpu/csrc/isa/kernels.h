@@ -66,31 +66,41 @@ struct Weights {
     const uint8_t *next = nullptr;
 };
 
+// A line of memory.
+struct alignas(64) CacheLine {
+    uint8_t bytes[64];
+};
+
+// How long an activation row is to what the first part of rows lacks, and to what a second look
+// leaves.
+struct Lengths {
+    double first, left;
+};
+
 // What a part of the second parts adds to products of single rows.
 struct SecondLook {
-    // prepare() leaves activation row t there in so many bytes, aligned to 64.
-    size_t (*bytes)(int n_cols);
-    void (*prepare)(void *to, const void *act, int n_rows, int n_cols, int t);
-    // How long that row is where only what is left then may be off.
-    double (*length)(const void *act, int n_rows, int n_cols, int t);
+    // prepare() leaves activation row t in so many lines.
+    size_t (*n_lines)(int n_cols);
+    void (*prepare)(CacheLine *to, const void *act, int n_rows, int n_cols, int t);
     // Of interleaved_rows products y of rows from `first` on, which may be off by as much, writes
     // the rows whose product isn't known to be less than `least`, and anything after them up to as
     // many. Returns how many there are.
     int (*in_question)(int32_t *rows, const float *y, int first, float off, float least);
     // What is to be added to the products of n of these rows with what was prepared. Then they are
     // off by off[i] at most, and by the second number that is known of interleaved_rows rows times
-    // `length`.
+    // Lengths::left.
     void (*run)(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
-                const void *prepared);
+                const CacheLine *prepared);
 };
 
 // What the first part of each code says about products of rows that lie in two parts: see Linear.
 struct Screen {
-    // As Linear::run of interleaved rows. A sum is off by at most its row's reach times `length` of
-    // the activation row: the largest reach of interleaved_rows rows is the first that is known.
+    // As Linear::run of interleaved rows. A sum is off by at most its row's reach times
+    // Lengths::first of the activation row: the largest reach of interleaved_rows rows is the first
+    // that is known.
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
-    double (*length)(const void *act, int n_rows, int n_cols, int t);
+    Lengths (*lengths)(const void *act, int n_rows, int n_cols, int t);
     // Of activations packed as more rows than these run() takes none.
     int most_rows;
     // Of each rest_block, which it doesn't read.

@@ -155,7 +155,7 @@ void divide(uint8_t *to, uint8_t *rest, float *reach, const uint8_t *w, int n_ro
 // Up to how many activation rows the first parts meet.
 constexpr int most_screened_rows = in_lanes ? 0x7fffffff : few_int8_rows;
 template <class T>
-constexpr Screen screen_of = {run_parts<T, Coarse<T>>, length<T>, most_screened_rows,
+constexpr Screen screen_of = {run_parts<T, Coarse<T>>, lengths<T>, most_screened_rows,
                               Whole<T>::rest_bytes};
 template <class T>
 constexpr Linear screened = {format<T>, T::block_size, T::block_bytes, 16,
@@ -169,7 +169,7 @@ void divide_short(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, in
     shorten_to<T, ShortPartsPlace>(to, rest, known, w, n_rows, n_cols);
     measure_short(known, w, n_rows, n_cols);
 }
-constexpr Screen short_screen = {run_parts<Q4_0, ShortParts<true>>, length_short, panel_columns,
+constexpr Screen short_screen = {run_parts<Q4_0, ShortParts<true>>, lengths_short, panel_columns,
                                  ShortParts<true>::spared_bytes, &second_look};
 constexpr Linear screened_short = {
     format<Q4_0>, Q4_0::block_size, Q4_0::block_bytes, 16, run_parts<Q4_0, ShortParts<false>>,

@@ -20,32 +20,26 @@ struct LowActivations {
     };
 
     static int n_blocks(int n_cols) { return n_cols / T::block_size * T::n_last; }
-    static size_t bytes(int n_cols) {
-        return (n_blocks(n_cols) + n_lanes - 1) / n_lanes * sizeof(Blocks);
+    static size_t n_lines(int n_cols) {
+        return (n_blocks(n_cols) + n_lanes - 1) / n_lanes * (sizeof(Blocks) / sizeof(CacheLine));
     }
     // Those of activation row t of n_rows.
-    static void prepare(void *to, const void *act, int n_rows, int n_cols, int t) {
-        auto *blocks = static_cast<Blocks *>(to);
-        std::memset(to, 0, bytes(n_cols));
-        const auto copy = [=](const auto &first, int columns) {
-            const auto x = first.at(t / columns);
-            const int column = t % columns;
+    static void prepare(CacheLine *to, const void *act, int n_rows, int n_cols, int t) {
+        auto *blocks = reinterpret_cast<Blocks *>(to);
+        std::memset(to, 0, n_lines(n_cols) * sizeof(CacheLine));
+        with_row<Q4_0>(act, n_rows, n_cols, t, [=](const auto &x, int columns, int column) {
             for (int i = 0; i < n_blocks(n_cols); ++i) {
                 const int b = i / T::n_last * T::n_blocks + T::n_alike + i % T::n_last;
-                const int8_t *q = x.q + size_t(32 * b) * columns + 4 * column;
                 Blocks &of = blocks[i / n_lanes];
                 const int lane = i % n_lanes;
                 for (int j = 0; j < 32; ++j) {
-                    const int8_t one = q[j / 4 * 4 * columns + j % 4];
-                    of.q[j / 4][4 * lane + j % 4] = one;
-                    of.sum[lane] += one;
+                    const int q = number_at(x, 32 * b + j, columns, column);
+                    of.q[j / 4][4 * lane + j % 4] = int8_t(q);
+                    of.sum[lane] += q;
                 }
                 of.d[lane] = x.d[b * columns + column];
             }
-        };
-        static_assert(panel_k == 4);
-        if (in_panels(ActFormat::q8_32, n_rows)) copy(Panel32(act, n_cols), panel_columns);
-        else copy(Row32Alone(act, n_cols), 1);
+        });
     }
 };
 
@@ -86,16 +80,15 @@ UNLADEN_INLINE Low low_of_row(const uint8_t *bits, RowLow row, int n_blocks,
 
 // Of n rows: see SecondLook.
 inline void look_at_low(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
-                        const void *x) {
-    using T = ShortParts<false>;
+                        const CacheLine *prepared) {
+    const auto *x = reinterpret_cast<const LowActivations::Blocks *>(prepared);
     constexpr int n_asked = 4;  // rows ahead: anywhere, so the hardware can't foresee them
     const int n_blocks = LowActivations::n_blocks(n_cols);
     const auto bits_of = [=](int row) {
         return SecondPart<const uint8_t>(w.rest, row, n_cols).bits(row % tile_rows);
     };
     const auto known_of = [=](int row) {
-        const float *known = w.known + row / tile_rows * T::n_known + 2 + 2 * (row % tile_rows);
-        return reinterpret_cast<const uint8_t *>(known);
+        return reinterpret_cast<const uint8_t *>(w.known + ShortParts<false>::known_at(row));
     };
     for (int i = -n_asked; i < n; ++i) {
         if (i + n_asked < n) {
@@ -105,12 +98,11 @@ inline void look_at_low(float *more, float *off, const int32_t *rows, int n, Wei
         }
         if (i < 0) continue;
         const auto known = bits::load<RowLow>(known_of(rows[i]));
-        const Low low = low_of_row(bits_of(rows[i]), known, n_blocks,
-                                   static_cast<const LowActivations::Blocks *>(x));
+        const Low low = low_of_row(bits_of(rows[i]), known, n_blocks, x);
         more[i] = low.more, off[i] = low.off;
     }
 }
-constexpr SecondLook second_look = {LowActivations::bytes, LowActivations::prepare,
-                                    length_left, rows_in_question, look_at_low};
+constexpr SecondLook second_look = {LowActivations::n_lines, LowActivations::prepare,
+                                    rows_in_question, look_at_low};
 
 }  // namespace unladen::cpu::UNLADEN_ISA

@@ -86,42 +86,47 @@ struct BlockSums {
     int squares, sizes;
 };
 
-// Of an activation row, d and q as panels have them; square_of(sums, k): that of the length of the
-// numbers from k on, of a block of 32 or a sixteenth of one of 256.
-template <class T, class Panel, class SquareOf>
-double length_in(const Panel &x, int n_cols, int columns, int column, SquareOf square_of) {
-    constexpr int size = T::block_size == 32 ? 32 : 16;
-    double square = 0;
-    for (int k = 0; k < n_cols; k += size) {
-        BlockSums sums = {0, 0};
-        for (int i = 0; i < size; ++i) {
-            const int q = x.q[size_t(k + i) / panel_k * panel_k * columns + panel_k * column +
-                              i % panel_k];
-            sums.squares += q * q;
-            sums.sizes += q < 0 ? -q : q;
-        }
-        const double d = x.d[k / T::block_size * columns + column];
-        square += d * d * square_of(sums, k);
-    }
-    return __builtin_sqrt(square);
+// Number k of an activation row in a panel of so many columns.
+template <class Panel>
+UNLADEN_INLINE int number_at(const Panel &x, int k, int columns, int column) {
+    return x.q[size_t(k) / panel_k * panel_k * columns + panel_k * column + k % panel_k];
 }
-// Rows that aren't in panels of eight.
+// with(x, columns, column): where row t of n_rows is, rows being packed as T wants them.
 using Row32Alone = Choose<in_lanes, Panel32Of<1>, Row32>;
 using Row256Alone = Choose<in_lanes, Panel256Of<1>, Row256>;
-template <class T, class SquareOf>
-double length_of(const void *act, int n_rows, int n_cols, int t, SquareOf square_of) {
+template <class T, class With>
+auto with_row(const void *act, int n_rows, int n_cols, int t, With with) {
     constexpr auto format = T::block_size == 32 ? ActFormat::q8_32 : ActFormat::q8_256;
-    const auto of = [=](const auto &first, int columns) {
-        return length_in<T>(first.at(t / columns), n_cols, columns, t % columns, square_of);
-    };
     using Panel = Choose<T::block_size == 32, Panel32, Panel256>;
     using Row = Choose<T::block_size == 32, Row32Alone, Row256Alone>;
-    return in_panels(format, n_rows) ? of(Panel(act, n_cols), panel_columns)
-                                     : of(Row(act, n_cols), 1);
+    if (!in_panels(format, n_rows)) return with(Row(act, n_cols).at(t), 1, 0);
+    return with(Panel(act, n_cols).at(t / panel_columns), panel_columns, t % panel_columns);
+}
+
+// Of an activation row; square_of(sums, k): that of the first length of the numbers from k on, of a
+// block of 32 or a sixteenth of one of 256. All that counts of what is left are their squares.
+template <class T, class SquareOf>
+Lengths lengths_by(const void *act, int n_rows, int n_cols, int t, SquareOf square_of) {
+    constexpr int size = T::block_size == 32 ? 32 : 16;
+    return with_row<T>(act, n_rows, n_cols, t, [=](const auto &x, int columns, int column) {
+        double first = 0, left = 0;
+        for (int k = 0; k < n_cols; k += size) {
+            BlockSums sums = {0, 0};
+            for (int i = 0; i < size; ++i) {
+                const int q = number_at(x, k + i, columns, column);
+                sums.squares += q * q;
+                sums.sizes += q < 0 ? -q : q;
+            }
+            const double d = x.d[k / T::block_size * columns + column];
+            first += d * d * square_of(sums, k);
+            left += d * d * sums.squares;
+        }
+        return Lengths{__builtin_sqrt(first), __builtin_sqrt(left)};
+    });
 }
 template <class T>
-double length(const void *act, int n_rows, int n_cols, int t) {
-    return length_of<T>(act, n_rows, n_cols, t, [](BlockSums sums, int) {
+Lengths lengths(const void *act, int n_rows, int n_cols, int t) {
+    return lengths_by<T>(act, n_rows, n_cols, t, [](BlockSums sums, int) {
         return T::block_size == 32 ? double(sums.squares) : double(sums.sizes) * sums.sizes;
     });
 }

@@ -1,6 +1,6 @@
 // Rows of an output head of Q4_0 in two parts, with shortened scales: the first lacks the four
 // lowest bits of all scales and, in four blocks of eight, the lowest bit of codes, 14 % of what is
-// read. One bit less of all codes would leave most rows in question. Of rows that are in question
+// read. One bit less of all codes would leave half of all rows in question. Of rows that are
 // these bits are looked at, and so they lie row by row.
 #pragma once
 
@@ -62,8 +62,11 @@ struct ShortParts {
     static constexpr int spared_bytes = bit_bytes + low_bytes;
     static constexpr int apart_bytes = spared_bytes + n_blocks * 4 / 8;
     // What is known of sixteen rows before their scales' origin: their reach, that of what their
-    // scales lack alone, and what is known of each row: see RowLow.
+    // scales lack alone, and two numbers of each row: see RowLow.
     static constexpr int n_known_before = 2 + 2 * tile_rows;
+    static constexpr size_t known_at(int row) {
+        return size_t(row / tile_rows) * n_known + 2 + 2 * (row % tile_rows);
+    }
     static constexpr int n_known = n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
 
     // Where block b's codes are.
@@ -243,8 +246,8 @@ inline void measure_short(float *known, const uint8_t *w, int n_rows, int n_cols
     using T = ShortParts<true>;
     const int n_blocks = n_cols / 32, n_last = n_blocks * T::n_last / T::n_blocks;
     const auto squares_of = [=](const uint8_t *row, int n) {
-        float *of_sixteen = known + n / tile_rows * T::n_known;
-        const auto *origin = reinterpret_cast<const uint8_t *>(of_sixteen + T::n_known_before);
+        const auto *origin = reinterpret_cast<const uint8_t *>(
+            known + n / tile_rows * T::n_known + T::n_known_before);
         const int counted_from = bits::load<uint16_t>(origin + 2 * (n % tile_rows));
         const int least = counted_from == ScaleOrigin::wide_mark ? 0 : counted_from;
         Squares squares;
@@ -259,22 +262,17 @@ inline void measure_short(float *known, const uint8_t *w, int n_rows, int n_cols
         const double around = square - 2.0 * mean * sum + double(mean) * mean * n_last;
         const double most = (around < 0 ? 0 : around) + 1e-12 * square;
         const RowLow low = {mean, float(1.0001 * __builtin_sqrt(most))};
-        std::memcpy(of_sixteen + 2 + 2 * (n % tile_rows), &low, sizeof low);
+        std::memcpy(known + T::known_at(n), &low, sizeof low);
         return squares;
     };
     measure_rows(known, T::n_known, w, size_t(n_blocks) * Q4_0::block_bytes, n_rows, n_blocks,
                  squares_of);
 }
 
-// Of an activation row; and where the lowest bits are looked at.
-inline double length_short(const void *act, int n_rows, int n_cols, int t) {
-    return length_of<Q4_0>(act, n_rows, n_cols, t, [](BlockSums sums, int k) {
+inline Lengths lengths_short(const void *act, int n_rows, int n_cols, int t) {
+    return lengths_by<Q4_0>(act, n_rows, n_cols, t, [](BlockSums sums, int k) {
         return double(sums.squares) + (is_last(k / 32) ? double(sums.sizes) * sums.sizes : 0);
     });
-}
-inline double length_left(const void *act, int n_rows, int n_cols, int t) {
-    return length_of<Q4_0>(act, n_rows, n_cols, t,
-                           [](BlockSums sums, int) { return double(sums.squares); });
 }
 
 }  // namespace unladen::cpu::UNLADEN_ISA

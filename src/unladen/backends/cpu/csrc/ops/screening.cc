@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace unladen::cpu {
-namespace {
-
-constexpr size_t line_bytes = 64;
-
-size_t whole_lines(size_t n_bytes) { return (n_bytes + line_bytes - 1) / line_bytes * line_bytes; }
-
-}  // namespace
 
 const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleaving) {
     const Linear *kernel = w.bias ? nullptr : k.screened_linear(w.type.c_str());
@@ -24,7 +17,7 @@ Screening::Screening(const Kernels &k, const Linear &kernel, Matrix w, const uin
                      float *y)
     : k_(k), kernel_(kernel), packer_(*k.packer(kernel.act)), w_(std::move(w)), packed_(packed),
       y_(y), tops_(n_tops()), reach_(n_groups()), reach_left_(n_groups()),
-      prepared_(second() ? most_rows * whole_lines(second()->bytes(w_.n_cols)) + line_bytes : 0),
+      prepared_(second() ? most_rows * second()->n_lines(w_.n_cols) : 0),
       may_be_it_(n_groups()) {}
 
 bool Screening::begin(const Step &step, int n_rows) {
@@ -73,21 +66,14 @@ Screening::Row Screening::row_of(int t) {
     complete(whole);
     const int first = whole * interleaved_rows;
     const int last = std::min(w_.n_rows, first + interleaved_rows);
-    const auto length_of = [&](auto kind) {
-        return static_cast<float>(kind(packed_, layout_rows_, w_.n_cols, t));
-    };
-    Row found = {whole, *std::max_element(row(t) + first, row(t) + last),
-                 length_of(kernel_.screen->length), 0, nullptr};
-    if (second()) {
-        void *at = prepared_.data();
-        size_t room = prepared_.size();
-        auto *to_prepare = static_cast<uint8_t *>(std::align(line_bytes, 1, at, room)) +
-                           t * whole_lines(second()->bytes(w_.n_cols));
-        second()->prepare(to_prepare, packed_, layout_rows_, w_.n_cols, t);
-        found.length_left = length_of(second()->length);
-        found.prepared = to_prepare;
-    }
-    return found;
+    const float least = *std::max_element(row(t) + first, row(t) + last);
+    const Lengths lengths = kernel_.screen->lengths(packed_, layout_rows_, w_.n_cols, t);
+    if (second()) second()->prepare(prepared_for(t), packed_, layout_rows_, w_.n_cols, t);
+    return {whole, least, static_cast<float>(lengths.first), static_cast<float>(lengths.left)};
+}
+
+CacheLine *Screening::prepared_for(int t) {
+    return prepared_.data() + t * second()->n_lines(w_.n_cols);
 }
 
 void Screening::compare() {
@@ -120,7 +106,7 @@ void Screening::look(const Row &than, int t, int first, int last) {
     }
     if (n == 0) return;
     float more[joint_groups * interleaved_rows], off[joint_groups * interleaved_rows];
-    second()->run(more, off, rows, n, w_.copy->weights_at(0), w_.n_cols, than.prepared);
+    second()->run(more, off, rows, n, w_.copy->weights_at(0), w_.n_cols, prepared_for(t));
     for (int i = 0; i < n; i++) {
         const int g = rows[i] / interleaved_rows;
         const float all = off[i] + reach_left_[g] * than.length_left;

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <memory>
 #include <utility>
 #include <vector>
 
@@ -53,16 +52,16 @@ private:
 
     // What one row of activations is compared with.
     struct Row {
-        int whole;     // a group that is whole already,
-        float least;   // and the largest product there
-        float length;  // the row's, and after a second look
-        float length_left;
-        const uint8_t *prepared;  // for that
+        int whole;    // a group that is whole already,
+        float least;  // and the largest product there
+        float length, length_left;  // see Lengths
     };
 
     void learn_reach();
     void complete(int group) const;
     Row row_of(int t);
+    // Where a second look finds activation row t.
+    CacheLine *prepared_for(int t);
     void look(const Row &row, int t, int first, int last);
     int n_tops() const { return ceil_div(n_groups(), interleaved_rows); }
     const SecondLook *second() const { return kernel_.screen->second; }
@@ -81,7 +80,8 @@ private:
     std::vector<float> reach_, reach_left_;
     int n_learnt_ = 0;
     std::array<Row, most_rows> rows_{};
-    std::vector<uint8_t> prepared_, may_be_it_;
+    std::vector<CacheLine> prepared_;
+    std::vector<uint8_t> may_be_it_;
     std::atomic<int> n_looked_at_{0};
 };
 
