@@ -12,7 +12,6 @@ from cases import running
 from unladen.backends.base import Backend, Options, Support
 from unladen.graph.ops import registry
 
-CPU_LEVELS = [name for name in running.computing() if name.startswith("cpu-")]
 every_op = pytest.mark.parametrize("op", sorted(registry()))
 
 
@@ -58,7 +57,6 @@ def test_precise_keeps_activations_whole(op: str, backend: Backend, rng: np.rand
 
 
 @every_op
-@pytest.mark.parametrize("backend", CPU_LEVELS, indirect=True)
 def test_threads_change_no_bit(op: str, backend: Backend, rng: np.random.Generator) -> None:
     for case in of(op, backend, rng):
         results = []

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +13,8 @@ import numpy.typing as npt
 from tests.conftest import SHARED
 
 from unladen import Model
-from unladen.cache import CachedSequence
-from unladen.engine import Request
-from unladen.engine.batcher import Work, fill
 from unladen.models import registry
 from unladen.models._parts.diffusion import DiffusionDecoder
-from unladen.tokenizer import StreamDecoder
 
 COMPUTED_GELU = Path(__file__).with_name("gelu_answers.npz")
 """The answers beside the recipes look GELU up in a table of float16 arguments and results, which
@@ -74,32 +68,6 @@ def answer(model: Model, tokens: list[int]) -> npt.NDArray[np.float32]:
     """What the model gives for each of ``tokens``: logits, or an encoder's embeddings."""
     is_encoder = "embeddings" in model.architecture.build().outputs
     return model.embed(tokens) if is_encoder else model.logits(tokens)
-
-
-def step(model: Model, cached: CachedSequence, tokens: list[int], *, commit: bool = True
-         ) -> npt.NDArray[np.float32]:
-    """Logits of the step that takes the sequence to the end of ``tokens``."""
-    plan, n = model.engine.plan, len(tokens) - cached.length
-    request = Request(tokens, sampler=None, decoder=StreamDecoder(model.tokenizer))
-    request.cached = cached
-    assert cached.reserve(len(tokens))
-    fill(plan.batch, [Work(request, n, n)])
-    plan.run()
-    logits = plan.output("logits").copy()
-    if commit:
-        cached.commit(tokens, len(tokens))
-    return logits
-
-
-def in_steps(model: Model, tokens: list[int], sizes: Iterable[int]) -> npt.NDArray[np.float32]:
-    """The logits of all ``tokens``, computed in steps of ``sizes``, which add up to their number.
-    """
-    cached = model.engine.sequence()
-    ends = list(accumulate(sizes))
-    assert ends[-1] == len(tokens)
-    logits = [step(model, cached, tokens[:end]) for end in ends]
-    cached.release()
-    return np.concatenate(logits)
 
 
 def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from tests.parity import recipes
-from tests.parity.recipes import Recipe, error, step
+from tests.parity.recipes import Recipe, error
 
 from unladen import Model
+from unladen.cache import CachedSequence
+from unladen.engine import Request
+from unladen.engine.batcher import Work, fill
 from unladen.errors import ContextOverflow, InvalidArgument
+from unladen.tokenizer import StreamDecoder
 
 CPU_F32, CPU_F16 = 1e-8, 1e-5
 KEPT = 64
@@ -26,19 +31,34 @@ def recipe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return recipes.make(str(request.param), tmp_path_factory.mktemp("archs"))
 
 
+def _run(model: Model, cached: CachedSequence, tokens: list[int], *, commit: bool = True
+         ) -> npt.NDArray[np.float32]:
+    """Logits of the step that takes the sequence to the end of ``tokens``."""
+    plan, n = model.engine.plan, len(tokens) - cached.length
+    request = Request(tokens, sampler=None, decoder=StreamDecoder(model.tokenizer))
+    request.cached = cached
+    assert cached.reserve(len(tokens))
+    fill(plan.batch, [Work(request, n, n)])
+    plan.run()
+    logits = plan.output("logits").copy()
+    if commit:
+        cached.commit(tokens, len(tokens))
+    return logits
+
+
 def test_rolled_back(shared: Path, recipe: Recipe) -> None:
     tokens, wrong = recipe.tokens, recipe.tokens[:5]
     with Model(recipe.path, kv_type="f32") as model:
         cached = model.engine.sequence()
-        mine = [step(model, cached, tokens[:KEPT])]
-        step(model, cached, [*tokens[:KEPT], *wrong])
+        mine = [_run(model, cached, tokens[:KEPT])]
+        _run(model, cached, [*tokens[:KEPT], *wrong])
         assert cached.truncate(KEPT) == KEPT
-        mine.append(step(model, cached, tokens[:KEPT + 6]))
-        step(model, cached, [*tokens[:KEPT + 6], *wrong], commit=False)  # as if it was cancelled
-        step(model, cached, [*tokens[:KEPT + 6], *wrong[:4]])
+        mine.append(_run(model, cached, tokens[:KEPT + 6]))
+        _run(model, cached, [*tokens[:KEPT + 6], *wrong], commit=False)  # as if it was cancelled
+        _run(model, cached, [*tokens[:KEPT + 6], *wrong[:4]])
         left = cached.truncate(KEPT + 6)
         assert left == (KEPT if cached.is_recurrent else KEPT + 6)
-        rest = step(model, cached, tokens)[KEPT + 6 - left:]
+        rest = _run(model, cached, tokens)[KEPT + 6 - left:]
         cached.release()
     assert error(np.concatenate([*mine, rest]), recipe.expected) < CPU_F32
 
@@ -52,7 +72,7 @@ def test_saved_and_restored(shared: Path, recipe: Recipe) -> None:
             assert model.load_state(data) == recipe.tokens[:KEPT]
             cached = model.engine.sequence()
             assert cached.attach(recipe.tokens) == KEPT
-            mine = step(model, cached, recipe.tokens)
+            mine = _run(model, cached, recipe.tokens)
             cached.release()
         assert error(mine, recipe.expected[KEPT:]) < bound
 
