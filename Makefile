@@ -3,6 +3,7 @@
 #
 #   make demo    install unladen and let it tell a story
 #   make test    lint, types and tests against the installed package
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
@@ -15,7 +16,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize threads
+.PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
+        threads
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -34,7 +36,10 @@ demo: .venv/installed
 test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not long"
+
+long: .venv/installed .venv/tested-with
+	$(BIN)/python -m pytest -n 2 -m long
 
 NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 ARM := build/emulated-aarch64

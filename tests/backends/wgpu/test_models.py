@@ -40,6 +40,7 @@ def _listed() -> list[tuple[str, float]]:
     return [(name, value) for name, value in found if (SHARED / f"models/{name}.gguf").exists()]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "expected"), _listed())
 def test_perplexity(shared: Path, name: str, expected: float) -> None:
     """Weights meet float32 activations here, so every format is held to the tight bound.
@@ -52,6 +53,7 @@ def test_perplexity(shared: Path, name: str, expected: float) -> None:
     assert value == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", recipes.names())
 def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
     recipe = recipes.make(name, tmp_path)
