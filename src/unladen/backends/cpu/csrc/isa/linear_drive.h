@@ -64,8 +64,22 @@ struct RowAhead {
 
     // Asks for as much as the n bytes at p, which are the row's.
     UNLADEN_INLINE void ask(const uint8_t *p, int n) const {
-        ask_lines(p + far, (n + 63) / 64, asks_into_l1());
-        if (reads_in_steps()) ask_lines(p + near, (n + 63) / 64, true);
+        ask(p, n, asks_into_l1(), reads_in_steps());
+    }
+
+protected:
+    UNLADEN_INLINE void ask(const uint8_t *p, int n, bool into_l1, bool in_steps) const {
+        ask_lines(p + far, (n + 63) / 64, into_l1);
+        if (in_steps) ask_lines(p + near, (n + 63) / 64, true);
+    }
+};
+
+// The same where asks_into_l1() and reads_in_steps() are known when this is compiled: to look at
+// each block what they are takes one row of Zen 3 up to 8 % longer.
+template <bool into_l1, bool in_steps>
+struct KnownRowAhead : RowAhead {
+    UNLADEN_INLINE void ask(const uint8_t *p, int n) const {
+        RowAhead::ask(p, n, into_l1, in_steps);
     }
 };
 
@@ -125,6 +139,16 @@ UNLADEN_INLINE auto row_at(const Job &job, int n) {
         return job.w + n * job.row_bytes;
 }
 
+// Rows n0 ... n1 - 1 times the activation row at x.
+template <class Kernel, class KnownAhead>
+void run_rows_once(const Job &job, float *y, int n0, int n1, const typename Kernel::Row *x,
+                   const RowsAhead &ahead) {
+    for (int n = n0; n < n1; ++n) {
+        const KnownAhead there = {ahead.of(job.w + n * job.row_bytes)};
+        Kernel::template dot<1>(y + n, row_at<Kernel>(job, n), job.n_cols, x, there);
+    }
+}
+
 // Kernel::dot<C>(out, row, n_cols, x, ahead): products of one weight row with the C activation rows
 // at x. Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the
 // last of them wrongly.
@@ -133,6 +157,9 @@ void run_rows(const Job &job) {
     using Row = typename Kernel::Row;
     const Row first(job.act, job.n_cols);
     const RowsAhead ahead(job);
+    const auto once = asks_into_l1()     ? run_rows_once<Kernel, KnownRowAhead<true, false>>
+                      : reads_in_steps() ? run_rows_once<Kernel, KnownRowAhead<false, true>>
+                                         : run_rows_once<Kernel, KnownRowAhead<false, false>>;
     // Sixteen weight rows stay in L2 while every group of columns passes over them.
     for (int n0 = job.n_first; n0 < job.n_last; n0 += 16) {
         const int n1 = n0 + 16 < job.n_last ? n0 + 16 : job.n_last;
@@ -141,11 +168,7 @@ void run_rows(const Job &job) {
             Row x[few_rows];
             for (int c = 0; c < n_columns; ++c) x[c] = first.at(t + c);
             if (n_columns == 1) {
-                float *y = job.y + t * job.y_stride;
-                for (int n = n0; n < n1; ++n) {
-                    Kernel::template dot<1>(y + n, row_at<Kernel>(job, n), job.n_cols, x,
-                                            ahead.of(job.w + n * job.row_bytes));
-                }
+                once(job, job.y + t * job.y_stride, n0, n1, x, ahead);
                 continue;
             }
             for (int n = n0; n < n1; ++n) {

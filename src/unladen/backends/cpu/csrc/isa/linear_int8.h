@@ -11,7 +11,7 @@ struct Int8Of32 {
     using Row = Row32;
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, RowAhead ahead) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, auto ahead) {
         Total total[C];
         float mins[C] = {};
         for (int b = 0; b < n_cols / 32; ++b, row += T::block_bytes) {
@@ -42,7 +42,7 @@ struct Int8Of256 {
     static constexpr int bytes = T::block_bytes;
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, RowAhead ahead) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, auto ahead) {
         Total total[C], mins[C];
         const int n_blocks = n_cols / 256;
         int b = 0;

@@ -65,14 +65,15 @@ UNLADEN_INLINE Bytes32 with_bits(Bytes32 other, Bytes32 v, int from, int n, int 
 
 // What eight float16, `apart` bytes from one another, stand for.
 UNLADEN_INLINE __m256 eight_halves(const uint8_t *p, size_t apart) {
-    uint64_t words[2] = {};
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) {
-        words[i / 4] |= uint64_t(bits::load<uint16_t>(p + i * apart)) << 16 * (i % 4);
-    }
-    // Compilers would do this in vectors, which have enough to do.
-    __asm__("" : "+r"(words[0]), "+r"(words[1]));
-    return _mm256_cvtph_ps(_mm_set_epi64x(int64_t(words[1]), int64_t(words[0])));
+    __m128i halves = _mm_cvtsi32_si128(bits::load<uint16_t>(p));
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + apart), 1);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 2 * apart), 2);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 3 * apart), 3);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 4 * apart), 4);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 5 * apart), 5);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 6 * apart), 6);
+    halves = _mm_insert_epi16(halves, bits::load<uint16_t>(p + 7 * apart), 7);
+    return _mm256_cvtph_ps(halves);
 }
 
 // Eight 32-bit sums.

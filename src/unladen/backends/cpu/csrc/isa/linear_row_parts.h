@@ -43,7 +43,7 @@ struct InParts {
     UNLADEN_INLINE InParts block(int i) const {
         return {p + i * U::block_bytes, rest + i * U::rest_bytes};
     }
-    UNLADEN_INLINE void ask(RowAhead ahead) const {
+    UNLADEN_INLINE void ask(auto ahead) const {
         ahead.ask(p, U::block_bytes);
         if constexpr (!is_coarse<U>) {
             const ptrdiff_t far = ahead.far * U::rest_bytes / U::block_bytes;
@@ -131,7 +131,7 @@ struct Row32InParts {
     using Row = Row32;
 
     template <int C>
-    static void dot(float *out, WeightRow row, int n_cols, const Row *x, RowAhead ahead) {
+    static void dot(float *out, WeightRow row, int n_cols, const Row *x, auto ahead) {
         typename Row32Of<U>::template Eights<C> eights;
         for (int b = 0; b < n_cols / 256; ++b, row = row.block(1)) {
             row.ask(ahead);
@@ -147,7 +147,7 @@ struct Row256InParts {
     using Row = Row256;
 
     template <int C>
-    static void dot(float *out, WeightRow row, int n_cols, const Row *x, RowAhead ahead) {
+    static void dot(float *out, WeightRow row, int n_cols, const Row *x, auto ahead) {
         Total total[C], mins[C];
         for (int b = 0; b < n_cols / 256; ++b, row = row.block(1)) {
             row.ask(ahead);

@@ -58,7 +58,7 @@ struct Row256Two {
     static_assert(W::sub == 32 && W::is_signed && !W::has_min);
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, RowAhead ahead) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, auto ahead) {
         Total total[C];
         for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
             ahead.ask(row, T::block_bytes);
