@@ -58,28 +58,28 @@ inline bool reads_alone() { return reading == Reading::zen3 || reading == Readin
 // more, into L1, as on Emerald Rapids.
 inline bool reads_in_steps() { return reading == Reading::intel; }
 
-// How far from a row that is read those lie that are asked for meanwhile.
-struct RowAhead {
-    ptrdiff_t near, far;
-
-    // Asks for as much as the n bytes at p, which are the row's.
-    UNLADEN_INLINE void ask(const uint8_t *p, int n) const {
-        ask(p, n, asks_into_l1(), reads_in_steps());
-    }
-
-protected:
-    UNLADEN_INLINE void ask(const uint8_t *p, int n, bool into_l1, bool in_steps) const {
-        ask_lines(p + far, (n + 63) / 64, into_l1);
-        if (in_steps) ask_lines(p + near, (n + 63) / 64, true);
-    }
+// Where rows are asked for: as `reading` says when it is asked, or as it was known to say when this
+// was compiled. To look that up at each block takes a row of Q4_0 9 % longer on Zen 3.
+struct AsReading {
+    static bool into_l1() { return asks_into_l1(); }
+    static bool in_steps() { return reads_in_steps(); }
+};
+template <bool l1, bool steps>
+struct AsKnown {
+    static constexpr bool into_l1() { return l1; }
+    static constexpr bool in_steps() { return steps; }
 };
 
-// The same where asks_into_l1() and reads_in_steps() are known when this is compiled: to look at
-// each block what they are takes one row of Zen 3 up to 8 % longer.
-template <bool into_l1, bool in_steps>
-struct KnownRowAhead : RowAhead {
+// How far from a row that is read those lie that are asked for meanwhile.
+template <class Where>
+struct RowAhead : Where {
+    ptrdiff_t near, far;
+
+    RowAhead(ptrdiff_t near, ptrdiff_t far) : near(near), far(far) {}
+    // Asks for as much as the n bytes at p, which are the row's.
     UNLADEN_INLINE void ask(const uint8_t *p, int n) const {
-        RowAhead::ask(p, n, into_l1, in_steps);
+        ask_lines(p + far, (n + 63) / 64, Where::into_l1());
+        if (Where::in_steps()) ask_lines(p + near, (n + 63) / 64, true);
     }
 };
 
@@ -106,7 +106,8 @@ public:
     explicit RowsAhead(const Job &job) : stream_(job), distance_(rows_ahead_bytes()) {
         ask_lines(job.w + job.n_first * job.row_bytes, int(distance_ / 64), asks_into_l1());
     }
-    UNLADEN_INLINE RowAhead of(const uint8_t *row) const {
+    template <class Where = AsReading>
+    UNLADEN_INLINE RowAhead<Where> of(const uint8_t *row) const {
         return {stream_.after(row, distance_ / 2) - row, stream_.after(row, distance_) - row};
     }
 
@@ -140,26 +141,23 @@ UNLADEN_INLINE auto row_at(const Job &job, int n) {
 }
 
 // Rows n0 ... n1 - 1 times the activation row at x.
-template <class Kernel, class KnownAhead>
-void run_rows_once(const Job &job, float *y, int n0, int n1, const typename Kernel::Row *x,
-                   const RowsAhead &ahead) {
+template <class Kernel, class Where = AsReading>
+void run_one(const Job &job, float *y, int n0, int n1, const typename Kernel::Row *x,
+             const RowsAhead &ahead) {
     for (int n = n0; n < n1; ++n) {
-        const KnownAhead there = {ahead.of(job.w + n * job.row_bytes)};
-        Kernel::template dot<1>(y + n, row_at<Kernel>(job, n), job.n_cols, x, there);
+        Kernel::template dot<1>(y + n, row_at<Kernel>(job, n), job.n_cols, x,
+                                ahead.of<Where>(job.w + n * job.row_bytes));
     }
 }
 
 // Kernel::dot<C>(out, row, n_cols, x, ahead): products of one weight row with the C activation rows
 // at x. Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the
-// last of them wrongly.
+// last of them wrongly. `one` is for a single activation row.
 template <class Kernel>
-void run_rows(const Job &job) {
+void run_rows(const Job &job, decltype(run_one<Kernel>) *one = run_one<Kernel>) {
     using Row = typename Kernel::Row;
     const Row first(job.act, job.n_cols);
     const RowsAhead ahead(job);
-    const auto once = asks_into_l1()     ? run_rows_once<Kernel, KnownRowAhead<true, false>>
-                      : reads_in_steps() ? run_rows_once<Kernel, KnownRowAhead<false, true>>
-                                         : run_rows_once<Kernel, KnownRowAhead<false, false>>;
     // Sixteen weight rows stay in L2 while every group of columns passes over them.
     for (int n0 = job.n_first; n0 < job.n_last; n0 += 16) {
         const int n1 = n0 + 16 < job.n_last ? n0 + 16 : job.n_last;
@@ -168,12 +166,12 @@ void run_rows(const Job &job) {
             Row x[few_rows];
             for (int c = 0; c < n_columns; ++c) x[c] = first.at(t + c);
             if (n_columns == 1) {
-                once(job, job.y + t * job.y_stride, n0, n1, x, ahead);
+                one(job, job.y + t * job.y_stride, n0, n1, x, ahead);
                 continue;
             }
             for (int n = n0; n < n1; ++n) {
                 const auto row = row_at<Kernel>(job, n);
-                const RowAhead there = ahead.of(job.w + n * job.row_bytes);
+                const RowAhead<AsReading> there = ahead.of(job.w + n * job.row_bytes);
                 float out[few_rows];
                 switch (n_columns) {
                     case 2: Kernel::template dot<2>(out, row, job.n_cols, x, there); break;
@@ -184,6 +182,14 @@ void run_rows(const Job &job) {
             }
         }
     }
+}
+
+// The same, with a kernel for one activation row compiled for each way of asking.
+template <class Kernel>
+void run_rows_as_known(const Job &job) {
+    run_rows<Kernel>(job, asks_into_l1()     ? run_one<Kernel, AsKnown<true, false>>
+                          : reads_in_steps() ? run_one<Kernel, AsKnown<false, true>>
+                                             : run_one<Kernel, AsKnown<false, false>>);
 }
 
 // Writes the first n_rows of each column's `rows` sums; all of them without calling memcpy.

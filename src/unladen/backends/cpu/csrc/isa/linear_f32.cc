@@ -54,7 +54,7 @@ struct Float {
     // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
     template <int C>
     static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
-                                   auto ahead) {
+                                   RowAhead<AsReading> ahead) {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
         // Read and multiplied at once. On Zen 4 numbers come from memory 1.09 to 1.25 times as fast
         // so; longer rows half as fast.

@@ -76,7 +76,7 @@ void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_co
 #elif defined(__AVX2__)
     using OfRow256 = Choose<by_two<T>, Row256Two<T>, Int8Of256<T>>;
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
-           : run_rows<Choose<of_32, Row32Of<T>, OfRow256>>(job);
+           : run_rows_as_known<Choose<of_32, Row32Of<T>, OfRow256>>(job);
 #elif defined(UNLADEN_NEON)
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
            : run_rows<Choose<of_32, Int8Of32<T>, Int8Of256<T>>>(job);
@@ -142,7 +142,7 @@ void run_parts(float *y, size_t y_stride, Weights w, int n_first, int n_last, in
     if constexpr (!is_coarse<U>) {
         if (panels) return run_tiles<DealtParts<T>>(job);
     }
-    run_rows<Choose<of_32, Row32InParts<U>, Row256InParts<U>>>(job);
+    run_rows_as_known<Choose<of_32, Row32InParts<U>, Row256InParts<U>>>(job);
 #endif
 }
 

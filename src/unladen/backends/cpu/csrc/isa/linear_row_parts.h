@@ -47,7 +47,7 @@ struct InParts {
         ahead.ask(p, U::block_bytes);
         if constexpr (!is_coarse<U>) {
             const ptrdiff_t far = ahead.far * U::rest_bytes / U::block_bytes;
-            ask_lines(rest + far, (U::rest_bytes + 63) / 64, asks_into_l1());
+            ask_lines(rest + far, (U::rest_bytes + 63) / 64, ahead.into_l1());
         }
     }
 };

@@ -33,7 +33,7 @@ struct Int8Of256 {
         return _mm512_fmadd_ps(_mm512_broadcastss_ps(d), products(w, x, b), sum);
     }
 
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x, RowAhead ahead) {
+    static void dot(float *out, const uint8_t *row, int n_cols, const Row &x, auto ahead) {
         __m512 sum = _mm512_setzero_ps();
         int b = 0;
         if constexpr (requires { typename W::Pair; }) {
