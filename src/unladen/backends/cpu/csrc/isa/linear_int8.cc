@@ -8,6 +8,7 @@
 #elif defined(__AVX2__)
 #include "backends/cpu/csrc/isa/linear_deal.h"
 #include "backends/cpu/csrc/isa/linear_int8.h"
+#include "backends/cpu/csrc/isa/linear_row256_avx2.h"
 #include "backends/cpu/csrc/isa/linear_row32_avx2.h"
 #include "backends/cpu/csrc/isa/linear_screen.h"
 #include "backends/cpu/csrc/isa/linear_two_avx2.h"
@@ -44,6 +45,29 @@ template <class T>
 constexpr bool by_two = false;
 #endif
 
+#if defined(__AVX2__) && !defined(__AVX512VNNI__)
+template <class T>
+struct OfRow256 {
+    using Kernel = Int8Of256<T>;
+};
+template <>
+struct OfRow256<IQ4_XS> {
+    using Kernel = RowOfIQ4XS;
+};
+template <>
+struct OfRow256<Q3_K> {
+    using Kernel = RowOfQ3K;
+};
+template <>
+struct OfRow256<Q4_K> {
+    using Kernel = RowOfK<Q4_K>;
+};
+template <>
+struct OfRow256<Q5_K> {
+    using Kernel = RowOfK<Q5_K>;
+};
+#endif
+
 template <class T>
 constexpr ActFormat format =
     T::block_size == 32 ? (by_two<T> ? ActFormat::q8_32_pairs : ActFormat::q8_32)
@@ -74,9 +98,8 @@ void run(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_co
     else
         run_rows_apart<T>(job, panels);
 #elif defined(__AVX2__)
-    using OfRow256 = Choose<by_two<T>, Row256Two<T>, Int8Of256<T>>;
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
-           : run_rows_as_known<Choose<of_32, Row32Of<T>, OfRow256>>(job);
+           : run_rows_as_known<Choose<of_32, Row32Of<T>, typename OfRow256<T>::Kernel>>(job);
 #elif defined(UNLADEN_NEON)
     panels ? run_tiles<Choose<of_32, Dealt32<T>, Dealt256<T>>>(job)
            : run_rows<Choose<of_32, Int8Of32<T>, Int8Of256<T>>>(job);

@@ -83,7 +83,11 @@ struct Sums {
     Sums times(int factor) const { return {_mm256_mullo_epi32(v, _mm256_set1_epi32(factor))}; }
     void add_products(Bytes32 w, const int8_t *x) {
         const __m256i pairs = w.signed_pairs(x);
-        v = _mm256_add_epi32(v, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+        add(pairs, _mm256_set1_epi16(1));
+    }
+    // Sums of two products times a scale for each.
+    UNLADEN_INLINE void add(__m256i pairs, __m256i scale) {
+        v = _mm256_add_epi32(v, _mm256_madd_epi16(pairs, scale));
     }
 };
 
@@ -114,22 +118,19 @@ struct Scales {
     explicit Scales(Words16 w)
         : half{_mm256_permute2x128_si256(w.v, w.v, 0x00),
                _mm256_permute2x128_si256(w.v, w.v, 0x11)} {}
-    // Word 2 s in one half, 2 s + n in the other.
-    __m256i spread(int s, int n) const {
-        const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100),
-                                                _mm_set1_epi16(int16_t(0x0100 + n * 0x0202)));
+    // Word 2 s in one half, 2 s + 1 in the other.
+    __m256i of(int s) const {
+        const __m256i first = _mm256_setr_m128i(_mm_set1_epi16(0x0100), _mm_set1_epi16(0x0302));
         const __m256i pick = _mm256_add_epi8(first, _mm256_set1_epi8(char(s % 4 * 4)));
         return _mm256_shuffle_epi8(half[s / 4], pick);
     }
-    // Those of sub-blocks s and s + 1 of 32.
-    __m256i of_two(int s) const { return spread(s, 2); }
     template <bool is_signed, class Codes32>
     void add_products(Sums &sums, Codes32 codes, const int8_t *x, int s) const {
-        const __m256i scale = spread(s, 1);
+        const __m256i scale = of(s);
         __m256i pairs;
         if constexpr (is_signed) pairs = codes.signed_pairs(x);
         if constexpr (!is_signed) pairs = codes.pairs(x);
-        sums.v = _mm256_add_epi32(sums.v, _mm256_madd_epi16(pairs, scale));
+        sums.add(pairs, scale);
     }
 };
 
@@ -145,8 +146,10 @@ struct SmallSums {
 // Eight float32 sums.
 struct Total {
     __m256 v = _mm256_setzero_ps();
-    void add(float d, Sums sums) {
-        v = _mm256_fmadd_ps(_mm256_set1_ps(d), _mm256_cvtepi32_ps(sums.v), v);
+    void add(float d, Sums sums) { add(_mm_set_ss(d), sums); }
+    // Times the first number of d.
+    UNLADEN_INLINE void add(__m128 d, Sums sums) {
+        v = _mm256_fmadd_ps(_mm256_broadcastss_ps(d), _mm256_cvtepi32_ps(sums.v), v);
     }
     float sum() const {
         __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));

@@ -135,7 +135,8 @@ struct Row32Of {
     };
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, auto ahead) {
+    static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                                   auto ahead) {
         Eights<C> eights;
         const int n_blocks = n_cols / 32;
         int b = 0;

@@ -50,39 +50,54 @@ UNLADEN_INLINE __m256i products_of(Bytes32 codes, const Pairs &x, int i) {
         return codes.pairs(x.q + i);
 }
 
-// Of blocks of 256 with a scale per 32, which are signed.
-template <class T>
-struct Row256Two {
+// IQ4_XS.
+struct RowOfIQ4XS {
     using Row = Row256Pairs;
+    using T = IQ4_XS;
     using W = Codes<T>;
-    static_assert(W::sub == 32 && W::is_signed && !W::has_min);
+
+    // Scales 0, 2, 4 and 6 in one half, the others in the other, each twice: see iq4_xs_scales. Two
+    // bits of each in the upper word of four bytes, four in the next four bytes.
+    static UNLADEN_INLINE __m256i scales(const uint8_t *row) {
+        const __m256i first = _mm256_set1_epi32(bits::load<int32_t>(row));
+        const __m256i second = _mm256_set1_epi32(bits::load<int32_t>(row + 4));
+        const __m256i high_at = _mm256_setr_epi32(12, 16, 20, 24, 14, 18, 22, 26);
+        const __m256i low_at = _mm256_setr_epi32(0, 8, 16, 24, 4, 12, 20, 28);
+        const __m256i high = _mm256_and_si256(_mm256_srlv_epi32(first, high_at),
+                                              _mm256_set1_epi32(0x30));
+        const __m256i low = _mm256_and_si256(_mm256_srlv_epi32(second, low_at),
+                                             _mm256_set1_epi32(15));
+        return _mm256_sub_epi16(_mm256_or_si256(high, low), _mm256_set1_epi32(32));
+    }
 
     template <int C>
-    static void dot(float *out, const uint8_t *row, int n_cols, const Row *x, auto ahead) {
+    static UNLADEN_INLINE void dot(float *out, const uint8_t *row, int n_cols, const Row *x,
+                                   auto ahead) {
         Total total[C];
         for (int b = 0; b < n_cols / 256; ++b, row += T::block_bytes) {
             ahead.ask(row, T::block_bytes);
-            const W w(row);
-            const Scales scales(w.scales());
+            const __m256i all_scales = scales(row);
+            const auto *halves = reinterpret_cast<const __m128i *>(row);
+            const __m128 d = _mm_cvtph_ps(_mm_loadl_epi64(halves));  // and what isn't used
             Sums sums[C];
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) sums[c] = Sums::zero();
 #pragma GCC unroll 4
             for (int s = 0; s < 8; s += 2) {
                 const auto q = TwoBlocks::of<W>(load256(row + W::nibbles_at + 16 * s));
-                const __m256i scale = scales.of_two(s);
+                const __m256i pick = _mm256_set1_epi32(0x01000100 + s / 2 * 0x04040404);
+                const __m256i scale = _mm256_shuffle_epi8(all_scales, pick);
 #pragma GCC unroll 4
                 for (int c = 0; c < C; ++c) {
                     const int i = 256 * b + 32 * s;
-                    const __m256i first = products_of<T>(q.first, x[c], i);
-                    const __m256i last = products_of<T>(q.last, x[c], i + 32);
-                    const __m256i both = _mm256_add_epi32(_mm256_madd_epi16(first, scale),
-                                                          _mm256_madd_epi16(last, scale));
-                    sums[c].v = _mm256_add_epi32(sums[c].v, both);
+                    sums[c].add(products_of<T>(q.first, x[c], i), scale);
+                    sums[c].add(products_of<T>(q.last, x[c], i + 32), scale);
                 }
             }
 #pragma GCC unroll 4
-            for (int c = 0; c < C; ++c) total[c].add(w.d() * x[c].d[b], sums[c]);
+            for (int c = 0; c < C; ++c) {
+                total[c].add(_mm_mul_ss(d, _mm_load_ss(x[c].d + b)), sums[c]);
+            }
         }
 #pragma GCC unroll 4
         for (int c = 0; c < C; ++c) out[c] = total[c].sum();
