@@ -74,7 +74,8 @@ struct RowOfK {
     }
 };
 
-// Q3_K. Two rows of codes share bytes: third bits move to their places by a look-up.
+// Q3_K. Of each four times 32 codes two and two are put into halves of bytes, their third bits by a
+// look-up.
 struct RowOfQ3K {
     using Row = Row256;
     using T = Q3_K;
@@ -93,9 +94,8 @@ struct RowOfQ3K {
         return Words16{_mm256_or_si256(low, high)}.less(32);
     }
 
-    // Codes of rows s and s + 2 of four in halves of bytes, where s is i % 2 and i / 2 says which
-    // four.
-    static UNLADEN_INLINE Bytes32 two_rows(const uint8_t *row, int i) {
+    // Of the first or the last four 32s (i / 2) number i % 2, and the next but one in high halves.
+    static UNLADEN_INLINE Bytes32 two_of_four(const uint8_t *row, int i) {
         static constexpr int8_t thirds[2][16] = {
             {0, 4, 0, 4, 64, 68, 64, 68, 0, 4, 0, 4, 64, 68, 64, 68},
             {0, 0, 4, 4, 0, 0, 4, 4, 64, 64, 68, 68, 64, 64, 68, 68}};
@@ -118,7 +118,7 @@ struct RowOfQ3K {
             }
 #pragma GCC unroll 4
             for (int i = 0; i < 4; ++i) {
-                const Bytes32 two = two_rows(row, i);
+                const Bytes32 two = two_of_four(row, i);
 #pragma GCC unroll 2
                 for (int high = 0; high < 2; ++high) {
                     const int s = i / 2 * 4 + i % 2 + 2 * high;
