@@ -46,6 +46,7 @@ constexpr bool by_two = false;
 #endif
 
 #if defined(__AVX2__) && !defined(__AVX512VNNI__)
+// What multiplies one row of blocks of 256.
 template <class T>
 struct OfRow256 {
     using Kernel = Int8Of256<T>;
