@@ -121,7 +121,9 @@ std::vector<int> Screening::found() {
         if (may_be_it_[g]) found.push_back(g);
     const bool few = static_cast<int>(found.size()) * worth_one_in <= n_groups() &&
                      n_looked_at_ * worth_one_in <= n_rows_ * w_.n_rows;
-    if (!few) left_paused_ = n_paused;
+    if (!few) left_paused_ = next_paused_;
+    next_paused_ = few ? std::max(next_paused_ - 1, least_paused)
+                       : std::min(next_paused_ * 2, most_paused);
     return found;
 }
 

@@ -47,8 +47,9 @@ public:
 
 private:
     // If more than one group in so many had to be made whole, or more than one row in so many to be
-    // looked at again, the next steps compute all at once.
-    static constexpr int worth_one_in = 8, n_paused = 64;
+    // looked at again, the next steps compute all at once: at first a few, twice as many each time,
+    // and one less for each step where it was worth while.
+    static constexpr int worth_one_in = 8, least_paused = 4, most_paused = 64;
 
     // What one row of activations is compared with.
     struct Row {
@@ -74,7 +75,7 @@ private:
     const uint8_t *packed_;
     float *y_;
     bool is_on_ = false;
-    int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0;
+    int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0, next_paused_ = least_paused;
     std::vector<float> largest_, tops_;  // [n_rows][n_groups]; of one row, [n_tops]
     // What groups reach, as far as that is learnt, and after a second look.
     std::vector<float> reach_, reach_left_;
