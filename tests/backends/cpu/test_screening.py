@@ -27,6 +27,8 @@ SCREENING = ("avx2", "avx512", "vbmi")
 LEVELS = [level for level in cpu.levels() if level in SCREENING]
 TYPES = ("Q8_0", "Q6_K", "Q4_0")
 N_VOCAB = 20_008
+MOST_PAUSED = 64
+"""Steps that compute all after one in which too many rows were in question."""
 Floats = npt.NDArray[np.float64]
 GREEDY = {"temperature": 0.0, "max_tokens": 12}
 
@@ -290,12 +292,15 @@ def test_second_look(head: Callable[..., Path], rng: np.random.Generator) -> Non
     with Model(head("Q4_0", n_embd=1024), context_size=512, n_threads=2) as model:
         model.engine.plan.settle()
         n_whole = []
-        for token in rng.integers(0, N_VOCAB, 40):
-            whole, left, chosen = both(model, [[int(token)]])
-            assert chosen[0] == whole.argmax()
-            n_whole.append(int((whole == left).sum()))
-    n_of_screened = [n for n in n_whole if n < N_VOCAB]
-    assert np.median(n_of_screened) < 100 if screens("Q4_0") else not n_of_screened
+        for token in rng.integers(0, N_VOCAB, 15):
+            for _ in range(1 + MOST_PAUSED if screens("Q4_0") else 1):
+                whole, left, chosen = both(model, [[int(token)]])
+                assert chosen[0] == whole.argmax()
+                n = int((whole == left).sum())
+                if n < N_VOCAB:
+                    break
+            n_whole.append(n)
+        assert np.median(n_whole) < 100 if screens("Q4_0") else min(n_whole) == N_VOCAB
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -331,10 +336,10 @@ def test_pauses(head: Callable[..., Path], name: str, rng: np.random.Generator) 
                 assert n_whole(True) == n_whole(False) == N_VOCAB
                 return 0
             assert n_equal <= n_whole(True) < N_VOCAB
-            n = 0
-            while n_whole(False) == N_VOCAB:
-                n += 1
-            return n
+            for n in range(MOST_PAUSED):
+                if n_whole(False) < N_VOCAB:
+                    return n
+            return MOST_PAUSED
 
         expected = [4, 7, 13, 25, 49, 63, 63] if screens(name) else [0] * 7
         assert [n_paused() for _ in expected] == expected
