@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unladen import backends as backends
     from unladen import gpu as gpu
     from unladen.api import Model as Model
+    from unladen.api import plan as plan
     from unladen.backends import all_devices as devices
     from unladen.quantizing import quantize as quantize
     from unladen.sample import SamplerChain as SamplerChain
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Completion", "Model", "SamplerChain", "SamplingParams", "__version__", "backends",
-           "devices", "gpu", "quantize"]
+           "devices", "gpu", "plan", "quantize"]
 
 # Loaded on first use: importing unladen costs next to nothing.
 _HOMES = {"Model": "unladen.api:Model", "SamplerChain": "unladen.sample:SamplerChain",
           "SamplingParams": "unladen.sample:SamplingParams",
           "Completion": "unladen.types:Completion", "devices": "unladen.backends:all_devices",
           "backends": "unladen.backends", "gpu": "unladen.gpu",
-          "quantize": "unladen.quantizing:quantize"}
+          "plan": "unladen.api:plan", "quantize": "unladen.quantizing:quantize"}
 
 
 def __getattr__(name: str) -> object:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from unladen._native.gguf import PagesAhead
+from unladen.api.stream import Stream, result_of
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
 from unladen.mapped import map_file
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from unladen.sample import Sampler, SamplerChain
     from unladen.schedule.fit import MemoryPlan
     from unladen.schedule.plan import Plan
-    from unladen.schedule.report import PlanReport as PlanReport
     from unladen.tokenizer import Tokenizer
     from unladen.types import Completion, LoadProgress
 
 PROBE_VARIABLE = "UNLADEN_PROBE"
-TINY = Path(__file__).parent / "data" / "tiny.gguf"
+TINY = Path(__file__).parents[1] / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
 
@@ -186,7 +185,7 @@ class Model:
         request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
         if not request.done:
             self.engine.finish(request)
-        return _result(request)
+        return result_of(request)
 
     def stream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                stop: str | Sequence[str] = (), logprobs: int | None = None,
@@ -204,7 +203,7 @@ class Model:
         request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
         async for _ in self._advance(request):
             pass
-        return _result(request)
+        return result_of(request)
 
     async def astream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
                       stop: str | Sequence[str] = (), logprobs: int | None = None,
@@ -214,7 +213,7 @@ class Model:
         request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
         async for piece in self._advance(request):
             yield piece
-        _result(request)
+        result_of(request)
 
     def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
         """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``. Raises
@@ -245,7 +244,7 @@ class Model:
         request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
-        _result(request)
+        result_of(request)
         return np.concatenate(request.logits)
 
     def save_state(self, prompt: str | Sequence[int]) -> bytes:
@@ -259,7 +258,7 @@ class Model:
                           decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
         self.engine.finish(request)
-        _result(request)
+        result_of(request)
         return state.save(self.engine, ids)
 
     def load_state(self, data: bytes) -> list[int]:
@@ -408,89 +407,7 @@ class Model:
                 self.engine.cancel(request)
 
 
-class Stream(Iterator[str]):
-    """Text as it is written. Leaving early (``close``, the end of a ``with``, dropping it) cancels
-    the rest."""
-
-    def __init__(self, engine: Engine, request: Request) -> None:
-        self._engine = engine
-        self._request = request
-
-    def __next__(self) -> str:
-        request = self._request
-        if not request.pieces and not request.done:
-            try:
-                self._engine.advance(request)
-            except BaseException:
-                self.close()
-                raise
-        if request.pieces:
-            return request.pieces.popleft()
-        _result(request)
-        raise StopIteration
-
-    @property
-    def result(self) -> Completion:
-        """What came so far; all of it once the iteration has ended."""
-        return self._request.completion()
-
-    def close(self) -> None:
-        """Cancel what is not written yet."""
-        if not self._request.done:
-            self._engine.cancel(self._request)
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class _OnPaper(Model):
-    """A model of which there is a plan and no more."""
-
-    report: PlanReport
-    _reads_weights = False
-
-    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
-        from unladen.models import load_architecture
-        from unladen.planner import Planner
-        from unladen.schedule.report import PlanReport
-        self.architecture = load_architecture(self._file)
-        on_paper = replace(wishes, options=replace(wishes.options, probe=False))
-        drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
-        self.report = PlanReport.of(drafted, Path(self.path).name, context)
-
-
-def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **parameters: Any
-         ) -> PlanReport:
-    """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
-
-    ``pretend``: devices that aren't there, beside the CPU, as
-    :func:`~unladen.schedule.pretend.pretended` takes them. Raises what :class:`Model` does, but for
-    :class:`OutOfMemory`: the report says by how much a device is too small.
-    """
-    if pretend is not None:
-        from unladen.schedule.pretend import pretended
-        if parameters.get("devices") is not None:
-            raise InvalidArgument("both devices and pretended ones are given", hint="use one")
-        parameters["devices"] = [*pretended(pretend), "cpu"]
-    model = _OnPaper(path, **parameters)
-    model.close()
-    return model.report
-
-
 def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:
     from unladen.tokenizer import JsonTokenizer, Tokenizer
     # Native, without the lock for the most part.
     return Tokenizer.from_gguf(metadata, path) if json is None else JsonTokenizer(json, metadata)
-
-
-def _result(request: Request) -> Completion:
-    if request.error is not None:
-        raise request.error
-    return request.completion()

@@ -1,0 +1,50 @@
+"""What a model would take, before anything is allocated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unladen.api.model import Model
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from unladen.ladder import Wishes
+    from unladen.schedule.report import PlanReport
+
+
+class OnPaper(Model):
+    """A model of which there is a plan and no more."""
+
+    report: PlanReport
+    _reads_weights = False
+
+    def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.models import load_architecture
+        from unladen.planner import Planner
+        from unladen.schedule.report import PlanReport
+        self.architecture = load_architecture(self._file)
+        on_paper = replace(wishes, options=replace(wishes.options, probe=False))
+        drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
+        self.report = PlanReport.of(drafted, Path(self.path).name, context)
+
+
+def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **parameters: Any
+         ) -> PlanReport:
+    """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
+
+    ``pretend``: devices that aren't there, beside the CPU, as
+    :func:`~unladen.schedule.pretend.pretended` takes them. Raises what :class:`Model` does, but for
+    :class:`OutOfMemory`: the report says by how much a device is too small.
+    """
+    if pretend is not None:
+        from unladen.schedule.pretend import pretended
+        if parameters.get("devices") is not None:
+            raise InvalidArgument("both devices and pretended ones are given", hint="use one")
+        parameters["devices"] = [*pretended(pretend), "cpu"]
+    model = OnPaper(path, **parameters)
+    model.close()
+    return model.report

@@ -1,0 +1,60 @@
+"""A completion as it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unladen.engine import Engine, Request
+    from unladen.types import Completion
+
+
+class Stream(Iterator[str]):
+    """Text as it is written. Leaving early (``close``, the end of a ``with``, dropping it) cancels
+    the rest."""
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine = engine
+        self._request = request
+
+    def __next__(self) -> str:
+        request = self._request
+        if not request.pieces and not request.done:
+            try:
+                self._engine.advance(request)
+            except BaseException:
+                self.close()
+                raise
+        if request.pieces:
+            return request.pieces.popleft()
+        result_of(request)
+        raise StopIteration
+
+    @property
+    def result(self) -> Completion:
+        """What came so far; all of it once the iteration has ended."""
+        return self._request.completion()
+
+    def close(self) -> None:
+        """Cancel what is not written yet."""
+        if not self._request.done:
+            self._engine.cancel(self._request)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def result_of(request: Request) -> Completion:
+    """What ``request`` came to; raises its error, if it has one."""
+    if request.error is not None:
+        raise request.error
+    return request.completion()
