@@ -9,6 +9,7 @@ void bind_tokenizer(nb::module_ &m);
 void bind_sample(nb::module_ &m);
 void bind_cpu(nb::module_ &m);
 void bind_engine(nb::module_ &m);
+void bind_gil(nb::module_ &m);
 }  // namespace unladen
 
 NB_MODULE(_native, m) {
@@ -19,6 +20,7 @@ NB_MODULE(_native, m) {
     auto sample = part("sample");
     auto cpu = part("cpu");
     auto engine = part("engine");
+    unladen::bind_gil(m);
     unladen::bind_gguf(gguf);
     unladen::bind_tokenizer(tokenizer);
     unladen::bind_sample(sample);

@@ -270,7 +270,8 @@ def test_other_keys_are_never_touched(level: str, poison: float, rng: np.random.
 
 @every_level
 def test_stored_bits(level: str, rng: np.random.Generator) -> None:
-    """float16 to the nearest, ties to even; Q8_0 as the format's reference quantizes."""
+    """float16 to the nearest, ties to even; Q8_0 as the format's reference quantizes. Numbers beyond
+    float16 become NaN, and a value whose key is beyond it begins with NaN."""
     values = normal(rng, 2, 996) * np.float32(10.0) ** rng.integers(-9, 6, (2, 996))
     edges = [0.0, -0.0, 65504.0, 65519.9, 65520.0, -1e30, 2.0**-24, 2.0**-25, 1.5 * 2.0**-24,
              np.inf, -np.inf, 2.0**-14, 1 + 2.0**-11, 1 + 3 * 2.0**-11]
@@ -279,8 +280,12 @@ def test_stored_bits(level: str, rng: np.random.Generator) -> None:
     with np.errstate(over="ignore"):
         half = x.astype(np.float16)
     k, v = cpu.kv_store(x, x, "f16", "f32", level)
-    assert (k.view(np.uint16) == half.view(np.uint16).ravel()).all()
-    assert (v.view(np.uint32) == x.view(np.uint32).ravel()).all()
+    k, v = k.view(np.float16).reshape(x.shape), v.view(np.float32).reshape(x.shape)
+    fits = np.isfinite(half)
+    assert (k.view(np.uint16)[fits] == half.view(np.uint16)[fits]).all()
+    assert np.isnan(k[~fits]).all()
+    assert np.isnan(v[:, 0]).all()
+    assert (v.view(np.uint32)[:, 1:] == x.view(np.uint32)[:, 1:]).all()
     few = normal(rng, 3, 100)
     few[:, 32:64] = 0
     few[:, :4] = [[127, 0.5, -1.5, 2.5]]
@@ -288,6 +293,21 @@ def test_stored_bits(level: str, rng: np.random.Generator) -> None:
     k, _ = cpu.kv_store(few, few, "q8_0", "q8_0", level)
     expected = quants.registry()["Q8_0"].quantize(padded_blocks(few))
     assert (k.reshape(-1, 34) == expected).all()
+
+
+@every_level
+@pytest.mark.parametrize("types", [("f16", "f16"), ("q8_0", "q8_0"), ("q8_0", "f32"),
+                                   ("f16", "q8_0")])
+def test_key_beyond_its_type_is_noticed(level: str, types: tuple[str, str],
+                                        rng: np.random.Generator) -> None:
+    """Its score could be minus infinity, and so its weight zero."""
+    values = normal(rng, 2, 64)
+    keys = normal(rng, 2, 64)
+    keys[1, rng.integers(64)] = rng.choice([-1, 1]) * 1e8
+    _, v = cpu.kv_store(keys, values, *types, level)
+    scale = v.view(np.float32 if types[1] == "f32" else np.float16).reshape(2, -1)[:, 0]
+    assert np.isfinite(scale[0])
+    assert np.isnan(scale[1])
 
 
 @every_level

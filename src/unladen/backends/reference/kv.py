@@ -14,6 +14,9 @@ from unladen.graph.graph import KVSpec
 from unladen.graph.ops.base import Array
 from unladen.quants import dequantize, get, quantize
 
+NAN = np.array([np.nan], np.float16).view(np.uint8)
+"""In place of a float16, and of the scale that a block of Q8_0 begins with."""
+
 
 @dataclass(frozen=True, slots=True)
 class PagedKV:
@@ -31,7 +34,7 @@ class PagedKV:
         layout = self.placed.layout
         for rows, quant, pages in ((k, layout.k_type, self._pages("k")),
                                    (v, layout.v_type, self._pages("v"))):
-            raw = quantize(quant, rows.astype(np.float32))
+            raw = _encoded(quant, rows.astype(np.float32))
             for t in range(batch.n_tokens):
                 block, slot = self._where(batch, int(batch.seq_of[t]), int(batch.positions[t]))
                 pages[block, :, slot] = raw[t]
@@ -60,3 +63,16 @@ class PagedKV:
         row = get(layout.k_type if is_k else layout.v_type).row_bytes(
             spec.k_dim if is_k else spec.v_dim)
         return host(buffer).data.reshape(layout.n_blocks, spec.n_kv_heads, layout.block_tokens, row)
+
+
+def _encoded(quant: str, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
+    """:func:`quantize`, with NaN in place of what the format can't hold: an infinite key could get
+    the weight zero and be overlooked, NaN reaches the logits, where it becomes an error."""
+    size = get(quant).block_size
+    blocks = rows.reshape(-1, size)
+    with np.errstate(over="ignore"):
+        scales = np.abs(blocks).max(axis=1) / np.float32(1 if size == 1 else 127)
+        is_beyond = ~np.isfinite(scales.astype(np.float16)) & (quant != "F32")
+    raw = quantize(quant, np.where(is_beyond[:, None], np.float32(0), blocks))
+    raw[is_beyond, :2] = NAN
+    return raw.reshape(*rows.shape[:-1], -1)

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include "csrc/gil.h"
 #include "gguf/csrc/pages.h"
 #include "gguf/csrc/scan.h"
 
@@ -33,11 +34,11 @@ public:
     Ahead(Buffer data, Ranges ranges) : data_(data), pages_(parts(data, ranges)) {}
     ~Ahead() { stop(); }
     void stop() {
-        nb::gil_scoped_release release;
+        const Unlocked unlocked;
         pages_.stop();
     }
     void finish() {
-        nb::gil_scoped_release release;
+        const Unlocked unlocked;
         pages_.finish();
     }
 
@@ -56,7 +57,7 @@ private:
 };
 
 void drop(Buffer data, unsigned n_threads) {
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     drop_pages({data.data(), data.shape(0)}, n_threads);
 }
 
@@ -70,7 +71,7 @@ void bind_gguf(nb::module_ &m) {
         .def("stop", &Ahead::stop)
         .def("finish", &Ahead::finish);
     m.def("drop_pages", &drop, "data"_a, "n_threads"_a);
-    m.def("trim_heap", &trim_heap, nb::call_guard<nb::gil_scoped_release>());
+    m.def("trim_heap", &trim_heap, nb::call_guard<Unlocked>());
 }
 
 }  // namespace unladen

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+#include "csrc/gil.h"
 #include "sample/csrc/chain.h"
 
 namespace nb = nanobind;
@@ -32,7 +33,7 @@ nb::object array(std::unique_ptr<T[]> data, size_t n) {
 }
 
 int32_t pick(const Chain &chain, Row logits, State &state, bool accept) {
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     std::lock_guard lock(state.mutex);
     int32_t token = chain.pick(logits.data(), logits.shape(0), state);
     if (accept) state.accept(token);
@@ -47,7 +48,7 @@ nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &sta
     size_t n = 0;
     int32_t chosen;
     {
-        nb::gil_scoped_release release;
+        const Unlocked unlocked;
         std::lock_guard lock(state.mutex);
         Candidates c(logits.data(), ids ? ids->data() : nullptr, logits.shape(0));
         chain.run(c, state);
@@ -70,7 +71,7 @@ std::pair<std::vector<int32_t>, std::string> sample_rows(Rows logits,
                                                          const std::vector<State *> &states) {
     if (chains.size() != logits.shape(0) || states.size() != logits.shape(0))
         throw nb::value_error("one chain and one state for each row");
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     std::vector<int32_t> tokens;
     std::string reason;
     for (size_t row = 0; row < chains.size(); ++row) {
@@ -91,7 +92,7 @@ std::pair<std::vector<int32_t>, std::string> sample_rows(Rows logits,
 std::pair<double, std::vector<std::pair<int32_t, double>>> logprobs(Row logits, size_t token,
                                                                     size_t n_top) {
     if (token >= logits.shape(0)) throw nb::index_error("the token is not in the vocabulary");
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     sample::Logprobs result = sample::logprobs(logits.data(), logits.shape(0), token, n_top);
     return {result.logprob, std::move(result.top)};
 }
@@ -106,7 +107,7 @@ nb::object recent(State &state, int64_t n) {
 }
 
 void accept_all(State &state, Ids tokens) {
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     std::lock_guard lock(state.mutex);
     for (size_t i = 0; i < tokens.shape(0); ++i) state.accept(tokens.data()[i]);
 }

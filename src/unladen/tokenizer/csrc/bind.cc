@@ -7,6 +7,7 @@
 
 #include <optional>
 
+#include "csrc/gil.h"
 #include "tokenizer/csrc/bpe_kin.h"
 #include "tokenizer/csrc/opaque.h"
 #include "tokenizer/csrc/plamo2.h"
@@ -107,7 +108,7 @@ tok::Tokenizer bpe(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types, Arra
     for (const std::string &step : steps) options.steps.emplace_back(step);
     auto all = tokens(std::move(vocab), types, strips);
     const tok::Texts merges = texts(buffer, offsets, lengths);
-    nb::gil_scoped_release release;
+    const Unlocked unlocked;
     std::unique_ptr<tok::Bpe> encoder;
     if (kin == "hybriddna")
         encoder = std::make_unique<tok::HybridDna>(*all, merges, std::move(options));
@@ -134,8 +135,8 @@ tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
 
 std::vector<int32_t> encode(const tok::Tokenizer &tokenizer, nb::bytes text, bool special) {
     const std::string_view raw = view(text);
-    std::optional<nb::gil_scoped_release> release;
-    if (raw.size() > kReleaseBytes) release.emplace();
+    std::optional<Unlocked> unlocked;
+    if (raw.size() > kReleaseBytes) unlocked.emplace();
     return tokenizer.encode(raw, special);
 }
 

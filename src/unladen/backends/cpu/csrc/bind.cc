@@ -13,6 +13,7 @@
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/names.h"
 #include "backends/cpu/csrc/ops/screening.h"
+#include "csrc/gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -123,11 +124,8 @@ struct BoundProgram {
         step.n_seqs = n_seqs;
         Outcome outcome;
         {
-            nb::gil_scoped_release released;
-            outcome = program.run(step, [] {
-                nb::gil_scoped_acquire held;
-                return PyErr_CheckSignals() != 0;
-            });
+            const Unlocked unlocked;
+            outcome = program.run(step, is_interrupted);
             // Leaving this scope takes the GIL back; an error set above is still set.
         }
         if (outcome == Outcome::interrupted) throw nb::python_error();

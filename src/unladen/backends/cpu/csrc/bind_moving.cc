@@ -15,6 +15,7 @@
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/huge_pages.h"
 #include "backends/cpu/csrc/ops/interleaving.h"
+#include "csrc/gil.h"
 
 namespace nb = nanobind;
 
@@ -38,7 +39,7 @@ std::vector<Stretch> stretches(const std::vector<std::pair<const uint8_t *, size
 template <class Call>
 auto asking_the_system(Call call) {
     try {
-        nb::gil_scoped_release released;
+        const Unlocked unlocked;
         return call();
     } catch (const std::system_error &error) {
         errno = error.code().value();
@@ -73,7 +74,7 @@ void check_sizes(const InterleavedCopy &copy, size_t n_bytes, size_t n_known) {
 
 void pack(Interleaving &interleaving, uintptr_t address, Array<uint8_t> to, Array<float> known) {
     check_sizes(interleaving.at(pointer(address)), to.size(), known.size());
-    nb::gil_scoped_release released;
+    const Unlocked unlocked;
     interleaving.pack(pointer(address), to.data(), known.data());
 }
 

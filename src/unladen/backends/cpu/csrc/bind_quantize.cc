@@ -15,6 +15,7 @@
 
 #include "backends/cpu/csrc/cpu.h"
 #include "backends/cpu/csrc/quantize.h"
+#include "csrc/gil.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -56,11 +57,6 @@ nb::object quantize(const std::string &type, Matrix x, std::optional<Floats> imp
     return nb::cast(nb::ndarray<nb::numpy, uint8_t>(blocks->data(), 1, shape, owner));
 }
 
-bool signalled() {
-    nb::gil_scoped_acquire held;
-    return PyErr_CheckSignals() != 0;
-}
-
 // Types, and bytes of a row, of source and result; sizes: n_rows, rows_per_matrix, n_cols.
 std::pair<std::string, int> requantize_tensor(
     const std::string &level, std::pair<std::string, std::string> types,
@@ -91,8 +87,8 @@ std::pair<std::string, int> requantize_tensor(
     work.offset = offset;
     Requantized result;
     {
-        nb::gil_scoped_release released;
-        result = requantize(work, n_threads, signalled);
+        const Unlocked unlocked;
+        result = requantize(work, n_threads, is_interrupted);
     }
     if (result.outcome == Requantized::interrupted) throw nb::python_error();
     static constexpr const char *names[] = {"done", "interrupted", "strange", "beyond", "failed"};

@@ -1,7 +1,8 @@
 #use step f16
 // Rows of keys and of values into the cache, [block][head][slot][row]. A thread stores two numbers,
 // or with Q8_0 a block of 32; rows may share a word with their neighbours, so halves are changed one
-// by one there.
+// by one there. A number beyond float16 is stored as NaN, never as infinity: an infinite key can get
+// the weight zero and be overlooked, NaN reaches the logits, where it becomes an error.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
@@ -45,6 +46,11 @@ fn store_half(at: u32, bits: u32) {
   }
 }
 
+fn stored_half(x: f32) -> u32 {
+  let bits = f16_bits(x);
+  return select(bits, 0x7e00u, (bits & 0x7fffu) == 0x7c00u);
+}
+
 fn code(x: f32, inverse: f32) -> u32 {
   // Nearest, ties away from zero.
   let scaled = x * inverse;
@@ -59,7 +65,7 @@ fn store_block(to: u32, i: u32) {
   for (var j = 0u; j < 32u; j++) { largest = max(largest, abs(number(i + j))); }
   let d32 = largest / 127.0;
   let inverse = select(0.0, 1.0 / d32, d32 >= 1.1754944e-38);
-  store_half(to, f16_bits(d32));
+  store_half(to, stored_half(d32));
   for (var j = 0u; j < 32u; j += 2u) {
     store_half(to + 2u + j, code(number(i + j), inverse) | (code(number(i + j + 1u), inverse) << 8u));
   }
@@ -93,7 +99,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     store_word(at + 4u * d, bitcast<u32>(number(from_x)));
     store_word(at + 4u * d + 4u, bitcast<u32>(number(from_x + 1u)));
   } else if (kind == F16) {
-    store_word(at + 2u * d, f16_bits(number(from_x)) | (f16_bits(number(from_x + 1u)) << 16u));
+    store_word(at + 2u * d,
+               stored_half(number(from_x)) | (stored_half(number(from_x + 1u)) << 16u));
   } else {
     store_block(at + d / 32u * 34u, from_x);
   }
