@@ -270,8 +270,8 @@ def test_other_keys_are_never_touched(level: str, poison: float, rng: np.random.
 
 @every_level
 def test_stored_bits(level: str, rng: np.random.Generator) -> None:
-    """float16 to the nearest, ties to even; Q8_0 as the format's reference quantizes. What is beyond
-    float16 become NaN, and a value whose key is beyond it begins with NaN."""
+    """float16 to the nearest, ties to even; Q8_0 as the format's reference quantizes. What float16
+    can't hold becomes NaN, and a value whose key it can't hold begins with NaN."""
     values = normal(rng, 2, 996) * np.float32(10.0) ** rng.integers(-9, 6, (2, 996))
     edges = [0.0, -0.0, 65504.0, 65519.9, 65520.0, -1e30, 2.0**-24, 2.0**-25, 1.5 * 2.0**-24,
              np.inf, -np.inf, 2.0**-14, 1 + 2.0**-11, 1 + 3 * 2.0**-11]
