@@ -89,6 +89,15 @@ class DeviceLost(UnladenError):
     """A device stopped answering."""
 
 
+class TapError(UnladenError):
+    """A function given to :meth:`unladen.Model.tap` raised an exception, or returned what can't
+    take the place of the value of ``node``."""
+
+    def __init__(self, message: str, *, node: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.node = node
+
+
 class BackendNotInitialised(UnladenError):
     """A device name names no backend or device that is present."""
 

@@ -10,12 +10,13 @@ from typing import Literal, TypedDict
 
 from unladen.backends.base import Device
 from unladen.engine import Engine
+from unladen.engine.tap import Tap, Watch
 from unladen.errors import InvalidArgument, OutOfMemory
 from unladen.gguf import GGUFFile
 from unladen.ladder import Ladder, Wishes
 from unladen.models import Architecture
 from unladen.schedule.carry import Kept
-from unladen.schedule.draft import Draft
+from unladen.schedule.draft import Change, Draft, retapped
 from unladen.schedule.plan import Plan
 from unladen.setup import allocate, make_draft
 
@@ -56,6 +57,8 @@ class Planner:
         self._architecture = architecture
         self._wishes = wishes
         self._ladder = Ladder(on_oom, architecture.build())
+        self._watch = Watch()
+        self._untapped: tuple[Plan, int] | None = None
         self.degradations: list[str] = []
 
     def load(self, n_draft: int = 0) -> Engine:
@@ -78,6 +81,7 @@ class Planner:
     def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
         plan is made again, as far as it can be, and :class:`OutOfMemory` raised."""
+        self._untapped = None
         kept = engine.plan.surrender(shortage)
         made = self._descend(shortage, engine.plan.draft.n_offloaded(), engine.context_size, kept,
                              engine.n_needed)
@@ -102,9 +106,69 @@ class Planner:
                 traceback.clear_frames(error.__traceback__)
                 raise
             engine.adopt(plan, context)
+            self._untapped = None
             self._wishes = wishes
             _report_layers(drafted)
         engine.between_steps(move)
+
+    def tap(self, engine: Engine, tap: Tap) -> None:
+        """Let ``tap`` have its values from ``engine``'s next step on.
+
+        Raises :class:`OutOfMemory` where they don't fit; all then stays as it was. The plan without
+        taps waits meanwhile, with its own arena: :meth:`untap` brings it back.
+        """
+        def start() -> None:
+            before, untapped = self._watch.taps, self._untapped
+            if not before:
+                untapped = engine.plan, engine.context_size
+            self._watch.taps = (*before, tap)
+            try:
+                self._adopt_tapped(engine)
+            except BaseException as error:
+                self._watch.taps = before
+                traceback.clear_frames(error.__traceback__)
+                raise
+            if tap.functions:  # nothing computed by now is what the model computes from here on
+                engine.forget()
+            self._untapped = untapped
+            if untapped is not None and not before:
+                untapped[0].rest()
+        engine.between_steps(start)
+
+    def untap(self, engine: Engine | None, tap: Tap) -> None:
+        """``tap`` gets nothing any more. ``engine`` None: it is closed."""
+        if engine is None:
+            self._watch.taps, self._untapped = (), None
+            return
+
+        def stop() -> None:
+            self._watch.taps = tuple(t for t in self._watch.taps if t is not tap)
+            try:
+                self._adopt_tapped(engine)
+            except OutOfMemory as error:
+                # The plan that there is computes the same, and gives more than anybody reads.
+                log.warning("the plan stays as it is after a tap: %s", error)
+                engine.watch = self._watch if self._watch.taps else None
+            if tap.functions:
+                engine.forget()
+        engine.between_steps(stop)
+
+    def _adopt_tapped(self, engine: Engine) -> None:
+        """Have ``engine`` go on with a plan for the taps that there are."""
+        watch = self._watch
+        if watch.taps or self._untapped is None:
+            drafted = retapped(engine.plan.draft, watch.looked, self._changes())
+            plan = allocate(self._file, drafted, engine.plan.keep())
+            context = engine.context_size
+        else:
+            (plan, context), self._untapped = self._untapped, None
+            # The plans since then used its caches.
+            plan.continues_cache = True
+        engine.adopt(plan, context)
+        engine.watch = watch if watch.taps else None
+
+    def _changes(self) -> dict[str, Change]:
+        return dict.fromkeys(self._watch.changed, self._watch.change)
 
     def _descend(self, shortage: OutOfMemory, n_offloaded: int, context: int, kept: Kept,
                  n_needed: int) -> tuple[Plan, int] | OutOfMemory:
@@ -141,7 +205,9 @@ class Planner:
         return self._draft(self._wishes)
 
     def _draft(self, wishes: Wishes) -> tuple[Draft, int]:
-        return make_draft(self._architecture, wishes.options, context_size=wishes.context_size,
+        options = replace(wishes.options, looked=tuple(self._watch.looked),
+                          changes=self._changes())
+        return make_draft(self._architecture, options, context_size=wishes.context_size,
                           batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
                           kv_type=wishes.kv_type)
 

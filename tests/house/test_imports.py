@@ -39,8 +39,8 @@ ORDER = {
     "quantizing": "quants gguf models backends",
     "gpu": "",
     "contents": "tokenizer gguf graph models backends schedule setup",
-    "api": "mapped packed hub tokenizer sample gguf models backends schedule engine setup ladder "
-           "planner pooling",
+    "api": "mapped packed hub tokenizer sample gguf graph models backends schedule engine setup "
+           "ladder planner pooling",
     "evaluation": "api",
     "benchmark": "cache schedule api",
     "__init__": "sample backends quantizing gpu api",

@@ -146,6 +146,7 @@ class Segment:
     of the arena (offset, bytes) that a node may use while it runs, as large as the backend asked
     for. ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
     ``stored``: what :meth:`Backend.stored_bytes` said; values have as much room and no more.
+    ``is_brief``: the plan works beside one that comes back, so no weights are moved for it.
     """
 
     device: Device
@@ -161,6 +162,7 @@ class Segment:
     batch: Batch
     options: Options
     stored: Mapping[Value, int] = field(default_factory=dict)
+    is_brief: bool = False
 
     @property
     def chosen(self) -> Value | None:

@@ -23,7 +23,8 @@ from unladen.engine.choose import choose
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.request import Request
 from unladen.engine.speculate import Speculator
-from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
+from unladen.engine.tap import Watch
+from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory, TapError
 from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
 
@@ -43,12 +44,14 @@ or raise."""
 class Engine:
     """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
     blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`.
-    ``n_draft`` tokens of a sequence at most are guessed ahead."""
+    ``n_draft`` tokens of a sequence at most are guessed ahead. :attr:`watch`: who taps the plan,
+    None while nobody does. Then no prompt's beginning comes from the cache."""
 
     def __init__(self, plan: Plan, context_size: int, n_vocab: int, relieve: Relieve | None = None,
                  n_draft: int = 0) -> None:
         self.plan = plan
         self.speculator = Speculator(n_draft)
+        self.watch: Watch | None = None
         self.context_size = context_size
         self._relieve = relieve
         self._copier = _Copier(plan)
@@ -142,6 +145,11 @@ class Engine:
             self._restart()
             raise
 
+    def forget(self) -> None:
+        """Empty the cache, and compute requests under way again from the tokens that they have.
+        Call it :meth:`between_steps` only."""
+        self._restart()
+
     @property
     def n_needed(self) -> int:
         """Context that lets every request under way write one token more."""
@@ -202,6 +210,10 @@ class Engine:
             self._retire()
         except Cancelled:
             self._flight = None
+        except TapError as error:
+            self._flight = None
+            for item in self._in_step:
+                item.request.fail(error)
         except BaseException:
             self._flight = None
             # While the plan computes nothing of ours changes, so the step is just not done.
@@ -220,7 +232,8 @@ class Engine:
         work = [w for w in work if w.request.cached is not None]
         if not work:
             return None
-        extended = self.speculator.extend(work, self._limits, self.context_size)
+        extended = (work if self.watch is not None and self.watch.sees_rows else
+                    self.speculator.extend(work, self._limits, self.context_size))
         if extended is not work:
             work = [self._with_room(w) for w in extended]
         op = narrowest(work, self.plan.n_best)
@@ -249,6 +262,8 @@ class Engine:
             self._retire()
 
     def _start(self, work: Sequence[Work], op: str) -> Flight:
+        if self.watch is not None:
+            self.watch.begin(work)
         self._in_step, self._is_computing = work, True
         flight = Flight.start(self.plan, work, op)
         self._is_computing = False
@@ -274,7 +289,8 @@ class Engine:
         while self._waiting and len(self._running) < self._limits.n_seqs:
             request = self._waiting[0]
             cached = self.sequence()
-            n_reused = 0 if request.wants_all_logits else cached.attach(request.tokens)
+            n_reused = (0 if request.wants_all_logits or self.watch is not None
+                        else cached.attach(request.tokens))
             if self._running and (
                     cached.n_missing(len(request.tokens) + 1) > self.pool.n_available
                     or (cached.is_recurrent and self.pool.slots.n_available < self._n_slots_due)):
@@ -343,6 +359,8 @@ class Engine:
                    flight.op, results, self.context_size)
             sampled = [each for each in sampled if _takes_over(each[0], n)]
             n += 1
+        if self.watch is not None:
+            self.watch.record(flight.work, self.plan.batch, self.plan.output)
 
     def _retire(self) -> None:
         for request in [*self._running, *self._waiting]:

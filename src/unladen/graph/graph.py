@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -146,12 +146,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in program order, the batch inputs they read, and the values wanted at the end."""
+    """Nodes in program order, the batch inputs they read, and the values wanted at the end.
+
+    ``changed``: values that the host may change as soon as they are made, before anything reads
+    them. No pass fuses them away.
+    """
 
     nodes: Sequence[Node]
     inputs: Mapping[str, Value]
     outputs: Mapping[str, Value]
     n_layers: int
+    changed: frozenset[Value] = frozenset()
 
     def weights(self) -> Mapping[str, Weight]:
         """Every weight once, in the order of first use."""
@@ -163,10 +168,11 @@ class Graph:
 
     def replace_nodes(self, nodes: Sequence[Node]) -> Graph:
         """The same graph with other nodes (what a pass returns)."""
-        return Graph(tuple(nodes), self.inputs, self.outputs, self.n_layers)
+        return replace(self, nodes=tuple(nodes))
 
     def uses(self) -> dict[Value, int]:
-        """How often each value is read, as an input or as an output of the graph."""
+        """How often each value is read: as an input, as an output of the graph, or by the host
+        that may change it."""
         counts: dict[Value, int] = {}
         for value in self._reads():
             counts[value] = counts.get(value, 0) + 1
@@ -176,6 +182,7 @@ class Graph:
         for node in self.nodes:
             yield from node.inputs
         yield from self.outputs.values()
+        yield from self.changed
 
     def __str__(self) -> str:
         return "\n".join(f"{node.layer:3d}  {node!r}" for node in self.nodes)

@@ -12,7 +12,7 @@ from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit, speed
-from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.split import ChangeStep, CopyStep, FetchStep, RunStep, Step
 from unladen.types import Limits
 
 CONTEXT = 4096
@@ -135,6 +135,8 @@ class Costs:
                 clock.copy(step.source, self.copy(step.value, step.source, step.target))
             elif isinstance(step, FetchStep):
                 self._fetch(step, clock)
+            elif isinstance(step, ChangeStep):
+                clock.copy(step.device, 2 * self.read(step.value, step.device))
             else:
                 self._run(step, clock)
         return clock

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy.typing as npt
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout, Options
 from unladen.errors import InvalidArgument
-from unladen.graph import passes
+from unladen.graph import passes, taps
+from unladen.graph.batch import Batch
 from unladen.graph.graph import Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import auto, experts, fit, narrow, shard, weights
@@ -18,7 +22,7 @@ from unladen.schedule.kernels import Kernels
 from unladen.schedule.loading import LoadOptions
 from unladen.schedule.memory import ArenaPlan, plan_arena
 from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, place
-from unladen.schedule.split import CopyStep, RunStep, Step, assign, inner_values, split
+from unladen.schedule.split import ChangeStep, CopyStep, RunStep, Step, assign, inner_values, split
 from unladen.schedule.stream import Streamed, streamed
 from unladen.schedule.units import Sizes
 from unladen.types import Limits
@@ -30,11 +34,16 @@ log = logging.getLogger("unladen")
 Arenas = Mapping[str, ArenaPlan]
 """By device."""
 
+Change = Callable[[Value, npt.NDArray[Any], Batch], npt.NDArray[Any] | None]
+"""Given a value, its array, read-only, in this step, and the step's batch: an array to take its
+place, or None."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """Everything that decides a plan beside the graph. ``devices``: full names, or devices as they
-    are (pretended ones). ``probe``: try each kernel on its device first."""
+    are (pretended ones). ``probe``: try each kernel on its device first. ``looked``: values that
+    become outputs of the plan (:mod:`unladen.graph.taps`); ``changes`` by the names of values."""
 
     devices: Sequence[str | Device] = ("cpu:0",)
     place: PlaceOptions = field(default_factory=PlaceOptions)
@@ -43,6 +52,13 @@ class PlanOptions:
     strict: bool = False
     probe: bool = False
     loading: LoadOptions = field(default_factory=LoadOptions)
+    looked: Sequence[str] = ()
+    changes: Mapping[str, Change] = field(default_factory=dict)
+
+    @property
+    def is_tapped(self) -> bool:
+        """Somebody looks at values of the graph, or changes some."""
+        return bool(self.looked or self.changes)
 
     def open_devices(self) -> list[Device]:
         """The devices, made ready; raises :class:`BackendNotInitialised`."""
@@ -53,7 +69,8 @@ class PlanOptions:
 @dataclass(frozen=True, slots=True)
 class Draft:
     """See the module. ``layers``: the device of each layer; ``choice`` what it follows from;
-    ``streamed``: how large steps run, if otherwise; ``arenas`` of both ways."""
+    ``streamed``: how large steps run, if otherwise; ``arenas`` of both ways. ``source``: the
+    architecture's graph, before any pass and without taps."""
 
     graph: Graph
     limits: Limits
@@ -68,6 +85,7 @@ class Draft:
     memory: fit.MemoryPlan
     streamed: Streamed | None = None
     streamed_arenas: Arenas = field(default_factory=dict)
+    source: Graph = field(default_factory=lambda: Graph((), {}, {}, 0))
 
     @property
     def layers(self) -> Sequence[Device]:
@@ -139,14 +157,24 @@ class Draft:
         return first, last
 
 
-def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions) -> Draft:
+def draft(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
+          choice: Choice | None = None) -> Draft:
     """Place and split ``graph`` and count bytes; allocates nothing, but for a ``probe``'s while.
-    Raises :class:`InvalidArgument`, :class:`UnsupportedOp`."""
+    ``choice`` of another draft of the model, None: what is best. Raises :class:`InvalidArgument`,
+    :class:`UnsupportedOp`."""
     devices = options.open_devices()
     fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
-    graph = experts.divide(passes.apply(graph, fusions), devices, options.place)
-    choice = _choose(graph, limits, layout, options, devices)
-    return drafted(graph, limits, layout, options, devices, choice)
+    marked = taps.mark(graph, options.looked, options.changes)
+    fused = experts.divide(passes.apply(marked, fusions), devices, options.place)
+    known = choice or _choose(fused, limits, layout, options, devices)
+    made = drafted(fused, limits, layout, options, devices, known, told=choice is not None)
+    return replace(made, source=graph)
+
+
+def retapped(made: Draft, looked: Iterable[str], changes: Mapping[str, Change]) -> Draft:
+    """``made`` once more, with other taps: everything is placed as it was."""
+    options = replace(made.options, looked=tuple(looked), changes=changes)
+    return draft(made.source, made.limits, made.layout, options, made.choice)
 
 
 def _check_deterministic(devices: Sequence[Device]) -> None:
@@ -158,22 +186,24 @@ def _check_deterministic(devices: Sequence[Device]) -> None:
 
 
 def drafted(graph: Graph, limits: Limits, layout: KVLayout, options: PlanOptions,
-            devices: Sequence[Device], choice: Choice, *, quiet: bool = False) -> Draft:
-    """The draft of one ``choice`` for a graph whose fusions are done."""
+            devices: Sequence[Device], choice: Choice, *, quiet: bool = False, told: bool = False
+            ) -> Draft:
+    """The draft of one ``choice`` for a graph whose fusions are done. ``quiet``: it is only
+    compared with others. ``told``: what falls back, and what is converted, was reported before."""
     graph, shards = _shard(narrow.without(graph), devices, options.place, choice)
     placement = place(graph, devices, options.place, choice, shards)
     reference = backend_of("reference").open("reference", options.backend)
     kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
                       options.strict, options.probe and not quiet)
-    device_of = assign(graph, placement, [*devices, reference], strict=options.strict, quiet=quiet,
-                       runs=kernels.runs)
+    device_of = assign(graph, placement, [*devices, reference], strict=options.strict,
+                       quiet=quiet or told, runs=kernels.runs)
     graph, device_of = narrow.add(graph, device_of, kernels.runs)
     used = list({d.name: d for d in [*devices, *(d for d, _ in device_of.values())]}.values())
     if options.backend.deterministic:
         _check_deterministic(used)
     steps = split(graph, device_of)
     needs = weights.needs({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
-                          strict=options.strict, quiet=quiet, format_of=kernels.format_of)
+                          strict=options.strict, quiet=quiet or told, format_of=kernels.format_of)
     plain = Draft(graph, limits, layout, options, used, choice, device_of, steps,
                   _arenas(graph, steps, used, limits, kernels), needs, fit.MemoryPlan(()))
     plain = replace(plain, memory=_memory(plain))
@@ -310,6 +340,7 @@ def _staging(graph: Graph, steps: Sequence[Step], device_of: Mapping[Node, tuple
     caller."""
     passing = [s.value for s in steps if isinstance(s, CopyStep)
                and not (s.source.is_host and s.target.is_host)]
+    passing += [s.value for s in steps if isinstance(s, ChangeStep) and not s.device.is_host]
     passing += [v for n, (d, _) in device_of.items() if not d.is_host for v in n.outputs
                 if v in graph.outputs.values()]
     return max((4 * limits.count(v.shape) for v in passing), default=0)

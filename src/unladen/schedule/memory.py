@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from unladen.graph.graph import Graph, Value
-from unladen.schedule.split import CopyStep, RunStep, Step
+from unladen.schedule.split import ChangeStep, CopyStep, RunStep, Step
 from unladen.types import Limits
 
 ALIGNMENT = 256
@@ -73,6 +73,10 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                 touch(step.value, born=False)
             if step.target.name == device:
                 touch(step.value, born=True)
+        elif isinstance(step, ChangeStep):
+            time += 1
+            if step.device.name == device:
+                touch(step.value, born=False)
     for value in graph.outputs.values():
         if value in lives:
             lives[value].last = time + 1

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from unladen.backends.base import Device
 from unladen.graph.graph import Attr, Graph, Node, Value
 from unladen.graph.ops import get_op
+from unladen.graph.taps import is_tapped
 from unladen.schedule.split import FetchStep, RunStep, Step
 
 MAX_CANDIDATES = 256
@@ -29,10 +30,10 @@ SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
 def add(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
         runs: Callable[[Device, Node], bool]) -> tuple[Graph, dict[Node, tuple[Device, str]]]:
     """``graph`` with what the device of its output "logits" can choose from them, and the devices
-    of all nodes."""
+    of all nodes. Where somebody taps the logits they are wanted whole in every step."""
     logits = graph.outputs.get("logits")
     made_by = next((n for n in graph.nodes if logits in n.outputs), None)
-    if logits is None or made_by is None:
+    if logits is None or made_by is None or is_tapped(graph, logits):
         return graph, dict(device_of)
     device, n = device_of[made_by][0], logits.shape[-1]
     assert isinstance(n, int)

@@ -18,11 +18,11 @@ from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.schedule import fit, narrow, weights
 from unladen.schedule.carry import Kept, rotations, take_over, take_over_slots
-from unladen.schedule.draft import Arenas, Draft, PlanOptions, draft
+from unladen.schedule.draft import Arenas, Change, Draft, PlanOptions, draft
 from unladen.schedule.loading import PIECE_BYTES
 from unladen.schedule.memory import ArenaPlan
 from unladen.schedule.narrow import NARROWING
-from unladen.schedule.split import CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.split import ChangeStep, CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.stream import N_SLOTS, SlotKey, slot_keys
 from unladen.types import Shape
 
@@ -45,7 +45,7 @@ class Plan:
     :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
     :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
     it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen; not with
-    recurrent state, of which a sequence has no more than two slots.
+    recurrent state, of which a sequence has no more than two slots, nor where values are tapped.
     Raises :class:`OutOfMemory`.
     """
 
@@ -79,8 +79,9 @@ class Plan:
         self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
                        if n.op in NARROWING}
         self.runs_ahead = (
-            "argmax" in self.n_best and len(drafted.steps) == len(self._ways) == 1
-            and not self._slots and all(backend_of(d).runs_ahead for d, _ in self._programs))
+            "argmax" in self.n_best and not drafted.options.is_tapped and not self._slots
+            and len(drafted.steps) == len(self._ways) == 1
+            and all(backend_of(d).runs_ahead for d, _ in self._programs))
 
     def run(self) -> None:
         """Compute the step in :attr:`batch`; devices may still be at it when it returns, and
@@ -173,6 +174,11 @@ class Plan:
         return Kept(dict(self._placed), dict(self._kv), dict(self._slots),
                     rotations(self.draft.graph))
 
+    def rest(self) -> None:
+        """Give what steps took of the arenas back to the system: another plan goes on."""
+        for arena in self._arenas.values():
+            backend_of(arena.device.name).discard(arena, densely_used=True)
+
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan after this one may take over. Every :meth:`run` from now
         on raises ``error``, and :meth:`output` makes no sense."""
@@ -191,12 +197,17 @@ class Plan:
 
         def where(device: Device, value: Value) -> _Where:
             return self._arenas[device.name], arenas[device.name].offsets[value]
+
         actions: list[Callable[[], None]] = []
         for step in steps:
             if isinstance(step, CopyStep):
                 actions.append(functools.partial(_copy, step, self.batch,
                                                  where(step.source, step.value),
                                                  where(step.target, step.value)))
+            elif isinstance(step, ChangeStep):
+                actions.append(functools.partial(
+                    _change, self.draft.options.changes[step.value.name], step.value,
+                    self._output(step.value, step.device, arenas)))
             elif isinstance(step, FetchStep):
                 sources = [self._placed[d.name, n.weight.name]
                            for d, n in zip(step.hosts, step.needs, strict=True)]
@@ -204,10 +215,12 @@ class Plan:
                     self._slot(step).values(), sources, strict=True))))
             else:
                 actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
-        return _Way(actions, {
-            name: _Output(v.shape, v.numpy, self.batch, backend_of(home[v].name),
-                          *where(home[v], v))
-            for name, v in self.draft.graph.outputs.items()})
+        return _Way(actions, {name: self._output(v, home[v], arenas)
+                              for name, v in self.draft.graph.outputs.items()})
+
+    def _output(self, value: Value, device: Device, arenas: Arenas) -> _Output:
+        return _Output(value.shape, value.numpy, self.batch, backend_of(device.name),
+                       self._arenas[device.name], arenas[device.name].offsets[value])
 
     def _slot(self, step: FetchStep) -> dict[str, Buffer]:
         """By weight, where a fetch puts it."""
@@ -227,7 +240,8 @@ class Plan:
         program = backend.compile(Segment(
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
             (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
-            drafted.limits, self.batch, drafted.options.backend, arena.stored))
+            drafted.limits, self.batch, drafted.options.backend, arena.stored,
+            is_brief=drafted.options.is_tapped))
         self._programs.append((name, program))
         return functools.partial(backend.run, program)
 
@@ -239,7 +253,7 @@ _Where = tuple[Buffer, int]
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """Where an output of the graph is read."""
+    """Where an output of the graph is read, or a value that may be changed."""
 
     shape: Shape
     dtype: np.dtype[Any]
@@ -258,6 +272,11 @@ class _Output:
         shape = _shape(self.shape, self.batch)
         wait = self.backend.fetch(self.buffer, 4 * math.prod(shape), self.offset)
         return lambda: wait().view(self.dtype).reshape(shape)
+
+
+    def write(self, array: Array) -> None:
+        raw = np.ascontiguousarray(array, self.dtype).view(np.uint8).reshape(-1)
+        self.backend.write(self.buffer, raw, self.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +298,14 @@ def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) ->
     if source is target and source.copy(*target_at, *source_at, nbytes):
         return
     target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
+
+
+def _change(change: Change, value: Value, at: _Output) -> None:
+    array = at.read()
+    array.flags.writeable = False
+    changed = change(value, array, at.batch)
+    if changed is not None:
+        at.write(changed)
 
 
 def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:

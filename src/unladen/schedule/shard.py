@@ -49,6 +49,7 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
             sharder.whole(node)
         elif options.split_mode == "tensor":
             sharder.by_tensor(node)
+            sharder.make_whole(node)
         else:
             sharder.by_rows(node)
     sharder.flush()
@@ -79,6 +80,7 @@ class _Sharder:
         for node in self.graph.nodes:
             for value in node.inputs:
                 self.readers.setdefault(value, []).append(node)
+        self.wanted = self.graph.changed.union(self.graph.outputs.values())
         self.attention = {n.layer: n for n in self.graph.nodes if n.op == "attention"}
         self.n_attentions = Counter(n.state.layer for n in self.attention.values() if n.state)
 
@@ -119,6 +121,33 @@ class _Sharder:
             self._each(node)
         else:
             self.by_rows(node)
+
+    def make_whole(self, node: Node) -> None:
+        """Put together those of the values of ``node`` that are wanted whole although they are
+        divided: outputs of the graph, and what may be changed, which is divided again after."""
+        for value in node.outputs:
+            if value not in self.wanted or value not in self.parts:
+                continue
+            parts = self.parts[value]
+            self._join([v for _, v in parts], value, node)
+            if value in self.graph.changed:
+                self.parts[value] = self._divided(value, parts, node)
+
+    def _divided(self, value: Value, parts: Sequence[Part], node: Node) -> list[Part]:
+        """The columns of ``value`` that ``parts`` were."""
+        found: list[Part] = []
+        first = 0
+        for i, part in parts:
+            count = int(part.shape[1])
+            name = f"{value.name}.changed@{self.devices[i].name}"
+            again = Value(name, part.shape)
+            columns = Node(name, "columns", (value,), (again,),
+                           attrs={"first": first, "count": count}, layer=node.layer)
+            self.where[columns] = self.devices[i]
+            self.queues.setdefault(i, []).append(columns)
+            found.append((i, again))
+            first += count
+        return found
 
     def flush(self) -> None:
         """Emit what waits: other devices first, so that they work while the main one does."""

@@ -50,7 +50,15 @@ class FetchStep:
         return sum(n.nbytes for n in self.needs)
 
 
-Step = CopyStep | RunStep | FetchStep
+@dataclass(frozen=True, slots=True)
+class ChangeStep:
+    """The host may change ``value``, which lies on ``device`` and was made just now."""
+
+    value: Value
+    device: Device
+
+
+Step = CopyStep | RunStep | FetchStep | ChangeStep
 
 Runs = Callable[[Device, Node], bool]
 """Whether a device can compute a node."""
@@ -85,8 +93,9 @@ def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[St
     """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
 
     Devices other than the host are told what to do as early as it is known, so that all work at
-    once. A run ends early where it needs what another device may still be at; and where another
-    device needs what a run has made by its middle, that is copied before the rest of it begins.
+    once. A run ends early where it needs what another device may still be at, and after a value
+    that may be changed; and where another device needs what a run has made by its middle, that is
+    copied before the rest of it begins.
     """
     splitter = _Splitter(graph, device_of)
     for node in graph.nodes:
@@ -101,7 +110,8 @@ def inner_values(graph: Graph, steps: Sequence[Step]) -> dict[RunStep, frozenset
     runs = [s for s in steps if isinstance(s, RunStep)]
     read = [{v for n in r.nodes for v in n.inputs} for r in runs]
     n_runs = Counter(v for values in read for v in values)
-    outside = copied | set(graph.outputs.values()) | {v for v, n in n_runs.items() if n > 1}
+    outside = (copied | set(graph.outputs.values()) | graph.changed
+               | {v for v, n in n_runs.items() if n > 1})
     return {r: frozenset(v for n in r.nodes for v in n.outputs if v in values) - outside
             for r, values in zip(runs, read, strict=True)}
 
@@ -110,6 +120,7 @@ class _Splitter:
     def __init__(self, graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> None:
         self.device_of = device_of
         self.steps: list[Step] = []
+        self.changed = graph.changed
         self.run: list[Node] = []
         self.current: Device | None = None
         self.where: dict[Value, set[str]] = {}
@@ -137,6 +148,11 @@ class _Splitter:
         self.run.append(node)
         for value in node.outputs:
             self.home[value], self.where[value] = device, {device.name}
+        changed = [v for v in node.outputs if v in self.changed]
+        if changed:  # between the node that makes it and all that read it
+            self.close()
+            self.steps += [ChangeStep(v, device) for v in changed]
+            self.busy.discard(device.name)
 
     def close(self) -> None:
         """End the run under way, if there is one."""

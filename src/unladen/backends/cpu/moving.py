@@ -111,7 +111,8 @@ class Moving:
         if self._kept:
             self._copied = []
             self._moved += _whole(self._kept)
-        self._pieces: Iterator[Callable[[], object]] | None = None
+        self._pieces: Iterator[Callable[[], object]] | None = (
+            iter(()) if segment.is_brief else None)
         self._n_left = sum(s.last - s.first for s in self._copied)  # bytes to interleave
         self._n_steps = 0
         self._resume = 0.0

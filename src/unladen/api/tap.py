@@ -1,0 +1,241 @@
+"""Activations of a model, to look at and to change while it computes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from unladen.engine.tap import Tap, TapFunction, TapInfo, TapRows
+    from unladen.graph.graph import Graph, Value
+    from unladen.types import Shape
+
+    class Switch(Protocol):
+        """Begins and ends a tap."""
+
+        def __call__(self, tap: Tap, *, on: bool) -> None: ...
+
+    Wanted = str | Sequence[str] | Mapping[str, TapFunction | None]
+    Added = Mapping[str, npt.ArrayLike]
+
+ONE_LINE = 8
+"""So many names stand in a short text about nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A value of a model's graph: the ``op`` that makes it, its ``shape`` ("T": a row for each
+    token of a step, "S": one for each token whose logits are wanted), its layer, below 0 outside of
+    the layers, and its ``dtype``, "f32" or "i32"."""
+
+    name: str
+    op: str
+    shape: Shape
+    layer: int
+    dtype: str = "f32"
+
+
+class Nodes(Mapping[str, NodeInfo]):
+    """Everything that :meth:`unladen.Model.tap` takes, by name, in the order of computation."""
+
+    def __init__(self, graph: Graph) -> None:
+        from unladen.graph.taps import points
+        known = points(graph)
+        self._infos = {v.name: NodeInfo(v.name, n.op, v.shape, n.layer, v.dtype)
+                       for n in graph.nodes for v in n.outputs if v.name in known}
+
+    def __getitem__(self, name: str) -> NodeInfo:
+        return self._infos[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._infos)
+
+    def __len__(self) -> int:
+        return len(self._infos)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} nodes: {_few(list(self))}>"
+
+    def __str__(self) -> str:
+        """A line for each: name, op, shape."""
+        return "\n".join(f"{i.name:28} {i.op:18} [{', '.join(map(str, i.shape))}]"
+                         for i in self._infos.values())
+
+
+class Taps:
+    """What :meth:`unladen.Model.tap` gives: works within ``with``, and keeps what it got after it.
+
+    ``taps[name]`` are the values of a node; :attr:`requests`, :attr:`positions` and :attr:`tokens`
+    say which token each row is of, :meth:`rows` all of this together for one node. Entering it
+    again begins anew.
+    """
+
+    def __init__(self, tap: Tap, switch: weakref.WeakMethod[Switch]) -> None:
+        self._tap = tap
+        self._switch = switch  # rows may be kept for longer than the model
+        self._on: Switch | None = None
+        self._known: dict[str | None, tuple[int, TapRows]] = {}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The nodes whose values are kept, in the order of computation."""
+        return list(self._tap.looked)
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.float32]:
+        """float32 [n_rows, ...]: the values of node ``name``; int32 where the node makes such."""
+        return self.rows(name).values
+
+    def rows(self, name: str) -> TapRows:
+        """The values of node ``name``, and which token each row is of. Raises
+        :class:`InvalidArgument` for a node that isn't among :attr:`names`."""
+        if name not in self._tap.looked:
+            raise InvalidArgument(f"the values of {name!r} are not kept",
+                                  hint=f"these are: {_few(self.names)}")
+        return self._rows(name)
+
+    @property
+    def requests(self) -> npt.NDArray[np.int32]:
+        """int32 [n_tokens]: the number of each row's request, from 0 on, as in all that follows for
+        nodes with a row for each token."""
+        return self._rows(None).requests
+
+    @property
+    def positions(self) -> npt.NDArray[np.int32]:
+        """int32 [n_tokens]: where each row's token stands in its text."""
+        return self._rows(None).positions
+
+    @property
+    def tokens(self) -> npt.NDArray[np.int32]:
+        """int32 [n_tokens]: the id of each row's token."""
+        return self._rows(None).tokens
+
+    def clear(self) -> None:
+        """Forget all rows so far; requests are counted from 0 again."""
+        self._tap.clear()
+        self._known.clear()
+
+    def _rows(self, name: str | None) -> TapRows:
+        n_steps = len(self._tap.steps)
+        if name not in self._known or self._known[name][0] != n_steps:
+            self._known[name] = n_steps, self._tap.rows(name)
+        return self._known[name][1]
+
+    def __enter__(self) -> Taps:
+        if self._on is not None:
+            raise InvalidArgument("this tap is in use", hint="call model.tap() for another one")
+        switch = self._switch()
+        if switch is None:
+            raise InvalidArgument("the model of this tap is gone",
+                                  hint="keep the model for as long as it is tapped")
+        self.clear()
+        switch(self._tap, on=True)
+        self._on = switch
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        switch, self._on = self._on, None
+        if switch is not None:
+            switch(self._tap, on=False)
+
+    def __repr__(self) -> str:
+        state = "off" if self._on is None else "on"
+        n = len(self._rows(None))
+        return f"<taps, {state}, {n} tokens seen: {_few(self.names) or 'nothing is kept'}>"
+
+
+def make_tap(graph: Graph, nodes: Wanted, add: Added | None) -> Tap:
+    """The tap of ``graph`` that :meth:`unladen.Model.tap` describes. Raises
+    :class:`InvalidArgument`."""
+    from unladen.engine.tap import Tap
+    from unladen.graph.taps import find, points
+    wanted = _wanted(nodes)
+    added = _mapping(add, "add") if add is not None else {}
+    if not wanted and not added:
+        raise InvalidArgument("tap: no node is named", hint='for example tap(["blk.0.ffn_out"])')
+    known = points(graph)
+    looked = find(graph, [name for name, function in wanted.items() if function is None], "nodes")
+    functions: dict[str, list[TapFunction]] = {}
+    for pattern, function in wanted.items():
+        for name in find(graph, [pattern], "nodes") if function is not None else ():
+            assert function is not None
+            functions.setdefault(name, []).append(function)
+    for pattern, vector in added.items():
+        for name in find(graph, [pattern], "add"):
+            functions.setdefault(name, []).append(_adder(known[name], vector))
+    for name in functions:
+        if known[name].dtype != "f32":
+            raise InvalidArgument(f"{name!r} makes whole numbers, which can't be changed",
+                                  hint="name it in a list to look at it")
+    return Tap({name: known[name] for name in looked}, functions)
+
+
+def _wanted(nodes: object) -> Mapping[str, TapFunction | None]:
+    if isinstance(nodes, str):
+        return {nodes: None}
+    if isinstance(nodes, Mapping):
+        found = _mapping(nodes, "nodes")
+        for name, function in found.items():
+            if function is not None and not callable(function):
+                raise InvalidArgument(
+                    f"nodes: {name!r} is given {type(function).__name__}, not a function",
+                    hint="f(values, info) returns an array, or None to look only; for a vector to "
+                         "add use add=")
+        return found
+    if not isinstance(nodes, (list, tuple, set, frozenset)):
+        raise InvalidArgument(f"nodes must be names, got {type(nodes).__name__}",
+                              hint='for example ["blk.0.attn_out", "blk.*.ffn_out"]')
+    return dict.fromkeys(_names(nodes, "nodes"))
+
+
+def _mapping(given: object, parameter: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidArgument(f"{parameter} must map names to values, got {type(given).__name__}",
+                              hint='for example add={"blk.0.ffn_residual": vector}')
+    _names(given, parameter)
+    return given
+
+
+def _names(given: Any, parameter: str) -> list[str]:
+    names = list(given)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgument(f"{parameter}: a node's name is a text, got {name!r}",
+                                  hint="model.nodes lists all names")
+    return names
+
+
+def _adder(value: Value, vector: npt.ArrayLike) -> TapFunction:
+    import numpy as np
+    try:
+        given = np.asarray(vector)
+        row = given.astype(np.float32)
+    except (TypeError, ValueError, OverflowError):
+        given = row = np.empty(0, np.float32)
+    wanted = tuple(map(int, value.shape[1:]))
+    if given.dtype.kind not in "fiu" or row.shape != wanted:
+        raise InvalidArgument(
+            f"add: {value.name!r} takes {list(wanted)} numbers, got an array of {given.dtype} "
+            f"{list(given.shape)}", hint="give a vector as long as a row of the node")
+    if not np.isfinite(row).all():
+        raise InvalidArgument(f"add: the vector for {value.name!r} holds NaN or infinity",
+                              hint="float32 goes up to 3e38")
+
+    def add(values: npt.NDArray[np.float32], info: TapInfo) -> npt.NDArray[np.float32]:
+        return values + row
+    return add
+
+
+def _few(names: Sequence[str]) -> str:
+    if len(names) <= ONE_LINE:
+        return ", ".join(names)
+    half = ONE_LINE // 2
+    return f"{', '.join(names[:half])}, ... , {', '.join(names[-half:])}"

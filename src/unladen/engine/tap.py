@@ -1,0 +1,217 @@
+"""What passes through the nodes of a graph, row by row, for those who tap it.
+
+The plan of a tapped engine gives the values that are looked at as further outputs, and calls
+:meth:`Watch.change` for those that may be changed, in the middle of a step. Each row is that of one
+token of one request. A row counts when its token stays: those of drafts that turned out wrong are
+left out, and what a request computes a second time, because it had to make room for others, is
+what it computed before.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.engine.batcher import Work
+from unladen.engine.request import Request
+from unladen.errors import TapError
+from unladen.graph.batch import I32, Batch
+from unladen.graph.graph import Value
+from unladen.graph.taps import PREFIX
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TapRows:
+    """Values of a node and which token each row is of, all in the order of requests and, in a
+    request, of positions.
+
+    ``values`` [n_rows, ...], float32 for almost all nodes; ``requests`` int32 [n_rows]: the number
+    of the request, counted from 0 in the order in which the tap saw them first; ``positions`` int32
+    [n_rows] in its text; ``tokens`` int32 [n_rows]: the id there.
+    """
+
+    values: Array
+    requests: I32
+    positions: I32
+    tokens: I32
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.values.shape))
+        return f"<TapRows of {len(np.unique(self.requests))} requests: values [{shape}]>"
+
+
+@dataclass(frozen=True, slots=True)
+class TapInfo:
+    """What a function of :meth:`unladen.Model.tap` is told of the rows that it gets: the ``node``,
+    and ``requests``, ``positions``, ``tokens`` as in :class:`TapRows`."""
+
+    node: str
+    requests: I32
+    positions: I32
+    tokens: I32
+
+
+TapFunction = Callable[[npt.NDArray[np.float32], TapInfo], npt.NDArray[np.float32] | None]
+"""Gets the values of a node, float32 [n_rows, ...] and read-only, in the middle of a step, and
+returns what takes their place: float32 of the same shape, or None to leave them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a step gave: arrays by name, and by symbol, T or S, which token each row is of: int32
+    [3, n_rows], requests, positions, tokens."""
+
+    values: Mapping[str, Array]
+    rows: Mapping[str, I32]
+
+
+@dataclass(eq=False)
+class Tap:
+    """One caller's wishes, and what came of them. ``looked``: values by name whose rows are kept;
+    ``functions`` by the name of the value that each is called for."""
+
+    looked: Mapping[str, Value]
+    functions: Mapping[str, Sequence[TapFunction]]
+    steps: list[_Step] = field(default_factory=list)
+    numbers: weakref.WeakKeyDictionary[Request, int] = field(
+        default_factory=weakref.WeakKeyDictionary)
+    n_requests: int = 0
+
+    def clear(self) -> None:
+        """Forget the rows, and count requests from 0 again."""
+        self.steps = []
+        self.numbers = weakref.WeakKeyDictionary()
+        self.n_requests = 0
+
+    def number(self, request: Request) -> int:
+        """The number of ``request``, a new one where it is seen for the first time."""
+        found = self.numbers.get(request)
+        if found is None:
+            found = self.numbers[request] = self.n_requests
+            self.n_requests += 1
+        return found
+
+    def facts(self, work: Sequence[Work], batch: Batch) -> I32:
+        """Request, position and token of each of the step's tokens: int32 [3, n_tokens]."""
+        n = batch.n_tokens
+        of_work = np.array([self.number(item.request) for item in work], np.int32)
+        return np.stack([of_work[batch.seq_of[:n]], batch.positions[:n], batch.tokens[:n]])
+
+    def rows(self, name: str | None) -> TapRows:
+        """All rows of the value ``name`` of :attr:`looked`; None: those of all tokens, without
+        values."""
+        steps = list(self.steps)
+        symbol = "T" if name is None else str(self.looked[name].shape[0])
+        empty = np.empty((3, 0), np.int32)
+        requests, positions, tokens = np.concatenate(
+            [empty, *(s.rows[symbol] for s in steps)], axis=1)
+        # What was computed first stands first among its equals.
+        order = np.lexsort((np.arange(len(requests)), positions, requests))
+        is_new = np.ones(len(order), bool)
+        is_new[1:] = ((np.diff(requests[order]) != 0) | (np.diff(positions[order]) != 0))
+        order = order[is_new]
+        if name is None:
+            values: Array = np.empty((len(order), 0), np.float32)
+        else:
+            value = self.looked[name]
+            nothing = np.empty((0, *map(int, value.shape[1:])), value.numpy)
+            values = np.concatenate([nothing, *(s.values[name] for s in steps)])[order]
+        return TapRows(values, requests[order], positions[order], tokens[order])
+
+
+class Watch:
+    """All taps of an engine, oldest first. :attr:`sees_rows`: some call functions, which must see
+    no row that is taken back later."""
+
+    def __init__(self) -> None:
+        self.taps: tuple[Tap, ...] = ()
+        self._work: Sequence[Work] = ()
+
+    @property
+    def looked(self) -> list[str]:
+        """The names of all values whose rows are kept."""
+        return list(dict.fromkeys(name for tap in self.taps for name in tap.looked))
+
+    @property
+    def changed(self) -> list[str]:
+        """The names of all values for which functions are called."""
+        return list(dict.fromkeys(name for tap in self.taps for name in tap.functions))
+
+    @property
+    def sees_rows(self) -> bool:
+        """See the class."""
+        return any(tap.functions for tap in self.taps)
+
+    def begin(self, work: Sequence[Work]) -> None:
+        """A step of ``work`` is about to run."""
+        self._work = work
+
+    def change(self, value: Value, array: Array, batch: Batch) -> Array | None:
+        """What takes the place of ``array``; None: nothing. Raises :class:`TapError`."""
+        changed: Array | None = None
+        for tap in self.taps:
+            functions = tap.functions.get(value.name, ()) if len(array) else ()
+            for function in functions:
+                given = (array if changed is None else changed).copy()
+                given.flags.writeable = False
+                result = _call(function, given, self._info(tap, value, batch))
+                changed = changed if result is None else result
+        return changed
+
+    def _info(self, tap: Tap, value: Value, batch: Batch) -> TapInfo:
+        facts = tap.facts(self._work, batch)
+        if value.shape[0] == "S":
+            facts = facts[:, batch.out_rows[:batch.n_outputs]]
+        return TapInfo(value.name, *facts)
+
+    def record(self, work: Sequence[Work], batch: Batch, output: Callable[[str], Array]) -> None:
+        """Keep the rows of a step that was computed and whose tokens are chosen. ``output`` reads
+        an output of the plan."""
+        kept = np.zeros(batch.n_tokens, bool)
+        for i, item in enumerate(work):
+            first, cached = batch.q_start[i], item.request.cached
+            n = (item.n_tokens - len(item.draft) if cached is None
+                 else cached.length - int(batch.positions[first]))
+            kept[first:first + n] = True
+        out = batch.out_rows[:batch.n_outputs]
+        which = {"T": np.flatnonzero(kept), "S": np.flatnonzero(kept[out])}
+        arrays = {name: output(PREFIX + name) for name in self.looked}
+        for tap in self.taps:
+            facts = tap.facts(work, batch)
+            tap.steps.append(_Step(
+                {name: arrays[name][which[str(value.shape[0])]]
+                 for name, value in tap.looked.items()},
+                {"T": facts[:, which["T"]], "S": facts[:, out[which["S"]]]}))
+        self._work = ()  # requests may go
+
+
+def _call(function: TapFunction, given: Array, info: TapInfo) -> Array | None:
+    try:
+        result: object = function(given, info)
+    except Exception as error:
+        raise TapError(f"the function that taps {info.node} raised {type(error).__name__}: {error}",
+                       node=info.node, hint="the traceback above shows where") from error
+    if result is None:
+        return None
+    if not isinstance(result, np.ndarray):
+        what = f"returned {type(result).__name__}, not an array"
+    elif result.shape != given.shape:
+        what = f"returned an array of shape {list(result.shape)}, not {list(given.shape)}"
+    elif result.dtype != given.dtype:
+        what = f"returned an array of {result.dtype}, not {given.dtype}"
+    elif not np.isfinite(result).all():
+        what = "returned NaN or infinity"
+    else:
+        return result
+    raise TapError(f"the function that taps {info.node} {what}", node=info.node,
+                   hint="return None to leave the values, or float32 numbers in their shape")
