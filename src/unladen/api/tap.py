@@ -215,16 +215,17 @@ def _names(given: Any, parameter: str) -> list[str]:
 
 def _adder(value: Value, vector: npt.ArrayLike) -> TapFunction:
     import numpy as np
+    wanted = list(map(int, value.shape[1:]))
     try:
         given = np.asarray(vector)
+        got = f"an array of {given.dtype} {list(given.shape)}"
+    except (TypeError, ValueError, OverflowError) as error:
+        given, got = np.empty(0), str(error)
+    if given.dtype.kind not in "fiu" or list(given.shape) != wanted:
+        raise InvalidArgument(f"add: {value.name!r} takes {wanted} numbers, got {got}",
+                              hint="give a vector as long as a row of the node")
+    with np.errstate(over="ignore"):  # what overflows is refused
         row = given.astype(np.float32)
-    except (TypeError, ValueError, OverflowError):
-        given = row = np.empty(0, np.float32)
-    wanted = tuple(map(int, value.shape[1:]))
-    if given.dtype.kind not in "fiu" or row.shape != wanted:
-        raise InvalidArgument(
-            f"add: {value.name!r} takes {list(wanted)} numbers, got an array of {given.dtype} "
-            f"{list(given.shape)}", hint="give a vector as long as a row of the node")
     if not np.isfinite(row).all():
         raise InvalidArgument(f"add: the vector for {value.name!r} holds NaN or infinity",
                               hint="float32 goes up to 3e38")

@@ -214,6 +214,7 @@ class Engine:
             self._flight = None
             for item in self._in_step:
                 item.request.fail(error)
+            self._retire()
         except BaseException:
             self._flight = None
             # While the plan computes nothing of ours changes, so the step is just not done.

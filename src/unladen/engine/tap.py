@@ -63,7 +63,8 @@ class TapInfo:
 
 TapFunction = Callable[[npt.NDArray[np.float32], TapInfo], npt.NDArray[np.float32] | None]
 """Gets the values of a node, float32 [n_rows, ...] and read-only, in the middle of a step, and
-returns what takes their place: float32 of the same shape, or None to leave them."""
+returns what takes their place: float32 of the same shape, or None to leave them. A row comes again
+where a request has to be computed again because it lost its place in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
