@@ -118,21 +118,21 @@ class Planner:
         taps waits meanwhile, with its own arena: :meth:`untap` brings it back.
         """
         def start() -> None:
-            before, untapped = self._watch.taps, self._untapped
-            if not before:
-                untapped = engine.plan, engine.context_size
+            before = self._watch.taps
+            if not engine.plan.draft.options.is_tapped:
+                self._untapped = engine.plan, engine.context_size
             self._watch.taps = (*before, tap)
             try:
                 self._adopt_tapped(engine)
             except BaseException as error:
                 self._watch.taps = before
+                # Whoever keeps the error must not keep the memory.
                 traceback.clear_frames(error.__traceback__)
                 raise
             if tap.functions:  # nothing computed by now is what the model computes from here on
                 engine.forget()
-            self._untapped = untapped
-            if untapped is not None and not before:
-                untapped[0].rest()
+            if self._untapped is not None:
+                self._untapped[0].rest()
         engine.between_steps(start)
 
     def untap(self, engine: Engine | None, tap: Tap) -> None:
@@ -161,11 +161,13 @@ class Planner:
             plan = allocate(self._file, drafted, engine.plan.keep())
             context = engine.context_size
         else:
-            (plan, context), self._untapped = self._untapped, None
+            plan, context = self._untapped
             # The plans since then used its caches.
             plan.continues_cache = True
         engine.adopt(plan, context)
         engine.watch = watch if watch.taps else None
+        if not watch.taps:
+            self._untapped = None
 
     def _changes(self) -> dict[str, Change]:
         return dict.fromkeys(self._watch.changed, self._watch.change)

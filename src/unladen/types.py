@@ -64,6 +64,11 @@ class Limits:
         return n
 
 
+def size_text(n_bytes: int) -> str:
+    """``n_bytes`` for people: "24.0 GiB", "5.8 MiB"."""
+    return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.1f} MiB"
+
+
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
     """How far the loading of weights is, ``seconds`` after it began."""

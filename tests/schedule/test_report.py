@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+import unicodedata
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from parity import recipes
 from schedule.conftest import N_LAYERS
 from tiny_model import write_tiny
 from unladen import Model
 from unladen.api import plan
+from unladen.backends.base import Device
 from unladen.errors import InvalidArgument, OutOfMemory
-from unladen.schedule import speed
+from unladen.schedule import fit, picture, speed
+from unladen.schedule.place import PlaceOptions, place
 from unladen.schedule.pretend import pretended
 
 GIB = 2**30
@@ -93,3 +99,73 @@ def test_either_devices_or_pretended_ones(path: Path) -> None:
         plan(path, pretend="8GB", devices=["cpu"])
     with pytest.raises(InvalidArgument, match="n_gpu_layers=77"):
         plan(path, pretend="8GB", n_gpu_layers=77)
+
+
+HOSTILE = (
+    '"><script>alert(1)</script>', "a & b < c > d ' \"", "bell \x07, null \x00, escape \x1b[31m",
+    "\udcff\udc80 bytes that were no UTF-8", "\u202etxt.exe\u2066", "\ufffe\uffff", "x" * 5000,
+    "\U0001f999 \u4f60\u597d", "]]>", "<!--", "&amp;&#0;", "")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_pictures_of_hostile_names(path: Path, text: str, tmp_path: Path) -> None:
+    """Well-formed, of no element that the picture doesn't have, whatever a file or device says."""
+    report = plan(path, pretend="24GB", n_gpu_layers=3)
+    draft = report.draft
+    memory = fit.MemoryPlan([replace(m, device=replace(m.device, description=text))
+                             for m in draft.memory.devices])
+    hostile = replace(report, title=text, draft=replace(draft, memory=memory))
+    target = tmp_path / "plan.svg"
+    target.write_text(hostile.svg(), encoding="utf-8")
+    root = ET.parse(target).getroot()
+    assert {e.tag.rpartition("}")[2] for e in root.iter()} == {"svg", "rect", "text", "title", "g"}
+    shown = "".join(root.itertext())
+    assert "context of" in shown and not any(unicodedata.category(c) in ("Cc", "Cs") or c in
+                                             "\u202e\u2066" for c in shown if c not in "\n\t\r")
+    assert all(len(e.text or "") < 200 for e in root.iter("{http://www.w3.org/2000/svg}text"))
+
+
+def test_a_legend_explains_what_is_there(path: Path) -> None:
+    report = plan(path, pretend="2x24GB", n_gpu_layers=3)
+    words = [e.text or "" for e in ET.fromstring(report.svg()).iter(
+        "{http://www.w3.org/2000/svg}text")]
+    used = {name for field, name, _, _ in picture.PARTS
+            if any(getattr(m, field) for m in report.devices)}
+    assert {"weights", "arena", "ring"} <= used
+    for _, name, _, meaning in picture.PARTS:
+        assert (f"{name}: {meaning}" in words) == (name in used)
+    assert any("Pretended devices are not there" in w for w in words)
+    assert sum("pretended, " in w for w in words) == 2
+    with Model(path) as model:
+        plain = model.engine.plan._repr_svg_()
+    assert "retended" not in plain and "ring:" not in plain and "too much" not in plain
+
+
+@pytest.mark.parametrize("name", ["bert-dense", "mamba-dense"])
+def test_pictures_of_models_without_a_head_or_cache(shared: Path, name: str, tmp_path: Path
+                                                    ) -> None:
+    report = plan(recipes.make(name, tmp_path).path, devices=["cpu"])
+    titles = [t.text or "" for t in ET.fromstring(report.svg()).iter(
+        "{http://www.w3.org/2000/svg}title")]
+    assert "layer 0 on cpu:0" in titles
+    assert ("output head on cpu:0" in titles) == (report.draft.ends()[1] != "")
+
+
+def test_what_a_notebook_shows(path: Path) -> None:
+    """A line each, and pictures of plans."""
+    report = plan(path, pretend="24GB", n_gpu_layers=3)
+    with Model(path, devices=["cpu"]) as model:
+        made = model.engine.plan
+        things = [report, report.draft, made, model.memory(), made.draft.graph, made.draft.choice,
+                  *made.draft.devices, *made.draft.steps, *made.draft.arenas.values(),
+                  place(made.draft.graph, made.draft.devices, PlaceOptions())]
+        for thing in things:
+            assert 10 < len(repr(thing)) < 300 and "\n" not in repr(thing), type(thing)
+        for thing in (report, report.draft, made):
+            assert ET.fromstring(thing._repr_svg_()).tag.endswith("svg")
+        shown: list[str] = []
+        model.memory()._repr_pretty_(SimpleNamespace(text=shown.append), False)
+        assert shown == [str(model.memory())]
+    assert "fits" in repr(report) and "null:0 3, cpu:0 1 layers" in repr(report)
+    assert "GiB" in repr(report.draft.devices[0])
+    assert "memory unknown" in repr(Device("cuda:0", "a card", 0))

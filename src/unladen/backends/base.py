@@ -19,7 +19,7 @@ from unladen.errors import BackendNotInitialised
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec, Node, Value, Weight
 from unladen.packed import PackedCache
-from unladen.types import Limits
+from unladen.types import Limits, size_text
 
 Use = Literal["weights", "kv", "arena"]
 """What a buffer is for; a backend may place or align it accordingly."""
@@ -55,6 +55,10 @@ class Device:
     launch_s: float = 0.0
     features: tuple[tuple[str, bool], ...] = ()
     is_default: bool = False
+
+    def __repr__(self) -> str:
+        memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"
+        return f"<Device {self.name}: {self.description}, {memory}>"
 
 
 def device_number(device: str) -> int:

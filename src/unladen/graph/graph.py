@@ -184,5 +184,9 @@ class Graph:
         yield from self.outputs.values()
         yield from self.changed
 
+    def __repr__(self) -> str:
+        return (f"<Graph of {len(self.nodes)} nodes, {self.n_layers} layers: "
+                f"{', '.join(self.inputs)} -> {', '.join(self.outputs)}>")
+
     def __str__(self) -> str:
         return "\n".join(f"{node.layer:3d}  {node!r}" for node in self.nodes)

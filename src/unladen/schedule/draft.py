@@ -21,7 +21,7 @@ from unladen.schedule.cost import Costs, Prediction, decode_step, prefill_step
 from unladen.schedule.kernels import Kernels
 from unladen.schedule.loading import LoadOptions
 from unladen.schedule.memory import ArenaPlan, plan_arena
-from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, place
+from unladen.schedule.place import Choice, PlaceOptions, choose, host_and_others, numbers, place
 from unladen.schedule.split import ChangeStep, CopyStep, RunStep, Step, assign, inner_values, split
 from unladen.schedule.stream import Streamed, streamed
 from unladen.schedule.units import Sizes
@@ -86,6 +86,15 @@ class Draft:
     streamed: Streamed | None = None
     streamed_arenas: Arenas = field(default_factory=dict)
     source: Graph = field(default_factory=lambda: Graph((), {}, {}, 0))
+
+    def __repr__(self) -> str:
+        return (f"<Draft: {numbers(self.layers)} layers; {self.memory!r}; steps of up to "
+                f"{self.limits.n_tokens} tokens>")
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows: the picture of :class:`~unladen.schedule.report.PlanReport`."""
+        from unladen.schedule.report import PlanReport  # it is about drafts
+        return PlanReport.of(self, "plan", self.limits.n_keys).svg()
 
     @property
     def layers(self) -> Sequence[Device]:

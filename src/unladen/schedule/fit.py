@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.quants import get
+from unladen.types import size_text
 
 MARGIN = 32
 """Of a device's memory one part in so many is left alone by "auto", unless it is only pretended:
@@ -73,6 +75,15 @@ class MemoryPlan:
                 on_host += memory.needed_bytes
             result[memory.device.name] = have - memory.needed_bytes
         return result
+
+    def __repr__(self) -> str:
+        """Without the weights that stay in the mapped file."""
+        sizes = [f"{m.device.name} {size_text(m.needed_bytes)}" for m in self.devices]
+        return f"<MemoryPlan: {', '.join(sizes) or 'nothing'}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What a notebook shows: the table."""
+        printer.text(str(self))
 
     def __str__(self) -> str:
         """A table in MiB."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from unladen.graph.graph import Graph, Value
 from unladen.schedule.split import ChangeStep, CopyStep, RunStep, Step
-from unladen.types import Limits
+from unladen.types import Limits, size_text
 
 ALIGNMENT = 256
 """Bytes: cache lines and the widest vectors ask for 64, a range that a GPU's kernel binds for 256.
@@ -26,6 +26,9 @@ class ArenaPlan:
     scratch_bytes: int
     nbytes: int
     stored: Mapping[Value, int]
+
+    def __repr__(self) -> str:
+        return f"<ArenaPlan of {size_text(self.nbytes)} for {len(self.offsets)} values>"
 
 
 @dataclass(slots=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -76,6 +77,10 @@ class Choice:
     head: Device
     n_cpu_moe: int = 0
 
+    def __repr__(self) -> str:
+        return (f"<Choice: {numbers(self.layers)} layers, embeddings on {self.embed.name}, head on "
+                f"{self.head.name}>")
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:
@@ -84,6 +89,15 @@ class Placement:
     device_of: Mapping[Node, Device]
     why: Mapping[Node, str]
     layers: tuple[Device, ...]
+
+    def __repr__(self) -> str:
+        return f"<Placement: {numbers(self.device_of.values())} nodes>"
+
+
+def numbers(devices: Iterable[Device]) -> str:
+    """How often each of ``devices`` is there, for people: "cpu:0 3, wgpu:0 29"."""
+    counts = Counter(d.name for d in devices)
+    return ", ".join(f"{name} {n}" for name, n in counts.items()) or "no"
 
 
 def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,

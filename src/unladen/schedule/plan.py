@@ -83,6 +83,16 @@ class Plan:
             and len(drafted.steps) == len(self._ways) == 1
             and all(backend_of(d).runs_ahead for d, _ in self._programs))
 
+    def __repr__(self) -> str:
+        return repr(self.draft).replace("Draft", "Plan", 1)
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows: the picture of :class:`~unladen.schedule.report.PlanReport`, as
+        if nothing had been allocated yet."""
+        from unladen.schedule.report import PlanReport  # few want one
+        taken = {m.device.name: m.taken_bytes or 0 for m in self.memory().devices}
+        return PlanReport.of(self.draft, "plan", self.draft.limits.n_keys, taken).svg()
+
     def run(self) -> None:
         """Compute the step in :attr:`batch`; devices may still be at it when it returns, and
         :meth:`output` waits for them.

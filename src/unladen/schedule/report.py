@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from unladen.schedule import fit
 from unladen.schedule.cost import Prediction
 from unladen.schedule.draft import Draft
+from unladen.schedule.place import numbers
 
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """A draft with what is free and what is predicted. Nothing has been allocated."""
+    """A draft with what is free and what is predicted. Nothing has been allocated. A notebook shows
+    it as a picture."""
 
     title: str
     context_size: int
@@ -23,10 +26,23 @@ class PlanReport:
     prefill: Prediction
 
     @classmethod
-    def of(cls, drafted: Draft, title: str, context_size: int) -> PlanReport:
-        """The report on ``drafted``, a plan of the model ``title``."""
-        return cls(title, context_size, drafted, fit.free_bytes(drafted.devices),
-                   *drafted.predict())
+    def of(cls, drafted: Draft, title: str, context_size: int,
+           taken: Mapping[str, int] = MappingProxyType({})) -> PlanReport:
+        """The report on ``drafted``, a plan of the model ``title``, which has ``taken`` bytes by
+        device by now."""
+        free = {name: n + taken.get(name, 0)
+                for name, n in fit.free_bytes(drafted.devices).items()}
+        return cls(title, context_size, drafted, free, *drafted.predict())
+
+    def __repr__(self) -> str:
+        state = "fits" if self.fits() else "doesn't fit"
+        return (f"<PlanReport of {self.title!r}: {state}, {numbers(self.draft.layers)} layers, "
+                f"{self.context_size} tokens of context, {self.decode.per_second:.3g} tokens/s "
+                "predicted>")
+
+    def _repr_svg_(self) -> str:
+        """What a notebook shows."""
+        return self.svg()
 
     @property
     def devices(self) -> Sequence[fit.DeviceMemory]:

@@ -33,6 +33,10 @@ class RunStep:
     device: Device
     nodes: tuple[Node, ...]
 
+    def __repr__(self) -> str:
+        ends = " ... ".join(dict.fromkeys(n.name for n in (*self.nodes[:1], *self.nodes[-1:])))
+        return f"<RunStep of {len(self.nodes)} nodes on {self.device.name}: {ends}>"
+
 
 @dataclass(frozen=True, slots=True)
 class FetchStep:
