@@ -21,7 +21,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("options", [
-    {"devices": ["wgpu:0"]}, {"devices": ["cpu", "wgpu:0"], "n_gpu_layers": 2}])
+    {"devices": ["wgpu:0"]}, {"devices": ["cpu", "wgpu:0"], "n_gpu_layers": 2},
+    {"devices": ["cpu", "wgpu:0"], "n_gpu_layers": 1, "stream_weights": True}])
 def test_values_and_changes(path: Path, options: dict[str, Any], rng: np.random.Generator) -> None:
     text = rng.integers(3, N_VOCAB, 21).tolist()
     add = {"blk.1.rope_k": 4 * rng.standard_normal(32).astype(np.float32),
