@@ -458,11 +458,14 @@ def test_what_is_shown(load: Load) -> None:
     assert "blk.0.kv_write" not in nodes and len(str(nodes).splitlines()) == len(nodes)
     with model.tap("*") as taps:
         model.logits([5, 6, 7])
-        for thing in (nodes, taps, taps.rows("logits")):
+        for thing in (nodes, taps, taps.rows("logits"), model, model.engine.plan):
             assert len(repr(thing)) < 200 and "\n" not in repr(thing)
         assert "on, 3 tokens seen" in repr(taps)
         taps.clear()
         assert len(taps.tokens) == 0
+    assert "llama, cpu:0 3 layers, context of 192 tokens" in repr(model)
+    model.close()
+    assert "without weights" in repr(model)
 
 
 def test_a_step_without_taps_does_nothing_for_them(load: Load, monkeypatch: pytest.MonkeyPatch

@@ -395,6 +395,15 @@ class Model:
         if self._packed is not None:
             self._packed.stop()
 
+    def __repr__(self) -> str:
+        name = Path(self.path).name
+        if self._engine is None:
+            return f"<Model {name!r}, without weights in memory>"
+        from unladen.schedule.place import numbers
+        layers = numbers(self._used_plan().draft.layers)
+        return (f"<Model {name!r}: {self.architecture.arch}, {layers} layers, context of "
+                f"{self.context_size} tokens>")
+
     def __enter__(self) -> Model:
         return self
 
