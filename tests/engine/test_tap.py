@@ -188,6 +188,24 @@ def test_without_memory_nothing_begins(load: Load) -> None:
         assert len(taps.tokens) == 3
 
 
+def test_without_memory_a_tap_ends(load: Load, caplog: pytest.LogCaptureFixture) -> None:
+    """Placed elsewhere meanwhile, the model has no plan to go back to. Where there is no memory for
+    another one it keeps the one that it has, and no function is called any more."""
+    model = load(devices=["cpu:0", "cpu:1"], kv_type="f32")
+    expected = model.logits([5, 6, 7])
+    with faults("cpu") as found:
+        taps = model.tap(add={"blk.1.ffn_out": np.ones(64)}).__enter__()
+        model.place(devices=["cpu:1"])
+        assert (model.logits([5, 6, 7]) != expected).any()
+        with found.failing_at(from_on(0)), caplog.at_level("WARNING", "unladen"):
+            taps.__exit__(None, None, None)
+        assert "the plan stays as it is after a tap" in caplog.text
+        np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
+        with model.tap("*") as again:
+            np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
+    assert len(again.tokens) == 3 and not model.engine.plan.draft.options.is_tapped
+
+
 def test_taps_in_one_another(load: Load, prompts: list[list[int]]) -> None:
     """Each gets its own; functions are called in the order in which their taps began."""
     model = load(**EXACT)

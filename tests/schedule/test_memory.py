@@ -13,7 +13,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Options
 from unladen.graph.graph import Graph, Node, Value
 from unladen.schedule.memory import ALIGNMENT, ArenaPlan, plan_arena
-from unladen.schedule.split import CopyStep, RunStep, Step, split
+from unladen.schedule.split import ChangeStep, CopyStep, RunStep, Step, split
 from unladen.types import Limits
 
 DEVICES = [backend_of("null").open(f"null:{i}", Options()) for i in range(3)]
@@ -34,17 +34,20 @@ def graphs(draw: st.DrawFn) -> tuple[Graph, list[Step]]:
         values += outputs
         device_of[node] = (draw(st.sampled_from(DEVICES)), "")
     wanted = draw(st.lists(st.sampled_from(values), max_size=3)) if values else []
-    graph = Graph(nodes, {}, {f"out{i}": v for i, v in enumerate(wanted)}, 0)
+    changed = draw(st.lists(st.sampled_from(values), max_size=3)) if values else []
+    graph = Graph(nodes, {}, {f"out{i}": v for i, v in enumerate(wanted)}, 0, frozenset(changed))
     return graph, split(graph, device_of)
 
 
 def alive(graph: Graph, steps: list[Step], device: str) -> list[set[Value]]:
-    """Which values ``device`` must hold during each node and copy, by looking ahead."""
+    """Which values ``device`` must hold during each node, copy and change, by looking ahead."""
     events: list[tuple[set[Value], set[Value]]] = []  # read here, made here
     for step in steps:
         if isinstance(step, CopyStep):
             events.append(({step.value} if step.source.name == device else set(),
                            {step.value} if step.target.name == device else set()))
+        elif isinstance(step, ChangeStep):
+            events.append(({step.value} if step.device.name == device else set(), set()))
         else:
             here = step.device.name == device
             events += [(set(n.inputs) & _made(graph) if here else set(),

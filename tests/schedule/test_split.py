@@ -5,15 +5,25 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from schedule.conftest import N_LAYERS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Device, Options, Support
 from unladen.errors import UnsupportedOp
+from unladen.graph import taps
 from unladen.graph.graph import Graph, Node
 from unladen.schedule.place import PlaceOptions, place
-from unladen.schedule.split import CopyStep, RunStep, Step, assign, inner_values, split
+from unladen.schedule.split import (
+    ChangeStep,
+    CopyStep,
+    RunStep,
+    Step,
+    assign,
+    inner_values,
+    split,
+)
 
 REFERENCE = backend_of("reference").open("reference", Options())
 
@@ -29,11 +39,20 @@ def check(graph: Graph, steps: list[Step]) -> None:
     assert [n for s in steps if isinstance(s, RunStep) for n in s.nodes] == list(graph.nodes)
     present: set[tuple[object, str]] = set()
     before: Step | None = None
+    last: RunStep | None = None
+    changed: set[object] = set()
     for step in steps:
         if isinstance(step, CopyStep):
             assert (step.value, step.source.name) in present
             assert (step.value, step.target.name) not in present
             present.add((step.value, step.target.name))
+        elif isinstance(step, ChangeStep):
+            # Made just now, and nothing has read or copied it since.
+            made = before if isinstance(before, RunStep) else last
+            assert made is not None and made.device == step.device
+            assert step.value in made.nodes[-1].outputs
+            assert {d for v, d in present if v is step.value} == {step.device.name}
+            changed.add(step.value)
         else:
             assert not (isinstance(before, RunStep) and before.device == step.device)
             for node in step.nodes:
@@ -41,12 +60,28 @@ def check(graph: Graph, steps: list[Step]) -> None:
                     if value not in graph.inputs.values():
                         assert (value, step.device.name) in present, (node, value)
                 present |= {(v, step.device.name) for v in node.outputs}
+            last = step
         before = step
+    assert changed == graph.changed
 
 
 def test_one_device_is_one_run(tiny: Tiny) -> None:
     (step,) = cut(tiny.graph, "cpu:0")
     assert isinstance(step, RunStep) and step.nodes == tuple(tiny.graph.nodes)
+
+
+@pytest.mark.parametrize("names", [("cpu:0",), ("null:0", "null:1"), ("null:0", "cpu:0"),
+                                   ("cpu:0", "null:0")])
+def test_changed_values(tiny: Tiny, names: tuple[str, ...], rng: np.random.Generator) -> None:
+    """Each is changed between the run that makes it and whatever reads it."""
+    known = list(taps.points(tiny.graph))
+    for wanted in (["blk.1.ffn_residual"], [known[0]], known[-1:], known,
+                   rng.choice(known, 9, replace=False).tolist()):
+        graph = taps.mark(tiny.graph, [], wanted)
+        steps = cut(graph, *names)
+        check(graph, steps)
+        assert sum(isinstance(s, ChangeStep) for s in steps) == len(wanted)
+        assert not frozenset().union(*inner_values(graph, steps).values()) & graph.changed
 
 
 @pytest.mark.parametrize("border", range(1, N_LAYERS))
