@@ -126,6 +126,8 @@ class Planner:
                 self._adopt_tapped(engine)
             except BaseException as error:
                 self._watch.taps = before
+                if not engine.plan.draft.options.is_tapped:
+                    self._untapped = None
                 # Whoever keeps the error must not keep the memory.
                 traceback.clear_frames(error.__traceback__)
                 raise

@@ -220,3 +220,32 @@ def test_rungs_that_the_heads_do_not_fit(tmp_path: Path, rng: np.random.Generato
     path = write_tiny(tmp_path / "small.gguf", rng)
     with pytest.raises(InvalidArgument, match="heads of 16"):
         load(path, on_oom=["kv:q8_0"])
+
+
+@pytest.mark.parametrize("on_oom", [(), ("ubatch",)])
+def test_every_allocation_of_a_tap(path: Path, fault: Faults, on_oom: tuple[str, ...]) -> None:
+    """It doesn't begin, or sees every token once; and of its memory nothing stays."""
+    before, n_seen, k, n = fault.live_bytes(), 0, 0, 1
+    while k < n:
+        with load(path, use_mmap=False, on_oom=on_oom, devices=["cpu"]) as model:
+            expected = model.generate(PROMPT, **GREEDY).tokens
+            with fault.failing_at(()), model.tap("*"):
+                model.generate(PROMPT, **GREEDY)
+            n, taps = fault.n_allocations, model.tap("*")
+            with fault.failing_at({k}):
+                try:
+                    with taps:
+                        assert model.generate(PROMPT, **GREEDY).tokens == expected
+                except OutOfMemory:
+                    assert not on_oom or k == 0
+                else:
+                    n_seen += 1
+                    rows = taps.rows("blk.1.ffn_out")
+                    assert rows.tokens.tolist() == PROMPT + expected[:-1]
+                    assert rows.positions.tolist() == list(range(len(rows)))
+            assert not model.engine.plan.draft.options.is_tapped and model.engine.watch is None
+            assert model.generate(PROMPT, **GREEDY).tokens == expected
+            assert bool(model.degradations) == (bool(on_oom) and k > 0)
+        assert fault.live_bytes() == before
+        k += 1
+    assert n > 3 and n_seen == (n - 1 if on_oom else 0)
