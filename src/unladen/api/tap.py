@@ -142,9 +142,9 @@ class Taps:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
-        switch, self._on = self._on, None
-        if switch is not None:
-            switch(self._tap, on=False)
+        if self._on is not None:
+            self._on(self._tap, on=False)
+            self._on = None
 
     def __repr__(self) -> str:
         state = "off" if self._on is None else "on"
