@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import weakref
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from unladen._native.gguf import PagesAhead
 from unladen.api.stream import Stream, result_of
+from unladen.api.tap import Tapping
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
 from unladen.mapped import map_file
@@ -25,10 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from unladen.api.tap import Added, Nodes, Taps, Wanted
     from unladen.backends.base import Device, Options
     from unladen.engine import Engine, Request
-    from unladen.engine.tap import Tap
     from unladen.gguf import GGUFFile, Metadata, TensorInfo
     from unladen.ladder import Wishes
     from unladen.planner import PlaceChanges
@@ -43,7 +41,7 @@ TINY = Path(__file__).parents[1] / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
 
-class Model:
+class Model(Tapping):
     """A model in memory, ready for any number of threads and coroutines.
 
     ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``.
@@ -327,57 +325,6 @@ class Model:
             from unladen.setup import device_names
             changes["devices"] = device_names(changes["devices"])
         self._planner.place(self.engine, changes)
-
-    @property
-    def nodes(self) -> Nodes:
-        """What :meth:`tap` can name, by name, with shapes: a mapping in the order of computation.
-        """
-        from unladen.api.tap import Nodes
-        return Nodes(self._used_plan().draft.source)
-
-    def tap(self, nodes: Wanted = (), *, add: Added | None = None) -> Taps:
-        """Look at the values of nodes while the model computes, or change them::
-
-            with model.tap(["blk.0.attn_out", "blk.*.ffn_out"]) as taps:
-                model.generate("Once upon a time", max_tokens=8)
-            taps["blk.0.attn_out"]           # float32 [n_tokens, n_embd]
-            taps.positions, taps.tokens      # which token each row is of
-
-        ``nodes``: a name, a list of names, or shell patterns (:attr:`nodes` lists all names); their
-        values are kept, a row for each token that is computed within the ``with``, by any call and
-        any thread. A mapping gives functions: ``f(values, info)`` gets the float32 [n_rows, ...]
-        values of a step, read-only, and ``info`` about its rows
-        (:class:`~unladen.engine.tap.TapInfo`), and returns what takes their place, or None to look
-        only. Values that a function gets are kept only where a list names them, too, in a tap of
-        its own; they are those that all following nodes see, after every change. ``add``: vectors
-        by node, to be added to each of its rows (control vectors); after the functions of the node.
-
-        Rows stand in the order of requests and positions. Nodes behind the choice of rows ("S" in
-        :attr:`nodes`) have one for each token whose logits are wanted. Every token counts once:
-        rows of guessed tokens that turned out wrong are left out, and a request that lost its place
-        in the cache keeps those that it had. While a tap is on, no prompt takes its beginning from
-        the cache, so that every token is computed. Where values are changed, the cache is emptied
-        at the beginning and at the end: what it holds is never of another model than the one that
-        answers. Requests under way go on from there, their texts computed again; states that were
-        loaded have to be loaded again.
-
-        Steps take longer while a tap is on: nodes are not fused over it, the next step is not
-        started ahead, and for each node that is changed the devices wait. Afterwards the model
-        works with the very plan that it had before, which waits meanwhile.
-
-        A function that raises, or returns another shape or type, NaN or infinity, ends the requests
-        of that step with :class:`TapError`. Raises :class:`InvalidArgument` for names that match
-        nothing, entering it :class:`OutOfMemory`.
-        """
-        from unladen.api.tap import Taps, make_tap
-        tap = make_tap(self._used_plan().draft.source, nodes, add)
-        return Taps(tap, weakref.WeakMethod(self._switch))
-
-    def _switch(self, tap: Tap, *, on: bool) -> None:
-        if on:
-            self._planner.tap(self.engine, tap)
-        else:
-            self._planner.untap(self._engine, tap)
 
     def placement(self) -> str:
         """Each node of the graph, its device, and why."""

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from unladen.engine import Engine
     from unladen.engine.tap import Tap, TapFunction, TapInfo, TapRows
     from unladen.graph.graph import Graph, Value
+    from unladen.planner import Planner
     from unladen.types import Shape
 
     class Switch(Protocol):
@@ -150,6 +152,67 @@ class Taps:
         state = "off" if self._on is None else "on"
         n = len(self._rows(None))
         return f"<taps, {state}, {n} tokens seen: {_few(self.names) or 'nothing is kept'}>"
+
+
+class Tapping:
+    """What a model can show of its values while it computes."""
+
+    _engine: Engine | None
+    _planner: Planner
+
+    @property
+    def engine(self) -> Engine:
+        """The loop."""
+        raise NotImplementedError
+
+    @property
+    def nodes(self) -> Nodes:
+        """What :meth:`tap` can name, by name, with shapes: a mapping in the order of computation.
+        """
+        return Nodes(self.engine.plan.draft.source)
+
+    def tap(self, nodes: Wanted = (), *, add: Added | None = None) -> Taps:
+        """Look at the values of nodes while the model computes, or change them::
+
+            with model.tap(["blk.0.attn_out", "blk.*.ffn_out"]) as taps:
+                model.generate("Once upon a time", max_tokens=8)
+            taps["blk.0.attn_out"]           # float32 [n_tokens, n_embd]
+            taps.positions, taps.tokens      # which token each row is of
+
+        ``nodes``: a name, a list of names, or shell patterns (:attr:`nodes` lists all names); their
+        values are kept, a row for each token that is computed within the ``with``, by any call and
+        any thread. A mapping gives functions: ``f(values, info)`` gets the float32 [n_rows, ...]
+        values of a step, read-only, and ``info`` about its rows
+        (:class:`~unladen.engine.tap.TapInfo`), and returns what takes their place, or None to look
+        only. Values that a function gets are kept only where a list names them, too, in a tap of
+        its own; they are those that all following nodes see, after every change. ``add``: vectors
+        by node, to be added to each of its rows (control vectors); after the functions of the node.
+
+        Rows stand in the order of requests and positions. Nodes behind the choice of rows ("S" in
+        :attr:`nodes`) have one for each token whose logits are wanted. Every token counts once:
+        rows of guessed tokens that turned out wrong are left out, and a request that lost its place
+        in the cache keeps those that it had. While a tap is on, no prompt takes its beginning from
+        the cache, so that every token is computed. Where values are changed, the cache is emptied
+        at the beginning and at the end: what it holds is never of another model than the one that
+        answers. Requests under way go on from there, their texts computed again; states that were
+        loaded have to be loaded again.
+
+        Steps take longer while a tap is on: nodes are not fused over it, the next step is not
+        started ahead, and for each node that is changed the devices wait. Afterwards the model
+        works with the very plan that it had before, which waits meanwhile.
+
+        A function that raises, or returns another shape or type, NaN or infinity, ends the requests
+        of that step with :class:`TapError`. Raises :class:`InvalidArgument` for names that match
+        nothing, entering it :class:`OutOfMemory`.
+        """
+        tap = make_tap(self.engine.plan.draft.source, nodes, add)
+        return Taps(tap, weakref.WeakMethod(self._switch))
+
+    def _switch(self, tap: Tap, *, on: bool) -> None:
+        if on:
+            self._planner.tap(self.engine, tap)
+        else:
+            self._planner.untap(self._engine, tap)
 
 
 def make_tap(graph: Graph, nodes: Wanted, add: Added | None) -> Tap:
