@@ -96,7 +96,7 @@ def test_faults_of_functions(load: Load, name: str) -> None:
             with pytest.raises(TapError, match=message) as caught:
                 call(text)
             assert caught.value.node == "blk.1.ffn_residual"
-        check_idle(model)
+    check_idle(model)
     np.testing.assert_array_equal(model.logits(text), expected)
 
 

@@ -24,7 +24,7 @@ from unladen.engine.flight import Flight, narrowest
 from unladen.engine.request import Request
 from unladen.engine.speculate import Speculator
 from unladen.engine.tap import Watch
-from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory, TapError
+from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
 from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
 
@@ -210,11 +210,6 @@ class Engine:
             self._retire()
         except Cancelled:
             self._flight = None
-        except TapError as error:
-            self._flight = None
-            for item in self._in_step:
-                item.request.fail(error)
-            self._retire()
         except BaseException:
             self._flight = None
             # While the plan computes nothing of ours changes, so the step is just not done.
@@ -263,10 +258,9 @@ class Engine:
             self._retire()
 
     def _start(self, work: Sequence[Work], op: str) -> Flight:
-        if self.watch is not None:
-            self.watch.begin(work)
         self._in_step, self._is_computing = work, True
-        flight = Flight.start(self.plan, work, op)
+        start = Flight.start if self.watch is None else self.watch.start
+        flight = start(self.plan, work, op)
         self._is_computing = False
         return flight
 

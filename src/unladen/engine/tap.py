@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.engine.batcher import Work
+from unladen.engine.flight import Flight
 from unladen.engine.request import Request
-from unladen.errors import TapError
+from unladen.errors import Cancelled, TapError
 from unladen.graph.batch import I32, Batch
 from unladen.graph.graph import Value
 from unladen.graph.taps import PREFIX
+from unladen.schedule.plan import Plan
 
 Array = npt.NDArray[Any]
 
@@ -153,9 +155,16 @@ class Watch:
         """See the class."""
         return any(tap.functions for tap in self.taps)
 
-    def begin(self, work: Sequence[Work]) -> None:
-        """A step of ``work`` is about to run."""
+    def start(self, plan: Plan, work: Sequence[Work], op: str) -> Flight:
+        """:meth:`Flight.start`. A function's fault is the error of all requests in ``work``, and
+        :class:`Cancelled` is raised: the step is not done."""
         self._work = work
+        try:
+            return Flight.start(plan, work, op)
+        except TapError as error:
+            for item in work:
+                item.request.fail(error)
+            raise Cancelled("a function that taps a value failed") from error
 
     def change(self, value: Value, array: Array, batch: Batch) -> Array | None:
         """What takes the place of ``array``; None: nothing. Raises :class:`TapError`."""
