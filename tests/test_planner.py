@@ -217,7 +217,7 @@ def test_from_another_thread_in_the_middle_of_generate(model: Model, prompt: lis
     ({"devices": ["abacus"]}, BackendNotInitialised, "abacus"),
     ({"devices": []}, InvalidArgument, "devices"),
     ({"kv_type": "f8"}, InvalidArgument, "f8"),
-    ({"context_size": 0}, InvalidArgument, "context_size=0"),
+    ({"context_size": 0}, InvalidArgument, "context_size"),
     ({"context_size": 2**50}, OutOfMemory, "out of memory"),
     ({"tensor_split": [1, 2, 3]}, InvalidArgument, "tensor_split"),
     ({"expert_split": [-1, 2, 3]}, InvalidArgument, "expert_split"),

@@ -4,45 +4,24 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal, TypedDict
+from typing import Any
 
 from unladen.backends.base import Device
 from unladen.engine import Engine
 from unladen.engine.tap import Tap, Watch
-from unladen.errors import InvalidArgument, OutOfMemory
+from unladen.errors import OutOfMemory
 from unladen.gguf import GGUFFile
 from unladen.ladder import Ladder, Wishes
 from unladen.models import Architecture
+from unladen.parameters.model import PlaceNames
 from unladen.schedule.carry import Kept
 from unladen.schedule.draft import Change, Draft, retapped
 from unladen.schedule.plan import Plan
 from unladen.setup import allocate, make_draft
 
 log = logging.getLogger("unladen")
-
-
-class PlaceChanges(TypedDict, total=False):
-    """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
-
-    n_gpu_layers: int | Literal["auto", "all"]
-    devices: Sequence[str | Device]
-    tensor_split: Sequence[float] | None
-    override_tensor: Mapping[str, str]
-    split_mode: str
-    main_gpu: int
-    offload_order: str
-    cpu_moe: bool
-    n_cpu_moe: int | None
-    kv_offload: bool
-    embed_device: str | None
-    head_device: str | None
-    expert_split: Sequence[float] | None
-    stream_weights: bool | Literal["auto"]
-    context_size: int | None
-    kv_type: str | tuple[str, str]
-    batch_size: int
 
 
 class Planner:
@@ -94,7 +73,7 @@ class Planner:
         del kept, restored  # the error's traceback would keep them
         raise made.again()
 
-    def place(self, engine: Engine, changes: PlaceChanges) -> None:
+    def place(self, engine: Engine, changes: PlaceNames) -> None:
         """Make ``engine`` go on with another plan. Where that raises, all stays as it was."""
         def move() -> None:
             wishes = _changed(self._wishes, changes)
@@ -216,18 +195,22 @@ class Planner:
                           kv_type=wishes.kv_type)
 
 
-def _changed(wishes: Wishes, changes: PlaceChanges) -> Wishes:
-    unknown = set(changes) - PlaceChanges.__optional_keys__
-    if unknown:
-        raise InvalidArgument(f"place has no parameter {', '.join(sorted(unknown))}",
-                              hint="known: " + ", ".join(sorted(PlaceChanges.__optional_keys__)))
-    fields = {name: value for name, value in changes.items() if name != "devices"}
-    sizes = {name: fields.pop(name) for name in ("context_size", "kv_type", "batch_size")
-             if name in fields}
+def _changed(wishes: Wishes, changes: PlaceNames) -> Wishes:
+    fields: dict[str, Any] = {name: value for name, value in changes.items() if name != "devices"}
+    if fields.get("override_tensor", ()) is None:
+        fields["override_tensor"] = {}
+    sizes: dict[str, Any] = {
+        name: fields.pop(name) for name in ("context_size", "kv_type", "batch_size")
+        if name in fields}
     options = wishes.options
-    place = replace(options.place, **fields)  # type: ignore[arg-type]  # PlaceChanges has checked
-    options = replace(options, place=place, devices=changes.get("devices", options.devices))
-    return replace(wishes, options=options, **sizes)  # type: ignore[arg-type]
+    place = replace(options.place, **fields)
+    options = replace(options, place=place, devices=_devices(changes, options.devices))
+    return replace(wishes, options=options, **sizes)
+
+
+def _devices(changes: PlaceNames, now: Sequence[str | Device]) -> Sequence[str | Device]:
+    named: Any = changes.get("devices")
+    return now if named is None else named
 
 
 def _report_layers(drafted: Draft) -> None:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from unladen.errors import InvalidArgument
 from unladen.gguf import HParams
+from unladen.parameters.kinds import Choice
 
 Rows = npt.NDArray[np.float32]
 
@@ -37,10 +38,7 @@ def chosen(wanted: str | None, hparams: HParams) -> str:
     Raises :class:`InvalidArgument` for an unknown name, and for a file of a reranker, which scores
     pairs and embeds nothing, or of a number that isn't known."""
     if wanted is not None:
-        if wanted not in POOLINGS:
-            raise InvalidArgument(f"pooling={wanted!r} isn't known",
-                                  hint=f"use {', '.join(POOLINGS)}")
-        return wanted
+        return Choice(*POOLINGS).of("pooling", wanted)
     number = hparams.int("pooling_type", 0)
     if number >= len(POOLINGS):
         raise InvalidArgument(f"the file's pooling_type {number} gives no embedding",

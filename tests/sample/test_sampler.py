@@ -120,7 +120,7 @@ def test_logits_of_another_kind_are_refused(logits: Any) -> None:
     ("temperature", -0.1), ("temperature", math.nan), ("temperature", 1e-9),
     ("temperature", "warm"), ("top_k", 1.5), ("top_k", True), ("top_p", 1.01), ("top_p", -0.1),
     ("min_p", 2), ("repeat_penalty", 0), ("frequency_penalty", math.inf),
-    ("presence_penalty", math.nan), ("penalty_last_n", -2), ("seed", -1), ("seed", 2**64),
+    ("presence_penalty", math.nan), ("penalty_last_n", -2), ("seed", -2), ("seed", 2**64),
     ("min_keep", -1)])
 def test_parameters_are_validated_by_name(name: str, value: Any) -> None:
     with pytest.raises(InvalidArgument, match=name):
@@ -139,7 +139,7 @@ def test_chains_are_validated() -> None:
     with pytest.raises(InvalidArgument, match="no sampler step"):
         SamplerChain().add("top_q", 1)
     with pytest.raises(InvalidArgument, match="seed"):
-        SamplerChain().build(seed=-1)
+        SamplerChain().build(seed=-2)
     for ids in ([-1], [2**31], [1.5], [[1]]):
         with pytest.raises(InvalidArgument, match="token ids"):
             SamplerChain().build().accept_prompt(ids)  # type: ignore[arg-type]

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from unladen._native.gguf import PagesAhead
-from unladen.api.stream import Stream, result_of
+from unladen.api.generation import Generation
+from unladen.api.prompts import check_tokens, ids_of, only, split
+from unladen.api.stream import result_of
 from unladen.api.tap import Tapping
+from unladen.api.together import Together
+from unladen.api.wishes import options_of, plan_wishes, wishes_of, with_kv_type
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
 from unladen.mapped import map_file
 from unladen.packed import packed_cache as cache_of
+from unladen.parameters.kinds import flag, reject
+from unladen.parameters.model import NO_FILE, PLACE
 
 # All else is imported by those who need it first, while a thread without Python's lock maps the
 # file's pages: that takes about as long.
@@ -25,23 +30,21 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from unladen.api.prompts import Ids, Prompt, Prompts
     from unladen.backends.base import Device, Options
     from unladen.engine import Engine, Request
     from unladen.gguf import GGUFFile, Metadata, TensorInfo
     from unladen.ladder import Wishes
-    from unladen.planner import PlaceChanges
-    from unladen.sample import Sampler, SamplerChain
+    from unladen.parameters.model import ModelNames, PlaceNames
     from unladen.schedule.fit import MemoryPlan
     from unladen.schedule.plan import Plan
     from unladen.tokenizer import Tokenizer
-    from unladen.types import Completion, LoadProgress
 
-PROBE_VARIABLE = "UNLADEN_PROBE"
 TINY = Path(__file__).parents[1] / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
 
-class Model(Tapping):
+class Model(Generation, Tapping):
     """A model in memory, ready for any number of threads and coroutines.
 
     ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``.
@@ -79,64 +82,36 @@ class Model(Tapping):
     :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
     """
 
-    tokenizer: Tokenizer
     _reads_weights = True
 
-    def __init__(self, path: str | os.PathLike[str], *,
-                 n_gpu_layers: int | Literal["auto", "all"] = "auto",
-                 context_size: int | None = None, batch_size: int = 512, max_seqs: int = 32,
-                 split_mode: str = "layer", tensor_split: Sequence[float] | None = None,
-                 main_gpu: int = 0, devices: Sequence[str | Device] | None = None,
-                 offload_order: str = "first", override_tensor: Mapping[str, str] | None = None,
-                 cpu_moe: bool = False, n_cpu_moe: int | None = None, kv_offload: bool = True,
-                 embed_device: str | None = None, head_device: str | None = None,
-                 expert_split: Sequence[float] | None = None,
-                 stream_weights: bool | Literal["auto"] = "auto",
-                 n_threads: int | None = None, n_threads_batch: int | None = None,
-                 kv_type: str | tuple[str, str] = "f16", use_mmap: bool = True,
-                 precise: bool = False, deterministic: bool = False, strict: bool = False,
-                 vocab_only: bool = False, check_tensors: bool = False,
-                 on_oom: Sequence[str] = (), speculate: bool = True, n_draft: int = 15,
-                 use_mlock: bool = False, numa: str | None = None,
-                 packed_cache: bool | str | os.PathLike[str] = False,
-                 progress: Callable[[LoadProgress], object] | None = None,
-                 tokenizer: str | os.PathLike[str] | None = None) -> None:
-        if n_draft < 1:
-            raise InvalidArgument(f"n_draft={n_draft} makes no sense",
-                                  hint="use a number from 1 on, or speculate=False for none")
-        self._n_draft = n_draft if speculate else 0
-        self.path = resolve_model(os.fspath(path), aliases={"tiny": TINY})
+    def __init__(self, path: str | os.PathLike[str] = NO_FILE, **parameters: Unpack[ModelNames]
+                 ) -> None:
+        path, wanted = wishes_of(path, parameters)
+        self._n_draft = wanted["n_draft"] if wanted["speculate"] else 0
+        self.path = resolve_model(path, aliases={"tiny": TINY})
         mapping = map_file(str(self.path))
-        reads = use_mmap and not vocab_only and self._reads_weights
-        self._packed = cache_of(packed_cache, mapping if reads else None, strict=strict,
-                                in_place=use_mmap and not use_mlock, progress=progress)
+        reads = wanted["use_mmap"] and not wanted["vocab_only"] and self._reads_weights
+        self._packed = cache_of(
+            wanted["packed_cache"], mapping if reads else None, strict=wanted["strict"],
+            in_place=wanted["use_mmap"] and not wanted["use_mlock"], progress=wanted["progress"])
         ahead = PagesAhead(mapping) if reads and self._packed is None else None
-        from unladen.backends.base import Options
         from unladen.gguf import check_numbers, open_gguf
         from unladen.setup import device_names
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
-        used = Options(n_threads, n_threads_batch, precise, deterministic, numa, self._packed)
-        metadata = self._file.metadata
+        used = options_of(wanted, self._packed)
         try:
-            names = () if vocab_only else device_names(devices)
-            wanted = self._stepper.submit(_tokenizer, tokenizer, metadata, str(self.path))
-            if check_tensors:
+            devices: Any = wanted["devices"]
+            names = () if wanted["vocab_only"] else device_names(devices)
+            tokenizer = self._stepper.submit(_tokenizer, wanted["tokenizer"], self._file.metadata,
+                                             str(self.path))
+            if wanted["check_tensors"]:
                 check_numbers(self._file)
             self._map_ahead(ahead, names, used)
-            if not vocab_only:
-                from unladen.ladder import Wishes
-                from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
-                options = PlanOptions(
-                    names,
-                    PlaceOptions(n_gpu_layers, offload_order, split_mode, tensor_split, main_gpu,
-                                 dict(override_tensor or {}), cpu_moe, n_cpu_moe, kv_offload,
-                                 embed_device, head_device, expert_split, stream_weights),
-                    used, use_mmap, strict, loading=LoadOptions(progress, use_mlock),
-                    probe=os.environ.get(PROBE_VARIABLE) != "0")
-                self._open(Wishes(options, context_size, batch_size, max_seqs, kv_type), on_oom)
-            self._equip(wanted.result())
+            if not wanted["vocab_only"]:
+                self._open(plan_wishes(names, wanted, used), wanted["on_oom"])
+            self._equip(tokenizer.result())
             self._file.drop_header()
         except BaseException:
             self._stepper.shutdown()  # what it does reads the file
@@ -172,89 +147,97 @@ class Model(Tapping):
         if self._packed is not None:
             self._packed.finish()
 
-    def generate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
-                 stop: str | Sequence[str] = (), logprobs: int | None = None,
-                 sampler: SamplerChain | Sampler | None = None, **sampling: Any) -> Completion:
-        """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
+    @overload
+    def logits(self, tokens: Prompt) -> npt.NDArray[np.float32]: ...
 
-        ``max_tokens`` None: to the end of the context. ``stop`` strings end the text and are not
-        part of it. ``logprobs``: 0 for those of the chosen tokens, n for that many alternatives
-        too. How to choose tokens: the parameters of :class:`SamplingParams` (``temperature=0.0``,
-        ``top_k=40``, ``seed=1``, ...), or a ``sampler`` of your own. An interrupt ends the
-        generation; the model stays usable.
-        """
-        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
-        if not request.done:
-            self.engine.finish(request)
-        return result_of(request)
+    @overload
+    def logits(self, tokens: Prompts) -> list[npt.NDArray[np.float32]]: ...
 
-    def stream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
-               stop: str | Sequence[str] = (), logprobs: int | None = None,
-               sampler: SamplerChain | Sampler | None = None, **sampling: Any) -> Stream:
-        """:meth:`generate` piece by piece: iterate for text; ``.result`` is the completion."""
-        return Stream(self.engine, self._request(prompt, max_tokens, stop, logprobs, sampler,
-                                                 sampling))
-
-    async def agenerate(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
-                        stop: str | Sequence[str] = (), logprobs: int | None = None,
-                        sampler: SamplerChain | Sampler | None = None, **sampling: Any
-                        ) -> Completion:
-        """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
-        task cancels the generation."""
-        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
-        async for _ in self._advance(request):
-            pass
-        return result_of(request)
-
-    async def astream(self, prompt: str | Sequence[int], *, max_tokens: int | None = None,
-                      stop: str | Sequence[str] = (), logprobs: int | None = None,
-                      sampler: SamplerChain | Sampler | None = None, **sampling: Any
-                      ) -> AsyncIterator[str]:
-        """:meth:`stream` for coroutines."""
-        request = self._request(prompt, max_tokens, stop, logprobs, sampler, sampling)
-        async for piece in self._advance(request):
-            yield piece
-        result_of(request)
-
-    def logits(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
-        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``. Raises
-        :class:`InvalidArgument` for an encoder."""
+    def logits(self, tokens: Prompt | Prompts
+               ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``, which
+        are token ids or a text. Several of these in a list are computed together and give a list;
+        where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
+        encoder."""
+        prompts, several = split("tokens", tokens)
         if "logits" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
-        return self._rows(tokens)
+        rows = self._rows("tokens", prompts, several, lambda found: found)
+        return rows if several else rows[0]
 
-    def embed(self, text: str | Sequence[int], *, pooling: str | None = None,
-              normalize: bool = True) -> npt.NDArray[np.float32]:
+    @overload
+    def embed(self, text: Prompt, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32]: ...
+
+    @overload
+    def embed(  # type: ignore[overload-overlap]  # the text "none" is a str too
+            self, text: Prompts, *, pooling: Literal["none"], normalize: bool = True
+              ) -> list[npt.NDArray[np.float32]]: ...
+
+    @overload
+    def embed(self, text: Prompts, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32]: ...
+
+    def embed(self, text: Prompt | Prompts, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
         """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
         "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
         ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
-        says, which may be "none". Raises :class:`InvalidArgument` for a model that is no encoder.
+        says, which may be "none".
+
+        Several texts in a list are computed together and give float32 [n_texts, n_embd], or with
+        "none" a list; where one fails, the error names ``text[i]``. Raises
+        :class:`InvalidArgument` for a model that is no encoder.
         """
+        from unladen.pooling import chosen, pooled
+        normalize = flag("normalize", normalize)
+        prompts, several = split("text", text)
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
-        from unladen.pooling import chosen, pooled
         kind = chosen(pooling, self.architecture.hparams)
-        rows = self._rows(self.tokenize(text) if isinstance(text, str) else text)
-        return pooled(rows, kind, normalize=normalize)
+        rows = self._rows("text", prompts, several,
+                          lambda found: pooled(found, kind, normalize=normalize))
+        if not several:
+            return rows[0]
+        import numpy as np
+        if kind == "none":
+            return rows
+        width = self._used_plan().draft.graph.outputs["embeddings"].shape[-1]
+        return np.array(rows, np.float32).reshape(len(rows), int(width))
 
-    def _rows(self, tokens: Sequence[int]) -> npt.NDArray[np.float32]:
+    def _rows(self, name: str, prompts: Sequence[object], several: bool,
+              take: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
+              ) -> list[npt.NDArray[np.float32]]:
+        """What ``take`` makes of each prompt's rows, which go as soon as it has."""
         import numpy as np
 
         from unladen.engine import Request
         from unladen.tokenizer import StreamDecoder
-        request = Request(tokens, sampler=None, decoder=StreamDecoder(self.tokenizer))
+
+        def make(i: int) -> Request:
+            return Request([*ids[i]], sampler=None, decoder=StreamDecoder(self.tokenizer))
+
+        def taken(request: Request) -> npt.NDArray[np.float32]:
+            result_of(request)
+            return take(np.concatenate(request.logits))
+        if several:
+            ids = self._all_ids(name, prompts)
+            return Together(self.engine, len(ids), make, taken, name).run()
+        ids = [ids_of(name, prompts[0], self.tokenizer)]
+        check_tokens(name, ids[0])
+        request = make(0)
         self.engine.submit(request)
         self.engine.finish(request)
-        result_of(request)
-        return np.concatenate(request.logits)
+        return [taken(request)]
 
-    def save_state(self, prompt: str | Sequence[int]) -> bytes:
+    def save_state(self, prompt: Prompt) -> bytes:
         """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
         of as many tokens as fill whole cache blocks; what isn't there is computed first."""
         from unladen.engine import Request, state
         from unladen.sample import SamplerChain
         from unladen.tokenizer import StreamDecoder
-        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
+        ids = ids_of("prompt", only("prompt", prompt), self.tokenizer)
+        check_tokens("prompt", ids)
         request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
                           decoder=StreamDecoder(self.tokenizer))
         self.engine.submit(request)
@@ -268,15 +251,26 @@ class Model(Tapping):
         there. Raises :class:`InvalidArgument` for bytes of another model,
         :class:`ContextOverflow`."""
         from unladen.engine import state
-        return state.load(self.engine, data)
+        if not isinstance(data, bytes | bytearray | memoryview):
+            reject("data", "the bytes that save_state() gave", data,
+                   "pathlib.Path(file).read_bytes() reads them")
+        return state.load(self.engine, bytes(data))
 
-    def tokenize(self, text: str, *, add_bos: bool | None = None, special: bool = True
-                 ) -> list[int]:
-        """Token ids of ``text``; ``add_bos`` None: as the file says; ``special``: control tokens in
-        the text are meant as such."""
-        return self.tokenizer.encode(text, add_bos=add_bos, special=special)
+    def tokenize(self, text: str, *, add_special: bool | None = None, add_bos: bool | None = None,
+                 special: bool = True, continues: bool = False) -> list[int]:
+        """Token ids of ``text``.
 
-    def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
+        ``add_special``: put around it what the file says (BOS, EOS, BERT's CLS and SEP); False:
+        the text's own tokens alone; None: unless it ``continues`` another. ``add_bos``: the same
+        for BOS (CLS) alone, whatever ``add_special`` says. ``special``: names of control tokens in
+        the text are meant as such. ``continues``: the text goes on from another, so no space is
+        put before it where the tokenizer puts one before texts: ``tokenize(a) + tokenize(b,
+        continues=True)`` goes on with ``b``. Raises :class:`InvalidArgument`.
+        """
+        return self.tokenizer.encode(text, add_special=add_special, add_bos=add_bos,
+                                     special=special, continues=continues)
+
+    def detokenize(self, tokens: Ids, *, special: bool = False) -> str:
         """The text of ``tokens``; ``special`` shows control tokens too."""
         return self.tokenizer.decode(tokens, special=special)
 
@@ -313,7 +307,7 @@ class Model(Tapping):
         """What was given up for want of memory, oldest first; see ``on_oom``."""
         return tuple(self._planner.degradations) if self._engine is not None else ()
 
-    def place(self, **changes: Unpack[PlaceChanges]) -> None:
+    def place(self, **changes: Unpack[PlaceNames]) -> None:
         """Compute elsewhere, with another context or cache type, from the next step on.
 
         Parameters as of :class:`Model`; what isn't given stays. Requests under way go on with the
@@ -321,10 +315,12 @@ class Model(Tapping):
         Raises :class:`OutOfMemory`, :class:`InvalidArgument` and :class:`BackendNotInitialised`;
         the model then stays as it was.
         """
-        if "devices" in changes:
+        taken: Any = PLACE.taken(with_kv_type(changes))
+        if "devices" in taken:
             from unladen.setup import device_names
-            changes["devices"] = device_names(changes["devices"])
-        self._planner.place(self.engine, changes)
+            taken["devices"] = device_names(taken["devices"])
+        engine = self.engine
+        self._planner.place(engine, taken)
 
     def placement(self) -> str:
         """Each node of the graph, its device, and why."""
@@ -360,61 +356,6 @@ class Model(Tapping):
 
     def _used_plan(self) -> Plan:
         return self.engine.plan
-
-    def _request(self, prompt: str | Sequence[int], max_tokens: int | None,
-                 stop: str | Sequence[str], logprobs: int | None,
-                 sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any]) -> Request:
-        if max_tokens is not None and max_tokens < 0:
-            raise InvalidArgument(f"max_tokens={max_tokens} makes no sense",
-                                  hint="use a number from 0 on, or None for no limit")
-        from unladen.engine import Request
-        from unladen.tokenizer import StreamDecoder
-        engine = self.engine
-        ids = self.tokenize(prompt) if isinstance(prompt, str) else list(prompt)
-        request = Request(
-            ids, sampler=self._sampler(sampler, sampling, ids), eog_ids=self.tokenizer.eog_ids,
-            decoder=StreamDecoder(self.tokenizer), n_logprobs=logprobs,
-            stop=(stop,) if isinstance(stop, str) else stop,
-            max_tokens=sys.maxsize if max_tokens is None else max_tokens)
-        if max_tokens == 0:
-            request.finish("length")
-        else:
-            engine.submit(request)
-        return request
-
-    def _sampler(self, sampler: SamplerChain | Sampler | None, sampling: Mapping[str, Any],
-                 prompt: Sequence[int]) -> Sampler:
-        from unladen.sample import SamplerChain, SamplingParams
-        if sampler is not None and sampling:
-            raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
-                                  hint="use one way or the other")
-        if sampler is None:
-            known = SamplingParams.__dataclass_fields__
-            if unknown := sorted(set(sampling) - set(known)):
-                raise InvalidArgument(f"no such parameter: {', '.join(unknown)}",
-                                      hint="known: " + ", ".join(sorted(known)))
-            params = SamplingParams(**{**self.sampling_defaults, **sampling})
-            breakers = (self._breakers(tuple(params.dry_sequence_breakers))
-                        if params.dry_multiplier else ())
-            chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids),
-                                 suppress_ids=sorted(self.tokenizer.suppress_ids))
-            sampler = chain.build(params.seed)
-        elif isinstance(sampler, SamplerChain):
-            sampler = sampler.build()
-        sampler.accept_prompt(prompt)
-        return sampler
-
-    async def _advance(self, request: Request) -> AsyncIterator[str]:
-        import asyncio
-        loop = asyncio.get_running_loop()
-        try:
-            while not request.done:
-                await loop.run_in_executor(self._stepper, self.engine.advance, request)
-                while request.pieces:
-                    yield request.pieces.popleft()
-        finally:
-            if not request.done:
-                self.engine.cancel(request)
 
 
 def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:

@@ -6,14 +6,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Unpack
 
 from unladen.api.model import Model
 from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import Text
+from unladen.parameters.model import NO_FILE
 
 if TYPE_CHECKING:
     from unladen.ladder import Wishes
+    from unladen.parameters.model import ModelNames
     from unladen.schedule.report import PlanReport
+
+
+_PRETEND = Text("devices like \"2x24GB\"", filled=True)
 
 
 class OnPaper(Model):
@@ -32,8 +38,8 @@ class OnPaper(Model):
         self.report = PlanReport.of(drafted, Path(self.path).name, context)
 
 
-def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **parameters: Any
-         ) -> PlanReport:
+def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,
+         **parameters: Unpack[ModelNames]) -> PlanReport:
     """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
 
     ``pretend``: devices that aren't there, beside the CPU, as
@@ -44,7 +50,9 @@ def plan(path: str | os.PathLike[str], *, pretend: str | None = None, **paramete
         from unladen.schedule.pretend import pretended
         if parameters.get("devices") is not None:
             raise InvalidArgument("both devices and pretended ones are given", hint="use one")
-        parameters["devices"] = [*pretended(pretend), "cpu"]
+        parameters["devices"] = [*pretended(_PRETEND.of("pretend", pretend)), "cpu"]
+    if parameters.get("vocab_only"):
+        raise InvalidArgument("vocab_only leaves nothing to plan", hint="leave it out")
     model = OnPaper(path, **parameters)
     model.close()
     return model.report

@@ -18,7 +18,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from unladen.errors import InvalidArgument, UnladenError
+from unladen.errors import UnladenError
+from unladen.parameters.kinds import INT32_MAX, Real, Whole
 
 Ids = npt.NDArray[np.int32]
 Logits = npt.NDArray[np.float32]
@@ -169,15 +170,9 @@ def draw(weight: Weights, state: State) -> int:
 
 def number(name: str, value: float, low: float, high: float = math.inf) -> None:
     """Raise :class:`InvalidArgument` unless ``value`` is finite and in [low, high]."""
-    if (isinstance(value, bool) or not isinstance(value, int | float | np.number)
-            or not math.isfinite(value) or not low <= value <= high):
-        raise InvalidArgument(f"{name} is {value!r}",
-                              hint=f"a finite number from {low:g} to {high:g}")
+    Real(low, high).of(name, value)
 
 
-def whole(name: str, value: int, low: int, high: int = 2**31 - 1) -> None:
+def whole(name: str, value: int, low: int, high: int = INT32_MAX) -> None:
     """Raise :class:`InvalidArgument` unless ``value`` is an integer in [low, high]."""
-    if (isinstance(value, bool) or not isinstance(value, int | np.integer)
-            or not low <= value <= high):
-        raise InvalidArgument(f"{name} is {value!r}",
-                              hint=f"a whole number from {low} to {high}")
+    Whole(low, high).of(name, value)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from unladen.discover import classes
 from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import flag, items, reject, token_ids
 from unladen.sample.adaptive_p import AdaptiveP
 from unladen.sample.base import Step
 from unladen.sample.constraint import Allows, Constraint
-from unladen.sample.dist import Dist
+from unladen.sample.dist import Dist, seed_of
 from unladen.sample.dry import Dry
 from unladen.sample.dynamic_temperature import DynamicTemperature
 from unladen.sample.greedy import Greedy
@@ -46,6 +48,9 @@ class SamplerChain:
 
     def step(self, step: Step) -> SamplerChain:
         """Append any step; raises :class:`InvalidArgument` after one that chooses."""
+        if not isinstance(step, Step):
+            reject("step", "a step, an object of a subclass of unladen.sample.Step", step,
+                   "add(name, ...) takes the name of one")
         if self.steps and self.steps[-1].chooses:
             raise InvalidArgument(f"{step.name!r} comes after {self.steps[-1].name!r}, which "
                                   "chooses the token", hint="put it before")
@@ -53,10 +58,18 @@ class SamplerChain:
 
     def add(self, name: str, *args: Any, **parameters: Any) -> SamplerChain:
         """Append the step called ``name``, a plug-in's too, built from the parameters."""
-        if name not in registry():
+        if isinstance(name, Step):
+            reject("name", "the name of a step", name, "step(...) takes a step of yours")
+        if not isinstance(name, str) or name not in registry():
             raise InvalidArgument(f"no sampler step is called {name!r}",
                                   hint="known: " + ", ".join(sorted(registry())))
-        return self.step(registry()[name](*args, **parameters))
+        made = registry()[name]
+        try:
+            inspect.signature(made).bind(*args, **parameters)
+        except TypeError as error:
+            known = ", ".join(inspect.signature(made).parameters)
+            raise InvalidArgument(f"step {name}: {error}", hint=f"it takes {known}") from None
+        return self.step(made(*args, **parameters))
 
     def temp(self, temperature: float) -> SamplerChain:
         """Divide the logits by ``temperature``; 0 keeps only the most likely token."""
@@ -93,8 +106,9 @@ class SamplerChain:
     def dry(self, multiplier: float, base: float = 1.75, allowed_length: int = 2, last_n: int = -1,
             breakers: Iterable[Sequence[int]] = ()) -> SamplerChain:
         """Make tokens that go on with a repetition less likely."""
-        return self.step(Dry(multiplier, base, allowed_length, last_n,
-                             tuple(map(tuple, breakers))))
+        taken = tuple(tuple(token_ids(f"breakers[{i}]", each)) for i, each in enumerate(
+            items("breakers", breakers, "lists of token ids")))
+        return self.step(Dry(multiplier, base, allowed_length, last_n, taken))
 
     def constraint(self, allows: Allows, n_prompt: int = 0) -> SamplerChain:
         """Keep what ``allows`` allows after the first ``n_prompt`` tokens."""
@@ -114,7 +128,7 @@ class SamplerChain:
         return self.step(Greedy())
 
     def dist(self, seed: int | None = None) -> SamplerChain:
-        """End with a draw; ``seed`` None takes fresh entropy."""
+        """End with a draw; ``seed`` None or -1 takes fresh entropy."""
         return self.step(Dist(seed))
 
     def mirostat(self, tau: float = 5.0, eta: float = 0.1, m: int = 100) -> SamplerChain:
@@ -133,17 +147,17 @@ class SamplerChain:
         """A sampler for one new sequence.
 
         A chain that doesn't choose gets a draw at its end, an empty one the most likely token.
-        ``seed`` overrides the one given to :meth:`dist`; None and none there: fresh entropy.
+        ``seed`` overrides the one given to :meth:`dist`; None (or -1) and none there: fresh
+        entropy.
         """
-        chain = self
+        chain, seed = self, seed_of(seed)
+        flag("use_native", use_native)
         if not self.steps:
             chain = self.greedy()
         elif not self.steps[-1].chooses:
             chain = self.dist(seed)
         last = chain.steps[-1]
-        if seed is not None:
-            Dist(seed)  # validates
-        elif isinstance(last, Dist):
+        if seed is None and isinstance(last, Dist):
             seed = last.seed
         return Sampler(chain.steps, seed, use_native=use_native)
 

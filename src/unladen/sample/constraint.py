@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.errors import InvalidArgument
-from unladen.sample.base import BadLogits, Candidates, Ids, State, Step
+from unladen.parameters.kinds import reject
+from unladen.sample.base import BadLogits, Candidates, Ids, State, Step, whole
 
 
 class Allows(Protocol):
@@ -31,6 +32,11 @@ class Constraint(Step):
     name: ClassVar[str] = "constraint"
     allows: Allows
     n_prompt: int = 0
+
+    def __post_init__(self) -> None:
+        if not callable(getattr(self.allows, "allowed", None)):
+            reject("allows", "an object with a method allowed(tokens)", self.allows)
+        whole("n_prompt", self.n_prompt, 0)
 
     def apply(self, candidates: Candidates, state: State) -> None:
         """Ask, and keep."""

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from unladen.sample.base import Candidates, State, Step, draw, weights, whole
+from unladen.parameters.kinds import OrNone, Whole
+from unladen.sample.base import Candidates, State, Step, draw, weights
+
+SEED = OrNone(Whole(-1, 2**64 - 1))
+
+
+def seed_of(seed: object) -> int | None:
+    """``seed`` as a number from 0 to 2**64 - 1, None for -1; raises :class:`InvalidArgument`."""
+    value: int | None = SEED.of("seed", seed)
+    return None if value == -1 else value
 
 
 @dataclass(frozen=True)
 class Dist(Step):
     """Draw a candidate with a probability proportional to exp(logit).
 
-    ``seed`` (0 to 2**64 - 1) starts the sequence's generator; None takes fresh entropy, readable
-    as ``Sampler.seed``.
+    ``seed`` (0 to 2**64 - 1) starts the sequence's generator; None and -1 take fresh entropy,
+    readable as ``Sampler.seed``.
     """
 
     name: ClassVar[str] = "dist"
@@ -22,8 +31,7 @@ class Dist(Step):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is not None:
-            whole("seed", self.seed, 0, 2**64 - 1)
+        object.__setattr__(self, "seed", seed_of(self.seed))
 
     def apply(self, candidates: Candidates, state: State) -> None:
         """Set ``chosen``; see :func:`~unladen.sample.base.draw`."""

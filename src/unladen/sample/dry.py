@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unladen.parameters.kinds import items, token_ids
 from unladen.sample.base import Candidates, State, Step, number, whole
 
 LOG_LARGEST = math.log(float(np.finfo(np.float32).max))
@@ -39,10 +40,8 @@ class Dry(Step):
         number("dry_base", self.base, 1, 1e6)
         whole("dry_allowed_length", self.allowed_length, 0)
         whole("dry_penalty_last_n", self.last_n, -1)
-        for breaker in self.breakers:
-            whole("the length of a breaker", len(breaker), 1)
-            for token in breaker:
-                whole("a token of a breaker", token, 0)
+        for i, breaker in enumerate(items("breakers", self.breakers, "lists of token ids")):
+            whole(f"the length of breakers[{i}]", len(token_ids(f"breakers[{i}]", breaker)), 1)
 
     def apply(self, candidates: Candidates, state: State) -> None:
         """The definition, token by token; the native twin takes linear time."""

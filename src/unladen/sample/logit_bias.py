@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import items, reject
 from unladen.sample.base import Candidates, State, Step, number, whole
 
 
@@ -26,16 +27,22 @@ class LogitBias(Step):
     bias: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        for token, amount in self.bias:
-            whole("logit_bias token", token, 0)
-            if amount != -math.inf:
-                number(f"logit_bias of token {token}", amount, -1e6, 1e6)
+        for pair in items("logit_bias", self.bias, "pairs of a token id and a number"):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                reject("logit_bias", "pairs of a token id and a number", self.bias)
+            token, amount = pair
+            whole("a token id of logit_bias", token, 0)
+            if not (isinstance(amount, float) and amount == -math.inf):
+                number(f"logit_bias[{token}]", amount, -1e6, 1e6)
         if len({token for token, _ in self.bias}) < len(self.bias):
             raise InvalidArgument("logit_bias names a token twice")
 
     @classmethod
     def of(cls, bias: Mapping[int, float]) -> LogitBias:
         """The step that adds ``bias[token]`` to each token's logit."""
+        if not isinstance(bias, Mapping):
+            reject("logit_bias", "a mapping from token ids to numbers", bias,
+                   "for example {13: -2.5}")
         return cls(tuple(bias.items()))
 
     @property

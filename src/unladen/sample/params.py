@@ -62,18 +62,27 @@ class SamplingParams:
     order: Sequence[str] = ORDER
 
     def __post_init__(self) -> None:
+        changed = {name: value for name, value in vars(self).items()
+                   if value is not SamplingParams.__dataclass_fields__[name].default}
+        if changed:
+            from unladen.parameters.sampling import SAMPLING
+            for name, value in SAMPLING.taken(changed).items():
+                object.__setattr__(self, name, None if (name, value) == ("seed", -1) else value)
         unknown = [name for name in self.order if name not in ORDER]
         if unknown or len(set(self.order)) < len(self.order):
             raise InvalidArgument(f"order is {', '.join(self.order)}",
                                   hint=f"each at most once: {', '.join(ORDER)}")
-        if self.mirostat not in (0, 1, 2):
-            raise InvalidArgument(f"mirostat is {self.mirostat!r}", hint="0 (off), 1 or 2")
         for name in ORDER:
             self._add(SamplerChain(), name, ())  # a step validates, one that is off too
         SamplerChain().temp_ext(self.temperature, self.dynatemp_range, self.dynatemp_exponent)
         SamplerChain().mirostat(self.mirostat_tau, self.mirostat_eta)
         self._end(SamplerChain().logit_bias(self.logit_bias or {}))
         SamplerChain().dist(self.seed)
+
+    def __repr__(self) -> str:
+        given = (f"{name}={value!r}" for name, value in vars(self).items()
+                 if value != SamplingParams.__dataclass_fields__[name].default)
+        return f"SamplingParams({', '.join(given)})"
 
     def chain(self, *, breakers: Sequence[Sequence[int]] = (), eog_ids: Sequence[int] = (),
               suppress_ids: Sequence[int] = ()) -> SamplerChain:

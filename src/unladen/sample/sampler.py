@@ -13,8 +13,13 @@ import numpy.typing as npt
 
 from unladen._native import sample as native
 from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import Instance, Items, flag, token_ids
 from unladen.sample.base import BadLogits, Candidates, Ids, Logits, Step
+from unladen.sample.dist import seed_of
 from unladen.sample.state import PythonState
+
+_STEPS = Items(Instance(lambda value: isinstance(value, Step),
+                        "an object of a subclass of unladen.sample.Step"), "a list of steps")
 
 
 class Sampler:
@@ -30,12 +35,14 @@ class Sampler:
 
     def __init__(self, steps: Sequence[Step], seed: int | None = None, *,
                  use_native: bool = True) -> None:
+        steps = _STEPS.of("steps", steps)
         if not steps or not steps[-1].chooses or any(step.chooses for step in steps[:-1]):
             raise InvalidArgument("a chain has exactly one choosing step, at its end",
                                   hint="end it with greedy or dist")
         self.steps = tuple(steps)
+        chosen, use_native = seed_of(seed), flag("use_native", use_native)
         # 53 bits, so that the seed survives JSON, where numbers are doubles.
-        self.seed = int.from_bytes(os.urandom(7)) >> 3 if seed is None else int(seed)
+        self.seed = int.from_bytes(os.urandom(7)) >> 3 if chosen is None else chosen
         first_change = next((s for s in self.steps if s.n_best != 0), self.steps[-1])
         self.n_best = first_change.n_best
         self.is_greedy = first_change.chooses and self.n_best == 1
@@ -113,11 +120,7 @@ class Sampler:
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
         """Append a prompt's token ids, so that penalties see them; nothing is drawn."""
-        tokens = np.asarray(ids)
-        if tokens.ndim != 1 or (tokens.size and not (
-                tokens.dtype.kind in "iu" and tokens.min() >= 0 and tokens.max() < 2**31)):
-            raise InvalidArgument("token ids are a flat sequence of numbers from 0 to 2**31 - 1")
-        self._state.accept_all(tokens.astype(np.int32))
+        self._state.accept_all(np.array(token_ids("ids", ids), np.int32))
 
     def explain(self) -> str:
         """:func:`explain` of the steps, and the seed."""

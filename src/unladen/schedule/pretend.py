@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from unladen.backends.base import Device
@@ -26,7 +27,7 @@ def pretended(text: str) -> list[Device]:
         found = _ITEM.fullmatch(item.strip())
         values = found and [float(found[k] or v) for k, v in
                             (("n", 1), ("size", 0), ("bandwidth", BANDWIDTH), ("link", LINK))]
-        if not found or not values or min(values) <= 0:
+        if not found or not values or min(values) <= 0 or max(values) == math.inf:
             raise InvalidArgument(f"pretend: {item!r} is no device",
                                   hint="for example 2x24GB or 24GB:1000GBs,8GB:300GBs:12GBs")
         n, size, bandwidth, link = values

@@ -32,15 +32,21 @@ class JsonTokenizer(Tokenizer):
     def __init__(self, path: str | os.PathLike[str], metadata: Mapping[str, object]) -> None:
         text = _read(Path(path))
         self._all = _parsed(text, path)
-        self._text_only = _parsed(text, path)
-        self._text_only.encode_special_tokens = True
+        self._whole_texts = self._all, _text_only(text, path)
+        self._later_texts: tuple[Any, Any] | None = None
         source = _Source(self._all, json.loads(text), os.fspath(path))
         super().__init__(Fields({**metadata, **source.metadata()}, os.fspath(path)))
         self._compare(metadata)
 
-    def _plain(self, text: str, special: bool) -> list[int]:
-        used = self._all if special else self._text_only
-        ids: list[int] = used.encode(text, add_special_tokens=False).ids
+    def _plain(self, text: str, special: bool, continues: bool) -> list[int]:
+        used = self._whole_texts
+        if continues:
+            if self._later_texts is None:
+                unspaced = _without_prefix(self._all.to_str())
+                self._later_texts = (_parsed(unspaced, self._path),
+                                     _text_only(unspaced, self._path))
+            used = self._later_texts
+        ids: list[int] = used[not special].encode(text, add_special_tokens=False).ids
         return ids
 
     def _compare(self, metadata: Mapping[str, object]) -> None:
@@ -128,6 +134,35 @@ def _read(path: Path) -> str:
     except OSError as error:
         raise ModelNotFound(f"{path}: {error.strerror}",
                             hint="name a tokenizer.json") from None
+
+
+def _text_only(text: str, path: str | os.PathLike[str]) -> Any:
+    """The tokenizer that takes names of control tokens for text."""
+    parsed = _parsed(text, path)
+    parsed.encode_special_tokens = True
+    return parsed
+
+
+def _without_prefix(text: str) -> str:
+    """A ``tokenizer.json`` like ``text`` that puts no space before a text."""
+    def changed(part: Any) -> Any:
+        if isinstance(part, list):
+            return [changed(each) for each in part if not is_prefix(each)]
+        if not isinstance(part, dict):
+            return part
+        kept = {key: None if is_prefix(value) else changed(value) for key, value in part.items()}
+        if "prepend_scheme" in kept:
+            kept["prepend_scheme"] = "never"
+        if "add_prefix_space" in kept:
+            kept["add_prefix_space"] = False
+        return kept
+
+    def is_prefix(part: Any) -> bool:
+        return isinstance(part, dict) and part.get("type") == "Prepend"
+    data = json.loads(text)
+    for name in ("normalizer", "pre_tokenizer"):
+        data[name] = None if is_prefix(data.get(name)) else changed(data.get(name))
+    return json.dumps(data)
 
 
 def _parsed(text: str, path: str | os.PathLike[str]) -> Any:

@@ -11,10 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.errors import InvalidArgument, UnsupportedModel
+from unladen.parameters.kinds import INT32_MAX, Text, Whole, flag, token_ids
 from unladen.tokenizer import kinds, native, special
 from unladen.tokenizer.fields import MAX_VOCAB_BYTES, Fields, TokenType
 from unladen.tokenizer.kinds.base import Tokens
 
+_TEXT: Final = Text()
+_ID: Final = Whole(-INT32_MAX)
 # What transformers' clean_up_tokenization takes away.
 _SPACE_TO_CLEAN: Final = re.compile(r" (') | (?=[?!.,]|n't|'(?:m|s|ve|re))")
 
@@ -68,6 +71,7 @@ class Tokenizer:
         special.check_lengths(fields, types)
         self._types = types
         self._encodes = kind.encodes
+        self._merges_spaces = kind.merges_spaces(fields)
         unk = self.unk_id
         if unk in (self.bos_id, self.eos_id):
             unk = None  # StarCoder names its end of text: no text may become that
@@ -111,29 +115,39 @@ class Tokenizer:
         return self.token_ids.get("unknown")
 
     def encode(self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None,
-               special: bool = True) -> list[int]:
+               special: bool = True, add_special: bool | None = None, continues: bool = False
+               ) -> list[int]:
         """The ids of ``text``.
 
-        ``add_bos`` and ``add_eos``: None does as the file says; a vocabulary without such a token
-        adds none. A text that begins with BOS gets no second one, which models answer badly to,
-        and a warning once; EOS likewise. ``special``: names of control tokens in the text become
-        these tokens; without it text can't produce a control token. Raises
-        :class:`InvalidArgument` where the vocabulary can't write ``text``, and
+        ``add_special``: put around it what the file says (:attr:`adds`); False: the text's own
+        tokens alone; None: unless it ``continues`` another. ``add_bos``, and ``add_eos`` for
+        whatever ends a text (EOS or SEP), go before that; None: as ``add_special`` says. A
+        vocabulary without such a token adds none. A text that begins with BOS gets no second one,
+        which models answer badly to, and a warning once; EOS likewise. ``special``: names of
+        control tokens in the text become these tokens; without it text can't produce a control
+        token. ``continues``: the text goes on from another, so no space is put before it.
+        Raises :class:`InvalidArgument` where the vocabulary can't write ``text``, and
         :class:`UnsupportedModel` where the file has no tokenizer.
         """
+        text = _TEXT.of("text", text)
+        special, continues = flag("special", special), flag("continues", continues)
+        adds = () if add_special is False or (add_special is None and continues) else self.adds
+        if add_special is not None:
+            flag("add_special", add_special)
+        begins = "BOS" in adds if add_bos is None else flag("add_bos", add_bos)
+        ends = self._end in adds if add_eos is None else flag("add_eos", add_eos)
         if not self._encodes:
             raise UnsupportedModel(f"a tokenizer of kind {self.kind!r} can't encode text",
                                    arch=self.kind, hint="pass token ids")
         try:
-            ids = self._plain(text, special)
+            ids = self._plain(text, special, continues)
         except UnicodeEncodeError as error:
             raise InvalidArgument(f"text isn't Unicode: {error.reason} at {error.start}",
                                   hint="decode the bytes with errors='replace'") from None
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary neither spells nor marks it") from None
-        return self._framed(ids, "BOS" in self.adds if add_bos is None else add_bos,
-                            self._end in self.adds if add_eos is None else add_eos)
+        return self._framed(ids, begins, ends)
 
     def _framed(self, ids: list[int], add_bos: bool, add_end: bool) -> list[int]:
         bos, end = self.bos_id, self.token_ids.get(self._end.lower())
@@ -148,9 +162,11 @@ class Tokenizer:
         before = [bos] if add_bos and bos is not None and not begins else []
         return before + ids + ([end] if add_end and end is not None and not ends else [])
 
-    def _plain(self, text: str, special: bool) -> list[int]:
+    def _plain(self, text: str, special: bool, continues: bool) -> list[int]:
         """The ids of ``text`` alone; ValueError where it can't be written."""
-        return self._native.encode(text.encode(), special)
+        # Where spaces merge, the one before a text stands for those that it begins with.
+        fresh = not continues or (self._merges_spaces and text[:1].isspace())
+        return self._native.encode(text.encode(), special, fresh)
 
     def _warn_once(self, what: str) -> None:
         if what not in self._warned:
@@ -166,13 +182,13 @@ class Tokenizer:
         drops spaces before punctuation and contractions, which the text may really have had.
         Raises :class:`InvalidArgument` for an id outside the vocabulary.
         """
+        array = np.array(token_ids("tokens", ids), np.int64)
         try:
-            array = np.fromiter(ids, np.int64)
-            raw = self._native.decode(array, special, at_start)
+            raw = self._native.decode(array, flag("special", special), flag("at_start", at_start))
         except (IndexError, OverflowError) as error:
             raise InvalidArgument(str(error), hint=f"ids are below {self.n_vocab}") from None
         text = raw.decode(errors="replace")
-        return _SPACE_TO_CLEAN.sub(r"\1", text) if clean_spaces else text
+        return _SPACE_TO_CLEAN.sub(r"\1", text) if flag("clean_spaces", clean_spaces) else text
 
     def token_bytes(self, token_id: int, *, special: bool = True, at_start: bool = False
                     ) -> bytes:
@@ -195,6 +211,7 @@ class Tokenizer:
         return self._native.starts_fresh(self._checked(token_id))
 
     def _checked(self, token_id: int) -> int:
+        token_id = _ID.of("token_id", token_id)
         if not 0 <= token_id < len(self._vocab):
             raise InvalidArgument(f"there is no token {token_id}",
                                   hint=f"ids are below {self.n_vocab}")

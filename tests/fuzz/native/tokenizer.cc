@@ -105,10 +105,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         auto made = encoder(input, *tokens);
         const Tokenizer tokenizer(tokens, std::move(made));
         for (size_t id = 0; id < n; ++id) tokenizer.piece(static_cast<int32_t>(id), true, true);
-        const bool special = input.ConsumeBool();
+        const bool special = input.ConsumeBool(), fresh = input.ConsumeBool();
         const std::string all = input.ConsumeRemainingBytesAsString();
         for (int pass = 0; pass < 2; ++pass) {  // the second finds words that the first has met
-            const auto ids = tokenizer.encode(all, special);
+            const auto ids = tokenizer.encode(all, special, fresh);
             for (const int32_t id : ids)
                 if (id < 0 || static_cast<size_t>(id) >= n) __builtin_trap();
             const std::vector<int64_t> wide(ids.begin(), ids.end());

@@ -133,11 +133,12 @@ tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
     return {all, std::make_unique<tok::Opaque>(*all)};
 }
 
-std::vector<int32_t> encode(const tok::Tokenizer &tokenizer, nb::bytes text, bool special) {
+std::vector<int32_t> encode(const tok::Tokenizer &tokenizer, nb::bytes text, bool special,
+                            bool fresh) {
     const std::string_view raw = view(text);
     std::optional<Unlocked> unlocked;
     if (raw.size() > kReleaseBytes) unlocked.emplace();
-    return tokenizer.encode(raw, special);
+    return tokenizer.encode(raw, special, fresh);
 }
 
 nb::bytes decode(const tok::Tokenizer &tokenizer, Array<int64_t> ids, bool special, bool fresh) {
@@ -171,7 +172,7 @@ void bind_tokenizer(nb::module_ &m) {
                  new (self) tok::Charsmap(view(table));
              }, nb::arg("table"));
     nb::class_<tok::Tokenizer>(m, "Tokenizer")
-        .def("encode", &encode, nb::arg("text"), nb::arg("special"))
+        .def("encode", &encode, nb::arg("text"), nb::arg("special"), nb::arg("fresh"))
         .def("decode", &decode, nb::arg("ids"), nb::arg("special"), nb::arg("fresh"))
         .def("piece",
              [](const tok::Tokenizer &t, int64_t id, bool special, bool fresh) {

@@ -23,10 +23,9 @@ Tokenizer::Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const
     }
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special, bool fresh) const {
     std::vector<int32_t> out;
     std::unique_ptr<Workspace> work = workspaces_->take();
-    bool fresh = true;
     for (size_t from = 0; from < text.size();) {
         const auto match = specials_.find(text, from, special);
         const uint8_t strip = match.id < 0 ? 0 : tokens_->strips[match.id];

@@ -65,6 +65,11 @@ class Kind:
         raise NotImplementedError
 
     @classmethod
+    def merges_spaces(cls, fields: Fields) -> bool:
+        """Whether several spaces become one, and one stands before a text."""
+        return False
+
+    @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
         """The native tokenizer; raises GGUFError naming the key at fault."""
         raise NotImplementedError

@@ -19,6 +19,12 @@ class Ugm(Kind):
         return Defaults(add_eos=True, token_ids={"eos": 1, "unknown": 2, "pad": 0})
 
     @classmethod
+    def merges_spaces(cls, fields: Fields) -> bool:
+        """As the file says."""
+        return (fields.flag("add_space_prefix", False)
+                and fields.flag("remove_extra_whitespaces", False))
+
+    @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
         """Needs ``scores``; reads ``precompiled_charsmap``, ``add_space_prefix`` and
         ``remove_extra_whitespaces``."""

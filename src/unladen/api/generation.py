@@ -1,0 +1,239 @@
+"""Writing on: prompts to completions, at once or piece by piece, in threads and in coroutines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Unpack, overload
+
+from unladen.api.prompts import check_tokens, ids_of, only, split
+from unladen.api.stream import Stream, result_of
+from unladen.api.together import Together
+from unladen.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from unladen.api.prompts import Prompt, Prompts
+    from unladen.engine import Engine, Request
+    from unladen.parameters.sampling import SamplingNames
+    from unladen.sample import Sampler, SamplerChain
+    from unladen.tokenizer import Tokenizer
+    from unladen.types import Completion
+
+
+class Generation:
+    """What a model that continues texts can be asked to write."""
+
+    tokenizer: Tokenizer
+    sampling_defaults: Mapping[str, Any]
+    _breakers: Callable[[tuple[str, ...]], Sequence[Sequence[int]]]
+    _stepper: ThreadPoolExecutor
+
+    @property
+    def engine(self) -> Engine:
+        """The loop."""
+        raise NotImplementedError
+
+    @overload
+    def generate(self, prompt: Prompt, *, max_tokens: int | None = None,
+                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+                 ) -> Completion: ...
+
+    @overload
+    def generate(self, prompt: Prompts, *, max_tokens: int | None = None,
+                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 sampler: SamplerChain | None = None, **sampling: Unpack[SamplingNames]
+                 ) -> list[Completion]: ...
+
+    def generate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
+                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+                 ) -> Completion | list[Completion]:
+        """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
+
+        Several prompts in a list are computed together and give a list of completions, each as if
+        it was alone; an empty list gives an empty one. Where one of them fails, its error names
+        ``prompt[i]`` and the others are cancelled.
+
+        ``max_tokens`` None: to the end of the context. ``stop`` strings end the text and are not
+        part of it. ``logprobs``: 0 for those of the chosen tokens, n for that many alternatives
+        too. How to choose tokens: the names of
+        :class:`~unladen.parameters.sampling.SamplingNames` (``temperature=0.0``, ``top_k=40``,
+        ``seed=1``, ...), or a ``sampler`` of your own; a :class:`Sampler` serves one prompt, a
+        :class:`SamplerChain` any number. An interrupt ends the generation; the model stays usable.
+        Raises :class:`InvalidArgument` before anything runs, :class:`ContextOverflow`.
+        """
+        wish = self._wish("generate", max_tokens, stop, logprobs, sampler, sampling)
+        prompts, several = split("prompt", prompt)
+        if several:
+            return self._together(wish, prompts).run()
+        request = self._queued(wish, prompts[0])
+        if not request.done:
+            self.engine.finish(request)
+        return result_of(request)
+
+    def stream(self, prompt: Prompt, *, max_tokens: int | None = None,
+               stop: str | Sequence[str] = (), logprobs: int | None = None,
+               sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+               ) -> Stream:
+        """:meth:`generate` for one prompt, piece by piece: iterate for text; ``.result`` is the
+        completion."""
+        wish = self._wish("stream", max_tokens, stop, logprobs, sampler, sampling)
+        return Stream(self.engine, self._queued(wish, only("prompt", prompt)))
+
+    @overload
+    async def agenerate(self, prompt: Prompt, *, max_tokens: int | None = None,
+                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        sampler: SamplerChain | Sampler | None = None,
+                        **sampling: Unpack[SamplingNames]) -> Completion: ...
+
+    @overload
+    async def agenerate(self, prompt: Prompts, *, max_tokens: int | None = None,
+                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        sampler: SamplerChain | None = None,
+                        **sampling: Unpack[SamplingNames]) -> list[Completion]: ...
+
+    async def agenerate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
+                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        sampler: SamplerChain | Sampler | None = None,
+                        **sampling: Unpack[SamplingNames]) -> Completion | list[Completion]:
+        """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
+        task cancels the generation."""
+        wish = self._wish("agenerate", max_tokens, stop, logprobs, sampler, sampling)
+        prompts, several = split("prompt", prompt)
+        if several:
+            return await self._run_together(self._together(wish, prompts))
+        request = self._queued(wish, prompts[0])
+        async for _ in self._advance(request):
+            pass
+        return result_of(request)
+
+    async def astream(self, prompt: Prompt, *, max_tokens: int | None = None,
+                      stop: str | Sequence[str] = (), logprobs: int | None = None,
+                      sampler: SamplerChain | Sampler | None = None,
+                      **sampling: Unpack[SamplingNames]) -> AsyncIterator[str]:
+        """:meth:`stream` for coroutines."""
+        wish = self._wish("astream", max_tokens, stop, logprobs, sampler, sampling)
+        request = self._queued(wish, only("prompt", prompt))
+        async for piece in self._advance(request):
+            yield piece
+        result_of(request)
+
+    def _wish(self, call: str, max_tokens: object, stop: object, logprobs: object, sampler: object,
+              sampling: Mapping[str, Any]) -> _Wish:
+        """All that is the same for every prompt, checked."""
+        given = {name: value for name, value, usual in (
+            ("max_tokens", max_tokens, None), ("stop", stop, ()), ("logprobs", logprobs, None))
+            if value is not usual}
+        wanted = dict(sampling)
+        if given or wanted:
+            from unladen.parameters.sampling import generation
+            wanted = generation(call).taken({**given, **sampling})
+        most, ends, n = (wanted.pop(name, None) for name in ("max_tokens", "stop", "logprobs"))
+        return _Wish(sys.maxsize if most is None else most,
+                     (ends,) if isinstance(ends, str) else tuple(ends or ()), n,
+                     self._sampler_maker(sampler, wanted))
+
+    def _sampler_maker(self, sampler: object, sampling: Mapping[str, Any]
+                       ) -> Callable[[], Sampler]:
+        from unladen.sample import Sampler, SamplerChain, SamplingParams
+        if sampler is not None and sampling:
+            raise InvalidArgument(f"both a sampler and {', '.join(sampling)} are given",
+                                  hint="use one way or the other")
+        if isinstance(sampler, SamplerChain):
+            return sampler.build
+        if sampler is not None and not isinstance(sampler, Sampler):
+            raise InvalidArgument(
+                "sampler must be a SamplerChain or what its build() makes, got "
+                f"{type(sampler).__name__}", hint="SamplerChain().step(...) takes a step of yours")
+        if sampler is not None:
+            return _Once(sampler)
+        params = SamplingParams(**{**self.sampling_defaults, **sampling})
+        breakers = (self._breakers(tuple(params.dry_sequence_breakers))
+                    if params.dry_multiplier else ())
+        chain = params.chain(breakers=breakers, eog_ids=sorted(self.tokenizer.eog_ids),
+                             suppress_ids=sorted(self.tokenizer.suppress_ids))
+        return lambda: chain.build(params.seed)
+
+    def _queued(self, wish: _Wish, prompt: object) -> Request:
+        """A request under way for one prompt."""
+        engine, ids = self.engine, ids_of("prompt", prompt, self.tokenizer)
+        check_tokens("prompt", ids)
+        request = self._request(wish, ids)
+        if not request.done:
+            engine.submit(request)
+        return request
+
+    def _request(self, wish: _Wish, ids: Sequence[int]) -> Request:
+        from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
+        sampler = wish.make_sampler()
+        sampler.accept_prompt(ids)
+        request = Request(
+            [*ids], sampler=sampler, eog_ids=self.tokenizer.eog_ids, stop=wish.stop,
+            decoder=StreamDecoder(self.tokenizer), n_logprobs=wish.n_logprobs,
+            max_tokens=wish.max_tokens)
+        if wish.max_tokens == 0:
+            request.finish("length")
+        return request
+
+    def _together(self, wish: _Wish, prompts: Sequence[object]) -> Together[Completion]:
+        engine, ids = self.engine, self._all_ids("prompt", prompts)
+        if len(ids) > 1 and isinstance(wish.make_sampler, _Once):
+            raise InvalidArgument("sampler must be a SamplerChain for several prompts, got a "
+                                  "Sampler", hint="a Sampler has the state of one sequence")
+        return Together(engine, len(ids), lambda i: self._request(wish, ids[i]), result_of,
+                        "prompt")
+
+    def _all_ids(self, name: str, prompts: Sequence[object]) -> Sequence[Sequence[int]]:
+        """The ids of each prompt, in 4 bytes each."""
+        from array import array
+        found = []
+        for i, prompt in enumerate(prompts):
+            ids = ids_of(f"{name}[{i}]", prompt, self.tokenizer)
+            check_tokens(f"{name}[{i}]", ids)
+            found.append(array("i", ids))
+        return found
+
+    async def _run_together(self, together: Together[Completion]) -> list[Completion]:
+        import asyncio
+        loop = asyncio.get_running_loop()
+        try:
+            while (oldest := together.refill()) is not None:
+                await loop.run_in_executor(self._stepper, self.engine.advance, oldest)
+                together.collect()
+        finally:
+            together.stop()
+        return together.results
+
+    async def _advance(self, request: Request) -> AsyncIterator[str]:
+        import asyncio
+        loop = asyncio.get_running_loop()
+        try:
+            while not request.done:
+                await loop.run_in_executor(self._stepper, self.engine.advance, request)
+                while request.pieces:
+                    yield request.pieces.popleft()
+        finally:
+            if not request.done:
+                self.engine.cancel(request)
+
+
+class _Wish:
+    """What is wanted of every prompt of a call."""
+
+    def __init__(self, max_tokens: int, stop: Sequence[str], n_logprobs: int | None,
+                 make_sampler: Callable[[], Sampler]) -> None:
+        self.max_tokens, self.stop, self.n_logprobs = max_tokens, stop, n_logprobs
+        self.make_sampler = make_sampler
+
+
+class _Once:
+    """Gives the sampler that a caller brought."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+
+    def __call__(self) -> Sampler:
+        return self._sampler

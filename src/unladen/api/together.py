@@ -1,0 +1,85 @@
+"""Several requests computed together: some are under way while others wait to be made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from unladen.api.prompts import blame
+
+if TYPE_CHECKING:
+    from unladen.engine import Engine, Request
+
+T = TypeVar("T")
+SHARE = 2
+"""Times as many requests are under way as sequences fit into a step: whatever ends, the next step
+is full. What waits beyond that takes no memory but that of its token ids."""
+
+
+class Together(Generic[T]):
+    """``n`` requests: ``make`` gives number i, ``take`` its result once it is done.
+
+    An error of one ends all of them; it is raised with ``name`` and the request's number. Use
+    :meth:`run`, or :meth:`refill`, :meth:`collect` around steps of one's own, and :meth:`stop`
+    whatever comes.
+    """
+
+    def __init__(self, engine: Engine, n: int, make: Callable[[int], Request],
+                 take: Callable[[Request], T], name: str) -> None:
+        self._engine, self._make, self._take, self._name = engine, make, take, name
+        self._n, self._next = n, 0
+        self._room = SHARE * engine.plan.draft.limits.n_seqs
+        self._under_way: dict[int, Request] = {}
+        self._results: dict[int, T] = {}
+
+    def run(self) -> list[T]:
+        """All results in order."""
+        try:
+            while (oldest := self.refill()) is not None:
+                self._engine.advance(oldest)
+                self.collect()
+        finally:
+            self.stop()
+        return self.results
+
+    @property
+    def results(self) -> list[T]:
+        """What has come of the requests, in their order."""
+        return [self._results[i] for i in sorted(self._results)]
+
+    def refill(self) -> Request | None:
+        """Queue requests as long as there is room; the oldest that isn't done, None where all
+        are."""
+        while self._next < self._n and len(self._under_way) < self._room:
+            i = self._next
+            self._next += 1
+            try:
+                request = self._make(i)
+                if not request.done:
+                    self._engine.submit(request)
+            except BaseException as error:
+                blame(error, f"{self._name}[{i}]")
+                raise
+            self._under_way[i] = request
+            if request.done:
+                self.collect()
+        return next(iter(self._under_way.values()), None)
+
+    def collect(self) -> None:
+        """Take the results of what is done; raises the error of one that failed."""
+        for i, request in list(self._under_way.items()):
+            request.pieces.clear()  # nobody reads them, and new ones shall be told
+            if request.done:
+                del self._under_way[i]
+                try:
+                    self._results[i] = self._take(request)
+                except BaseException as error:
+                    blame(error, f"{self._name}[{i}]")
+                    raise
+
+    def stop(self) -> None:
+        """Cancel what isn't done."""
+        for request in self._under_way.values():
+            if not request.done:
+                self._engine.cancel(request)
+        self._under_way.clear()

@@ -1,0 +1,73 @@
+"""From the names that a caller gave to :class:`unladen.Model` to what a plan is made of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from unladen.errors import InvalidArgument
+from unladen.parameters.model import KV_TYPE, MODEL, NO_FILE, PATH, ModelNames
+
+if TYPE_CHECKING:
+    from unladen.backends.base import Device, Options
+    from unladen.ladder import Wishes
+    from unladen.packed import PackedCache
+
+PROBE_VARIABLE = "UNLADEN_PROBE"
+_CACHE_NAMES = (("type_k", "cache_type_k"), ("type_v", "cache_type_v"))
+
+
+def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelNames]:
+    """The file, and every parameter by our name, checked; raises :class:`InvalidArgument`."""
+    named = with_kv_type(given)
+    for other in ("model_path", "model"):
+        if other in named:
+            if path is not NO_FILE:
+                raise InvalidArgument(f"both path and {other} are given",
+                                      hint="they mean the same: give path once")
+            path = PATH.of(other, named.pop(other))
+    wanted: Any = MODEL.defaults() | MODEL.taken(named)
+    chosen: str = PATH.of("path", path)
+    return chosen, wanted
+
+
+def with_kv_type(given: Mapping[str, object]) -> dict[str, object]:
+    """``given``, with ``kv_type`` in place of llama.cpp's two types, where these are names."""
+    named = dict(given)
+    types: list[object] = ["f16", "f16"]
+    used = []
+    for i, names in enumerate(_CACHE_NAMES):
+        for name in names:
+            if isinstance(named.get(name), str):
+                used.append(name)
+                types[i] = KV_TYPE.of(name, named.pop(name))
+    if used:
+        if "kv_type" in named or len(used) > len({name[-1] for name in used}):
+            raise InvalidArgument(f"both {used[0]} and {['kv_type', *used[1:]][-1]} are given",
+                                  hint='they mean the same: give kv_type=("f16", "q8_0") once')
+        named["kv_type"] = tuple(types)
+    return named
+
+
+def options_of(wanted: ModelNames, packed: PackedCache | None) -> Options:
+    """How backends shall work."""
+    from unladen.backends.base import Options
+    return Options(wanted["n_threads"], wanted["n_threads_batch"], wanted["precise"],
+                   wanted["deterministic"], wanted["numa"], packed)
+
+
+def plan_wishes(devices: Sequence[str | Device], wanted: ModelNames, used: Options) -> Wishes:
+    """What decides the plan."""
+    from unladen.ladder import Wishes
+    from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
+    placing: dict[str, Any] = {name: value for name, value in wanted.items()
+                               if name in PlaceOptions.__dataclass_fields__}
+    placing["override_tensor"] = placing["override_tensor"] or {}
+    options = PlanOptions(
+        devices, PlaceOptions(**placing), used, wanted["use_mmap"], wanted["strict"],
+        loading=LoadOptions(wanted["progress"], wanted["use_mlock"]),
+        probe=os.environ.get(PROBE_VARIABLE) != "0")
+    return Wishes(options, wanted["context_size"], wanted["batch_size"], wanted["max_seqs"],
+                  wanted["kv_type"])
+

@@ -1,0 +1,392 @@
+"""What values a parameter takes: says what is wrong with one before anything runs.
+
+A :class:`Kind` turns what a caller gave into the plain Python value that the rest of the package
+computes with. NumPy's scalars count as the numbers that they are; ``True`` is no number, ``"5"``
+neither. Imports no NumPy, since it is imported before the first file is mapped.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import reprlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NoReturn, cast
+
+from unladen.errors import InvalidArgument
+
+MAX_ITEMS = 1 << 22
+"""Items that are taken from a list or an iterator: one without an end must come to one."""
+INT32_MAX = 2**31 - 1
+
+
+def shown(value: object) -> str:
+    """``value`` in at most some 60 characters, whatever its own ``repr`` does."""
+    kind = type(value)
+    if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape:
+        return f"an array of {getattr(value, 'dtype', '?')} {list(value.shape)}"
+    writer = reprlib.Repr()
+    writer.maxstring = writer.maxother = 60
+    try:
+        text = writer.repr(value)
+    except Exception as error:  # noqa: BLE001 - the object's own code; its class says enough
+        return f"an object of class {kind.__name__}, whose repr raises {type(error).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def reject(name: str, words: str, value: object, hint: str = "") -> NoReturn:
+    """Raise :class:`InvalidArgument`: ``name`` must be ``words``, and isn't."""
+    raise InvalidArgument(f"{name} must be {words}, got {shown(value)}", hint=hint)
+
+
+def integer(value: object) -> int | None:
+    """``value`` as an int; None for what is none, a bool too."""
+    if type(value) is int:
+        return value
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(cast(Any, value))
+    except TypeError:
+        return None
+
+
+def real(value: object) -> float | None:
+    """``value`` as a float, infinite for an int beyond all floats; None for what is no number."""
+    if type(value) is float:
+        return value
+    if isinstance(value, bool | str | bytes | bytearray) or getattr(value, "shape", None):
+        return None
+    if type(value).__name__ in ("bool", "bool_") or not hasattr(type(value), "__float__"):
+        return None
+    try:
+        return float(cast(Any, value))
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return None
+
+
+class Kind:
+    """Values of one kind; :attr:`words` says which: "a whole number from 1 on".
+
+    ``hint`` says what else to try where a value is none of them.
+    """
+
+    def __init__(self, words: str, hint: str = "") -> None:
+        self.words = words
+        self.hint = hint
+
+    def of(self, name: str, value: object) -> Any:
+        """``value`` as the package takes it; raises :class:`InvalidArgument` naming ``name``."""
+        raise NotImplementedError
+
+
+class Whole(Kind):
+    """Whole numbers from ``low`` to ``high``."""
+
+    def __init__(self, low: int, high: int = INT32_MAX, hint: str = "") -> None:
+        super().__init__(f"a whole number from {low} " + (
+            "on" if high == INT32_MAX else f"to {high}"), hint)
+        self.low, self.high = low, high
+
+    def of(self, name: str, value: object) -> int:
+        """The same as an int."""
+        number = integer(value)
+        if number is None:
+            reject(name, self.words, value, self.hint)
+        if not self.low <= number <= self.high:
+            reject(name, f"at least {self.low}" if number < self.low else f"at most {self.high}",
+                   value, self.hint)
+        return number
+
+
+class Real(Kind):
+    """Finite numbers from ``low`` to ``high``."""
+
+    def __init__(self, low: float = -math.inf, high: float = math.inf, hint: str = "") -> None:
+        super().__init__("a finite number" + (f" from {low:g}" if low > -math.inf else "") + (
+            f" to {high:g}" if high < math.inf else " on" if low > -math.inf else ""), hint)
+        self.low, self.high = low, high
+
+    def of(self, name: str, value: object) -> float:
+        """The same as a float."""
+        number = real(value)
+        if number is None or not math.isfinite(number) or not self.low <= number <= self.high:
+            reject(name, self.words, value, self.hint)
+        return number
+
+
+class Flag(Kind):
+    """True and False, NumPy's too."""
+
+    def __init__(self, hint: str = "") -> None:
+        super().__init__("True or False", hint)
+
+    def of(self, name: str, value: object) -> bool:
+        """The same as a bool."""
+        if value is True or value is False:
+            return value
+        if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
+            return bool(value)
+        reject(name, self.words, value, self.hint)
+
+
+class Choice(Kind):
+    """Some names, in whatever case."""
+
+    def __init__(self, *names: str, hint: str = "") -> None:
+        super().__init__(", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
+                         if len(names) > 1 else repr(names[0]), hint)
+        self.names = names
+
+    def of(self, name: str, value: object) -> str:
+        """The name as it is spelled here."""
+        if isinstance(value, str):
+            for each in self.names:
+                if value.lower() == each:
+                    return each
+        reject(name, self.words, value, self.hint)
+
+
+class Text(Kind):
+    """Texts that can be written as UTF-8; ``filled``: not the empty one."""
+
+    def __init__(self, words: str = "text", hint: str = "", *, filled: bool = False) -> None:
+        super().__init__(words, hint)
+        self.filled = filled
+
+    def of(self, name: str, value: object) -> str:
+        """The same."""
+        if isinstance(value, bytes | bytearray | memoryview):
+            reject(name, f"{self.words}, which is a str", value, "bytes.decode() makes text of it")
+        if not isinstance(value, str) or (self.filled and not value):
+            reject(name, self.words, value, self.hint)
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError as error:
+                raise InvalidArgument(
+                    f"{name} must be Unicode text, got a lone surrogate at {error.start}",
+                    hint="decode the bytes with errors='replace'") from None
+        return value
+
+
+class PathText(Kind):
+    """Names of files."""
+
+    def __init__(self, words: str = "a path, a str or an os.PathLike", hint: str = "") -> None:
+        super().__init__(words, hint)
+
+    def of(self, name: str, value: object) -> str:
+        """The path as a str."""
+        path: object = value
+        if not isinstance(value, str) and hasattr(type(value), "__fspath__"):
+            path = os.fspath(cast("os.PathLike[str]", value))
+        if isinstance(path, bytes):
+            reject(name, self.words, value, "os.fsdecode(path) makes a str of it")
+        if not isinstance(path, str) or not path:
+            reject(name, self.words, value, self.hint)
+        if "\0" in path:
+            reject(name, f"{self.words} without NUL characters", value)
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as error:
+            raise InvalidArgument(f"{name} must be a path that the system can write, got a "
+                                  f"character that it can't at {error.start}") from None
+        return path
+
+
+class Pattern(Text):
+    """Regular expressions."""
+
+    def __init__(self) -> None:
+        super().__init__("a regular expression", filled=True)
+
+    def of(self, name: str, value: object) -> str:
+        """The text of the expression, which compiles."""
+        import re
+        text = super().of(name, value)
+        try:
+            re.compile(text)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise InvalidArgument(f"{name} must be a regular expression, got {shown(text)}: "
+                                  f"{error}", hint="for example 'ffn_.*'") from None
+        return text
+
+
+class Either(Kind):
+    """Values of one kind or another."""
+
+    def __init__(self, one: Kind, other: Kind, hint: str = "") -> None:
+        super().__init__(f"{one.words} or {other.words}", hint or one.hint or other.hint)
+        self.kinds: tuple[Kind, Kind] = (one, other)
+
+    def of(self, name: str, value: object) -> Any:
+        """As the kind that takes it says."""
+        for kind in self.kinds:
+            try:
+                return kind.of(name, value)
+            except InvalidArgument as error:
+                # What is of a kind, but for a number out of its range or one item, is told so.
+                if not error.message.startswith(f"{name} must be {kind.words}"):
+                    raise
+        reject(name, self.words, value, self.hint)
+
+
+class OrNone(Kind):
+    """The values of a kind, and None."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"{kind.words} or None", kind.hint)
+        self.kind = kind
+
+    def of(self, name: str, value: object) -> Any:
+        """As the kind has it."""
+        return None if value is None else self.kind.of(name, value)
+
+
+class Items(Kind):
+    """Lists, and whatever else gives items one by one, but no text and no mapping.
+
+    ``words`` says of what: "a list of device names".
+    """
+
+    def __init__(self, item: Kind, words: str, hint: str = "", *, filled: bool = False) -> None:
+        super().__init__(words, hint)
+        self.item = item
+        self.filled = filled
+
+    def of(self, name: str, value: object) -> tuple[Any, ...]:
+        """A tuple of the items."""
+        found = tuple(self.item.of(f"{name}[{i}]", each)
+                      for i, each in enumerate(items(name, value, self.words, self.hint)))
+        if self.filled and not found:
+            reject(name, f"{self.words} with at least one item", value, self.hint)
+        return found
+
+
+def items(name: str, value: object, words: str, hint: str = "") -> Iterator[Any]:
+    """The items of what is a list or the like, at most ``MAX_ITEMS``; raises
+    :class:`InvalidArgument`."""
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping) or getattr(
+            value, "shape", None) == ():
+        reject(name, words, value, hint)
+    try:
+        each = iter(cast("Iterable[Any]", value))
+    except TypeError:
+        reject(name, words, value, hint)
+    return _bounded(name, each)
+
+
+def _bounded(name: str, each: Iterator[Any]) -> Iterator[Any]:
+    yield from islice(each, MAX_ITEMS)
+    for _ in each:
+        raise InvalidArgument(f"{name} must have at most {MAX_ITEMS} items, got more")
+
+
+class Pairs(Kind):
+    """Mappings from ``keys`` to ``values``."""
+
+    def __init__(self, keys: Kind, values: Kind, words: str, hint: str = "") -> None:
+        super().__init__(words, hint)
+        self.keys, self.values = keys, values
+
+    def of(self, name: str, value: object) -> dict[Any, Any]:
+        """A dict of the same."""
+        if not isinstance(value, Mapping):
+            reject(name, self.words, value, self.hint)
+        return {self.keys.of(f"a key of {name}", key): self.values.of(f"{name}[{shown(key)}]", each)
+                for key, each in value.items()}
+
+
+class Pair(Kind):
+    """Two values of one kind."""
+
+    def __init__(self, item: Kind, words: str) -> None:
+        super().__init__(words)
+        self.item = item
+
+    def of(self, name: str, value: object) -> tuple[Any, Any]:
+        """A tuple of the two."""
+        if not isinstance(value, tuple | list) or len(value) != 2:
+            reject(name, self.words, value)
+        return self.item.of(f"{name}[0]", value[0]), self.item.of(f"{name}[1]", value[1])
+
+
+class Called(Kind):
+    """Functions, and what else can be called."""
+
+    def of(self, name: str, value: object) -> Callable[..., object]:
+        """The same."""
+        if not callable(value):
+            reject(name, self.words, value, self.hint)
+        return value
+
+
+class Instance(Kind):
+    """What is ``fits``: objects of classes that are imported elsewhere."""
+
+    def __init__(self, fits: Callable[[object], bool], words: str, hint: str = "") -> None:
+        super().__init__(words, hint)
+        self.fits = fits
+
+    def of(self, name: str, value: object) -> Any:
+        """The same."""
+        if not self.fits(value):
+            reject(name, self.words, value, self.hint)
+        return value
+
+
+IDS = "a list of token ids, whole numbers from 0 on"
+
+
+def token_ids(name: str, value: object) -> list[int]:
+    """Token ids as a list of int, of a list, an iterator or an integer array [n].
+
+    Whether a vocabulary has them is for others to say. Raises :class:`InvalidArgument`.
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        reject(name, IDS, value, "bytes.decode() makes text of it, list(...) ids of its numbers")
+    if isinstance(value, str):
+        reject(name, IDS, value, "Model.tokenize(text) makes ids of a text")
+    shape = getattr(value, "shape", None)
+    if shape is not None:
+        found = _array_ids(name, value)
+    elif type(value) is list:
+        found = value[:]
+    else:
+        found = list(items(name, value, IDS))
+    if not all(type(each) is int for each in found):
+        for i, each in enumerate(found):
+            number = integer(each)
+            if number is None:
+                reject(f"{name}[{i}]", "a token id, a whole number from 0 on", each)
+            found[i] = number
+    if found and not 0 <= min(found) <= max(found) <= INT32_MAX:
+        at = next(i for i, each in enumerate(found) if not 0 <= each <= INT32_MAX)
+        reject(f"{name}[{at}]", f"a token id, from 0 to {INT32_MAX}", found[at])
+    return found
+
+
+def _array_ids(name: str, value: Any) -> list[int]:
+    if len(value.shape) != 1:
+        reject(name, f"{IDS}, in one dimension", value,
+               "list(array) for several prompts" if len(value.shape) == 2 else "")
+    if str(value.dtype).rpartition(".")[2].removeprefix("u").startswith("int"):
+        found: list[int] = value.tolist()
+        return found
+    if str(value.dtype) != "object" and len(value):
+        reject(name, IDS, value, "array.astype(int) rounds")
+    return list(value.tolist())
+
+
+def flag(name: str, value: object) -> bool:
+    """``value``, which must be True or False; raises :class:`InvalidArgument`."""
+    return value if value is True or value is False else _FLAG.of(name, value)
+
+
+_FLAG = Flag()
+

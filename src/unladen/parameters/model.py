@@ -1,0 +1,212 @@
+"""The parameters of :class:`unladen.Model`, which ``plan`` and ``place`` take as well.
+
+The same lines serve type checkers, the checks, the command line's options and the docstring.
+"""
+# Annotations are evaluated here: they are the table.
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol, TypedDict
+
+from unladen.parameters.kinds import (
+    Called,
+    Choice,
+    Either,
+    Flag,
+    Instance,
+    Items,
+    OrNone,
+    Pair,
+    Pairs,
+    PathText,
+    Pattern,
+    Real,
+    Text,
+    Whole,
+)
+from unladen.parameters.table import Others, Table
+from unladen.parameters.table import Parameter as P
+from unladen.types import LoadProgress
+
+
+class NamedDevice(Protocol):
+    """A device as :func:`unladen.devices` lists it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: "cpu:0"."""
+
+
+FILES, DEVICES, MEMORY, SPEED, ERRORS = "Files", "Devices", "Memory", "Speed", "Errors"
+SHARES = OrNone(Items(Real(0), "a list of shares, numbers from 0 on", "for example [3, 1]"))
+COUNT = OrNone(Whole(1))
+TOKENS = OrNone(Whole(1, 2**60))
+"""More than any memory holds, so that too much of it is an :class:`OutOfMemory`."""
+DEVICE = Either(Text("a device's name", filled=True), Instance(
+    lambda value: not isinstance(value, type) and hasattr(value, "is_host"),
+    "one of unladen.devices()"))
+KV_TYPE = Choice("f16", "f32", "q8_0")
+
+
+class _OthersNames(TypedDict, total=False):
+    """Other programs' names that mean the same as one of ours."""
+
+    n_ctx: int
+    num_ctx: int
+    ctx_size: int
+    context_length: int
+    max_model_len: int
+    max_seq_len: int
+    n_batch: int
+    n_ubatch: int
+    num_batch: int
+    n_seq_max: int
+    num_gpu: int
+    gpu_layers: int
+    num_thread: int
+    threads: int
+    offload_kqv: bool
+    mmap: bool
+    mlock: bool
+    model_path: str | os.PathLike[str]
+    type_k: str
+    type_v: str
+    cache_type_k: str
+    cache_type_v: str
+
+
+class PlaceNames(_OthersNames, total=False):
+    """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
+
+    devices: Annotated[Sequence[str | NamedDevice] | None, P(
+        OrNone(Items(DEVICE, "a list of device names", 'for example ["cuda:0", "cpu"]',
+                      filled=True)), None,
+        'names like "cpu:0", or what devices() lists; None: those of UNLADEN_DEVICES, else the '
+        "graphics hardware, if there is some, and the CPU",
+        ("--device",), "a GPU, if there is one, and cpu", DEVICES)]
+    n_gpu_layers: Annotated[int | Literal["auto", "all"], P(
+        Either(Choice("auto", "all"), Whole(-1)), "auto",
+        'layers on devices other than the CPU; "all", -1 or as many as there are or more mean all, '
+        '"auto" as many as is predicted to be fastest', ("--n-gpu-layers", "-ngl"), "", DEVICES)]
+    offload_order: Annotated[str, P(
+        Choice("first", "last", "cost"), "first",
+        'which layers these are: the "first", the "last", or from the end that is predicted to be '
+        'faster ("cost")', ("--offload-order",), "", DEVICES)]
+    split_mode: Annotated[str, P(
+        Choice("layer", "none", "row", "tensor"), "layer",
+        'how devices share the layers: "layer" gives each whole ones, "none" all to main_gpu, '
+        '"row" divides matrices by rows, "tensor" by heads and columns',
+        ("--split-mode", "-sm"), "", DEVICES)]
+    tensor_split: Annotated[Sequence[float] | None, P(
+        SHARES, None, "shares of the devices, in any unit above 1 or fractions of 1; None: equal",
+        ("--tensor-split",), "equal ones", DEVICES)]
+    main_gpu: Annotated[int, P(
+        Whole(0), 0, 'number of the device that split_mode="none" uses, and that has what rows '
+        "don't divide", ("--main-gpu", "-mg"), "", DEVICES)]
+    override_tensor: Annotated[Mapping[str, str] | None, P(
+        OrNone(Pairs(Pattern(), Text("a device's name", filled=True),
+                      "a mapping from regular expressions to devices",
+                      'for example {"exps": "cpu"}')), None,
+        "regular expression over names of weights to device; the first that is found holds",
+        ("--override-tensor", "-ot"), "", DEVICES)]
+    cpu_moe: Annotated[bool, P(Flag(), False, "keep all experts on the CPU", ("--cpu-moe",), "",
+                               DEVICES)]
+    n_cpu_moe: Annotated[int | None, P(
+        OrNone(Whole(0)), None, "keep the experts of that many layers on the CPU; None: none, or "
+        'with n_gpu_layers="auto" as many as is predicted to be fastest', ("--n-cpu-moe",),
+        "as is fastest", DEVICES)]
+    kv_offload: Annotated[bool, P(
+        Flag(), True, "False keeps the KV cache, and the attention over it, on the CPU",
+        ("--no-kv-offload",), "", DEVICES)]
+    embed_device: Annotated[str | None, P(
+        OrNone(Text("a device's name", filled=True)), None,
+        "where the token embeddings go; None: with the first layer, or where it is fastest",
+        ("--embed-device",), "as is fastest", DEVICES)]
+    head_device: Annotated[str | None, P(
+        OrNone(Text("a device's name", filled=True)), None,
+        "where the output head goes; None: with the last layer, or where it is fastest",
+        ("--head-device",), "as is fastest", DEVICES)]
+    expert_split: Annotated[Sequence[float] | None, P(
+        SHARES, None, "shares of all devices, the CPU too, in each layer's experts",
+        ("--expert-split",), "whole with their layers", DEVICES)]
+    stream_weights: Annotated[bool | Literal["auto"], P(
+        Either(Choice("auto"), Flag()), "auto",
+        'send the CPU\'s weights through a GPU in steps of many tokens; "auto": where it is '
+        "predicted to be faster", ("--stream-weights",), "", DEVICES)]
+    context_size: Annotated[int | None, P(
+        TOKENS, None, "tokens at most in one sequence; None: what the model was trained for, or "
+        "less where memory is short", ("--context-size", "-c"), "the model's", MEMORY)]
+    batch_size: Annotated[int, P(Whole(1), 512, "tokens in one step", ("--batch-size", "-b"), "",
+                                 MEMORY)]
+    kv_type: Annotated[str | tuple[str, str], P(
+        Either(KV_TYPE, Pair(KV_TYPE, "a pair of these for keys and values")), "f16",
+        'type of the KV cache: "f16", "f32" or "q8_0", or a pair for keys and values',
+        ("--kv-type",), "", MEMORY)]
+
+
+class ModelNames(PlaceNames, total=False):
+    """The parameters of :class:`unladen.Model` beside its file."""
+
+    max_seqs: Annotated[int, P(Whole(1), 32, "sequences in one step", (), "", MEMORY)]
+    use_mmap: Annotated[bool, P(Flag(), True, "False copies the weights instead of mapping the "
+                                "file", ("--no-mmap",), "", MEMORY)]
+    use_mlock: Annotated[bool, P(
+        Flag(), False, "keep the CPU's weights in memory, or warn that it can't be", ("--mlock",),
+        "", MEMORY)]
+    on_oom: Annotated[Sequence[str], P(
+        Items(Text("the name of a rung", filled=True), "a list of rungs",
+              'for example ["ubatch", "kv:q8_0", "layers", "context"]'), (),
+        'what to give up where memory runs out, in this order, of "ubatch", "kv:TYPE", "layers", '
+        '"context"; without it that is an error', ("--on-oom",), "an error", MEMORY)]
+    packed_cache: Annotated[bool | str | os.PathLike[str], P(
+        Either(Flag(), PathText()), False,
+        "folder for a copy of the weights as this processor reads them fastest; True: that of "
+        "UNLADEN_PACKED_CACHE, else ~/.cache/unladen/packed", ("--packed-cache",), "", FILES)]
+    tokenizer: Annotated[str | os.PathLike[str] | None, P(
+        OrNone(PathText()), None, "a tokenizer.json to use instead of the file's own tokenizer",
+        ("--tokenizer",), "the model's own", FILES)]
+    vocab_only: Annotated[bool, P(Flag(), False, "load the tokenizer alone", (), "", FILES)]
+    progress: Annotated[Callable[[LoadProgress], object] | None, P(
+        OrNone(Called("a function of a LoadProgress")), None,
+        "called while weights are loaded; what it raises ends that, with nothing left behind", (),
+        "", FILES)]
+    n_threads: Annotated[int | None, P(
+        COUNT, None, "threads for steps of few tokens; None: one a core", ("--threads", "-t"),
+        "one a core", SPEED)]
+    n_threads_batch: Annotated[int | None, P(
+        COUNT, None, "threads for prompts; None: as n_threads", ("--threads-batch",),
+        "as --threads", SPEED)]
+    speculate: Annotated[bool, P(
+        Flag(), True, "guess ahead where a text repeats itself, if that is measured to be faster; "
+        "the text is the same", ("--speculate/--no-speculate",), "", SPEED)]
+    n_draft: Annotated[int, P(
+        Whole(1, hint="speculate=False turns drafting off"), 15, "tokens guessed ahead at most",
+        ("--n-draft",), "", SPEED)]
+    numa: Annotated[str | None, P(
+        OrNone(Choice("distribute", "isolate", "numactl")), None,
+        'where threads run: "distribute" spreads them over the memory\'s nodes, "isolate" keeps '
+        'them on the caller\'s, "numactl" where the process is allowed to', ("--numa",), "",
+        SPEED)]
+    precise: Annotated[bool, P(
+        Flag(), False, "keep activations float32 where they meet quantized weights", (), "",
+        SPEED)]
+    deterministic: Annotated[bool, P(
+        Flag(), False, "the same logits to the last bit, whatever else is computed with them; on "
+        "the CPU alone, and slower", ("--deterministic",), "", SPEED)]
+    strict: Annotated[bool, P(Flag(), False, "make every fallback an error", ("--strict",), "",
+                              ERRORS)]
+    check_tensors: Annotated[bool, P(
+        Flag(), False, "look for NaN and infinity in all weights first, which takes a while",
+        ("--check-tensors",), "", ERRORS)]
+
+
+def _others() -> Others:
+    from unladen.parameters.pasted import MODEL_NAMES
+    return MODEL_NAMES
+
+
+MODEL = Table.of("Model", ModelNames, _others)
+PLACE = Table.of("place", PlaceNames, _others)
+PATH = PathText("a path, 'tiny' or org/repo:QUANT", 'for example Model("model.gguf")')
+NO_FILE: Any = ""
+"""The path of a model that none was given for."""

@@ -1,0 +1,214 @@
+"""The parameters of a generation: how tokens are chosen, and where the text ends.
+
+The same lines serve type checkers, the checks and the command line's options. Defaults of how
+tokens are chosen are those of :class:`unladen.SamplingParams`.
+"""
+# Annotations are evaluated here: they are the table.
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, TypedDict
+
+from unladen.parameters.kinds import (
+    Either,
+    Flag,
+    Items,
+    Kind,
+    OrNone,
+    Pairs,
+    Real,
+    Text,
+    Whole,
+)
+from unladen.parameters.table import MISSING, Others, Table
+from unladen.parameters.table import Parameter as P
+
+SEED_MAX = 2**64 - 1
+
+
+class _Bias(Kind):
+    """Numbers from -1e6 to 1e6, and -inf, which bans a token."""
+
+    def __init__(self) -> None:
+        super().__init__("a number from -1e6 to 1e6, or -inf to ban the token")
+
+    def of(self, name: str, value: object) -> float:
+        """The same as a float."""
+        if isinstance(value, float) and value == -math.inf:
+            return float(value)
+        return _BIAS.of(name, value)
+
+
+_BIAS = Real(-1e6, 1e6)
+
+
+class _OthersNames(TypedDict, total=False):
+    """Other programs' names that mean the same as one of ours."""
+
+    max_new_tokens: int | None
+    n_predict: int | None
+    num_predict: int | None
+    max_completion_tokens: int | None
+    stop_strings: str | Sequence[str]
+    stop_sequences: str | Sequence[str]
+    top_logprobs: int
+    n_probs: int
+    temp: float
+    typ_p: float
+    typical: float
+    mirostat_mode: int
+    mirostat_ent: float
+    mirostat_lr: float
+    dynatemp_exp: float
+    repetition_penalty: float
+    penalty_repeat: float
+    penalty_freq: float
+    penalty_present: float
+    present_penalty: float
+    repeat_last_n: int
+    samplers: Sequence[str]
+    dry_sequence_breaker: Sequence[str]
+
+
+class SamplingNames(_OthersNames, total=False):
+    """How tokens are chosen: what :meth:`unladen.Model.generate` and its kin take by name."""
+
+    temperature: Annotated[float, P(
+        Real(0), 0.8, "divides the logits; 0 takes the likeliest token", ("--temp",
+                                                                          "--temperature"))]
+    """Divides the logits; 0 takes the likeliest token. Default 0.8."""
+    dynatemp_range: Annotated[float, P(
+        Real(0), 0.0, "how far the temperature follows the entropy; 0: off",
+        ("--dynatemp-range",))]
+    """How far the temperature follows the entropy, up and down; 0, the default: off."""
+    dynatemp_exponent: Annotated[float, P(
+        Real(0), 1.0, "the power with which it follows", ("--dynatemp-exp",))]
+    """The power with which the temperature follows the entropy. Default 1."""
+    top_k: Annotated[int, P(
+        Whole(-2**31), 40, "keep the k likeliest tokens; 0: all", ("--top-k",))]
+    """Keep the k likeliest tokens; 0: all. Default 40."""
+    top_p: Annotated[float, P(
+        Real(0, 1), 0.95, "keep the likeliest tokens of this probability together; 1: all",
+        ("--top-p",))]
+    """Keep the likeliest tokens that together have this probability; 1: all. Default 0.95."""
+    min_p: Annotated[float, P(
+        Real(0, 1), 0.05, "keep what is this likely or more, relative to the likeliest; 0: all",
+        ("--min-p",))]
+    """Keep what is at least this likely, relative to the likeliest; 0: all. Default 0.05."""
+    typical_p: Annotated[float, P(
+        Real(0, 1), 1.0, "keep this much probability, the most ordinary tokens first; 1: all",
+        ("--typical-p",))]
+    """Keep this much probability, tokens of the most ordinary surprise first. Default 1: all."""
+    top_n_sigma: Annotated[float, P(
+        Real(0, 1e6), 0.0, "keep the logits within n deviations of the largest; 0: off",
+        ("--top-n-sigma",))]
+    """Keep the logits within n standard deviations of the largest. Default 0: off."""
+    xtc_probability: Annotated[float, P(
+        Real(0, 1), 0.0, "how often the likeliest tokens are dropped; 0: never",
+        ("--xtc-probability",))]
+    """How often the likeliest tokens are dropped. Default 0: never."""
+    xtc_threshold: Annotated[float, P(
+        Real(0, 1), 0.1, "which ones: those above this probability, but the last",
+        ("--xtc-threshold",))]
+    """Which tokens that drops: those above this probability, but the last. Default 0.1."""
+    repeat_penalty: Annotated[float, P(
+        Real(1e-6, 1e6), 1.0, "make recent tokens less likely, by this factor; 1: off",
+        ("--repeat-penalty",))]
+    """Make recent tokens less likely, by this factor. Default 1: off."""
+    frequency_penalty: Annotated[float, P(
+        Real(-1e6, 1e6), 0.0, "subtract this from a recent token's logit as often as it came",
+        ("--frequency-penalty",))]
+    """Subtract this from a recent token's logit as often as it came. Default 0."""
+    presence_penalty: Annotated[float, P(
+        Real(-1e6, 1e6), 0.0, "subtract this once, if it came at all", ("--presence-penalty",))]
+    """Subtract this from a recent token's logit once. Default 0."""
+    penalty_last_n: Annotated[int, P(
+        Whole(-1), 64, "how many tokens are recent; -1: all", ("--repeat-last-n",))]
+    """How many tokens are recent; -1: all. Default 64."""
+    dry_multiplier: Annotated[float, P(
+        Real(0, 1e6), 0.0, "make repetitions of sequences less likely; 0: off",
+        ("--dry-multiplier",))]
+    """Make repetitions of sequences less likely. Default 0: off."""
+    dry_base: Annotated[float, P(
+        Real(1, 1e6), 1.75, "more so for each further token, by this factor", ("--dry-base",))]
+    """How much more so for each further token of a repetition. Default 1.75."""
+    dry_allowed_length: Annotated[int, P(
+        Whole(0), 2, "tokens that may repeat", ("--dry-allowed-length",))]
+    """Tokens that may repeat without a penalty. Default 2."""
+    dry_penalty_last_n: Annotated[int, P(
+        Whole(-1), -1, "how far back repetitions are looked for; -1: everywhere",
+        ("--dry-penalty-last-n",))]
+    """How many tokens back repetitions are looked for. Default -1: everywhere."""
+    dry_sequence_breakers: Annotated[Sequence[str], P(
+        Items(Text("a text that isn't empty", filled=True), "a list of texts",
+              'for example ["\\n", ":"]'), ("\n", ":", '"', "*"),
+        "what no repetition goes over; may be repeated", ("--dry-sequence-breaker",),
+        'line breaks, ":", quotes, "*"')]
+    """Texts that no repetition goes over. Default line breaks, colons, quotes and stars."""
+    mirostat: Annotated[int, P(
+        Whole(0, 2, hint="0 is off, 1 and 2 are the method's versions"), 0,
+        "keep the surprise even: version 1 or 2 of the method; 0: off", ("--mirostat",))]
+    """Keep the surprise even: version 1 or 2 of the method. Default 0: off."""
+    mirostat_tau: Annotated[float, P(
+        Real(0, 1e6), 5.0, "at that many bits", ("--mirostat-ent",))]
+    """The surprise that mirostat keeps, in bits. Default 5."""
+    mirostat_eta: Annotated[float, P(
+        Real(0, 1e6), 0.1, "learning at this rate", ("--mirostat-lr",))]
+    """How fast mirostat learns. Default 0.1."""
+    adaptive_target: Annotated[float, P(
+        Real(high=1), -1.0, "prefer tokens of about this probability; below 0: off",
+        ("--adaptive-target",))]
+    """Prefer tokens of about this probability. Default -1: off."""
+    adaptive_decay: Annotated[float, P(
+        Real(0, 0.99), 0.9, "how long what was drawn counts for that", ("--adaptive-decay",))]
+    """How long what was drawn counts for ``adaptive_target``. Default 0.9."""
+    logit_bias: Annotated[Mapping[int, float] | None, P(
+        OrNone(Pairs(Whole(0), _Bias(), "a mapping from token ids to numbers",
+                      "for example {13: -2.5}")), None,
+        "TOKEN_ID=NUMBER, added to the token's logit; may be repeated", ("--logit-bias",))]
+    """Numbers by token id that are added to the logits; -inf bans a token. Default None."""
+    ignore_eos: Annotated[bool, P(
+        Flag(), False, "go on where the model would end", ("--ignore-eos",))]
+    """Go on where the model would end. Default False."""
+    seed: Annotated[int | None, P(
+        OrNone(Whole(-1, SEED_MAX)), None, "the same seed repeats a run; -1: a new "
+        "one each time", ("--seed",), "a new one each time")]
+    """The same seed, 0 to 2**64 - 1, repeats a run. None, the default, and -1: a new one."""
+    min_keep: Annotated[int, P(
+        Whole(0), 1, "tokens that top_p, min_p, typical_p and xtc leave at least", ())]
+    """Tokens that ``top_p``, ``min_p``, ``typical_p`` and ``xtc`` leave at least. Default 1."""
+    order: Annotated[Sequence[str], P(
+        Items(Text("a step's name", filled=True), "a list of steps"), MISSING,
+        "the steps in their order, by semicolon", ("--samplers",), "the usual")]
+    """The steps in their order. Default :data:`unladen.sample.params.ORDER`."""
+
+
+class GenerationNames(SamplingNames, total=False):
+    """All that a generation takes beside its prompt and a sampler."""
+
+    max_tokens: Annotated[int | None, P(
+        OrNone(Whole(0, hint="None goes on to the end of the context")), None,
+        "tokens to write; None: to the end of the context", ("--max-tokens", "-n"),
+        "to the end of the context")]
+    stop: Annotated[str | Sequence[str], P(
+        Either(Text("a text that isn't empty", filled=True),
+               Items(Text("a text that isn't empty", filled=True), "a list of such texts",
+                     'for example ["\\n\\n"]')), (),
+        "end at this text, which is not part of it", ("--stop",))]
+    logprobs: Annotated[int | None, P(
+        OrNone(Whole(0, hint="0 for those of the chosen tokens, n for n others too")), None,
+        "0 for the log-probabilities of the chosen tokens, n for those of n others too", ())]
+
+
+def _others() -> Others:
+    from unladen.parameters.pasted import GENERATION_NAMES
+    return GENERATION_NAMES
+
+
+SAMPLING = Table.of("SamplingParams", SamplingNames, _others)
+GENERATION = Table.of("generate", GenerationNames, _others)
+
+
+def generation(call: str) -> Table:
+    """The parameters of a generation by the function ``call``."""
+    return Table(call, GENERATION.parameters, GENERATION.others)

@@ -1,0 +1,155 @@
+"""Tables of parameters: each name once, with what it takes, its default and what it is.
+
+A table is a TypedDict whose annotations carry a :class:`Parameter` each, so that the same lines
+tell a type checker which names and types there are, and the package what to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import Kind, shown
+
+MISSING: Final = object()
+"""In place of a default where a parameter has none."""
+_NOTHING: Final[Mapping[object, object]] = MappingProxyType({})
+
+
+class Parameter:
+    """One parameter: the ``kind`` of its values, its ``default``, and ``about`` it one line, which
+    begins in lower case and ends without a full stop.
+
+    ``option`` has its names on the command line, long one first; one that begins with ``--no-``
+    turns it off. ``without`` says there what holds where it isn't given. ``group`` is the heading
+    under which it is described.
+    """
+
+    __slots__ = ("about", "default", "group", "kind", "option", "without")
+
+    def __init__(self, kind: Kind, default: Any, about: str, option: tuple[str, ...] = (),
+                 without: str = "", group: str = "") -> None:
+        self.kind, self.default, self.about = kind, default, about
+        self.option, self.without, self.group = option, without, group
+
+
+class Synonym:
+    """Another program's name for our parameter ``ours``; ``means`` translates values that are
+    spelled differently there."""
+
+    __slots__ = ("means", "ours")
+
+    def __init__(self, ours: str, means: Mapping[object, object] = _NOTHING) -> None:
+        self.ours, self.means = ours, means
+
+
+class Foreign:
+    """Another program's name that nothing here answers to: ``instead`` says what to do.
+
+    Values that ask for nothing (``harmless``) are taken all the same.
+    """
+
+    __slots__ = ("harmless", "instead")
+
+    def __init__(self, instead: str, harmless: tuple[object, ...] = ()) -> None:
+        self.instead, self.harmless = instead, harmless
+
+
+Others = Mapping[str, Synonym | Foreign]
+
+
+class Table:
+    """The parameters of the function ``call`` by name. ``others`` gives other programs' names for
+    them, which are looked at where a name is none of ours."""
+
+    __slots__ = ("call", "others", "parameters")
+
+    def __init__(self, call: str, parameters: Mapping[str, Parameter],
+                 others: Callable[[], Others]) -> None:
+        self.call, self.parameters, self.others = call, parameters, others
+
+    @staticmethod
+    def of(call: str, names: type, others: Callable[[], Others]) -> Table:
+        """The table that the TypedDict ``names`` is."""
+        found = {name: annotation.__metadata__[0]
+                 for name, annotation in names.__annotations__.items()
+                 if hasattr(annotation, "__metadata__")}
+        return Table(call, MappingProxyType(found), others)
+
+    def taken(self, given: Mapping[str, object], *, present: Iterable[str] = ()) -> dict[str, Any]:
+        """What is ``given``, by our names and as the package computes with it.
+
+        ``present`` are names that the caller has a value for beside these. Raises
+        :class:`InvalidArgument` for a name that isn't known, one thing given under two names, and
+        a value of the wrong kind.
+        """
+        found: dict[str, Any] = {}
+        called: dict[str, str] = {name: name for name in present}
+        for name, value in given.items():
+            ours = name
+            if name not in self.parameters:
+                translated = self._translated(name, value)
+                if translated is None:
+                    continue
+                ours, value = translated
+            if ours in called:
+                raise InvalidArgument(f"both {called[ours]} and {name} are given",
+                                      hint=f"they mean the same: give {ours} once")
+            called[ours] = name
+            found[ours] = self.parameters[ours].kind.of(name, value)
+        return found
+
+    def defaults(self) -> dict[str, Any]:
+        """Every parameter's default by name."""
+        return {name: each.default for name, each in self.parameters.items()
+                if each.default is not MISSING}
+
+    def _translated(self, name: str, value: object) -> tuple[str, object] | None:
+        """Our name and value for another program's; None where it asks for nothing."""
+        other = self.others().get(name)
+        if isinstance(other, Synonym) and other.ours in self.parameters:
+            return other.ours, _looked_up(other.means, value)
+        if isinstance(other, Foreign):
+            if any(value is each or (type(value) is type(each) and value == each)
+                   for each in other.harmless):
+                return None
+            raise InvalidArgument(f"{self.call} has no parameter {name}, got {shown(value)}",
+                                  hint=other.instead)
+        raise InvalidArgument(f"{self.call} has no parameter {name}", hint=self._nearest(name))
+
+    def _nearest(self, name: str) -> str:
+        from difflib import get_close_matches
+        near = get_close_matches(name.lower(), self.parameters, n=1, cutoff=0.7)
+        if near:
+            return f"did you mean {near[0]}?"
+        return "known: " + ", ".join(sorted(self.parameters))
+
+
+def _looked_up(means: Mapping[object, object], value: object) -> object:
+    for theirs, ours in means.items():
+        if type(value) is type(theirs) and value == theirs:
+            return ours
+    return value
+
+
+def described(table: Table, width: int = 100, indent: int = 4) -> str:
+    """The parameters as lines of a docstring, under their headings: name, default and about."""
+    lines: list[str] = []
+    pad = " " * indent
+    for group in dict.fromkeys(p.group for p in table.parameters.values()):
+        lines += [f"{pad}{group}:", ""] if group else []
+        for name, each in table.parameters.items():
+            if each.group == group:
+                default = "" if each.default is MISSING else f" = {each.default!r}"
+                lines += _wrapped(f"{pad}* ``{name}{default}``: {each.about}.", width,
+                                  pad + "  ")
+        lines.append("")
+    return "\n".join(lines).rstrip("\n")
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    import textwrap
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False,
+                         break_on_hyphens=False, drop_whitespace=True, initial_indent="")
