@@ -12,6 +12,7 @@ import numpy as np
 from unladen.api import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument
+from unladen.parameters.kinds import Items, Whole, flag, reject
 from unladen.schedule.narrow import SKIPPED
 from unladen.schedule.plan import Plan
 from unladen.types import BLOCK_TOKENS
@@ -28,6 +29,11 @@ class Test:
     n_gen: int
     n_depth: int
     n_seqs: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("n_prompt", "n_gen", "n_depth"):
+            object.__setattr__(self, name, Whole(0).of(name, getattr(self, name)))
+        object.__setattr__(self, "n_seqs", Whole(1).of("n_seqs", self.n_seqs))
 
     @property
     def name(self) -> str:
@@ -74,9 +80,12 @@ class Result:
         return statistics.stdev(self.samples_ts) if len(self.samples_ts) > 1 else 0.0
 
 
-def tests(n_prompts: list[int], n_gens: list[int], depths: list[int],
+def tests(n_prompts: Sequence[int], n_gens: Sequence[int], depths: Sequence[int],
           n_seqs: Sequence[int]) -> Iterator[Test]:
     """Every wanted prompt and generation at every depth; 0 tokens are no test."""
+    counts = Items(Whole(0), "a list of numbers of tokens")
+    n_prompts, n_gens = counts.of("n_prompts", n_prompts), counts.of("n_gens", n_gens)
+    depths, n_seqs = counts.of("depths", depths), counts.of("n_seqs", n_seqs)
     for depth in depths:
         yield from (Test(n, 0, depth) for n in n_prompts if n)
         yield from (Test(0, n, depth, seqs) for n in n_gens if n for seqs in n_seqs)
@@ -89,9 +98,14 @@ def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False) ->
     Tokens are random, and of a prompt the last one's next alone is asked for: what a step costs
     without what surrounds it. That is the likeliest token, as with temperature 0, where the model's
     devices can choose it; else, and with ``logits``, a whole row of logits, of which nothing is
-    sampled. Nothing else may use ``model`` meanwhile.
-    Raises :class:`ContextOverflow` where ``test`` needs more than the model's context.
+    sampled. Nothing else may use ``model`` meanwhile. Raises :class:`InvalidArgument`, and
+    :class:`ContextOverflow` where ``test`` needs more than the model's context.
     """
+    if not isinstance(model, Model):
+        reject("model", "an unladen.Model", model)
+    if not isinstance(test, Test):
+        reject("test", "a Test, as tests() gives them", test)
+    n_repeat, logits = Whole(1).of("n_repeat", n_repeat), flag("logits", logits)
     most = model.engine.plan.draft.limits.n_seqs
     if test.n_seqs > most:
         raise InvalidArgument(f"{test.name}: a step holds at most {most} sequences",

@@ -12,6 +12,7 @@ from unladen.gguf import GGUFFile, open_gguf
 from unladen.graph.graph import Graph
 from unladen.graph.ops import get_op
 from unladen.models import load_architecture
+from unladen.parameters.kinds import PathText
 from unladen.schedule.fit import kv_bytes
 from unladen.setup import KV_TYPES, kv_types
 from unladen.tokenizer import Tokenizer
@@ -79,7 +80,7 @@ def contents(path: str | os.PathLike[str]) -> Contents:
     """The contents of the model at ``path``. Raises :class:`GGUFError` and
     :class:`ModelNotFound` where it can't be opened; what else is wrong with it is among the
     problems."""
-    file = open_gguf(path)
+    file = open_gguf(PathText().of("path", path))
     problems: list[str] = []
     graph, context = _graph(file, problems)
     arch = file.metadata.get("general.architecture")

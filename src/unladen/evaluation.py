@@ -13,8 +13,10 @@ import numpy.typing as npt
 
 from unladen.api import Model
 from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import Called, OrNone, PathText, Whole, reject, token_ids
 
 Logprobs = npt.NDArray[np.float32]
+_PROGRESS = OrNone(Called("a function of a number of chunks and a perplexity"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +46,16 @@ class Evaluation:
     """
 
     def __init__(self, model: Model, tokens: Sequence[int], chunk: int = 512) -> None:
-        if chunk < 4 or len(tokens) < chunk:
-            raise InvalidArgument(f"{len(tokens)} tokens are no chunk of {chunk}",
+        chunk, ids = Whole(1).of("chunk", chunk), token_ids("tokens", tokens)
+        if not isinstance(model, Model):
+            reject("model", "an unladen.Model", model)
+        if chunk < 4 or len(ids) < chunk:
+            raise InvalidArgument(f"{len(ids)} tokens are no chunk of {chunk}",
                                   hint="give a longer text or a smaller --chunk (at least 4)")
         self._model = model
-        self._tokens = list(tokens)
+        self._tokens = ids
         self._chunk = chunk
-        self.n_chunks = len(tokens) // chunk
+        self.n_chunks = len(ids) // chunk
 
     def chunks(self) -> Iterator[tuple[Logprobs, npt.NDArray[np.int64]]]:
         """Per chunk: log-probabilities f32 [n, n_vocab] before each scored token, and these."""
@@ -65,6 +70,7 @@ class Evaluation:
 
     def perplexity(self, progress: Callable[[int, float], None] | None = None) -> Perplexity:
         """The perplexity; ``progress`` is told the chunks done and the value so far."""
+        _PROGRESS.of("progress", progress)
         losses: list[float] = []
         for i, (logprobs, wanted) in enumerate(self.chunks(), 1):
             losses += (-logprobs[np.arange(len(wanted)), wanted]).tolist()
@@ -77,12 +83,14 @@ class Evaluation:
 
     def save(self, path: Path) -> None:
         """Write the log-probabilities, for :meth:`divergence` of another model from this one."""
+        path = Path(PathText().of("path", path))
         logprobs = np.concatenate([rows for rows, _ in self.chunks()])
         with path.open("wb") as file:
             np.savez(file, logprobs=logprobs, tokens=np.asarray(self._tokens), chunk=self._chunk)
 
     def divergence(self, base: Path) -> Divergence:
         """Of this model from the one whose log-probabilities are in ``base``."""
+        base = Path(PathText().of("base", base))
         saved = _load(base)
         if not (np.array_equal(saved["chunk"], self._chunk)
                 and np.array_equal(saved["tokens"], self._tokens)):

@@ -1,8 +1,8 @@
 """Which drivers for graphics processors this machine has, and what they find.
 
-Each function asks the driver's own library and never raises: what isn't there, isn't loaded or
-refuses to answer counts as absent. Whether unladen has a backend for a driver is another question:
-:func:`unladen.devices` lists what it can use, ``unladen doctor`` both.
+Each function asks the driver's own library, and no answer of it is an error: what isn't there,
+isn't loaded or refuses to answer counts as absent. Whether unladen has a backend for a driver is
+another question: :func:`unladen.devices` lists what it can use, ``unladen doctor`` both.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
+
+from unladen.parameters.kinds import INT32_MAX, Whole
 
 CUDA = ("libcuda.so.1", "nvcuda.dll")
 NVML = ("libnvidia-ml.so.1", "nvml.dll")
@@ -39,8 +41,10 @@ def cuda_device_count() -> int:
 def cuda_memory_info(device: int = 0) -> tuple[int, int]:
     """(used, total) bytes of a device, by all processes; (0, 0) where that can't be told.
 
-    The numbers are those of NVML, which takes no memory of the device to find out.
+    ``device`` is its number. The bytes are as NVML counts them, which takes no memory of the device
+    to find out. Raises :class:`InvalidArgument` for what is no number.
     """
+    device = Whole(-INT32_MAX).of("device", device)
     cuda, nvml = _cuda(), _load(
         NVML, "nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByPciBusId_v2",
         "nvmlDeviceGetMemoryInfo")

@@ -128,6 +128,9 @@ class Timings:
         return n / self.completion_s if n > 0 and self.completion_s > 0 else 0.0
 
 
+SHOWN_TEXT = 60
+"""Characters of a completion's text in its ``repr``."""
+
 StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
 """Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, a cancel."""
 
@@ -141,7 +144,7 @@ class TokenLogprob:
     top: tuple[tuple[int, float], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Completion:
     """What a request came to."""
 
@@ -151,6 +154,12 @@ class Completion:
     timings: Timings
     usage: Usage
     logprobs: list[TokenLogprob] | None = field(default=None)
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= SHOWN_TEXT else f"{self.text[:SHOWN_TEXT - 3]}..."
+        rate = self.timings.completion_per_second
+        return (f"Completion({text!r}, {len(self.tokens)} tokens"
+                + (f" at {rate:.1f}/s" if rate else "") + f", ended by {self.stop_reason})")
 
 
 _UINT64 = (1 << 64) - 1

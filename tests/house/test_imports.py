@@ -12,13 +12,14 @@ import pytest
 from house.rules import BACKENDS
 from house.tree import Source, package_sources
 
-GROUND = {"types", "errors", "discover", "_native"}
+GROUND = {"types", "errors", "discover", "_native", "parameters"}
 ORDER = {
     # part: what it may import beside itself and GROUND, all of it from further up
     "types": "",
     "errors": "",
     "discover": "",
     "_native": "",
+    "parameters": "",  # what public functions of every part take
     "mapped": "",
     "packed": "",
     "hub": "",
@@ -43,6 +44,7 @@ ORDER = {
            "ladder planner pooling",
     "evaluation": "api",
     "benchmark": "cache schedule api",
+    "lm_eval": "api",  # a face over the front door
     "__init__": "sample backends quantizing gpu api",
     "cli": "hub sample gguf backends quantizing gpu contents api evaluation benchmark __init__",
     "__main__": "cli",

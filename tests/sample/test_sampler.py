@@ -141,7 +141,7 @@ def test_chains_are_validated() -> None:
     with pytest.raises(InvalidArgument, match="seed"):
         SamplerChain().build(seed=-2)
     for ids in ([-1], [2**31], [1.5], [[1]]):
-        with pytest.raises(InvalidArgument, match="token ids"):
+        with pytest.raises(InvalidArgument, match="token id"):
             SamplerChain().build().accept_prompt(ids)  # type: ignore[arg-type]
     for token in (-1, 2**31, 1.5, "1", None):
         with pytest.raises(InvalidArgument, match="no token id"):

@@ -4,84 +4,125 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack
 
 from unladen._native.gguf import PagesAhead
-from unladen.api.generation import Generation
-from unladen.api.prompts import check_tokens, ids_of, only, split
-from unladen.api.stream import result_of
+from unladen.api.reading import Reading
 from unladen.api.tap import Tapping
-from unladen.api.together import Together
-from unladen.api.wishes import options_of, plan_wishes, wishes_of, with_kv_type
+from unladen.api.wishes import (
+    ParametersShown,
+    options_of,
+    plan_wishes,
+    wishes_of,
+    with_kv_type,
+)
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
 from unladen.mapped import map_file
 from unladen.packed import packed_cache as cache_of
-from unladen.parameters.kinds import flag, reject
 from unladen.parameters.model import NO_FILE, PLACE
 
 # All else is imported by those who need it first, while a thread without Python's lock maps the
 # file's pages: that takes about as long.
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from unladen.api.prompts import Ids, Prompt, Prompts
     from unladen.backends.base import Device, Options
-    from unladen.engine import Engine, Request
+    from unladen.engine import Engine
     from unladen.gguf import GGUFFile, Metadata, TensorInfo
     from unladen.ladder import Wishes
     from unladen.parameters.model import ModelNames, PlaceNames
     from unladen.schedule.fit import MemoryPlan
-    from unladen.schedule.plan import Plan
     from unladen.tokenizer import Tokenizer
 
 TINY = Path(__file__).parents[1] / "data" / "tiny.gguf"
 """The model that comes with the package; ``Model("tiny")``."""
 
 
-class Model(Generation, Tapping):
+class Model(Reading, Tapping):
     """A model in memory, ready for any number of threads and coroutines.
 
-    ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``.
+    ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``. Names
+    that other programs have for these parameters, such as llama-cpp-python's ``n_ctx``, are taken
+    where they mean the same. :func:`plan` shows beforehand what goes where.
 
-    ``context_size`` tokens at most in one sequence (None: what the model was trained for, or less
-    where memory is short); ``batch_size`` tokens in one step; ``max_seqs`` sequences in one step.
-    ``kv_type`` of the cache: "f16", "f32" or "q8_0", or a pair for keys and values. ``devices``
-    names like "cpu:0" (None: the environment's ``UNLADEN_DEVICES``, else graphics hardware, if
-    there is some, and the CPU). What goes where (``n_gpu_layers`` to ``stream_weights``) is as
-    :class:`~unladen.schedule.place.PlaceOptions` says; :func:`plan` shows it beforehand.
-    ``n_threads`` serve steps of few tokens, ``n_threads_batch`` prompts (None: one a core).
-    ``precise`` keeps activations float32 where they meet quantized weights. ``deterministic``: the
-    same tokens give the same logits to the last bit, whatever they are computed together with and
-    in chunks of whatever size; on the CPU alone, and slower. ``strict`` makes every fallback an
-    error. ``vocab_only`` loads the tokenizer alone. ``check_tensors`` looks for NaN and infinity in
-    all weights first, which takes a while, and raises :class:`GGUFError`. ``on_oom``: what to give
-    up where memory runs out, in this order, for example
-    ``["ubatch", "kv:q8_0", "layers", "context"]`` (see :class:`~unladen.ladder.Ladder`); without
-    it, that is an error. ``speculate``: where a text
-    repeats itself, up to ``n_draft`` tokens are guessed from what it said before and computed
-    together, if that is measured to be faster; the text is the same (see
-    :mod:`unladen.engine.speculate`). ``tokenizer``: a ``tokenizer.json`` to use instead of the
-    file's own (see :class:`~unladen.tokenizer.JsonTokenizer`).
+    Files:
 
-    ``use_mmap`` False copies weights instead of mapping the file; ``use_mlock`` keeps those of the
-    host in memory, or warns that it can't. ``progress`` is called while weights are loaded; what it
-    raises ends that, with nothing left behind. ``numa``: "distribute" spreads threads over the
-    memory's nodes, "isolate" keeps them on the caller's, "numactl" where the process is allowed to
-    run (:mod:`unladen.backends.cpu.numa`). ``packed_cache``: a folder (True: the environment's
-    ``UNLADEN_PACKED_CACHE``, else ``~/.cache/unladen/packed``) for a copy of the weights as this
-    processor's kernels read them, written the first time and mapped ever after
-    (:mod:`unladen.packed`).
+    * ``packed_cache = False``: folder for a copy of the weights as this processor reads them
+      fastest; True: that of UNLADEN_PACKED_CACHE, else ~/.cache/unladen/packed.
+    * ``tokenizer = None``: a tokenizer.json to use instead of the file's own tokenizer.
+    * ``vocab_only = False``: load the tokenizer alone.
+    * ``progress = None``: called while weights are loaded; what it raises ends that, with nothing
+      left behind.
 
-    Raises :class:`ModelNotFound`, :class:`GGUFError`, :class:`UnsupportedModel`,
-    :class:`OutOfMemory`, :class:`InvalidArgument`, with ``strict`` :class:`MemoryLockError`.
+    Devices:
+
+    * ``devices = None``: names like "cpu:0", or what devices() lists; None: those of
+      UNLADEN_DEVICES, else the graphics hardware, if there is some, and the CPU.
+    * ``n_gpu_layers = 'auto'``: layers on devices other than the CPU; "all", -1 or as many as there
+      are or more mean all, "auto" as many as is predicted to be fastest.
+    * ``offload_order = 'first'``: which layers these are: the "first", the "last", or from the end
+      that is predicted to be faster ("cost").
+    * ``split_mode = 'layer'``: how devices share the layers: "layer" gives each whole ones, "none"
+      all to main_gpu, "row" divides matrices by rows, "tensor" by heads and columns.
+    * ``tensor_split = None``: shares of the devices, in any unit above 1 or fractions of 1; None:
+      equal.
+    * ``main_gpu = 0``: number of the device that split_mode="none" uses, and that has what rows
+      don't divide.
+    * ``override_tensor = None``: regular expression over names of weights to device; the first that
+      is found holds.
+    * ``cpu_moe = False``: keep all experts on the CPU.
+    * ``n_cpu_moe = None``: keep the experts of that many layers on the CPU; None: none, or with
+      n_gpu_layers="auto" as many as is predicted to be fastest.
+    * ``kv_offload = True``: False keeps the KV cache, and the attention over it, on the CPU.
+    * ``embed_device = None``: where the token embeddings go; None: with the first layer, or where
+      it is fastest.
+    * ``head_device = None``: where the output head goes; None: with the last layer, or where it is
+      fastest.
+    * ``expert_split = None``: shares of all devices, the CPU too, in each layer's experts.
+    * ``stream_weights = 'auto'``: send the CPU's weights through a GPU in steps of many tokens;
+      "auto": where it is predicted to be faster.
+
+    Memory:
+
+    * ``context_size = None``: tokens at most in one sequence; None: what the model was trained for,
+      or less where memory is short.
+    * ``batch_size = 512``: tokens in one step.
+    * ``kv_type = 'f16'``: type of the KV cache: "f16", "f32" or "q8_0", or a pair for keys and
+      values.
+    * ``max_seqs = 32``: sequences in one step.
+    * ``use_mmap = True``: False copies the weights instead of mapping the file.
+    * ``use_mlock = False``: keep the CPU's weights in memory, or warn that it can't be.
+    * ``on_oom = ()``: what to give up where memory runs out, in this order, of "ubatch", "kv:TYPE",
+      "layers", "context"; without it that is an error.
+
+    Speed:
+
+    * ``n_threads = None``: threads for steps of few tokens; None: one a core.
+    * ``n_threads_batch = None``: threads for prompts; None: as n_threads.
+    * ``speculate = True``: guess ahead where a text repeats itself, if that is measured to be
+      faster; the text is the same.
+    * ``n_draft = 15``: tokens guessed ahead at most.
+    * ``numa = None``: where threads run: "distribute" spreads them over the memory's nodes,
+      "isolate" keeps them on the caller's, "numactl" where the process is allowed to.
+    * ``precise = False``: keep activations float32 where they meet quantized weights.
+    * ``deterministic = False``: the same logits to the last bit, whatever else is computed with
+      them; on the CPU alone, and slower.
+
+    Errors:
+
+    * ``strict = False``: make every fallback an error.
+    * ``check_tensors = False``: look for NaN and infinity in all weights first, which takes a
+      while.
+
+    Raises :class:`InvalidArgument` before anything is read; :class:`ModelNotFound`,
+    :class:`GGUFError`, :class:`UnsupportedModel`, :class:`OutOfMemory`, with ``strict``
+    :class:`MemoryLockError`.
     """
 
+    __signature__ = ParametersShown()
     _reads_weights = True
 
     def __init__(self, path: str | os.PathLike[str] = NO_FILE, **parameters: Unpack[ModelNames]
@@ -146,133 +187,6 @@ class Model(Generation, Tapping):
         self._file.finish_mapping()
         if self._packed is not None:
             self._packed.finish()
-
-    @overload
-    def logits(self, tokens: Prompt) -> npt.NDArray[np.float32]: ...
-
-    @overload
-    def logits(self, tokens: Prompts) -> list[npt.NDArray[np.float32]]: ...
-
-    def logits(self, tokens: Prompt | Prompts
-               ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``, which
-        are token ids or a text. Several of these in a list are computed together and give a list;
-        where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
-        encoder."""
-        prompts, several = split("tokens", tokens)
-        if "logits" not in self._used_plan().draft.graph.outputs:
-            raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
-        rows = self._rows("tokens", prompts, several, lambda found: found)
-        return rows if several else rows[0]
-
-    @overload
-    def embed(self, text: Prompt, *, pooling: str | None = None, normalize: bool = True
-              ) -> npt.NDArray[np.float32]: ...
-
-    @overload
-    def embed(  # type: ignore[overload-overlap]  # the text "none" is a str too
-            self, text: Prompts, *, pooling: Literal["none"], normalize: bool = True
-              ) -> list[npt.NDArray[np.float32]]: ...
-
-    @overload
-    def embed(self, text: Prompts, *, pooling: str | None = None, normalize: bool = True
-              ) -> npt.NDArray[np.float32]: ...
-
-    def embed(self, text: Prompt | Prompts, *, pooling: str | None = None, normalize: bool = True
-              ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-        """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
-        "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
-        ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
-        says, which may be "none".
-
-        Several texts in a list are computed together and give float32 [n_texts, n_embd], or with
-        "none" a list; where one fails, the error names ``text[i]``. Raises
-        :class:`InvalidArgument` for a model that is no encoder.
-        """
-        from unladen.pooling import chosen, pooled
-        normalize = flag("normalize", normalize)
-        prompts, several = split("text", text)
-        if "embeddings" not in self._used_plan().draft.graph.outputs:
-            raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
-        kind = chosen(pooling, self.architecture.hparams)
-        rows = self._rows("text", prompts, several,
-                          lambda found: pooled(found, kind, normalize=normalize))
-        if not several:
-            return rows[0]
-        import numpy as np
-        if kind == "none":
-            return rows
-        width = self._used_plan().draft.graph.outputs["embeddings"].shape[-1]
-        return np.array(rows, np.float32).reshape(len(rows), int(width))
-
-    def _rows(self, name: str, prompts: Sequence[object], several: bool,
-              take: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
-              ) -> list[npt.NDArray[np.float32]]:
-        """What ``take`` makes of each prompt's rows, which go as soon as it has."""
-        import numpy as np
-
-        from unladen.engine import Request
-        from unladen.tokenizer import StreamDecoder
-
-        def make(i: int) -> Request:
-            return Request([*ids[i]], sampler=None, decoder=StreamDecoder(self.tokenizer))
-
-        def taken(request: Request) -> npt.NDArray[np.float32]:
-            result_of(request)
-            return take(np.concatenate(request.logits))
-        if several:
-            ids = self._all_ids(name, prompts)
-            return Together(self.engine, len(ids), make, taken, name).run()
-        ids = [ids_of(name, prompts[0], self.tokenizer)]
-        check_tokens(name, ids[0])
-        request = make(0)
-        self.engine.submit(request)
-        self.engine.finish(request)
-        return [taken(request)]
-
-    def save_state(self, prompt: Prompt) -> bytes:
-        """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
-        of as many tokens as fill whole cache blocks; what isn't there is computed first."""
-        from unladen.engine import Request, state
-        from unladen.sample import SamplerChain
-        from unladen.tokenizer import StreamDecoder
-        ids = ids_of("prompt", only("prompt", prompt), self.tokenizer)
-        check_tokens("prompt", ids)
-        request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
-                          decoder=StreamDecoder(self.tokenizer))
-        self.engine.submit(request)
-        self.engine.finish(request)
-        result_of(request)
-        return state.save(self.engine, ids)
-
-    def load_state(self, data: bytes) -> list[int]:
-        """Take up what :meth:`save_state` gave, of this model with any ``context_size``,
-        ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
-        there. Raises :class:`InvalidArgument` for bytes of another model,
-        :class:`ContextOverflow`."""
-        from unladen.engine import state
-        if not isinstance(data, bytes | bytearray | memoryview):
-            reject("data", "the bytes that save_state() gave", data,
-                   "pathlib.Path(file).read_bytes() reads them")
-        return state.load(self.engine, bytes(data))
-
-    def tokenize(self, text: str, *, add_special: bool | None = None, add_bos: bool | None = None,
-                 special: bool = True, continues: bool = False) -> list[int]:
-        """Token ids of ``text``.
-
-        ``add_special``: put around it what the file says (BOS, EOS, BERT's CLS and SEP); False:
-        the text's own tokens alone; None: unless it ``continues`` another. ``add_bos``: the same
-        for BOS (CLS) alone, whatever ``add_special`` says. ``special``: names of control tokens in
-        the text are meant as such. ``continues``: the text goes on from another, so no space is
-        put before it where the tokenizer puts one before texts: ``tokenize(a) + tokenize(b,
-        continues=True)`` goes on with ``b``. Raises :class:`InvalidArgument`.
-        """
-        return self.tokenizer.encode(text, add_special=add_special, add_bos=add_bos,
-                                     special=special, continues=continues)
-
-    def detokenize(self, tokens: Ids, *, special: bool = False) -> str:
-        """The text of ``tokens``; ``special`` shows control tokens too."""
-        return self.tokenizer.decode(tokens, special=special)
 
     @property
     def engine(self) -> Engine:
@@ -347,15 +261,18 @@ class Model(Generation, Tapping):
         return (f"<Model {name!r}: {self.architecture.arch}, {layers} layers, context of "
                 f"{self.context_size} tokens>")
 
+    if not TYPE_CHECKING:  # type checkers shall know what there is and what isn't
+        def __getattr__(self, name: str) -> object:
+            from unladen.parameters.pasted import METHODS
+            hint = f": use {METHODS[name]}" if name in METHODS else ""
+            raise AttributeError(f"Model has no attribute {name!r}{hint}", name=name, obj=self)
+
     def __enter__(self) -> Model:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
-
-    def _used_plan(self) -> Plan:
-        return self.engine.plan
 
 
 def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:

@@ -42,6 +42,12 @@ class Stream(Iterator[str]):
         if not self._request.done:
             self._engine.cancel(self._request)
 
+    def __repr__(self) -> str:
+        request = self._request
+        state = ("failed" if request.error is not None else
+                 f"ended by {request.stop_reason}" if request.done else "going on")
+        return f"Stream({len(request.tokens) - request.n_prompt} tokens so far, {state})"
+
     def __enter__(self) -> Stream:
         return self
 

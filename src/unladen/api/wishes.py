@@ -10,12 +10,29 @@ from unladen.errors import InvalidArgument
 from unladen.parameters.model import KV_TYPE, MODEL, NO_FILE, PATH, ModelNames
 
 if TYPE_CHECKING:
+    from inspect import Signature
+
     from unladen.backends.base import Device, Options
     from unladen.ladder import Wishes
     from unladen.packed import PackedCache
 
 PROBE_VARIABLE = "UNLADEN_PROBE"
 _CACHE_NAMES = (("type_k", "cache_type_k"), ("type_v", "cache_type_v"))
+
+
+class ParametersShown:
+    """The signature of :class:`unladen.Model` as ``help()`` and notebooks show it: all names of
+    the table. It is made when somebody asks."""
+
+    def __get__(self, model: object, owner: type) -> Signature:
+        """The signature, of the class alone."""
+        from inspect import Parameter, Signature
+        if model is not None:
+            raise AttributeError("__signature__")
+        path = Parameter("path", Parameter.POSITIONAL_OR_KEYWORD, annotation="str | os.PathLike")
+        return Signature([path, *(
+            Parameter(name, Parameter.KEYWORD_ONLY, default=each.default)
+            for name, each in MODEL.parameters.items())])
 
 
 def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelNames]:

@@ -6,31 +6,22 @@ from typing import Annotated
 
 import typer
 
+from unladen.cli._extend import option
 from unladen.errors import InvalidArgument
+from unladen.parameters.model import MODEL
 
 ModelArg = Annotated[str, typer.Argument(
     metavar="MODEL", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")]
-ContextSize = Annotated[int | None, typer.Option(
-    "--context-size", "-c", show_default="the model's", help="Tokens of context.")]
-BatchSize = Annotated[int, typer.Option("--batch-size", "-b", help="Tokens in one step.")]
-Threads = Annotated[int | None, typer.Option(
-    "--threads", "-t", show_default="one a core", help="Threads.")]
-ThreadsBatch = Annotated[int | None, typer.Option(
-    "--threads-batch", show_default="as --threads", help="Threads for prompts.")]
-KVType = Annotated[str, typer.Option(
-    "--kv-type", help="Type of the KV cache: f16, f32, q8_0, or two by comma for K and V.")]
-Deterministic = Annotated[bool, typer.Option(
-    "--deterministic", help="The same logits to the last bit, whatever else is computed with them; "
-                            "slower.")]
-Speculate = Annotated[bool, typer.Option(
-    "--speculate/--no-speculate", help="Guess ahead where the text repeats itself, if it pays: the "
-                                       "same text, sooner.")]
-NDraft = Annotated[int, typer.Option("--n-draft", help="Tokens guessed ahead at most.")]
-TokenizerFile = Annotated[str | None, typer.Option(
-    "--tokenizer", show_default="the model's own", help="A tokenizer.json to use instead.")]
-OnOom = Annotated[str | None, typer.Option(
-    "--on-oom", show_default="an error", help="What to give up where memory runs out, by comma: "
-                                              "ubatch, kv:TYPE, layers, context.")]
+ContextSize = Annotated[int | None, option(MODEL.parameters["context_size"])]
+BatchSize = Annotated[int, option(MODEL.parameters["batch_size"])]
+Threads = Annotated[int | None, option(MODEL.parameters["n_threads"])]
+ThreadsBatch = Annotated[int | None, option(MODEL.parameters["n_threads_batch"])]
+KVType = Annotated[str, option(MODEL.parameters["kv_type"])]
+Deterministic = Annotated[bool, option(MODEL.parameters["deterministic"])]
+Speculate = Annotated[bool, option(MODEL.parameters["speculate"])]
+NDraft = Annotated[int, option(MODEL.parameters["n_draft"])]
+TokenizerFile = Annotated[str | None, option(MODEL.parameters["tokenizer"])]
+OnOom = Annotated[str | None, option(MODEL.parameters["on_oom"])]
 
 
 def kv_types(text: str) -> str | tuple[str, str]:

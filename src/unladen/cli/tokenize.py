@@ -20,6 +20,11 @@ def command(
         "--pieces", help="Show beside each id what it stands for.")] = False,
     no_bos: Annotated[bool, typer.Option(
         "--no-bos", help="Put no BOS in front, whatever the file says.")] = False,
+    no_add_special: Annotated[bool, typer.Option(
+        "--no-add-special", help="Put nothing around the text: its own tokens alone.")] = False,
+    continues: Annotated[bool, typer.Option(
+        "--continues", help="The text continues another: no space is put before it, nothing "
+                            "around it.")] = False,
     no_special: Annotated[bool, typer.Option(
         "--no-special", help="Take names of control tokens for plain text.")] = False,
     tokenizer_file: o.TokenizerFile = None,
@@ -29,7 +34,9 @@ def command(
     with Model(model, vocab_only=True, tokenizer=tokenizer_file) as loaded:
         tokenizer = loaded.tokenizer
         ids = tokenizer.encode(sys.stdin.read() if text is None else text,
-                               add_bos=False if no_bos else None, special=not no_special)
+                               add_bos=False if no_bos else None,
+                               add_special=False if no_add_special else None,
+                               special=not no_special, continues=continues)
     shown = [tokenizer.token_bytes(i).decode(errors="replace") for i in ids] if pieces else []
     if as_json:
         json.dump([{"id": i, "piece": p} for i, p in zip(ids, shown, strict=True)]

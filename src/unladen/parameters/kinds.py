@@ -169,7 +169,7 @@ class Text(Kind):
                 value.encode()
             except UnicodeEncodeError as error:
                 raise InvalidArgument(
-                    f"{name} must be Unicode text, got a lone surrogate at {error.start}",
+                    f"{name} isn't Unicode: {error.reason} at {error.start}",
                     hint="decode the bytes with errors='replace'") from None
         return value
 

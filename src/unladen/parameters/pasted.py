@@ -123,3 +123,14 @@ GENERATION_NAMES: Others = MappingProxyType({
     "messages": Foreign("write the template's text yourself and pass it as prompt"),
 })
 """For ``generate``, ``stream``, ``agenerate`` and ``astream``."""
+
+METHODS: Mapping[str, str] = MappingProxyType({
+    "create_completion": "generate(), or stream()", "complete": "generate()",
+    "create_chat_completion": "generate() with the template's text as prompt",
+    "create_embedding": "embed()", "encode": "tokenize(), or embed()", "decode": "detokenize()",
+    "eval": "logits()", "scores": "logits()", "sample": "generate(), or a SamplerChain",
+    "n_ctx": "context_size", "n_vocab": "tokenizer.n_vocab", "n_embd": "architecture.n_embd",
+    "token_bos": "tokenizer.bos_id", "token_eos": "tokenizer.eos_id",
+    "to": "place()", "predict": "generate()"})
+"""Methods of other programs' models, and ours. ``unladen.Model`` names them where one is asked for
+that it hasn't."""

@@ -21,6 +21,7 @@ from unladen.parameters.kinds import (
     Whole,
 )
 from unladen.parameters.table import MISSING, Others, Table
+from unladen.parameters.table import Option as O
 from unladen.parameters.table import Parameter as P
 
 SEED_MAX = 2**64 - 1
@@ -74,112 +75,127 @@ class SamplingNames(_OthersNames, total=False):
     """How tokens are chosen: what :meth:`unladen.Model.generate` and its kin take by name."""
 
     temperature: Annotated[float, P(
-        Real(0), 0.8, "divides the logits; 0 takes the likeliest token", ("--temp",
-                                                                          "--temperature"))]
+        Real(0), 0.8, "divides the logits; 0 takes the likeliest token",
+        O("--temp", help="Temperature; 0 takes the likeliest.", without="0.8"))]
     """Divides the logits; 0 takes the likeliest token. Default 0.8."""
     dynatemp_range: Annotated[float, P(
         Real(0), 0.0, "how far the temperature follows the entropy; 0: off",
-        ("--dynatemp-range",))]
+        O("--dynatemp-range", help="How far the temperature follows the entropy."))]
     """How far the temperature follows the entropy, up and down; 0, the default: off."""
     dynatemp_exponent: Annotated[float, P(
-        Real(0), 1.0, "the power with which it follows", ("--dynatemp-exp",))]
+        Real(0), 1.0, "the power with which it follows",
+        O("--dynatemp-exp", help="How: a power.", without="1"))]
     """The power with which the temperature follows the entropy. Default 1."""
     top_k: Annotated[int, P(
-        Whole(-2**31), 40, "keep the k likeliest tokens; 0: all", ("--top-k",))]
+        Whole(-2**31), 40, "keep the k likeliest tokens; 0: all",
+        O("--top-k", help="Keep the k likeliest; 0: all.", without="40"))]
     """Keep the k likeliest tokens; 0: all. Default 40."""
     top_p: Annotated[float, P(
         Real(0, 1), 0.95, "keep the likeliest tokens of this probability together; 1: all",
-        ("--top-p",))]
+        O("--top-p", help="Keep this much probability.", without="0.95"))]
     """Keep the likeliest tokens that together have this probability; 1: all. Default 0.95."""
     min_p: Annotated[float, P(
         Real(0, 1), 0.05, "keep what is this likely or more, relative to the likeliest; 0: all",
-        ("--min-p",))]
+        O("--min-p", help="Keep what is this likely or more, relative to the likeliest.",
+          without="0.05"))]
     """Keep what is at least this likely, relative to the likeliest; 0: all. Default 0.05."""
     typical_p: Annotated[float, P(
         Real(0, 1), 1.0, "keep this much probability, the most ordinary tokens first; 1: all",
-        ("--typical-p",))]
+        O("--typical-p", help="Keep this much, the most ordinary first."))]
     """Keep this much probability, tokens of the most ordinary surprise first. Default 1: all."""
     top_n_sigma: Annotated[float, P(
         Real(0, 1e6), 0.0, "keep the logits within n deviations of the largest; 0: off",
-        ("--top-n-sigma",))]
+        O("--top-n-sigma", help="Keep logits within n deviations of the largest."))]
     """Keep the logits within n standard deviations of the largest. Default 0: off."""
     xtc_probability: Annotated[float, P(
         Real(0, 1), 0.0, "how often the likeliest tokens are dropped; 0: never",
-        ("--xtc-probability",))]
+        O("--xtc-probability", help="How often the likeliest are dropped."))]
     """How often the likeliest tokens are dropped. Default 0: never."""
     xtc_threshold: Annotated[float, P(
         Real(0, 1), 0.1, "which ones: those above this probability, but the last",
-        ("--xtc-threshold",))]
+        O("--xtc-threshold", help="Those above this probability, but one.", without="0.1"))]
     """Which tokens that drops: those above this probability, but the last. Default 0.1."""
     repeat_penalty: Annotated[float, P(
         Real(1e-6, 1e6), 1.0, "make recent tokens less likely, by this factor; 1: off",
-        ("--repeat-penalty",))]
+        O("--repeat-penalty", help="Make recent tokens less likely; 1: off."))]
     """Make recent tokens less likely, by this factor. Default 1: off."""
     frequency_penalty: Annotated[float, P(
         Real(-1e6, 1e6), 0.0, "subtract this from a recent token's logit as often as it came",
-        ("--frequency-penalty",))]
+        O("--frequency-penalty", help="The same, by how often they came."))]
     """Subtract this from a recent token's logit as often as it came. Default 0."""
     presence_penalty: Annotated[float, P(
-        Real(-1e6, 1e6), 0.0, "subtract this once, if it came at all", ("--presence-penalty",))]
+        Real(-1e6, 1e6), 0.0, "subtract this once, if it came at all",
+        O("--presence-penalty", help="The same, if they came at all."))]
     """Subtract this from a recent token's logit once. Default 0."""
     penalty_last_n: Annotated[int, P(
-        Whole(-1), 64, "how many tokens are recent; -1: all", ("--repeat-last-n",))]
+        Whole(-1), 64, "how many tokens are recent; -1: all",
+        O("--repeat-last-n", help="How many are recent; -1: all.", without="64"))]
     """How many tokens are recent; -1: all. Default 64."""
     dry_multiplier: Annotated[float, P(
         Real(0, 1e6), 0.0, "make repetitions of sequences less likely; 0: off",
-        ("--dry-multiplier",))]
+        O("--dry-multiplier", help="Make repetitions of sequences less likely."))]
     """Make repetitions of sequences less likely. Default 0: off."""
     dry_base: Annotated[float, P(
-        Real(1, 1e6), 1.75, "more so for each further token, by this factor", ("--dry-base",))]
+        Real(1, 1e6), 1.75, "more so for each further token, by this factor",
+        O("--dry-base", help="More so for each further token.", without="1.75"))]
     """How much more so for each further token of a repetition. Default 1.75."""
     dry_allowed_length: Annotated[int, P(
-        Whole(0), 2, "tokens that may repeat", ("--dry-allowed-length",))]
+        Whole(0), 2, "tokens that may repeat",
+        O("--dry-allowed-length", help="Tokens that may repeat.", without="2"))]
     """Tokens that may repeat without a penalty. Default 2."""
     dry_penalty_last_n: Annotated[int, P(
         Whole(-1), -1, "how far back repetitions are looked for; -1: everywhere",
-        ("--dry-penalty-last-n",))]
+        O("--dry-penalty-last-n", help="How far back; -1: everywhere.", without="-1"))]
     """How many tokens back repetitions are looked for. Default -1: everywhere."""
     dry_sequence_breakers: Annotated[Sequence[str], P(
         Items(Text("a text that isn't empty", filled=True), "a list of texts",
-              'for example ["\\n", ":"]'), ("\n", ":", '"', "*"),
-        "what no repetition goes over; may be repeated", ("--dry-sequence-breaker",),
-        'line breaks, ":", quotes, "*"')]
+              'for example ["\\n", ":"]'),
+        ("\n", ":", '"', "*"), "what no repetition goes over; may be repeated",
+        O("--dry-sequence-breaker", help="What no repetition goes over; may be repeated.",
+          without='line breaks, ":", quotes, "*"'))]
     """Texts that no repetition goes over. Default line breaks, colons, quotes and stars."""
     mirostat: Annotated[int, P(
         Whole(0, 2, hint="0 is off, 1 and 2 are the method's versions"), 0,
-        "keep the surprise even: version 1 or 2 of the method; 0: off", ("--mirostat",))]
+        "keep the surprise even: version 1 or 2 of the method; 0: off",
+        O("--mirostat", help="Keep the surprise even: version 1 or 2; 0: off."))]
     """Keep the surprise even: version 1 or 2 of the method. Default 0: off."""
     mirostat_tau: Annotated[float, P(
-        Real(0, 1e6), 5.0, "at that many bits", ("--mirostat-ent",))]
+        Real(0, 1e6), 5.0, "at that many bits",
+        O("--mirostat-ent", help="At so many bits.", without="5"))]
     """The surprise that mirostat keeps, in bits. Default 5."""
     mirostat_eta: Annotated[float, P(
-        Real(0, 1e6), 0.1, "learning at this rate", ("--mirostat-lr",))]
+        Real(0, 1e6), 0.1, "learning at this rate",
+        O("--mirostat-lr", help="Learning at this rate.", without="0.1"))]
     """How fast mirostat learns. Default 0.1."""
     adaptive_target: Annotated[float, P(
         Real(high=1), -1.0, "prefer tokens of about this probability; below 0: off",
-        ("--adaptive-target",))]
+        O("--adaptive-target", help="Prefer tokens of about this probability."))]
     """Prefer tokens of about this probability. Default -1: off."""
     adaptive_decay: Annotated[float, P(
-        Real(0, 0.99), 0.9, "how long what was drawn counts for that", ("--adaptive-decay",))]
+        Real(0, 0.99), 0.9, "how long what was drawn counts for that",
+        O("--adaptive-decay", help="How long what was drawn counts.", without="0.9"))]
     """How long what was drawn counts for ``adaptive_target``. Default 0.9."""
     logit_bias: Annotated[Mapping[int, float] | None, P(
         OrNone(Pairs(Whole(0), _Bias(), "a mapping from token ids to numbers",
-                      "for example {13: -2.5}")), None,
-        "TOKEN_ID=NUMBER, added to the token's logit; may be repeated", ("--logit-bias",))]
+                     "for example {13: -2.5}")),
+        None, "TOKEN_ID=NUMBER, added to the token's logit; may be repeated",
+        O("--logit-bias", help="TOKEN_ID=NUMBER, added to its logit; may be repeated."))]
     """Numbers by token id that are added to the logits; -inf bans a token. Default None."""
     ignore_eos: Annotated[bool, P(
-        Flag(), False, "go on where the model would end", ("--ignore-eos",))]
+        Flag(), False, "go on where the model would end",
+        O("--ignore-eos", help="Go on where the model would end."))]
     """Go on where the model would end. Default False."""
     seed: Annotated[int | None, P(
-        OrNone(Whole(-1, SEED_MAX)), None, "the same seed repeats a run; -1: a new "
-        "one each time", ("--seed",), "a new one each time")]
+        OrNone(Whole(-1, SEED_MAX)), None, "the same seed repeats a run; -1: a new one each time",
+        O("--seed", help="The same seed repeats a run.", without="a new one each time"))]
     """The same seed, 0 to 2**64 - 1, repeats a run. None, the default, and -1: a new one."""
     min_keep: Annotated[int, P(
-        Whole(0), 1, "tokens that top_p, min_p, typical_p and xtc leave at least", ())]
+        Whole(0), 1, "tokens that top_p, min_p, typical_p and xtc leave at least")]
     """Tokens that ``top_p``, ``min_p``, ``typical_p`` and ``xtc`` leave at least. Default 1."""
     order: Annotated[Sequence[str], P(
         Items(Text("a step's name", filled=True), "a list of steps"), MISSING,
-        "the steps in their order, by semicolon", ("--samplers",), "the usual")]
+        "the steps in their order, by semicolon",
+        O("--samplers", help="The steps in their order, by semicolon.", without="the usual"))]
     """The steps in their order. Default :data:`unladen.sample.params.ORDER`."""
 
 
@@ -188,16 +204,17 @@ class GenerationNames(SamplingNames, total=False):
 
     max_tokens: Annotated[int | None, P(
         OrNone(Whole(0, hint="None goes on to the end of the context")), None,
-        "tokens to write; None: to the end of the context", ("--max-tokens", "-n"),
-        "to the end of the context")]
+        "tokens to write; None: to the end of the context",
+        O("--max-tokens", "-n", help="Tokens to write.", without="to the end of the context"))]
     stop: Annotated[str | Sequence[str], P(
         Either(Text("a text that isn't empty", filled=True),
                Items(Text("a text that isn't empty", filled=True), "a list of such texts",
-                     'for example ["\\n\\n"]')), (),
-        "end at this text, which is not part of it", ("--stop",))]
+                     'for example ["\\n\\n"]')),
+        (), "end at this text, which is not part of it",
+        O("--stop", help="End at this text; may be repeated."))]
     logprobs: Annotated[int | None, P(
         OrNone(Whole(0, hint="0 for those of the chosen tokens, n for n others too")), None,
-        "0 for the log-probabilities of the chosen tokens, n for those of n others too", ())]
+        "0 for the log-probabilities of the chosen tokens, n for those of n others too")]
 
 
 def _others() -> Others:

@@ -13,26 +13,34 @@ from typing import Any, Final
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Kind, shown
 
+GROUPS: Final = ("", "Files", "Devices", "Memory", "Speed", "Errors")
+"""Headings in their order."""
 MISSING: Final = object()
 """In place of a default where a parameter has none."""
 _NOTHING: Final[Mapping[object, object]] = MappingProxyType({})
 
 
+class Option:
+    """A parameter on the command line: its ``names``, long one first; one that begins with
+    ``--no-`` turns it off. ``help`` describes it, ``without`` what holds where it isn't given."""
+
+    __slots__ = ("help", "names", "without")
+
+    def __init__(self, *names: str, help: str, without: str = "") -> None:  # noqa: A002
+        self.names, self.help, self.without = names, help, without
+
+
 class Parameter:
     """One parameter: the ``kind`` of its values, its ``default``, and ``about`` it one line, which
-    begins in lower case and ends without a full stop.
+    begins in lower case and ends without a full stop; what it is on the command line, if it is
+    there; the heading (``group``) under which it is described."""
 
-    ``option`` has its names on the command line, long one first; one that begins with ``--no-``
-    turns it off. ``without`` says there what holds where it isn't given. ``group`` is the heading
-    under which it is described.
-    """
+    __slots__ = ("about", "default", "group", "kind", "option")
 
-    __slots__ = ("about", "default", "group", "kind", "option", "without")
-
-    def __init__(self, kind: Kind, default: Any, about: str, option: tuple[str, ...] = (),
-                 without: str = "", group: str = "") -> None:
+    def __init__(self, kind: Kind, default: Any, about: str, option: Option | None = None,
+                 group: str = "") -> None:
         self.kind, self.default, self.about = kind, default, about
-        self.option, self.without, self.group = option, without, group
+        self.option, self.group = option, group
 
 
 class Synonym:
@@ -136,20 +144,15 @@ def _looked_up(means: Mapping[object, object], value: object) -> object:
 
 def described(table: Table, width: int = 100, indent: int = 4) -> str:
     """The parameters as lines of a docstring, under their headings: name, default and about."""
-    lines: list[str] = []
+    import textwrap
     pad = " " * indent
-    for group in dict.fromkeys(p.group for p in table.parameters.values()):
-        lines += [f"{pad}{group}:", ""] if group else []
+    lines: list[str] = []
+    for group in sorted({p.group for p in table.parameters.values()}, key=GROUPS.index):
+        lines += ["", f"{pad}{group}:", ""] if group else [""]
         for name, each in table.parameters.items():
             if each.group == group:
                 default = "" if each.default is MISSING else f" = {each.default!r}"
-                lines += _wrapped(f"{pad}* ``{name}{default}``: {each.about}.", width,
-                                  pad + "  ")
-        lines.append("")
-    return "\n".join(lines).rstrip("\n")
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    import textwrap
-    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False,
-                         break_on_hyphens=False, drop_whitespace=True, initial_indent="")
+                lines += textwrap.wrap(
+                    f"* ``{name}{default}``: {each.about}.", width, initial_indent=pad,
+                    subsequent_indent=pad + "  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines[1:])

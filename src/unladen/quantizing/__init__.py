@@ -9,6 +9,17 @@ from pathlib import Path
 from unladen.backends.cpu.features import n_physical_cores
 from unladen.errors import InvalidArgument
 from unladen.gguf import open_gguf
+from unladen.parameters.kinds import (
+    Called,
+    OrNone,
+    PathText,
+    Pattern,
+    Text,
+    Whole,
+    flag,
+    items,
+    reject,
+)
 from unladen.quantizing.imatrix import Imatrix, read_imatrix
 from unladen.quantizing.mixes import MIXES, Mix
 from unladen.quantizing.plan import QuantizePlan, Row, Wishes, make_plan
@@ -16,6 +27,8 @@ from unladen.quantizing.write import Progress, write_plan
 
 __all__ = ["Imatrix", "MIXES", "Mix", "Progress", "QuantizePlan", "Row", "quantize",
            "read_imatrix"]
+
+_PATH, _FORMAT = PathText(), Text("a format's name", 'for example "Q4_K_M"', filled=True)
 
 
 def quantize(source: str | os.PathLike[str], target: str | os.PathLike[str],
@@ -40,18 +53,35 @@ def quantize(source: str | os.PathLike[str], target: str | os.PathLike[str],
     sense, :class:`UnsupportedQuant` for a format that can't be written, :class:`GGUFError` for
     malformed files and :class:`DiskFull`.
     """
-    if n_threads is not None and n_threads < 1:
-        raise InvalidArgument(f"n_threads={n_threads}: at least one thread is needed")
-    path = Path(target)
-    pairs = list(tensor_types.items() if isinstance(tensor_types, Mapping) else tensor_types)
-    wishes = Wishes(output_tensor_type, token_embedding_type, pairs, pure, allow_requantize)
-    weights = None if imatrix is None else read_imatrix(imatrix)
+    source, path = _PATH.of("source", source), Path(_PATH.of("target", target))
+    type = _FORMAT.of("type", type)  # noqa: A001
+    n_threads = OrNone(Whole(1)).of("n_threads", n_threads)
+    OrNone(Called("a function of a name and two numbers of bytes")).of("progress", progress)
+    overwrite, dry_run = flag("overwrite", overwrite), flag("dry_run", dry_run)
+    wishes = Wishes(OrNone(_FORMAT).of("output_tensor_type", output_tensor_type),
+                    OrNone(_FORMAT).of("token_embedding_type", token_embedding_type),
+                    _pairs(tensor_types), flag("pure", pure),
+                    flag("allow_requantize", allow_requantize))
+    matrix = OrNone(_PATH).of("imatrix", imatrix)
+    weights = None if matrix is None else read_imatrix(matrix)
     with open_gguf(source) as file:
         plan = make_plan(file, type, weights, wishes)
         if not dry_run:
             _check_target(path, file.paths, overwrite)
             write_plan(plan, path, n_threads=n_threads or n_physical_cores(), progress=progress)
     return plan
+
+
+def _pairs(tensor_types: object) -> list[tuple[str, str]]:
+    given = tensor_types.items() if isinstance(tensor_types, Mapping) else tensor_types
+    words = "a mapping, or pairs, of a regular expression and a format"
+    found: list[tuple[str, str]] = []
+    for i, pair in enumerate(items("tensor_types", given, words)):
+        if not isinstance(pair, tuple | list) or len(pair) != 2:
+            reject(f"tensor_types[{i}]", "a pair of a regular expression and a format", pair)
+        found.append((Pattern().of(f"tensor_types[{i}][0]", pair[0]),
+                      _FORMAT.of(f"tensor_types[{i}][1]", pair[1])))
+    return found
 
 
 def _check_target(target: Path, sources: Sequence[str], overwrite: bool) -> None:

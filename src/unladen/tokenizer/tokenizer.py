@@ -141,9 +141,6 @@ class Tokenizer:
                                    arch=self.kind, hint="pass token ids")
         try:
             ids = self._plain(text, special, continues)
-        except UnicodeEncodeError as error:
-            raise InvalidArgument(f"text isn't Unicode: {error.reason} at {error.start}",
-                                  hint="decode the bytes with errors='replace'") from None
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary neither spells nor marks it") from None

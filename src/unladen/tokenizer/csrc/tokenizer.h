@@ -13,8 +13,8 @@ class Tokenizer {
     Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const Encoder> encoder);
     int32_t size() const { return tokens_->vocab->size(); }
 
-    // `special`: control and unknown tokens are looked for too, not only user-defined ones. `fresh`:
-    // `text` begins a text; else it continues one, and no space is put before it.
+    // `special`: control and unknown tokens are looked for too, not only user-defined ones.
+    // `fresh`: `text` begins a text; else it continues one, and no space is put before it.
     std::vector<int32_t> encode(std::string_view text, bool special, bool fresh) const;
 
     // The bytes of a token. `special`: those of control and unknown tokens too, which are none

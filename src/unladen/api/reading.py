@@ -1,0 +1,158 @@
+"""Reading: what a model makes of texts, as tokens, logits, embeddings and states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Literal, overload
+
+from unladen.api.generation import Generation
+from unladen.api.prompts import check_tokens, ids_of, only, split
+from unladen.api.stream import result_of
+from unladen.api.together import Together
+from unladen.errors import InvalidArgument
+from unladen.parameters.kinds import flag, reject
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from unladen.api.prompts import Ids, Prompt, Prompts
+    from unladen.engine import Request
+    from unladen.models import Architecture
+    from unladen.schedule.plan import Plan
+
+
+class Reading(Generation):
+    """What a model can be asked about texts that are there."""
+
+    architecture: Architecture
+
+    @overload
+    def logits(self, tokens: Prompt) -> npt.NDArray[np.float32]: ...
+
+    @overload
+    def logits(self, tokens: Prompts) -> list[npt.NDArray[np.float32]]: ...
+
+    def logits(self, tokens: Prompt | Prompts
+               ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``, which
+        are token ids or a text. Several of these in a list are computed together and give a list;
+        where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
+        encoder."""
+        prompts, several = split("tokens", tokens)
+        if "logits" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
+        rows = self._rows("tokens", prompts, several, lambda found: found)
+        return rows if several else rows[0]
+
+    @overload
+    def embed(self, text: Prompt, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32]: ...
+
+    @overload
+    def embed(  # type: ignore[overload-overlap]  # the text "none" is a str too
+            self, text: Prompts, *, pooling: Literal["none"], normalize: bool = True
+              ) -> list[npt.NDArray[np.float32]]: ...
+
+    @overload
+    def embed(self, text: Prompts, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32]: ...
+
+    def embed(self, text: Prompt | Prompts, *, pooling: str | None = None, normalize: bool = True
+              ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
+        "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
+        ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
+        says, which may be "none".
+
+        Several texts in a list are computed together and give float32 [n_texts, n_embd], or with
+        "none" a list; where one fails, the error names ``text[i]``. Raises
+        :class:`InvalidArgument` for a model that is no encoder.
+        """
+        from unladen.pooling import chosen, pooled
+        normalize = flag("normalize", normalize)
+        prompts, several = split("text", text)
+        if "embeddings" not in self._used_plan().draft.graph.outputs:
+            raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+        kind = chosen(pooling, self.architecture.hparams)
+        rows = self._rows("text", prompts, several,
+                          lambda found: pooled(found, kind, normalize=normalize))
+        if not several:
+            return rows[0]
+        import numpy as np
+        if kind == "none":
+            return rows
+        width = self._used_plan().draft.graph.outputs["embeddings"].shape[-1]
+        return np.array(rows, np.float32).reshape(len(rows), int(width))
+
+    def _rows(self, name: str, prompts: Sequence[object], several: bool,
+              take: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
+              ) -> list[npt.NDArray[np.float32]]:
+        """What ``take`` makes of each prompt's rows, which go as soon as it has."""
+        import numpy as np
+
+        from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
+
+        def make(i: int) -> Request:
+            return Request([*ids[i]], sampler=None, decoder=StreamDecoder(self.tokenizer))
+
+        def taken(request: Request) -> npt.NDArray[np.float32]:
+            result_of(request)
+            return take(np.concatenate(request.logits))
+        if several:
+            ids = self._all_ids(name, prompts)
+            return Together(self.engine, len(ids), make, taken, name).run()
+        ids = [ids_of(name, prompts[0], self.tokenizer)]
+        check_tokens(name, ids[0])
+        request = make(0)
+        self.engine.submit(request)
+        self.engine.finish(request)
+        return [taken(request)]
+
+    def save_state(self, prompt: Prompt) -> bytes:
+        """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
+        of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        from unladen.engine import Request, state
+        from unladen.sample import SamplerChain
+        from unladen.tokenizer import StreamDecoder
+        ids = ids_of("prompt", only("prompt", prompt), self.tokenizer)
+        check_tokens("prompt", ids)
+        request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
+                          decoder=StreamDecoder(self.tokenizer))
+        self.engine.submit(request)
+        self.engine.finish(request)
+        result_of(request)
+        return state.save(self.engine, ids)
+
+    def load_state(self, data: bytes) -> list[int]:
+        """Take up what :meth:`save_state` gave, of this model with any ``context_size``,
+        ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
+        there. Raises :class:`InvalidArgument` for bytes of another model,
+        :class:`ContextOverflow`."""
+        from unladen.engine import state
+        if not isinstance(data, bytes | bytearray | memoryview):
+            reject("data", "the bytes that save_state() gave", data,
+                   "pathlib.Path(file).read_bytes() reads them")
+        return state.load(self.engine, bytes(data))
+
+    def tokenize(self, text: str, *, add_special: bool | None = None, add_bos: bool | None = None,
+                 special: bool = True, continues: bool = False) -> list[int]:
+        """Token ids of ``text``.
+
+        ``add_special``: put around it what the file says (BOS, EOS, BERT's CLS and SEP); False:
+        the text's own tokens alone; None: unless it ``continues`` another. ``add_bos``: the same
+        for BOS (CLS) alone, whatever ``add_special`` says. ``special``: names of control tokens in
+        the text are meant as such. ``continues``: the text goes on from another, so no space is
+        put before it where the tokenizer puts one before texts: ``tokenize(a) + tokenize(b,
+        continues=True)`` goes on with ``b``. Raises :class:`InvalidArgument`.
+        """
+        return self.tokenizer.encode(text, add_special=add_special, add_bos=add_bos,
+                                     special=special, continues=continues)
+
+    def detokenize(self, tokens: Ids, *, special: bool = False) -> str:
+        """The text of ``tokens``; ``special`` shows control tokens too."""
+        return self.tokenizer.decode(tokens, special=special)
+
+    def _used_plan(self) -> Plan:
+        return self.engine.plan
