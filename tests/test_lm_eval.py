@@ -54,8 +54,8 @@ def by_hand(model: Model, before: list[int], wanted: list[int]) -> tuple[float, 
 def test_loglikelihood(tiny: Model, context: str, continuation: str) -> None:
     ((value, greedy),) = Scorer(tiny).loglikelihood([asked(context, continuation)])
     tokens = tiny.tokenize(context + continuation)
-    n_known = len(tiny.tokenize(context.rstrip())) if context.strip() else 1
-    expected, best = by_hand(tiny, tokens[:n_known], tokens[n_known:])
+    known = tiny.tokenize(context.rstrip()) if context.strip() else tokens[:1]
+    expected, best = by_hand(tiny, known, tokens[len(known):])
     assert value == pytest.approx(expected, abs=1e-3) and greedy == best
 
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from unladen.errors import InvalidArgument
 from unladen.gguf import HParams
-from unladen.parameters.kinds import Choice
+from unladen.parameters.kinds import Choice, OrNone
 
 Rows = npt.NDArray[np.float32]
 
@@ -33,12 +33,18 @@ def pooled(rows: Rows, kind: str, *, normalize: bool) -> Rows:
     return (y / length).astype(np.float32) if length else y
 
 
+def checked_pooling(wanted: object) -> str | None:
+    """``wanted``, one of ``POOLINGS`` or None; raises :class:`InvalidArgument`."""
+    found: str | None = OrNone(Choice(*POOLINGS)).of("pooling", wanted)
+    return found
+
+
 def chosen(wanted: str | None, hparams: HParams) -> str:
     """``wanted``, or what the file says under ``pooling_type``, "none" where that is nothing.
-    Raises :class:`InvalidArgument` for an unknown name, and for a file of a reranker, which scores
-    pairs and embeds nothing, or of a number that isn't known."""
+    Raises :class:`InvalidArgument` for a file of a reranker, which scores pairs and embeds nothing,
+    or of a number that isn't known."""
     if wanted is not None:
-        return Choice(*POOLINGS).of("pooling", wanted)
+        return wanted
     number = hparams.int("pooling_type", 0)
     if number >= len(POOLINGS):
         raise InvalidArgument(f"the file's pooling_type {number} gives no embedding",

@@ -103,7 +103,7 @@ def test_numbers_beyond_all_bounds() -> None:
 
 def test_what_is_taken_is_plain() -> None:
     assert Choice("first", "last").of("n", "LAST") == "last"
-    assert Items(Whole(0), "numbers").of("n", iter([np.int64(1), 2])) == (1, 2)
+    assert Items(Whole(0), "numbers").of("n", iter([np.int64(1), 2])) == [1, 2]
     assert Pairs(Whole(0), Real(), "a mapping").of("n", {np.int32(1): 2}) == {1: 2.0}
     assert PathText().of("n", Path("a") / "b") == str(Path("a") / "b")
     assert OrNone(Whole(0)).of("n", None) is None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from unladen.api.model import Model
 from unladen.errors import InvalidArgument
-from unladen.parameters.kinds import Text
+from unladen.parameters.kinds import Text, flag
 from unladen.parameters.model import NO_FILE
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,
         if parameters.get("devices") is not None:
             raise InvalidArgument("both devices and pretended ones are given", hint="use one")
         parameters["devices"] = [*pretended(_PRETEND.of("pretend", pretend)), "cpu"]
-    if parameters.get("vocab_only"):
+    if flag("vocab_only", parameters.get("vocab_only", False)):
         raise InvalidArgument("vocab_only leaves nothing to plan", hint="leave it out")
     model = OnPaper(path, **parameters)
     model.close()

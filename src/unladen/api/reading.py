@@ -69,8 +69,8 @@ class Reading(Generation):
         "none" a list; where one fails, the error names ``text[i]``. Raises
         :class:`InvalidArgument` for a model that is no encoder.
         """
-        from unladen.pooling import chosen, pooled
-        normalize = flag("normalize", normalize)
+        from unladen.pooling import checked_pooling, chosen, pooled
+        normalize, pooling = flag("normalize", normalize), checked_pooling(pooling)
         prompts, several = split("text", text)
         if "embeddings" not in self._used_plan().draft.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")

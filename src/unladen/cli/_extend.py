@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from unladen.parameters.kinds import Flag, OrNone, Real, Whole
+from unladen.parameters.kinds import Either, Flag, OrNone, Real, Whole
 from unladen.parameters.table import Parameter
 
 Parameters = dict[str, Any]
@@ -74,11 +74,16 @@ def with_options(name: str, parameters: Mapping[str, Parameter],
 def _typed(parameter: Parameter, is_many: bool, only_given: bool) -> Any:
     kind = parameter.kind
     inner = kind.kind if isinstance(kind, OrNone) else kind
-    if isinstance(inner, Flag):
+    if _is_switch(parameter):
         return bool
     typed: Any = (list[str] if is_many else int if isinstance(inner, Whole) else
                   float if isinstance(inner, Real) else str)
     return typed | None if is_many or only_given or parameter.default is None else typed
+
+
+def _is_switch(parameter: Parameter) -> bool:
+    kind = parameter.kind
+    return isinstance(kind.kinds[0] if isinstance(kind, Either) else kind, Flag)
 
 
 def _is_inverted(parameter: Parameter) -> bool:
@@ -86,6 +91,6 @@ def _is_inverted(parameter: Parameter) -> bool:
 
 
 def _default(parameter: Parameter, is_many: bool, only_given: bool) -> object:
-    if isinstance(parameter.kind, Flag):
+    if _is_switch(parameter):
         return parameter.default != _is_inverted(parameter)
     return None if is_many or only_given else parameter.default

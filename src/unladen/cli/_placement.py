@@ -21,22 +21,7 @@ NAMES = ("devices", "n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "o
 def placeable(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` with the options of :func:`placement` on its command line; it takes what becomes
     of them as one parameter ``placement``."""
-    return extended(command, placement())
-
-
-def placement() -> Callable[..., Parameters]:
-    """A function called ``placement`` of the options, which makes parameters of a model of them; it
-    raises :class:`InvalidArgument`."""
-    chosen = with_options(
-        "placement", {name: MODEL.parameters[name] for name in NAMES},
-        {"devices": _devices, "n_gpu_layers": _gpu_layers, "tensor_split": _tensor_shares,
-         "override_tensor": _overrides, "expert_split": _expert_shares,
-         "stream_weights": _streams}, many=frozenset(["override_tensor"]))
-
-    @functools.wraps(chosen)
-    def placement(**options: Any) -> Parameters:
-        return {**chosen(**options), "progress": loading_line()}
-    return placement
+    return extended(command, placement)
 
 
 def _devices(text: str) -> list[str]:
@@ -88,3 +73,18 @@ def _overrides(texts: list[str]) -> Mapping[str, str]:
                                   hint="for example --override-tensor 'ffn_.*=cpu'")
         result[pattern] = device
     return result
+
+
+def _with_progress(chosen: Callable[..., Parameters]) -> Callable[..., Parameters]:
+    @functools.wraps(chosen)
+    def run(**options: Any) -> Parameters:
+        return {**chosen(**options), "progress": loading_line()}
+    return run
+
+
+placement = _with_progress(with_options(
+    "placement", {name: MODEL.parameters[name] for name in NAMES},
+    {"devices": _devices, "n_gpu_layers": _gpu_layers, "tensor_split": _tensor_shares,
+     "override_tensor": _overrides, "expert_split": _expert_shares, "stream_weights": _streams},
+    many=frozenset(["override_tensor"])))
+"""The options as parameters of a model; raises :class:`InvalidArgument`."""

@@ -72,12 +72,28 @@ def real(value: object) -> float | None:
 class Kind:
     """Values of one kind; :attr:`words` says which: "a whole number from 1 on".
 
-    ``hint`` says what else to try where a value is none of them.
+    ``hint`` says what else to try where a value is none of them; without it :attr:`example` does.
     """
+
+    example: object = None
 
     def __init__(self, words: str, hint: str = "") -> None:
         self.words = words
         self.hint = hint
+
+    def refuse(self, name: str, value: object, words: str = "", hint: str = "") -> NoReturn:
+        """Raise :class:`InvalidArgument`: ``name`` must be ``words``, by default the kind's."""
+        example = (f"for example {name}={self.example!r}"
+                   if self.example is not None and name.isidentifier() else "")
+        reject(name, words or self.words, value, hint or self.hint or example)
+
+    def _part(self, kind: Kind, name: str, value: object) -> Any:
+        """A part of a value, as its ``kind`` has it; the hint of the whole goes for parts too."""
+        try:
+            return kind.of(name, value)
+        except InvalidArgument as error:
+            error.hint = error.hint or self.hint
+            raise
 
     def of(self, name: str, value: object) -> Any:
         """``value`` as the package takes it; raises :class:`InvalidArgument` naming ``name``."""
@@ -90,16 +106,16 @@ class Whole(Kind):
     def __init__(self, low: int, high: int = INT32_MAX, hint: str = "") -> None:
         super().__init__(f"a whole number from {low} " + (
             "on" if high == INT32_MAX else f"to {high}"), hint)
-        self.low, self.high = low, high
+        self.low, self.high, self.example = low, high, max(low, 0)
 
     def of(self, name: str, value: object) -> int:
         """The same as an int."""
         number = integer(value)
         if number is None:
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         if not self.low <= number <= self.high:
-            reject(name, f"at least {self.low}" if number < self.low else f"at most {self.high}",
-                   value, self.hint)
+            self.refuse(name, value, f"at least {self.low}" if number < self.low else
+                        f"at most {self.high}")
         return number
 
 
@@ -109,18 +125,20 @@ class Real(Kind):
     def __init__(self, low: float = -math.inf, high: float = math.inf, hint: str = "") -> None:
         super().__init__("a finite number" + (f" from {low:g}" if low > -math.inf else "") + (
             f" to {high:g}" if high < math.inf else " on" if low > -math.inf else ""), hint)
-        self.low, self.high = low, high
+        self.low, self.high, self.example = low, high, max(low, min(high, 0.5))
 
     def of(self, name: str, value: object) -> float:
         """The same as a float."""
         number = real(value)
         if number is None or not math.isfinite(number) or not self.low <= number <= self.high:
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         return number
 
 
 class Flag(Kind):
     """True and False, NumPy's too."""
+
+    example = True
 
     def __init__(self, hint: str = "") -> None:
         super().__init__("True or False", hint)
@@ -131,7 +149,7 @@ class Flag(Kind):
             return value
         if type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_"):
             return bool(value)
-        reject(name, self.words, value, self.hint)
+        self.refuse(name, value)
 
 
 class Choice(Kind):
@@ -140,7 +158,7 @@ class Choice(Kind):
     def __init__(self, *names: str, hint: str = "") -> None:
         super().__init__(", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
                          if len(names) > 1 else repr(names[0]), hint)
-        self.names = names
+        self.names, self.example = names, names[0]
 
     def of(self, name: str, value: object) -> str:
         """The name as it is spelled here."""
@@ -148,7 +166,7 @@ class Choice(Kind):
             for each in self.names:
                 if value.lower() == each:
                     return each
-        reject(name, self.words, value, self.hint)
+        self.refuse(name, value)
 
 
 class Text(Kind):
@@ -161,9 +179,10 @@ class Text(Kind):
     def of(self, name: str, value: object) -> str:
         """The same."""
         if isinstance(value, bytes | bytearray | memoryview):
-            reject(name, f"{self.words}, which is a str", value, "bytes.decode() makes text of it")
+            self.refuse(name, value, f"{self.words}, which is a str",
+                        "bytes.decode() makes text of it")
         if not isinstance(value, str) or (self.filled and not value):
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         if not value.isascii():
             try:
                 value.encode()
@@ -186,11 +205,12 @@ class PathText(Kind):
         if not isinstance(value, str) and hasattr(type(value), "__fspath__"):
             path = os.fspath(cast("os.PathLike[str]", value))
         if isinstance(path, bytes):
-            reject(name, self.words, value, "os.fsdecode(path) makes a str of it")
+            self.refuse(name, value, hint="os.fsdecode(path) makes a str of it")
         if not isinstance(path, str) or not path:
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         if "\0" in path:
-            reject(name, f"{self.words} without NUL characters", value)
+            self.refuse(name, value, f"{self.words} without NUL characters",
+                        "check where the name comes from")
         try:
             os.fsencode(path)
         except UnicodeEncodeError as error:
@@ -223,6 +243,7 @@ class Either(Kind):
     def __init__(self, one: Kind, other: Kind, hint: str = "") -> None:
         super().__init__(f"{one.words} or {other.words}", hint or one.hint or other.hint)
         self.kinds: tuple[Kind, Kind] = (one, other)
+        self.example = one.example if one.example is not None else other.example
 
     def of(self, name: str, value: object) -> Any:
         """As the kind that takes it says."""
@@ -233,7 +254,7 @@ class Either(Kind):
                 # What is of a kind, but for a number out of its range or one item, is told so.
                 if not error.message.startswith(f"{name} must be {kind.words}"):
                     raise
-        reject(name, self.words, value, self.hint)
+        self.refuse(name, value)
 
 
 class OrNone(Kind):
@@ -241,7 +262,7 @@ class OrNone(Kind):
 
     def __init__(self, kind: Kind) -> None:
         super().__init__(f"{kind.words} or None", kind.hint)
-        self.kind = kind
+        self.kind, self.example = kind, kind.example
 
     def of(self, name: str, value: object) -> Any:
         """As the kind has it."""
@@ -259,12 +280,12 @@ class Items(Kind):
         self.item = item
         self.filled = filled
 
-    def of(self, name: str, value: object) -> tuple[Any, ...]:
-        """A tuple of the items."""
-        found = tuple(self.item.of(f"{name}[{i}]", each)
-                      for i, each in enumerate(items(name, value, self.words, self.hint)))
+    def of(self, name: str, value: object) -> list[Any]:
+        """A list of the items."""
+        found = [self._part(self.item, f"{name}[{i}]", each)
+                 for i, each in enumerate(items(name, value, self.words, self.hint))]
         if self.filled and not found:
-            reject(name, f"{self.words} with at least one item", value, self.hint)
+            self.refuse(name, value, f"{self.words} with at least one item")
         return found
 
 
@@ -297,23 +318,25 @@ class Pairs(Kind):
     def of(self, name: str, value: object) -> dict[Any, Any]:
         """A dict of the same."""
         if not isinstance(value, Mapping):
-            reject(name, self.words, value, self.hint)
-        return {self.keys.of(f"a key of {name}", key): self.values.of(f"{name}[{shown(key)}]", each)
+            self.refuse(name, value)
+        return {self._part(self.keys, f"a key of {name}", key):
+                self._part(self.values, f"{name}[{shown(key)}]", each)
                 for key, each in value.items()}
 
 
 class Pair(Kind):
     """Two values of one kind."""
 
-    def __init__(self, item: Kind, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, item: Kind, words: str, hint: str = "") -> None:
+        super().__init__(words, hint)
         self.item = item
 
     def of(self, name: str, value: object) -> tuple[Any, Any]:
         """A tuple of the two."""
         if not isinstance(value, tuple | list) or len(value) != 2:
-            reject(name, self.words, value)
-        return self.item.of(f"{name}[0]", value[0]), self.item.of(f"{name}[1]", value[1])
+            self.refuse(name, value)
+        return (self._part(self.item, f"{name}[0]", value[0]),
+                self._part(self.item, f"{name}[1]", value[1]))
 
 
 class Called(Kind):
@@ -322,7 +345,7 @@ class Called(Kind):
     def of(self, name: str, value: object) -> Callable[..., object]:
         """The same."""
         if not callable(value):
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         return value
 
 
@@ -336,7 +359,7 @@ class Instance(Kind):
     def of(self, name: str, value: object) -> Any:
         """The same."""
         if not self.fits(value):
-            reject(name, self.words, value, self.hint)
+            self.refuse(name, value)
         return value
 
 

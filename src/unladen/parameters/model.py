@@ -162,7 +162,8 @@ class PlaceNames(_OthersNames, total=False):
         Whole(1), 512, "tokens in one step",
         O("--batch-size", "-b", help="Tokens in one step."), MEMORY)]
     kv_type: Annotated[str | tuple[str, str], P(
-        Either(KV_TYPE, Pair(KV_TYPE, "a pair of these for keys and values")), "f16",
+        Either(KV_TYPE, Pair(KV_TYPE, "a pair of these for keys and values",
+                             'for example kv_type=("q8_0", "f16")')), "f16",
         'type of the KV cache: "f16", "f32" or "q8_0", or a pair for keys and values',
         O("--kv-type", help="Type of the KV cache: f16, f32, q8_0, or two by comma for K and V."),
         MEMORY)]

@@ -193,7 +193,8 @@ class SamplingNames(_OthersNames, total=False):
         Whole(0), 1, "tokens that top_p, min_p, typical_p and xtc leave at least")]
     """Tokens that ``top_p``, ``min_p``, ``typical_p`` and ``xtc`` leave at least. Default 1."""
     order: Annotated[Sequence[str], P(
-        Items(Text("a step's name", filled=True), "a list of steps"), MISSING,
+        Items(Text("a step's name", filled=True), "a list of steps",
+              'for example ["top_k", "temperature"]'), MISSING,
         "the steps in their order, by semicolon",
         O("--samplers", help="The steps in their order, by semicolon.", without="the usual"))]
     """The steps in their order. Default :data:`unladen.sample.params.ORDER`."""

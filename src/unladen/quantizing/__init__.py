@@ -85,8 +85,12 @@ def _pairs(tensor_types: object) -> list[tuple[str, str]]:
 
 
 def _check_target(target: Path, sources: Sequence[str], overwrite: bool) -> None:
-    if not target.exists():
-        return
+    try:
+        if not target.exists():
+            return
+    except OSError as error:
+        raise InvalidArgument(f"target {str(target)!r} can't be written: {error.strerror}",
+                              hint="choose another name") from None
     if any(os.path.samefile(target, source) for source in sources):
         raise InvalidArgument(f"{target} is the source itself", hint="write to another place")
     if not overwrite:

@@ -10,7 +10,7 @@ from typing import Any
 
 from unladen.discover import classes
 from unladen.errors import InvalidArgument
-from unladen.parameters.kinds import flag, items, reject, token_ids
+from unladen.parameters.kinds import flag, items, reject, shown, token_ids
 from unladen.sample.adaptive_p import AdaptiveP
 from unladen.sample.base import Step
 from unladen.sample.constraint import Allows, Constraint
@@ -58,10 +58,10 @@ class SamplerChain:
 
     def add(self, name: str, *args: Any, **parameters: Any) -> SamplerChain:
         """Append the step called ``name``, a plug-in's too, built from the parameters."""
-        if isinstance(name, Step):
+        if not isinstance(name, str):
             reject("name", "the name of a step", name, "step(...) takes a step of yours")
-        if not isinstance(name, str) or name not in registry():
-            raise InvalidArgument(f"no sampler step is called {name!r}",
+        if name not in registry():
+            raise InvalidArgument(f"no sampler step is called {shown(name)}",
                                   hint="known: " + ", ".join(sorted(registry())))
         made = registry()[name]
         try:

@@ -27,7 +27,9 @@ class LogitBias(Step):
     bias: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        for pair in items("logit_bias", self.bias, "pairs of a token id and a number"):
+        object.__setattr__(self, "bias", tuple(
+            items("logit_bias", self.bias, "pairs of a token id and a number")))
+        for pair in self.bias:
             if not isinstance(pair, tuple) or len(pair) != 2:
                 reject("logit_bias", "pairs of a token id and a number", self.bias)
             token, amount = pair

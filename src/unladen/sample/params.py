@@ -67,7 +67,9 @@ class SamplingParams:
         if changed:
             from unladen.parameters.sampling import SAMPLING
             for name, value in SAMPLING.taken(changed).items():
-                object.__setattr__(self, name, None if (name, value) == ("seed", -1) else value)
+                if (name, value) == ("seed", -1):
+                    value = None
+                object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         unknown = [name for name in self.order if name not in ORDER]
         if unknown or len(set(self.order)) < len(self.order):
             raise InvalidArgument(f"order is {', '.join(self.order)}",

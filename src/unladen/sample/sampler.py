@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from unladen._native import sample as native
 from unladen.errors import InvalidArgument
-from unladen.parameters.kinds import Instance, Items, flag, token_ids
+from unladen.parameters.kinds import Instance, Items, flag, shown, token_ids
 from unladen.sample.base import BadLogits, Candidates, Ids, Logits, Step
 from unladen.sample.dist import seed_of
 from unladen.sample.state import PythonState
@@ -115,7 +115,8 @@ class Sampler:
         except TypeError:
             number = -1
         if not 0 <= number < 2**31:
-            raise InvalidArgument(f"{token!r} is no token id", hint="ids go from 0 to 2**31 - 1")
+            raise InvalidArgument(f"{shown(token)} is no token id",
+                                  hint="ids go from 0 to 2**31 - 1")
         self._state.accept(number)
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
