@@ -36,18 +36,18 @@ class Generation:
 
     @overload
     def generate(self, prompt: Prompt, *, max_tokens: int | None = None,
-                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                  sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
                  ) -> Completion: ...
 
     @overload
     def generate(self, prompt: Prompts, *, max_tokens: int | None = None,
-                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                  sampler: SamplerChain | None = None, **sampling: Unpack[SamplingNames]
                  ) -> list[Completion]: ...
 
     def generate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
-                 stop: str | Sequence[str] = (), logprobs: int | None = None,
+                 stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                  sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
                  ) -> Completion | list[Completion]:
         """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
@@ -74,7 +74,7 @@ class Generation:
         return result_of(request)
 
     def stream(self, prompt: Prompt, *, max_tokens: int | None = None,
-               stop: str | Sequence[str] = (), logprobs: int | None = None,
+               stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
                ) -> Stream:
         """:meth:`generate` for one prompt, piece by piece: iterate for text; ``.result`` is the
@@ -84,18 +84,18 @@ class Generation:
 
     @overload
     async def agenerate(self, prompt: Prompt, *, max_tokens: int | None = None,
-                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | Sampler | None = None,
                         **sampling: Unpack[SamplingNames]) -> Completion: ...
 
     @overload
     async def agenerate(self, prompt: Prompts, *, max_tokens: int | None = None,
-                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | None = None,
                         **sampling: Unpack[SamplingNames]) -> list[Completion]: ...
 
     async def agenerate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
-                        stop: str | Sequence[str] = (), logprobs: int | None = None,
+                        stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | Sampler | None = None,
                         **sampling: Unpack[SamplingNames]) -> Completion | list[Completion]:
         """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
@@ -110,7 +110,7 @@ class Generation:
         return result_of(request)
 
     async def astream(self, prompt: Prompt, *, max_tokens: int | None = None,
-                      stop: str | Sequence[str] = (), logprobs: int | None = None,
+                      stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                       sampler: SamplerChain | Sampler | None = None,
                       **sampling: Unpack[SamplingNames]) -> AsyncIterator[str]:
         """:meth:`stream` for coroutines."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from unladen.errors import InvalidArgument, UnladenError
@@ -35,6 +35,8 @@ def split(name: str, value: object) -> tuple[list[object], bool]:
     hint = ("bytes.decode() makes text of it"
             if isinstance(value, bytes | bytearray | memoryview) else "")
     found = list(items(name, value, WORDS, hint))
+    if found and isinstance(found[0], Mapping):
+        reject(name, WORDS, value, "fill the chat template in yourself and give its text")
     several = not found or isinstance(found[0], str | bytes) or _holds_items(found[0])
     return (found, True) if several else ([found], False)
 

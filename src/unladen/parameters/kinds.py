@@ -104,8 +104,9 @@ class Whole(Kind):
     """Whole numbers from ``low`` to ``high``."""
 
     def __init__(self, low: int, high: int = INT32_MAX, hint: str = "") -> None:
-        super().__init__(f"a whole number from {low} " + (
-            "on" if high == INT32_MAX else f"to {high}"), hint)
+        super().__init__("a whole number" if low < -1 and high == INT32_MAX else
+                         f"a whole number from {low} " + (
+                             "on" if high == INT32_MAX else f"to {high}"), hint)
         self.low, self.high, self.example = low, high, max(low, 0)
 
     def of(self, name: str, value: object) -> int:

@@ -50,8 +50,8 @@ class _OthersNames(TypedDict, total=False):
     n_predict: int | None
     num_predict: int | None
     max_completion_tokens: int | None
-    stop_strings: str | Sequence[str]
-    stop_sequences: str | Sequence[str]
+    stop_strings: str | Sequence[str] | None
+    stop_sequences: str | Sequence[str] | None
     top_logprobs: int
     n_probs: int
     temp: float
@@ -207,10 +207,10 @@ class GenerationNames(SamplingNames, total=False):
         OrNone(Whole(0, hint="None goes on to the end of the context")), None,
         "tokens to write; None: to the end of the context",
         O("--max-tokens", "-n", help="Tokens to write.", without="to the end of the context"))]
-    stop: Annotated[str | Sequence[str], P(
-        Either(Text("a text that isn't empty", filled=True),
-               Items(Text("a text that isn't empty", filled=True), "a list of such texts",
-                     'for example ["\\n\\n"]')),
+    stop: Annotated[str | Sequence[str] | None, P(
+        OrNone(Either(Text("a text that isn't empty", filled=True),
+                      Items(Text("a text that isn't empty", filled=True), "a list of such texts",
+                            'for example ["\\n\\n"]'))),
         (), "end at this text, which is not part of it",
         O("--stop", help="End at this text; may be repeated."))]
     logprobs: Annotated[int | None, P(
