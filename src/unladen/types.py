@@ -158,8 +158,8 @@ class Completion:
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= SHOWN_TEXT else f"{self.text[:SHOWN_TEXT - 3]}..."
         rate = self.timings.completion_per_second
-        return (f"Completion({text!r}, {len(self.tokens)} tokens"
-                + (f" at {rate:.1f}/s" if rate else "") + f", ended by {self.stop_reason})")
+        return (f"<Completion {text!r}: {len(self.tokens)} tokens"
+                + (f" at {rate:.1f}/s" if rate else "") + f", ended by {self.stop_reason}>")
 
 
 _UINT64 = (1 << 64) - 1

@@ -47,7 +47,7 @@ class Odd:
 
 # Each is made anew: an iterator ends.
 VALUES: tuple[Callable[[], object], ...] = (
-    *(lambda v=v: v for v in (  # type: ignore[misc]
+    *(lambda v=v: v for v in (
         None, True, False, 0, 1, -1, -2, 2, 7, 99, 2**31 - 1, 2**31, 2**63, 2**64, -2**63, 10**400,
         0.0, -0.0, 0.5, 1.0, -1.0, 2.5, 1e-9, 1e30, math.nan, math.inf, -math.inf, 1 + 2j,
         "", "5", "0.5", "true", "auto", "all", "none", "cpu", "cpu:0", "null:0", "null:x", "f16",
@@ -111,7 +111,7 @@ def named(function: Callable[..., object], *before: object, **rest: object
             yield name, lambda value: use(function(*before, *rest.values(), value))
         elif parameter.kind != parameter.VAR_KEYWORD:
             others = {n: v for n, v in rest.items() if n != name}
-            yield name, lambda value, name=name, others=others: use(  # type: ignore[misc]
+            yield name, lambda value, name=name, others=others: use(
                 function(*before, **{**others, name: value}))
 
 
@@ -135,7 +135,7 @@ def of_tables(model: Model, path: Path) -> Iterator[Tried]:
     for table, others, call in calls:
         unknown = [] if table is SAMPLING else ["no_such_name"]  # Python's own error there
         for name in [*table.parameters, *others, *unknown]:
-            yield f"{table.call}()", name, lambda value, call=call, name=name: call(  # type: ignore[misc]
+            yield f"{table.call}()", name, lambda value, call=call, name=name: call(
                 **{name: value})
 
 
@@ -190,8 +190,8 @@ def of_signatures(model: Model, path: Path, folder: Path) -> Iterator[Tried]:
     for parameter, call in named(benchmark.measure, model=model, test=benchmark.Test(1, 0, 0),
                                  n_repeat=1):
         yield "benchmark.measure", parameter, call
-    yield "Model", "path", lambda value: Model(value, vocab_only=True).close()  # type: ignore[arg-type]
-    yield "plan", "pretend", lambda value: unladen.plan(path, pretend=value)  # type: ignore[arg-type]
+    yield "Model", "path", lambda value: Model(value, vocab_only=True).close()
+    yield "plan", "pretend", lambda value: unladen.plan(path, pretend=value)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,8 @@ def test_as_sentencepiece_without_its_prefix(text_of: Text, rng: np.random.Gener
     assert n_differ > 100
 
 
-def test_where_spaces_merge_one_stays(text_of: Text, rng: np.random.Generator) -> None:  # noqa: F811
+def test_where_spaces_merge_one_stays(text_of: Text,  # noqa: F811
+                                      rng: np.random.Generator) -> None:
     theirs = train_spm(text_of, rng, model_type="unigram", vocab_size=1000,
                        normalization_rule_name="identity", remove_extra_whitespaces=True,
                        add_dummy_prefix=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from unladen.api.prompts import check_tokens, ids_of, only, split
@@ -27,7 +27,7 @@ class Generation:
     tokenizer: Tokenizer
     sampling_defaults: Mapping[str, Any]
     _breakers: Callable[[tuple[str, ...]], Sequence[Sequence[int]]]
-    _stepper: ThreadPoolExecutor
+    _stepper: Executor
 
     @property
     def engine(self) -> Engine:

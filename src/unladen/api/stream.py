@@ -46,7 +46,7 @@ class Stream(Iterator[str]):
         request = self._request
         state = ("failed" if request.error is not None else
                  f"ended by {request.stop_reason}" if request.done else "going on")
-        return f"Stream({len(request.tokens) - request.n_prompt} tokens so far, {state})"
+        return f"<Stream: {len(request.tokens) - request.n_prompt} tokens so far, {state}>"
 
     def __enter__(self) -> Stream:
         return self
