@@ -162,8 +162,9 @@ def test_a_step_ahead_that_fails_costs_no_token(load: Load, monkeypatch: pytest.
         run()
     monkeypatch.setattr(model.engine.plan, "run", fails_once)
     stream = model.stream([5, 6], max_tokens=9, **GREEDY)
+    other = model.stream([7, 8, 9], max_tokens=9, **GREEDY)
     with pytest.raises(KeyboardInterrupt):
-        model.engine.finish(model._request([7, 8, 9], 9, (), None, None, GREEDY))
+        model.engine.finish(other._request)
     list(stream)
     assert stream.result.tokens == expected
     check_idle(model)

@@ -209,7 +209,7 @@ def test_without_a_ladder_others_go_on(path: Path, fault: Faults) -> None:
 
 
 @pytest.mark.parametrize(("wrong", "named"), [
-    (["abacus"], "abacus"), (["kv:f8"], "f8"), ("context", "no list"), (["kv"], "'kv'")])
+    (["abacus"], "abacus"), (["kv:f8"], "f8"), ("context", "must be a list"), (["kv"], "'kv'")])
 def test_bad_ladders(path: Path, wrong: Any, named: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         load(path, on_oom=wrong)

@@ -100,7 +100,8 @@ def test_logprobs(model: Model) -> None:
         assert again is None if top is None else again is not None and not again[0].top
 
 
-@pytest.mark.parametrize("prompt", [[], [N_VOCAB], [-1], [1.5], ["a"], [2**40]])
+@pytest.mark.parametrize("prompt", [np.zeros(0, int), [N_VOCAB], [-1], [1.5], [1, "a"],
+                                    [2**40]])
 def test_bad_prompts(model: Model, prompt: Any) -> None:
     with pytest.raises(InvalidArgument):
         model.generate(prompt, max_tokens=2)

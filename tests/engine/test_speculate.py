@@ -222,5 +222,5 @@ def test_the_knobs(load: Load) -> None:
     model = eager(load(**EXACT), n_draft=2)
     result = model.generate([9, 20, 31, 8] * 6, max_tokens=40, sampler=sampler)
     assert 26 <= result.timings.n_accepted <= result.timings.n_drafted
-    with pytest.raises(InvalidArgument, match="n_draft=0"):
+    with pytest.raises(InvalidArgument, match="n_draft must be at least 1"):
         load(n_draft=0)

@@ -106,7 +106,7 @@ class Whole(Kind):
     def __init__(self, low: int, high: int = INT32_MAX, hint: str = "") -> None:
         super().__init__("a whole number" if low < -1 and high == INT32_MAX else
                          f"a whole number from {low} " + (
-                             "on" if high == INT32_MAX else f"to {high}"), hint)
+                             "on" if high >= INT32_MAX else f"to {high}"), hint)
         self.low, self.high, self.example = low, high, max(low, 0)
 
     def of(self, name: str, value: object) -> int:

@@ -131,8 +131,9 @@ def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> 
     for device in ("reference", "wgpu:0"):
         with Model(path, devices=[device], kv_type="q8_0") as model:
             first = model.logits(prompt)
-            requests = [model._request(prompt + more, 4, (), None, None, {"temperature": 0.0})
-                        for more in ([], [7], [8, 9])]
+            streams = [model.stream(prompt + more, max_tokens=4, temperature=0.0)
+                       for more in ([], [7], [8, 9])]
+            requests = [stream._request for stream in streams]
             for request in requests:
                 model.engine.finish(request)
             assert requests[-1].n_reused
