@@ -6,12 +6,12 @@ import functools
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from unladen._native.gguf import PagesAhead
+from unladen.api.stepper import Stepper
 from unladen.api.stream import Stream, result_of
 from unladen.api.tap import Tapping
 from unladen.errors import InvalidArgument
@@ -116,7 +116,7 @@ class Model(Tapping):
         from unladen.setup import device_names
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
-        self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
+        self._stepper = Stepper()
         used = Options(n_threads, n_threads_batch, precise, deterministic, numa, self._packed)
         metadata = self._file.metadata
         try:
@@ -147,6 +147,8 @@ class Model(Tapping):
         from unladen.sample import defaults
         from unladen.tokenizer import sequences
         self.tokenizer = tokenizer
+        if self._engine is not None:
+            self._engine.restrict(tokenizer.n_vocab)
         self.sampling_defaults = defaults(self._file.metadata)
         self._breakers = functools.cache(functools.partial(sequences, tokenizer))
 
@@ -335,7 +337,10 @@ class Model(Tapping):
         return self._used_plan().memory()
 
     def close(self) -> None:
-        """Free the memory; the model can't be used any more."""
+        """Free the memory; the model can't be used any more. Requests of other threads end with
+        :class:`Cancelled`. Raises :class:`ReentrantCall` inside a step, and closes nothing then."""
+        if self._engine is not None:
+            self._engine.close()
         self._engine = None
         self._stepper.shutdown(wait=False)
         self._file.close()

@@ -48,6 +48,7 @@ class WgpuBackend:
     name = "wgpu"
     fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
+    survives_fork = False
     is_deterministic = False
 
     def __init__(self) -> None:
