@@ -121,7 +121,10 @@ class Sampler:
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
         """Append a prompt's token ids, so that penalties see them; nothing is drawn."""
-        tokens = np.asarray(ids)
+        try:
+            tokens = np.asarray(ids)
+        except ValueError:  # rows of different lengths
+            tokens = np.empty((0, 0))
         if tokens.ndim != 1 or (tokens.size and not (
                 tokens.dtype.kind in "iu" and tokens.min() >= 0 and tokens.max() < 2**31)):
             raise InvalidArgument("token ids are a flat sequence of numbers from 0 to 2**31 - 1")
