@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,24 +33,27 @@ def outcome(call: Callable[[], object]) -> object:
 def test_under_way_in_threads(load: Load, rng: np.random.Generator, options: Any) -> None:
     """Some write, some wait for their turn, some read prompts, one moves the model."""
     for _ in range(6):
-        model = load(**options, context_size=4096, max_seqs=3, batch_size=32)
-        prompt = rng.integers(3, N_VOCAB, 2000).tolist()
-        stream = model.stream([5, 6], **ENDLESS)
-        next(stream)
-        with ThreadPoolExecutor(8) as pool:
-            calls: list[Callable[[], object]] = [
-                *[lambda i=i: model.generate([5, i], **ENDLESS) for i in range(3, 6)],
-                lambda: list(stream), lambda: model.generate(prompt, **ENDLESS),
-                lambda: model.logits(prompt), lambda: model.save_state(prompt)]
-            running = [pool.submit(outcome, call) for call in calls]
-            time.sleep(rng.uniform(0, 0.05))
-            model.close()
-            ended = [each.result(timeout=60) for each in running]
-        # What came too late found a closed model; short ones may have been through.
-        assert all(isinstance(e, Cancelled | InvalidArgument) for e in ended[:5]), ended
-        assert all(isinstance(e, Cancelled | InvalidArgument | np.ndarray | bytes)
-                   for e in ended[5:]), ended
+        close_while_it_works(load(**options, context_size=4096, max_seqs=3, batch_size=32), rng)
+
+
+def close_while_it_works(model: Model, rng: np.random.Generator) -> None:
+    prompt = rng.integers(3, N_VOCAB, 2000).tolist()
+    stream = model.stream([5, 6], **ENDLESS)
+    next(stream)
+    with ThreadPoolExecutor(8) as pool:
+        calls: list[Callable[[], object]] = [
+            *[partial(model.generate, [5, i], **ENDLESS) for i in range(3, 6)],
+            lambda: list(stream), lambda: model.generate(prompt, **ENDLESS),
+            lambda: model.logits(prompt), lambda: model.save_state(prompt)]
+        running = [pool.submit(outcome, call) for call in calls]
+        time.sleep(rng.uniform(0, 0.05))
         model.close()
+        ended = [each.result(timeout=60) for each in running]
+    # What came too late found a closed model; short ones may have been through.
+    assert all(isinstance(e, Cancelled | InvalidArgument) for e in ended[:5]), ended
+    assert all(isinstance(e, Cancelled | InvalidArgument | np.ndarray | bytes)
+               for e in ended[5:]), ended
+    model.close()
 
 
 def test_under_way_in_coroutines(load: Load) -> None:

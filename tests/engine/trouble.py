@@ -137,7 +137,7 @@ class Matcher(StopMatcher):
     """Fails at piece ``at``."""
 
     def __init__(self, at: int) -> None:
-        super().__init__(["\0"])
+        super().__init__(["this is never said"])
         self._left = at
 
     def push(self, text: str) -> tuple[str, bool]:
