@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from unladen.engine.blame import isolate
+from unladen.engine.blame import charge
 from unladen.engine.flight import Results
 from unladen.engine.request import Logits, Request
 from unladen.sample import BadLogits, Sampler, sample_rows
@@ -22,24 +21,29 @@ def choose(sampled: Sampled, op: str, results: Results, n_vocab: int, context_si
     if op == "argmax":
         (tokens,) = results
         for request, sampler, row in sampled:
-            _take(request, partial(_greedy, sampler, int(tokens[row]), n_vocab), None, n_vocab,
-                  context_size)
+            try:
+                token = _greedy(sampler, int(tokens[row]), n_vocab)
+                request.take_token(token, None, context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)
     elif op == "top_k":
         ids, best = results
         for request, sampler, row in sampled:
-            _take(request, partial(sampler.sample_best, ids[row], best[row], n_vocab), None,
-                  n_vocab, context_size)
+            try:
+                token = sampler.sample_best(ids[row], best[row], n_vocab)
+                request.take_token(token, None, context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)
     else:
         logits = results[0] if results[0].shape[1] <= n_vocab else results[0][:, :n_vocab]
         native = [each for each in sampled if each[0].samples_natively]
         # Rows that don't follow one another would have to be copied: one by one is faster.
         together = len(native) > 1 and logits.flags.c_contiguous
         if together:
-            _sample_many(native, logits, n_vocab, context_size)
+            _sample_many(native, logits, context_size)
         for request, sampler, row in sampled:
             if not (together and request.samples_natively):
-                _take(request, partial(sampler.sample, logits[row]), logits[row], n_vocab,
-                      context_size)
+                _sample_one(request, sampler, logits[row], context_size)
 
 
 def _greedy(sampler: Sampler, token: int, n_vocab: int) -> int:
@@ -50,15 +54,17 @@ def _greedy(sampler: Sampler, token: int, n_vocab: int) -> int:
     return token
 
 
-def _take(request: Request, sample: Callable[[], object], logits: Logits | None, n_vocab: int,
-          context_size: int) -> None:
-    def take() -> None:
-        # Whatever samples may be the caller's.
-        request.take_token(token_id(sample(), n_vocab, "the sampler"), logits, context_size)
-    isolate(request, take)
+def _sample_one(request: Request, sampler: Sampler, logits: Logits, context_size: int) -> None:
+    try:
+        token = sampler.sample(logits)
+        if not request.samples_natively:  # it may be a sampler of the caller's making
+            token = token_id(token, len(logits), "the sampler")
+        request.take_token(token, logits, context_size)
+    except BaseException as error:  # noqa: BLE001  # charge() tells whose
+        charge(request, error)
 
 
-def _sample_many(sampled: Sampled, logits: Logits, n_vocab: int, context_size: int) -> None:
+def _sample_many(sampled: Sampled, logits: Logits, context_size: int) -> None:
     rows = [row for _, _, row in sampled]
     wanted = logits if rows == list(range(len(logits))) else logits[rows]
     try:
@@ -67,10 +73,13 @@ def _sample_many(sampled: Sampled, logits: Logits, n_vocab: int, context_size: i
         for i in error.rows:
             sampled[i][0].fail(error)
         tokens = list(error.tokens)
-    except Exception as error:  # noqa: BLE001  # of memory: nobody knows which have drawn
+    except Exception as error:  # noqa: BLE001  # out of memory: nobody knows which have drawn
         for request, _, _ in sampled:
             request.fail(error)
         return
     for (request, _, row), token in zip(sampled, tokens, strict=True):
         if request.error is None:
-            _take(request, partial(int, token), logits[row], n_vocab, context_size)
+            try:
+                request.take_token(token, logits[row], context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)

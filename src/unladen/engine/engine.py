@@ -21,7 +21,7 @@ import numpy as np
 
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, fill_next, pick
-from unladen.engine.blame import Blamed, isolate, keep
+from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.request import Request
@@ -334,7 +334,7 @@ class Engine:
         return flight
 
     def _blame(self, blamed: Blamed) -> None:
-        blamed.request.fail(blamed.__cause__ or blamed)
+        blamed.request.fail(blamed.error)
         self._restart()
 
     def _restart(self) -> None:
@@ -382,8 +382,11 @@ class Engine:
         one whole context."""
         request = work.request
         while request.cached is not None:
-            if keep(request, request.cached.reserve, request.cached.length + work.n_tokens):
-                return True
+            try:
+                if request.cached.reserve(request.cached.length + work.n_tokens):
+                    return True
+            except Exception as error:  # noqa: BLE001  # blame() tells whose
+                raise blame(request, error) from None
             self._preempt(self._running[-1])
         return False
 
@@ -415,11 +418,16 @@ class Engine:
             if request.done:  # with the step before, which was not read when this one began
                 continue
             assert cached is not None
-            keep(request, cached.commit, request.tokens,
-                 cached.length + item.n_tokens - len(item.draft))
+            try:
+                cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
+            except Exception as error:  # noqa: BLE001  # blame() tells whose
+                raise blame(request, error) from None
             request.n_drafted += len(item.draft)
             if request.sampler is None:
-                isolate(request, functools.partial(request.take_logits, results[0][first:row]))
+                try:
+                    request.take_logits(results[0][first:row])
+                except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                    charge(request, error)
             elif item.n_outputs:
                 sampled.append((item, request.sampler, first))
         n = 0

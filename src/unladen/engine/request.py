@@ -117,7 +117,9 @@ class Request:
                 assert row is not None
                 chosen, top = logprobs(row, token, self.n_logprobs)
                 logprob = TokenLogprob(token, chosen, tuple(top))
-            text, stopped = self._showable(self._decoder.push(token))
+            text, stopped = self._decoder.push(token), False
+            if self._matcher is not None:
+                text, stopped = self._matcher.push(text)
             n = len(self.tokens) + 1
             reason = ("stop" if stopped else "length" if n - self.n_prompt >= self.max_tokens
                       else "context" if n >= context_size else None)
@@ -179,14 +181,13 @@ class Request:
             Usage(self.n_prompt, len(generated), n_reused),
             self._logprobs if self.n_logprobs is not None else None)
 
-    def _showable(self, text: str) -> tuple[str, bool]:
-        """What is certain to be wanted by now, and whether a stop string was reached."""
-        return (text, False) if self._matcher is None else self._matcher.push(text)
-
     def _held_back(self) -> str:
         """What is wanted as well, if no more is to come."""
-        text, stopped = self._showable(self._decoder.flush())
-        return text if stopped or self._matcher is None else text + self._matcher.flush()
+        text = self._decoder.flush()
+        if self._matcher is None:
+            return text
+        text, stopped = self._matcher.push(text)
+        return text if stopped else text + self._matcher.flush()
 
     def _end(self, reason: StopReason) -> None:
         self.stop_reason = reason
