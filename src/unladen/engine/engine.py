@@ -17,18 +17,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
 from unladen.engine.flight import Flight, narrowest
+from unladen.engine.prompt import check_prompt
 from unladen.engine.request import Request
 from unladen.engine.speculate import Speculator
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
-from unladen.errors import Cancelled, ContextOverflow, DeviceLost, InvalidArgument, OutOfMemory
+from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory
 from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
 
@@ -88,19 +87,7 @@ class Engine:
         """Queue ``request``; raises :class:`ContextOverflow`, :class:`InvalidArgument`,
         :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
-        n = request.n_prompt
-        if n == 0:
-            raise InvalidArgument("the prompt has no tokens", hint="give at least one token")
-        if self._limits.whole_sequences and not request.wants_all_logits:
-            raise InvalidArgument("the model sees whole texts, it continues none",
-                                  hint="use logits() or embed()")
-        # A prompt that is to be continued needs room for one token more.
-        most = self.context_size - (not request.wants_all_logits)
-        if n > most:
-            raise ContextOverflow(
-                f"the prompt has {n} tokens, the context of {self.context_size} holds {most}",
-                hint="shorten the prompt or load the model with a larger context_size")
-        request.tokens = _checked(request.tokens, self.n_vocab)
+        check_prompt(request, self._limits, self.context_size, self.n_vocab)
         self._waiting.append(request)
 
     def advance(self, request: Request) -> None:
@@ -465,23 +452,6 @@ def _takes_over(work: Work, n: int) -> bool:
     keep(request, cached.commit, request.tokens, cached.length + 1)
     request.n_accepted += 1
     return True
-
-
-def _checked(tokens: Sequence[int], n_vocab: int) -> list[int]:
-    """A prompt's ``tokens`` as plain numbers; raises :class:`InvalidArgument`."""
-    hint = f"ids are whole numbers from 0 to {n_vocab - 1}"
-    try:
-        ids = np.asarray(tokens)
-    except ValueError as error:  # rows of different lengths
-        raise InvalidArgument(f"the prompt is no list of token ids: {error}", hint=hint) from error
-    if ids.ndim != 1 or ids.dtype.kind not in "iu" or {bool, np.bool_} & set(map(type, tokens)):
-        raise InvalidArgument("the prompt is no list of token ids", hint=hint)
-    bad = ids[(ids < 0) | (ids >= n_vocab)]
-    if len(bad):
-        raise InvalidArgument(f"the prompt has token id {bad[0]}, which the vocabulary lacks or "
-                              "the model has no embedding for", hint=hint)
-    checked: list[int] = ids.tolist()
-    return checked
 
 
 def _closed() -> Cancelled:
