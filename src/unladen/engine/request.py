@@ -37,10 +37,10 @@ class Request:
                  stop: Sequence[str] = (), n_logprobs: int | None = None) -> None:
         # Checked here too, where it is the caller who gets the error: in a step it would be late.
         if n_logprobs is not None and not _is_count(n_logprobs):
-            raise InvalidArgument(f"logprobs is {n_logprobs!r}",
+            raise InvalidArgument(f"logprobs={n_logprobs!r} makes no sense",
                                   hint="0 for those of the chosen tokens, n for n others too")
         if not _is_count(max_tokens):
-            raise InvalidArgument(f"max_tokens is {max_tokens!r}",
+            raise InvalidArgument(f"max_tokens={max_tokens!r} makes no sense",
                                   hint="use a whole number from 0 on, or None for no limit")
         self.tokens = list(prompt)
         self.n_prompt = len(self.tokens)
