@@ -125,7 +125,7 @@ class _Runner:
         self._op = op
         self._engine = model.engine
         self._plan: Plan = self._engine.plan
-        self._n_vocab = model.architecture.n_vocab
+        self._n_vocab = model.engine.n_vocab
         self._rng = np.random.default_rng(0)
 
     def run(self, test: Test) -> int:

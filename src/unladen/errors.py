@@ -86,7 +86,7 @@ class DiskFull(UnladenError, OSError):
 
 
 class DeviceLost(UnladenError):
-    """A device stopped answering."""
+    """A device stopped answering, or belongs to the process that this one was forked from."""
 
 
 class TapError(UnladenError):
@@ -111,4 +111,9 @@ class TemplateError(UnladenError):
 
 
 class Cancelled(UnladenError):
-    """A request was cancelled by its owner."""
+    """A request was cancelled: by its owner, because its model was closed, or because it is the
+    parent's of a forked process."""
+
+
+class ReentrantCall(UnladenError, RuntimeError):
+    """A model was called from inside one of its own steps, which would wait for itself."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import mmap
 import os
 import threading
+import weakref
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -186,6 +188,8 @@ class FileMapping(mmap.mmap):
         self.identity = (status.st_ino & _UINT64, status.st_size, status.st_mtime_ns & _UINT64)
         self.guard = threading.Lock()
         self.is_replaced = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=functools.partial(_free_guard, weakref.ref(self)))
 
     def in_small_pages(self, end: int | None) -> None:
         """From now on a byte read before ``end`` brings some pages around it, not a huge one."""
@@ -193,3 +197,10 @@ class FileMapping(mmap.mmap):
             whole = (len(self) if end is None else end) // mmap.PAGESIZE * mmap.PAGESIZE
             with contextlib.suppress(OSError):
                 self.madvise(mmap.MADV_NOHUGEPAGE, 0, whole)
+
+
+def _free_guard(mapping: weakref.ref[FileMapping]) -> None:
+    """In a forked child nobody would ever: it may be a thread of the parent's that holds it."""
+    inherited = mapping()
+    if inherited is not None:
+        inherited.guard = threading.Lock()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from unladen._native.gguf import PagesAhead
 from unladen.api.reading import Reading
+from unladen.api.stepper import Stepper
 from unladen.api.tap import Tapping
 from unladen.api.wishes import (
     ParametersShown,
@@ -140,7 +140,7 @@ class Model(Reading, Tapping):
         from unladen.setup import device_names
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
-        self._stepper = ThreadPoolExecutor(1, thread_name_prefix="unladen")
+        self._stepper = Stepper()
         used = options_of(wanted, self._packed)
         try:
             devices: Any = wanted["devices"]
@@ -163,6 +163,8 @@ class Model(Reading, Tapping):
         from unladen.sample import defaults
         from unladen.tokenizer import sequences
         self.tokenizer = tokenizer
+        if self._engine is not None:
+            self._engine.restrict(tokenizer.n_vocab)
         self.sampling_defaults = defaults(self._file.metadata)
         self._breakers = functools.cache(functools.partial(sequences, tokenizer))
 
@@ -245,7 +247,10 @@ class Model(Reading, Tapping):
         return self._used_plan().memory()
 
     def close(self) -> None:
-        """Free the memory; the model can't be used any more."""
+        """Free the memory; the model can't be used any more. Requests of other threads end with
+        :class:`Cancelled`. Raises :class:`ReentrantCall` inside a step, and closes nothing then."""
+        if self._engine is not None:
+            self._engine.close()
         self._engine = None
         self._stepper.shutdown(wait=False)
         self._file.close()

@@ -154,6 +154,7 @@ class HostMemory:
     """The memory half of a backend's contract, on the host."""
 
     runs_ahead = False
+    survives_fork = True
     is_deterministic = False
 
     def free_bytes(self, device: Device) -> int:

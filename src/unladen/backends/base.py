@@ -189,6 +189,9 @@ class Backend(Protocol):
     :attr:`~unladen.graph.batch.Batch.continues`. A run is then through with the batch's arrays when
     it returns."""
 
+    survives_fork: bool
+    """A forked child can go on with what its parent made here. Where that isn't said, it can't."""
+
     is_deterministic: bool
     """It keeps the promise of :attr:`Options.deterministic`."""
 

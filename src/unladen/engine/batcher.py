@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unladen.engine.blame import blame
 from unladen.engine.request import Request
 from unladen.graph.batch import Batch
 from unladen.schedule.narrow import SKIPPED
@@ -74,8 +75,11 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
         cached = request.cached
         assert cached is not None
         start = cached.length
-        row = batch.place(i, row, [*request.tokens[start:start + n], *item.draft], start,
-                          cached.table[:cached.n_blocks])
+        try:
+            row = batch.place(i, row, [*request.tokens[start:start + n], *item.draft], start,
+                              cached.table[:cached.n_blocks])
+        except Exception as error:  # noqa: BLE001  # blame() tells whose
+            raise blame(request, error) from None
         batch.state_in[i], batch.state_out[i] = cached.slot, cached.next_slot
         if item.n_outputs == 1:
             batch.out_rows[n_outputs] = row - 1

@@ -2,53 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
+from unladen.engine.blame import charge
 from unladen.engine.flight import Results
 from unladen.engine.request import Logits, Request
 from unladen.sample import BadLogits, Sampler, sample_rows
+from unladen.sample.base import token_id
 
 Sampled = Sequence[tuple[Request, Sampler, int]]
 """Requests, what they sample with, and their rows in the results."""
 
 
-def choose(sampled: Sampled, op: str, results: Results, context_size: int) -> None:
-    """Give each request its next token, or the error that came of choosing it. ``results`` are
-    those of ``op``: see :class:`~unladen.engine.flight.Flight`."""
+def choose(sampled: Sampled, op: str, results: Results, n_vocab: int, context_size: int) -> None:
+    """Give each request its next token, below ``n_vocab``, or the error that came of choosing it.
+    ``results`` are those of ``op``: see :class:`~unladen.engine.flight.Flight`. Logits may have
+    further columns, for which there are no tokens: they are left out."""
     if op == "argmax":
         (tokens,) = results
         for request, sampler, row in sampled:
-            _take(request, partial(_greedy, sampler, int(tokens[row])), None, context_size)
+            try:
+                token = _greedy(sampler, int(tokens[row]), n_vocab)
+                request.take_token(token, None, context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)
     elif op == "top_k":
         ids, best = results
         for request, sampler, row in sampled:
-            _take(request, partial(sampler.sample_best, ids[row], best[row]), None, context_size)
+            try:
+                token = sampler.sample_best(ids[row], best[row], n_vocab)
+                request.take_token(token, None, context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)
     else:
-        (logits,) = results
+        logits = results[0] if results[0].shape[1] <= n_vocab else results[0][:, :n_vocab]
         native = [each for each in sampled if each[0].samples_natively]
-        if len(native) > 1:
+        # Rows that don't follow one another would have to be copied: one by one is faster.
+        together = len(native) > 1 and logits.flags.c_contiguous
+        if together:
             _sample_many(native, logits, context_size)
         for request, sampler, row in sampled:
-            if len(native) <= 1 or not request.samples_natively:
-                _take(request, partial(sampler.sample, logits[row]), logits[row], context_size)
+            if not (together and request.samples_natively):
+                _sample_one(request, sampler, logits[row], context_size)
 
 
-def _greedy(sampler: Sampler, token: int) -> int:
+def _greedy(sampler: Sampler, token: int, n_vocab: int) -> int:
     if token < 0:
         raise BadLogits("the logits hold NaN or +inf, or are all -inf")
+    token = token_id(token, n_vocab, "argmax")
     sampler.accept(token)
     return token
 
 
-def _take(request: Request, sample: Callable[[], int], logits: Logits | None, context_size: int
-          ) -> None:
+def _sample_one(request: Request, sampler: Sampler, logits: Logits, context_size: int) -> None:
     try:
-        token = sample()
-    except Exception as error:  # noqa: BLE001  # a step of the caller may raise anything
-        request.fail(error)
-        return
-    request.take_token(token, logits, context_size)
+        token = sampler.sample(logits)
+        if not request.samples_natively:  # it may be a sampler of the caller's making
+            token = token_id(token, len(logits), "the sampler")
+        request.take_token(token, logits, context_size)
+    except BaseException as error:  # noqa: BLE001  # charge() tells whose
+        charge(request, error)
 
 
 def _sample_many(sampled: Sampled, logits: Logits, context_size: int) -> None:
@@ -60,6 +73,13 @@ def _sample_many(sampled: Sampled, logits: Logits, context_size: int) -> None:
         for i in error.rows:
             sampled[i][0].fail(error)
         tokens = list(error.tokens)
+    except Exception as error:  # noqa: BLE001  # out of memory: nobody knows which have drawn
+        for request, _, _ in sampled:
+            request.fail(error)
+        return
     for (request, _, row), token in zip(sampled, tokens, strict=True):
         if request.error is None:
-            request.take_token(token, logits[row], context_size)
+            try:
+                request.take_token(token, logits[row], context_size)
+            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                charge(request, error)

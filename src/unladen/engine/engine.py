@@ -7,24 +7,27 @@ other thread, an interrupt reaches the caller itself, and ten callers make one b
 
 from __future__ import annotations
 
+import functools
 import logging
-import threading
+import os
 import time
 import traceback
+import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, fill_next, pick
+from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
 from unladen.engine.flight import Flight, narrowest
+from unladen.engine.prompt import check_prompt
 from unladen.engine.request import Request
 from unladen.engine.speculate import Speculator
 from unladen.engine.tap import Watch
-from unladen.errors import Cancelled, ContextOverflow, InvalidArgument, OutOfMemory
+from unladen.engine.turns import Turns
+from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory
 from unladen.sample import Sampler
 from unladen.schedule.plan import Plan
 
@@ -44,10 +47,17 @@ or raise."""
 class Engine:
     """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
     blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`.
-    ``n_draft`` tokens of a sequence at most are guessed ahead. :attr:`watch`: who taps the plan,
-    None while nobody does. Then no prompt's beginning comes from the cache."""
+    ``n_draft`` tokens of a sequence at most are guessed ahead. The embeddings have ``n_rows``;
+    :attr:`n_vocab` ids, fewer after :meth:`restrict`, may be in a prompt or be chosen.
+    :attr:`watch`: who taps the plan, None while nobody does. Then no prompt's beginning comes from
+    the cache.
 
-    def __init__(self, plan: Plan, context_size: int, n_vocab: int, relieve: Relieve | None = None,
+    What goes wrong with one request is that request's error, and the others go on. A call from
+    inside a step, by the same thread, raises :class:`ReentrantCall`. A forked child begins with no
+    requests and an empty cache; devices that can't be used there raise :class:`DeviceLost`.
+    """
+
+    def __init__(self, plan: Plan, context_size: int, n_rows: int, relieve: Relieve | None = None,
                  n_draft: int = 0) -> None:
         self.plan = plan
         self.speculator = Speculator(n_draft)
@@ -55,35 +65,29 @@ class Engine:
         self.context_size = context_size
         self._relieve = relieve
         self._copier = _Copier(plan)
-        self._n_vocab = n_vocab
+        self.n_vocab = self._n_rows = n_rows
         self._limits = plan.draft.limits
         self.pool = self._empty_pool()
-        self._lock = threading.Lock()
+        self._turns = Turns()
         self._waiting: deque[Request] = deque()
         self._running: list[Request] = []
         self._flight: Flight | None = None
         self._in_step: Sequence[Work] = []
         self._is_computing = False
-        self._visitors: list[None] = []
+        self._is_closed = self._is_lost = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=functools.partial(_in_child, weakref.ref(self)))
+
+    def restrict(self, n_tokens: int) -> None:
+        """There are ``n_tokens`` tokens: ids from there on are in no prompt, and are never chosen,
+        as if their logits were -inf. More than there are embeddings, or none: all that have one."""
+        self.n_vocab = min(n_tokens or self._n_rows, self._n_rows)
 
     def submit(self, request: Request) -> None:
-        """Queue ``request``; raises :class:`ContextOverflow` and :class:`InvalidArgument`."""
-        n = request.n_prompt
-        if n == 0:
-            raise InvalidArgument("the prompt has no tokens", hint="give at least one token")
-        if self._limits.whole_sequences and not request.wants_all_logits:
-            raise InvalidArgument("the model sees whole texts, it continues none",
-                                  hint="use logits() or embed()")
-        # A prompt that is to be continued needs room for one token more.
-        most = self.context_size - (not request.wants_all_logits)
-        if n > most:
-            raise ContextOverflow(
-                f"the prompt has {n} tokens, the context of {self.context_size} holds {most}",
-                hint="shorten the prompt or load the model with a larger context_size")
-        ids = np.asarray(request.tokens)
-        if ids.dtype.kind not in "iu" or ids.min() < 0 or ids.max() >= self._n_vocab:
-            raise InvalidArgument("the prompt has a token id that the vocabulary lacks",
-                                  hint=f"ids go from 0 to {self._n_vocab - 1}")
+        """Queue ``request``; raises :class:`ContextOverflow`, :class:`InvalidArgument`,
+        :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        self._check_usable()
+        check_prompt(request, self._limits, self.context_size, self.n_vocab)
         self._waiting.append(request)
 
     def advance(self, request: Request) -> None:
@@ -99,27 +103,70 @@ class Engine:
             raise
 
     def _work(self, request: Request, enough: Callable[[], bool]) -> None:
-        # Locks are taken by "with" alone: an interrupt after acquire() would leave them locked.
+        def steps() -> None:
+            while not enough() and not self._turns.is_visited:
+                self.step()
         while not enough():
-            if self._lock.locked() or self._visitors:
+            if self._turns.is_running or self._turns.is_visited:
+                self._turns.refuse_reentrance()
                 request.sleep(PATIENCE)
                 continue
             try:
-                with self._lock:
-                    while not enough() and not self._visitors:
-                        self.step()
+                self._turns.take(steps)
             finally:
                 self._wake_all()
 
     def between_steps(self, action: Callable[[], _T]) -> _T:
-        """What ``action`` returns, which runs while no step does; whoever steps makes way."""
-        self._visitors.append(None)
+        """What ``action`` returns, which runs while no step does; whoever steps makes way. Raises
+        :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        self._check_usable()
+        return self._between_steps(action)
+
+    def _between_steps(self, action: Callable[[], _T]) -> _T:
         try:
-            with self._lock:
-                return action()
+            return self._turns.visit(action)
         finally:
-            self._visitors.pop()
             self._wake_all()
+
+    def _check_usable(self) -> None:
+        self._turns.refuse_reentrance()
+        if self._is_lost:
+            raise DeviceLost("the model's devices belong to the process that this one was forked "
+                             "from", hint="load the model after the fork, or start processes by "
+                                          "spawn")
+        if self._is_closed:
+            raise _closed()
+
+    def close(self) -> None:
+        """End every request, those of other threads with :class:`Cancelled`, and take no more.
+        Raises :class:`ReentrantCall`."""
+        self._turns.refuse_reentrance()
+        self._is_closed = True
+        if self._in_step:
+            self.plan.cancel()
+        self._between_steps(self._end_all)
+
+    def _end_all(self) -> None:
+        self._flight = None
+        for request in [*self._running, *self._waiting]:
+            if not request.done:
+                request.fail(_closed())
+        self._retire()
+
+    def leave_parent(self) -> None:
+        """In a forked child: begin again, without the parent's requests and threads."""
+        if self._turns.is_mine:  # it forked in a step, which goes on
+            return
+        self._turns.renew()
+        for request in [*self._running, *self._waiting]:
+            request.leave_behind(Cancelled("the request belongs to the process that this one was "
+                                           "forked from", hint="ask again in this process"))
+        self._running.clear()
+        self._waiting.clear()
+        self._flight, self._in_step, self._is_computing = None, [], False
+        # What a thread of the parent was just writing is in nobody's prefix.
+        self.pool = self._empty_pool()
+        self._is_lost = not self.plan.survives_fork
 
     def adopt(self, plan: Plan, context_size: int) -> None:
         """Go on with ``plan``. Call it :meth:`between_steps` only.
@@ -173,18 +220,21 @@ class Engine:
         return CachedSequence(self.pool, self._copier, self._limits.n_blocks_per_seq)
 
     def cancel(self, request: Request) -> None:
-        """Stop ``request`` from any thread: now if it is alone in the running step, else after it.
-        Its blocks are given back by the next step, or here where none is running."""
+        """Stop ``request`` from any thread, also from inside a step: now if it is alone in the
+        running step, else after it. Its blocks are given back by the next step, or here where none
+        is running."""
         request.cancelled = True
         in_step = self._in_step
         if in_step and all(w.request.cancelled for w in in_step):
             self.plan.cancel()
-        if not self._lock.locked():
-            with self._lock:
-                self._retire()
+        if not self._turns.is_running:
+            self._between_steps(self._retire)
 
     def step(self) -> None:
-        """One step: admit, pick, run, sample, retire. The caller holds the lock."""
+        """One step: admit, pick, run, sample, retire. The caller has the turn."""
+        if self._is_closed:  # since the request was submitted
+            self._end_all()
+            return
         try:
             self._step()
         except OutOfMemory as error:
@@ -210,6 +260,8 @@ class Engine:
             self._retire()
         except Cancelled:
             self._flight = None
+        except Blamed as blamed:
+            self._blame(blamed)
         except BaseException:
             self._flight = None
             # While the plan computes nothing of ours changes, so the step is just not done.
@@ -232,7 +284,8 @@ class Engine:
                     self.speculator.extend(work, self._limits, self.context_size))
         if extended is not work:
             work = [self._with_room(w) for w in extended]
-        op = narrowest(work, self.plan.n_best)
+        # Devices choose among all columns of the logits, with or without a token.
+        op = narrowest(work, self.plan.n_best if self.n_vocab == self._n_rows else {})
         fill(self.plan.batch, work, op)
         return self._start(work, op)
 
@@ -246,7 +299,7 @@ class Engine:
         for item in flight.work:
             cached = item.request.cached
             assert cached is not None
-            if not cached.reserve(cached.length + item.n_tokens + 1):
+            if not keep(item.request, cached.reserve, cached.length + item.n_tokens + 1):
                 return None
         return self._start(fill_next(self.plan.batch, flight.work), flight.op)
 
@@ -254,7 +307,10 @@ class Engine:
         """Read the step that was started ahead, if there is one."""
         flight, self._flight = self._flight, None
         if flight is not None:
-            self._collect(flight)
+            try:
+                self._collect(flight)
+            except Blamed as blamed:
+                self._blame(blamed)
             self._retire()
 
     def _start(self, work: Sequence[Work], op: str) -> Flight:
@@ -263,6 +319,10 @@ class Engine:
         flight = start(self.plan, work, op)
         self._is_computing = False
         return flight
+
+    def _blame(self, blamed: Blamed) -> None:
+        blamed.request.fail(blamed.error)
+        self._restart()
 
     def _restart(self) -> None:
         """An interrupt came between any two lines, so no count can be trusted: requests that aren't
@@ -285,7 +345,7 @@ class Engine:
             request = self._waiting[0]
             cached = self.sequence()
             n_reused = (0 if request.wants_all_logits or self.watch is not None
-                        else cached.attach(request.tokens))
+                        else keep(request, cached.attach, request.tokens))
             if self._running and (
                     cached.n_missing(len(request.tokens) + 1) > self.pool.n_available
                     or (cached.is_recurrent and self.pool.slots.n_available < self._n_slots_due)):
@@ -309,8 +369,11 @@ class Engine:
         one whole context."""
         request = work.request
         while request.cached is not None:
-            if request.cached.reserve(request.cached.length + work.n_tokens):
-                return True
+            try:
+                if request.cached.reserve(request.cached.length + work.n_tokens):
+                    return True
+            except Exception as error:  # noqa: BLE001  # blame() tells whose
+                raise blame(request, error) from None
             self._preempt(self._running[-1])
         return False
 
@@ -320,7 +383,7 @@ class Engine:
         assert cached is not None
         n_tokens = cached.length + work.n_tokens
         if not work.draft or (cached.n_missing(n_tokens) <= self.pool.n_available
-                              and cached.reserve(n_tokens)):
+                              and keep(work.request, cached.reserve, n_tokens)):
             return work
         return Work(work.request, 1, 1)
 
@@ -342,16 +405,22 @@ class Engine:
             if request.done:  # with the step before, which was not read when this one began
                 continue
             assert cached is not None
-            cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
+            try:
+                cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
+            except Exception as error:  # noqa: BLE001  # blame() tells whose
+                raise blame(request, error) from None
             request.n_drafted += len(item.draft)
             if request.sampler is None:
-                request.take_logits(results[0][first:row])
+                try:
+                    request.take_logits(results[0][first:row])
+                except BaseException as error:  # noqa: BLE001  # charge() tells whose
+                    charge(request, error)
             elif item.n_outputs:
                 sampled.append((item, request.sampler, first))
         n = 0
         while sampled:
             choose([(item.request, sampler, first + n) for item, sampler, first in sampled],
-                   flight.op, results, self.context_size)
+                   flight.op, results, self.n_vocab, self.context_size)
             sampled = [each for each in sampled if _takes_over(each[0], n)]
             n += 1
         if self.watch is not None:
@@ -380,9 +449,19 @@ def _takes_over(work: Work, n: int) -> bool:
     if request.done or n >= len(work.draft) or request.tokens[-1] != work.draft[n]:
         return False
     assert cached is not None
-    cached.commit(request.tokens, cached.length + 1)
+    keep(request, cached.commit, request.tokens, cached.length + 1)
     request.n_accepted += 1
     return True
+
+
+def _closed() -> Cancelled:
+    return Cancelled("the model was closed", hint="close it after its last request has ended")
+
+
+def _in_child(engine: weakref.ref[Engine]) -> None:
+    inherited = engine()
+    if inherited is not None:
+        inherited.leave_parent()
 
 
 class _Copier:

@@ -28,20 +28,25 @@ class Request:
     the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
     the engine works; :attr:`stop_reason` or :attr:`error` is set at the end. :attr:`n_best` is the
     sampler's, None where whole logits are wanted for other reasons too.
-    Raises :class:`InvalidArgument`.
+    Log-probabilities are those among the tokens of the vocabulary: logits without a token count as
+    -inf. Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
                  eog_ids: frozenset[int] = frozenset(), max_tokens: int = 0,
                  stop: Sequence[str] = (), n_logprobs: int | None = None) -> None:
-        if n_logprobs is not None and n_logprobs < 0:
-            raise InvalidArgument(f"logprobs={n_logprobs} makes no sense",
+        # Checked here too, where it is the caller who gets the error: in a step it would be late.
+        if n_logprobs is not None and not _is_count(n_logprobs):
+            raise InvalidArgument(f"logprobs={n_logprobs!r} makes no sense",
                                   hint="0 for those of the chosen tokens, n for n others too")
+        if not _is_count(max_tokens):
+            raise InvalidArgument(f"max_tokens={max_tokens!r} makes no sense",
+                                  hint="use a whole number from 0 on, or None for no limit")
         self.tokens = list(prompt)
         self.n_prompt = len(self.tokens)
         self.sampler = sampler
         self.max_tokens = max_tokens
-        self.n_logprobs = n_logprobs
+        self.n_logprobs = None if n_logprobs is None else int(n_logprobs)
         self.cached: CachedSequence | None = None
         self.n_reused: int | None = None
         self.lookup = Lookup()
@@ -49,12 +54,14 @@ class Request:
         self.pieces: deque[str] = deque()
         self.logits: list[Logits] = []
         self.stop_reason: StopReason | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.cancelled = False
-        self.samples_natively = sampler is not None and all(
-            step.opcode is not None for step in sampler.steps)
-        self.n_best = sampler.n_best if sampler is not None and n_logprobs is None else None
-        self.is_greedy = sampler is not None and sampler.is_greedy
+        # A subclass of the caller's may pick tokens by other ways than its steps.
+        ours = sampler if type(sampler) is Sampler else None
+        self.samples_natively = ours is not None and all(
+            step.opcode is not None for step in ours.steps)
+        self.n_best = ours.n_best if ours is not None and n_logprobs is None else None
+        self.is_greedy = ours is not None and ours.is_greedy
         self._is_awaited = False
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._eog_ids = eog_ids
@@ -101,38 +108,55 @@ class Request:
 
     def take_token(self, token: int, row: Logits | None, context_size: int) -> None:
         """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab], which are needed
-        where log-probabilities are wanted."""
-        self._last = time.perf_counter()
+        where log-probabilities are wanted. If that raises, nothing was appended or shown."""
+        now, ends = time.perf_counter(), token in self._eog_ids
+        text, logprob = "", None
+        reason: StopReason | None = "eos"
+        if not ends:
+            if self.n_logprobs is not None:
+                assert row is not None
+                chosen, top = logprobs(row, token, self.n_logprobs)
+                logprob = TokenLogprob(token, chosen, tuple(top))
+            text, stopped = self._decoder.push(token), False
+            if self._matcher is not None:
+                text, stopped = self._matcher.push(text)
+            n = len(self.tokens) + 1
+            reason = ("stop" if stopped else "length" if n - self.n_prompt >= self.max_tokens
+                      else "context" if n >= context_size else None)
+        if reason is not None and reason != "stop":
+            text += self._held_back()
+        self._last = now
         if len(self.tokens) == self.n_prompt:
-            self._first = self._last
-        if token in self._eog_ids:
-            self.finish("eos")
-            return
-        if self.n_logprobs is not None:
-            assert row is not None
-            chosen, top = logprobs(row, token, self.n_logprobs)
-            self._logprobs.append(TokenLogprob(token, chosen, tuple(top)))
-        self.tokens.append(token)
-        if self._show(self._decoder.push(token)):
-            self.finish("stop")
-        elif len(self.tokens) - self.n_prompt >= self.max_tokens:
-            self.finish("length")
-        elif len(self.tokens) >= context_size:
-            self.finish("context")
+            self._first = now
+        if not ends:
+            self.tokens.append(token)
+        if logprob is not None:
+            self._logprobs.append(logprob)
+        self._emit(text)
+        if reason is not None:
+            self._end(reason)
 
     def finish(self, reason: StopReason) -> None:
         """No more tokens; show what was held back."""
         if self.done:
             return
-        if reason != "stop" and not self._show(self._decoder.flush()) and self._matcher:
-            self._emit(self._matcher.flush())
-        self.stop_reason = reason
-        self.wake()
+        try:
+            text = self._held_back()
+        except Exception as error:  # noqa: BLE001  # the decoder's, and so this request's
+            self.fail(error)
+            return
+        self._emit(text)
+        self._end(reason)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """No more tokens, because of ``error``."""
         self.error = error
         self.wake()
+
+    def leave_behind(self, error: BaseException) -> None:
+        """:meth:`fail` in a forked child, where nobody waits for what was the parent's."""
+        self._is_awaited = False
+        self.fail(error)
 
     def sleep(self, seconds: float) -> None:
         """Wait for :meth:`wake`, but not longer than that."""
@@ -157,17 +181,25 @@ class Request:
             Usage(self.n_prompt, len(generated), n_reused),
             self._logprobs if self.n_logprobs is not None else None)
 
-    def _show(self, text: str) -> bool:
-        """Pass on what is certain to be wanted; true: a stop string was reached."""
+    def _held_back(self) -> str:
+        """What is wanted as well, if no more is to come."""
+        text = self._decoder.flush()
         if self._matcher is None:
-            self._emit(text)
-            return False
+            return text
         text, stopped = self._matcher.push(text)
-        self._emit(text)
-        return stopped
+        return text if stopped else text + self._matcher.flush()
+
+    def _end(self, reason: StopReason) -> None:
+        self.stop_reason = reason
+        self.wake()
 
     def _emit(self, text: str) -> None:
         if text:
             self._text.append(text)
             self.pieces.append(text)
             self.wake()
+
+
+def _is_count(value: object) -> bool:
+    return (isinstance(value, int | np.integer) and not isinstance(value, bool)
+            and int(value) >= 0)

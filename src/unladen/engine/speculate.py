@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from unladen.engine.batcher import Work
+from unladen.engine.blame import keep
 from unladen.types import Limits
 
 SIZES = (1, 3, 7, 15, 31, 63)
@@ -128,7 +129,7 @@ class Speculator:
             request = item.request
             if item.n_tokens > 1 or not item.n_outputs or request.sampler is None:
                 return []
-            chances = request.lookup.chances(request.tokens, self._n_draft)
+            chances = keep(request, request.lookup.chances, request.tokens, self._n_draft)
             if chances:
                 found += [(chance, i, n) for n, chance in enumerate(chances, 1)]
         self.is_watching = bool(found) or self._n_steps % WATCHED == 0

@@ -98,10 +98,11 @@ class GGUFFile:
 
 def _drop(part: Part, end: int | None, n_threads: int) -> None:
     """Give back the pages of ``part`` up to byte ``end``, or all; not of weights that moved."""
-    if part.buffer is not None and part.mapping is not None:
+    buffer = part.buffer  # another thread may be closing the file, too
+    if buffer is not None and part.mapping is not None:
         with part.mapping.guard:
             if not part.mapping.is_replaced:
-                native.drop_pages(part.buffer[:end], n_threads)
+                native.drop_pages(buffer[:end], n_threads)
 
 
 def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
+import reprlib
 from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen.errors import UnladenError
+from unladen.errors import InvalidArgument, UnladenError
 from unladen.parameters.kinds import INT32_MAX, Real, Whole
 
 Ids = npt.NDArray[np.int32]
@@ -166,6 +168,44 @@ def draw(weight: Weights, state: State) -> int:
     cumulative = np.cumsum(weight, dtype=np.uint64)
     point = state.random() * int(cumulative[-1]) >> 64
     return int(np.searchsorted(cumulative, np.uint64(point), side="right"))
+
+
+def token_id(token: object, n_vocab: int, by: str) -> int:
+    """``token``, chosen ``by`` something, as a plain int. Raises :class:`InvalidArgument` unless it
+    is a whole number from 0 to ``n_vocab`` - 1."""
+    if type(token) is int and 0 <= token < n_vocab:
+        return token
+    if not isinstance(token, bool | np.bool_):
+        try:
+            index = operator.index(token)  # type: ignore[arg-type]  # that is the question
+        except TypeError:
+            index = -1
+        if 0 <= index < n_vocab:
+            return index
+    raise InvalidArgument(f"{by} chose {reprlib.repr(token)}, which is no token id",
+                          hint=f"token ids are whole numbers from 0 to {n_vocab - 1}")
+
+
+def check_candidates(candidates: Candidates, n_vocab: int, by: str) -> None:
+    """See to it that what the step called ``by`` left is as :class:`Candidates` says; those at -inf
+    are dropped. Raises :class:`InvalidArgument`."""
+    ids, logits = candidates.ids, candidates.logits
+    for name, array, dtype in (("ids", ids, np.int32), ("logits", logits, np.float32)):
+        if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+            got = (f"{array.dtype} {list(array.shape)}" if isinstance(array, np.ndarray)
+                   else type(array).__name__)
+            raise InvalidArgument(f"step {by!r} left {name} that are {got}",
+                                  hint="candidates have int32 [n] ids and float32 [n] logits")
+    if len(ids) != len(logits):
+        raise InvalidArgument(f"step {by!r} left {len(ids)} ids and {len(logits)} logits",
+                              hint="Candidates.keep drops from both")
+    if np.isnan(logits).any():
+        raise InvalidArgument(f"step {by!r} left a logit that is NaN",
+                              hint="-inf rules a token out")
+    if len(ids) and not (ids[0] >= 0 and ids[-1] < n_vocab and (ids[1:] > ids[:-1]).all()):
+        raise InvalidArgument(f"step {by!r} left ids that don't rise, or no token has",
+                              hint=f"each id from 0 to {n_vocab - 1} at most once, in order")
+    candidates.keep(logits > -np.inf)
 
 
 def number(name: str, value: float, low: float, high: float = math.inf) -> None:

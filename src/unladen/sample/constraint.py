@@ -40,7 +40,12 @@ class Constraint(Step):
 
     def apply(self, candidates: Candidates, state: State) -> None:
         """Ask, and keep."""
-        allowed = np.asarray(self.allows.allowed(state.recent(-1)[self.n_prompt:]))
+        answer = self.allows.allowed(state.recent(-1)[self.n_prompt:])
+        try:
+            allowed = np.asarray(answer)
+        except ValueError as error:  # rows of different lengths
+            raise InvalidArgument(f"allowed() gave no array: {error}",
+                                  hint="bool [n_vocab]") from error
         if allowed.dtype != bool or allowed.ndim != 1 or len(allowed) <= candidates.ids[-1]:
             raise InvalidArgument(f"allowed() gave {allowed.dtype} {list(allowed.shape)}",
                                   hint="bool [n_vocab]")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 import os
 from collections.abc import Sequence
 from typing import NoReturn
@@ -13,11 +12,20 @@ import numpy.typing as npt
 
 from unladen._native import sample as native
 from unladen.errors import InvalidArgument
-from unladen.parameters.kinds import Instance, Items, flag, shown, token_ids
-from unladen.sample.base import BadLogits, Candidates, Ids, Logits, Step
+from unladen.parameters.kinds import Instance, Items, flag, token_ids
+from unladen.sample.base import (
+    BadLogits,
+    Candidates,
+    Ids,
+    Logits,
+    Step,
+    check_candidates,
+    token_id,
+)
 from unladen.sample.dist import seed_of
 from unladen.sample.state import PythonState
 
+MAX_ID = 2**31 - 1
 _STEPS = Items(Instance(lambda value: isinstance(value, Step),
                         "an object of a subclass of unladen.sample.Step"), "a list of steps")
 
@@ -58,8 +66,9 @@ class Sampler:
     def sample(self, logits: Logits) -> int:
         """Pick a token from float32 [n_vocab] ``logits``, which stay as they are, and accept it.
 
-        Raises :class:`BadLogits` for NaN, +inf or nothing but -inf; the history then stays as it
-        was.
+        Raises :class:`BadLogits` for NaN, +inf or nothing but -inf, and :class:`InvalidArgument`
+        where a step of the caller's leaves broken candidates or chooses no id of the vocabulary;
+        the history then stays as it was.
         """
         if self._fast is not None:
             chain, state = self._fast
@@ -77,23 +86,24 @@ class Sampler:
         if self._fast is not None:
             chain, state = self._fast
             return chain.pick(logits, state, False)
-        return self._choose(logits, None)
+        return self._choose(logits, None, len(logits))
 
-    def sample_best(self, ids: Ids, logits: Logits) -> int:
-        """:meth:`sample` of a vocabulary whose best candidates alone are known, and at least
-        :attr:`n_best` of them: int32 [n] ``ids`` and float32 [n] ``logits``, which fall, the lower
-        id first in a tie. The same token as from all logits, and the same draws."""
+    def sample_best(self, ids: Ids, logits: Logits, n_vocab: int = MAX_ID + 1) -> int:
+        """:meth:`sample` of a vocabulary of ``n_vocab`` tokens whose best candidates alone are
+        known, and at least :attr:`n_best` of them: int32 [n] ``ids`` and float32 [n] ``logits``,
+        which fall, the lower id first in a tie. The same token as from all logits, and the same
+        draws."""
         if np.isnan(logits).any() or np.isposinf(logits).any():
             raise BadLogits("the logits hold NaN or +inf")
         n = min(self.n_best or 0, np.count_nonzero(logits > -np.inf))
         if n == 0:
             raise BadLogits("no candidate has a finite logit")
         order = np.argsort(ids[:n])
-        token = self._choose(logits, Candidates(ids[:n][order], logits[:n][order]))
+        token = self._choose(logits, Candidates(ids[:n][order], logits[:n][order]), n_vocab)
         self._state.accept(token)
         return token
 
-    def _choose(self, logits: Logits, candidates: Candidates | None) -> int:
+    def _choose(self, logits: Logits, candidates: Candidates | None, n_vocab: int) -> int:
         """The token, of all or of some candidates."""
         for part in self._parts:
             if isinstance(part, Step):
@@ -101,23 +111,19 @@ class Sampler:
                 if not len(candidates.ids):
                     raise BadLogits("no candidate has a finite logit")
                 part.apply(candidates, self._state)
+                # Steps with an opcode are ours: the definitions of native ones.
+                if part.opcode is None and not part.chooses:
+                    check_candidates(candidates, n_vocab, part.name)
             else:
                 candidates = self._run(part, logits, candidates)
         if candidates is None or candidates.chosen is None:
             raise InvalidArgument(f"step {self.steps[-1].name!r} chose no token",
                                   hint="a step with chooses=True sets Candidates.chosen")
-        return candidates.chosen
+        return token_id(candidates.chosen, n_vocab, f"step {self.steps[-1].name!r}")
 
     def accept(self, token: int) -> None:
         """Append ``token`` to the history that penalties look at."""
-        try:
-            number = operator.index(token)
-        except TypeError:
-            number = -1
-        if not 0 <= number < 2**31:
-            raise InvalidArgument(f"{shown(token)} is no token id",
-                                  hint="ids go from 0 to 2**31 - 1")
-        self._state.accept(number)
+        self._state.accept(token_id(token, MAX_ID + 1, "the caller"))
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
         """Append a prompt's token ids, so that penalties see them; nothing is drawn."""

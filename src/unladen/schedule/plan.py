@@ -46,6 +46,7 @@ class Plan:
     :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
     it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen; not with
     recurrent state, of which a sequence has no more than two slots, nor where values are tapped.
+    :attr:`survives_fork`: a forked child can go on with it.
     Raises :class:`OutOfMemory`.
     """
 
@@ -78,6 +79,9 @@ class Plan:
         self._n_small = 0
         self.n_best = {n.op: narrow.n_candidates(n) for n in drafted.graph.nodes
                        if n.op in NARROWING}
+        # A backend from elsewhere may not say.
+        self.survives_fork = all(getattr(backend_of(d), "survives_fork", False)
+                                 for d, _ in self._programs)
         self.runs_ahead = (
             "argmax" in self.n_best and not drafted.options.is_tapped and not self._slots
             and len(drafted.steps) == len(self._ways) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.test_fork import in_child
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.backends.base import Options
@@ -108,3 +110,21 @@ def test_nothing_to_run_on(without: Callable[[str], None], what: str, advice: st
     with pytest.raises(BackendNotInitialised) as error:
         backend.open("wgpu:0", Options())
     assert advice in error.value.hint
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_forked_child_is_told(make_model: Callable[..., Path]) -> None:
+    """Drivers would wait in it for threads that only the parent has; the CPU goes on computing."""
+    path = make_model("llama")
+    with Model(path, devices=["wgpu:0"]) as model:
+        model.generate([5], max_tokens=1)
+
+        def child() -> None:
+            with pytest.raises(DeviceLost, match="forked"):
+                model.generate([5], max_tokens=1)
+            with pytest.raises(BackendNotInitialised, match="forked"):
+                Model(path, devices=["wgpu:0"])
+            with Model(path, devices=["cpu:0"]) as other:
+                other.generate([5], max_tokens=1)
+        in_child(child)
+        model.generate([5], max_tokens=1)

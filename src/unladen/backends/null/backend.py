@@ -52,6 +52,7 @@ class NullBackend:
     name: str = "null"
     fusions: frozenset[str] = frozenset()
     runs_ahead: bool = False
+    survives_fork: bool = True
     is_deterministic: bool = True
     _used: dict[str, int] = field(default_factory=dict)
 

@@ -48,10 +48,26 @@ def adapters() -> Sequence[Any]:
     module, _ = load()
     if module is None:
         return ()
+    _process()
     with _quiet_drivers():
         found = [a for a in module.gpu.enumerate_adapters_sync()
                  if a.info["backend_type"] in BACKENDS]
     return tuple(sorted(found, key=_rank))
+
+
+@functools.cache
+def _process() -> int:
+    """The process that asked for the adapters first."""
+    return os.getpid()
+
+
+def check_process() -> None:
+    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
+    adapters: drivers wait there for threads that only the parent has."""
+    if _process() != os.getpid():
+        raise BackendNotInitialised(
+            "wgpu was in use in the process that this one was forked from",
+            hint="compute on the CPU here, or start processes by spawn instead of fork")
 
 
 @contextlib.contextmanager

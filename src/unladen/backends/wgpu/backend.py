@@ -48,6 +48,7 @@ class WgpuBackend:
     name = "wgpu"
     fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
     runs_ahead = True
+    survives_fork = False
     is_deterministic = False
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class WgpuBackend:
 
     def open(self, device: str, options: Options) -> Device:
         number = device_number(device)
+        adapters.check_process()
         name = f"wgpu:{number}"
         if name not in self._gpus or self._gpus[name].is_lost:
             self._gpus[name] = Gpu(name, number)

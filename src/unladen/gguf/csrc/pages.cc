@@ -10,6 +10,8 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#endif
+#if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #endif
 
@@ -64,6 +66,12 @@ void drop(Bytes pages) {
 bool map_pages(Bytes) { return false; }
 #endif
 
+#if defined(__unix__) || defined(__APPLE__)
+int process_id() { return static_cast<int>(getpid()); }
+#else
+int process_id() { return 0; }  // there is no fork
+#endif
+
 }  // namespace
 
 PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
@@ -71,7 +79,8 @@ PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
         for (size_t at = 0; at < range.size(); at += piece_bytes)
             pieces_.push_back(range.subspan(at, std::min(piece_bytes, range.size() - at)));
     try {
-        thread_ = std::thread([this] { map_pieces(); });
+        thread_ = std::make_unique<std::thread>([this] { map_pieces(); });
+        process_ = process_id();
     } catch (const std::system_error &) {
         return;  // there is no thread to be had: then nothing happens ahead
     }
@@ -82,14 +91,22 @@ void PagesAhead::map_pieces() {
         if (!map_pages(pieces_[i])) next_ = pieces_.size();
 }
 
+void PagesAhead::join() {
+    if (!thread_) return;
+    // Nobody can join or detach a thread of the parent's: its handle is left as garbage.
+    if (process_ != process_id()) thread_.release();
+    else thread_->join();
+    thread_.reset();
+}
+
 void PagesAhead::stop() {
     next_ = pieces_.size();
-    if (thread_.joinable()) thread_.join();
+    join();
 }
 
 void PagesAhead::finish() {
     map_pieces();
-    if (thread_.joinable()) thread_.join();
+    join();
 }
 
 void drop_pages(Bytes data, unsigned n_threads) {

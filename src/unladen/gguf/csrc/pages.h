@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <thread>
 #include <vector>
@@ -25,10 +26,12 @@ public:
 
 private:
     void map_pieces();
+    void join();
 
     std::vector<Bytes> pieces_;
     std::atomic<size_t> next_{0};
-    std::thread thread_;
+    std::unique_ptr<std::thread> thread_;
+    int process_ = 0;  // in which the thread runs: a forked child doesn't have it
 };
 
 // Gives back the whole pages within `data`, which must be those of a file that is mapped to be

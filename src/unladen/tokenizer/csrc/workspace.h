@@ -80,20 +80,21 @@ struct Workspace {
     }
 };
 
-// Workspaces of one tokenizer: one for each thread that encodes at the same time.
+// Workspaces of one tokenizer: one for each thread that encodes at the same time. Nobody waits for
+// the lock: in a forked child it may be one of the parent's threads that holds it, for ever.
 class Workspaces {
  public:
     std::unique_ptr<Workspace> take() {
-        const std::lock_guard lock(mutex_);
-        if (free_.empty()) return std::make_unique<Workspace>();
+        const std::unique_lock lock(mutex_, std::try_to_lock);
+        if (!lock || free_.empty()) return std::make_unique<Workspace>();
         auto last = std::move(free_.back());
         free_.pop_back();
         return last;
     }
     void give_back(std::unique_ptr<Workspace> workspace) {
         if (workspace->bytes() > kMostBytes) return;
-        const std::lock_guard lock(mutex_);
-        free_.push_back(std::move(workspace));
+        const std::unique_lock lock(mutex_, std::try_to_lock);
+        if (lock) free_.push_back(std::move(workspace));
     }
 
  private:

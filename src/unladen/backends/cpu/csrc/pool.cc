@@ -7,8 +7,10 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-#if defined(__linux__)
+#if defined(__unix__) || defined(__APPLE__)
 #include <pthread.h>
+#endif
+#if defined(__linux__)
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -92,6 +94,15 @@ void take_short_slices() {
 void take_short_slices() {}
 #endif
 
+std::atomic<Pool *> current{nullptr};
+
+#if defined(__unix__) || defined(__APPLE__)
+// A forked child keeps the parent's pool as it was at that moment: its workers don't exist there,
+// its locks may be held for ever. It is left alone, and stays as garbage.
+[[maybe_unused]] const int forgets_in_children =
+    pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
+#endif
+
 }  // namespace
 
 void Region::compute(int, int) { std::abort(); }
@@ -157,8 +168,11 @@ void Pool::pin(int) {}
 #endif
 
 Pool &Pool::instance() {
-    static Pool *pool = new Pool;
-    return *pool;
+    Pool *pool = current.load();
+    if (pool) return *pool;
+    auto fresh = std::make_unique<Pool>();
+    if (!current.compare_exchange_strong(pool, fresh.get())) return *pool;
+    return *fresh.release();
 }
 
 void Pool::grow(int n_workers) {

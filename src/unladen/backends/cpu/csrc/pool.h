@@ -74,7 +74,8 @@ int current_cpu();
 
 class Pool {
 public:
-    // The process's pool; never destroyed, so that threads may still sleep in it at exit.
+    // The process's pool; never destroyed, so that threads may still sleep in it at exit. A forked
+    // child has none of its parent's threads and makes a pool of its own.
     static Pool &instance();
 
     static constexpr int max_threads = 255;

@@ -1,0 +1,227 @@
+"""Requests that go wrong at a given token, in every way known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from unladen import Model, SamplerChain
+from unladen.engine import Request
+from unladen.errors import InvalidArgument, ReentrantCall
+from unladen.sample import Sampler
+from unladen.sample.base import Candidates, State, Step
+from unladen.tokenizer import StopMatcher, StreamDecoder
+
+DETERMINISTIC: Mapping[str, Any] = {"devices": ["cpu"], "kv_type": "f32", "n_threads": 1,
+                                    "n_threads_batch": 1, "deterministic": True}
+"""What a token's logits are doesn't depend on what else is in the step."""
+
+
+def _count(state: State, name: str) -> int:
+    n = state.memory.get(name, 0)
+    assert isinstance(n, int)
+    state.memory[name] = n + 1
+    return n
+
+
+@dataclass(frozen=True)
+class Acts(Step):
+    """Does ``act`` to the candidates of token ``at``, and nothing to others."""
+
+    name: ClassVar[str] = "acts"
+    at: int
+    act: Callable[[Candidates], object] = field(repr=False)
+
+    def apply(self, candidates: Candidates, state: State) -> None:
+        if _count(state, self.name) == self.at:
+            self.act(candidates)
+
+
+@dataclass(frozen=True)
+class Picks(Step):
+    """Chooses ``token`` as number ``at``, the likeliest before and after it."""
+
+    name: ClassVar[str] = "picks"
+    chooses: ClassVar[bool] = True
+    at: int
+    token: Any
+
+    def apply(self, candidates: Candidates, state: State) -> None:
+        is_at = _count(state, self.name) == self.at
+        candidates.chosen = (self.token if is_at
+                             else int(candidates.ids[np.argmax(candidates.logits)]))
+
+
+class Trouble(RuntimeError):
+    """What a caller's own code raises."""
+
+
+def raises(error: BaseException | None = None) -> Callable[[object], object]:
+    def act(_: object) -> object:
+        raise Trouble("on purpose") if error is None else error
+    return act
+
+
+def leaves(**changed: Callable[[Candidates], Any]) -> Callable[[Candidates], object]:
+    def act(candidates: Candidates) -> None:
+        for name, make in changed.items():
+            setattr(candidates, name, make(candidates))
+    return act
+
+
+def _with_nan(candidates: Candidates) -> Any:
+    return np.where(np.arange(len(candidates.logits)) == 3, np.float32(np.nan), candidates.logits)
+
+
+BROKEN: Mapping[str, Callable[[Candidates], object]] = {
+    "double": leaves(logits=lambda c: c.logits.astype(np.float64)),
+    "wide ids": leaves(ids=lambda c: c.ids.astype(np.int64)),
+    "fewer logits": leaves(logits=lambda c: c.logits[:-1]),
+    "fewer ids": leaves(ids=lambda c: c.ids[1:]),
+    "NaN": leaves(logits=_with_nan),
+    "twice the same": leaves(ids=lambda c: np.append(c.ids[:-1], c.ids[-2:-1])),
+    "unordered": leaves(ids=lambda c: c.ids[::-1].copy()),
+    "beyond": leaves(ids=lambda c: c.ids + np.int32(10**6)),
+    "negative": leaves(ids=lambda c: c.ids - np.int32(10**6)),
+    "a list": leaves(logits=lambda c: c.logits.tolist()),
+    "nothing": leaves(ids=lambda c: None, logits=lambda c: None),
+    "a table": leaves(ids=lambda c: c.ids[None], logits=lambda c: c.logits[None]),
+}
+NO_TOKENS: tuple[Any, ...] = (10**6, -5, 2**40, 2**31 - 1, 1.0, np.float32(3), None, "5", True,
+                              np.bool_(True), [5], object())
+
+
+class Constraining:
+    """Answers ``answer`` after ``at`` tokens, and allows all before."""
+
+    def __init__(self, at: int, n_vocab: int, answer: Callable[[int], Any]) -> None:
+        self.at, self.n_vocab, self.answer = at, n_vocab, answer
+
+    def allowed(self, tokens: Any) -> Any:
+        if len(tokens) == self.at:
+            return self.answer(self.n_vocab)
+        return np.ones(self.n_vocab, bool)
+
+
+ANSWERS: Mapping[str, Callable[[int], Any]] = {
+    "short": lambda n: np.ones(3, bool), "numbers": lambda n: np.ones(n),
+    "ragged": lambda n: [[True], [True, False]], "none": lambda n: None,
+    "table": lambda n: np.ones((1, n), bool)}
+
+
+class Decoder(StreamDecoder):
+    """Fails at token ``at``, or when it is flushed."""
+
+    def __init__(self, model: Model, at: int) -> None:
+        super().__init__(model.tokenizer)
+        self._left = at
+
+    def push(self, token_id: int) -> str:
+        self._left -= 1
+        if self._left < 0:
+            raise Trouble("no text")
+        return super().push(token_id)
+
+
+class Flushing(StreamDecoder):
+    """Fails when it is flushed."""
+
+    def flush(self) -> str:
+        raise Trouble("no end")
+
+
+class Matcher(StopMatcher):
+    """Fails at piece ``at``."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(["this is never said"])
+        self._left = at
+
+    def push(self, text: str) -> tuple[str, bool]:
+        self._left -= 1
+        if self._left < 0:
+            raise Trouble("no match")
+        return super().push(text)
+
+
+class OwnSampler(Sampler):
+    """Picks tokens by a way of its own, until it fails."""
+
+    at = 0
+    token: Any = None
+
+    def sample(self, logits: Any) -> Any:
+        self.at -= 1
+        if self.at >= 0:
+            return super().sample(logits)
+        if self.token is None:
+            raise Trouble("no sample")
+        return self.token
+
+
+def own_sampler(at: int, token: Any = None) -> OwnSampler:
+    sampler = OwnSampler(SamplerChain().greedy().steps, 1)
+    sampler.at, sampler.token = at, token
+    return sampler
+
+
+def a_request(model: Model, prompt: list[int], max_tokens: int, **changed: Any) -> Request:
+    """One for the engine, with parts of the test's own: ``sampler``, ``decoder``, ``matcher`` and
+    ``n_logprobs``, unchecked."""
+    sampler = changed.get("sampler") or SamplerChain().greedy().build()
+    request = Request(prompt, sampler=sampler, max_tokens=max_tokens,
+                      decoder=changed.get("decoder") or StreamDecoder(model.tokenizer))
+    if "matcher" in changed:
+        request._matcher = changed["matcher"]
+    if "n_logprobs" in changed:
+        request.n_logprobs, request.n_best = changed["n_logprobs"], None
+    return request
+
+
+Made = tuple[Request, type[BaseException]]
+"""A request that isn't submitted yet, and the error that it is to end with."""
+
+
+def _chain(act: Callable[[Candidates], object], at: int) -> Sampler:
+    return SamplerChain().step(Acts(at, act)).greedy().build()
+
+
+def _constrained(model: Model, at: int, answer: Callable[[int], Any]) -> Sampler:
+    allows = Constraining(at, model.engine.n_vocab, answer)
+    return SamplerChain().constraint(allows).greedy().build()
+
+
+Make = Callable[[Model, list[int], int, int], Made]
+"""(model, prompt, max_tokens, the token at which it fails) -> what is made."""
+WAYS: Mapping[str, Make] = {
+    "step raises": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_chain(raises(), at)), Trouble),
+    "step exits": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_chain(raises(SystemExit(3)), at)), SystemExit),
+    "no token": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=SamplerChain().step(
+            Picks(at, NO_TOKENS[at % len(NO_TOKENS)])).build()), InvalidArgument),
+    "broken candidates": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_chain([*BROKEN.values()][at % len(BROKEN)], at)),
+        InvalidArgument),
+    "constraint raises": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_constrained(m, at, raises())), Trouble),
+    "constraint's answer": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_constrained(m, at, [*ANSWERS.values()][at % len(ANSWERS)])),
+        InvalidArgument),
+    "own sampler raises": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=own_sampler(at)), Trouble),
+    "own sampler's token": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=own_sampler(at, 10**6)), InvalidArgument),
+    "decoder": lambda m, p, n, at: (a_request(m, p, n, decoder=Decoder(m, at)), Trouble),
+    "flush": lambda m, p, n, at: (
+        a_request(m, p, at + 1, decoder=Flushing(m.tokenizer)), Trouble),
+    "stop matcher": lambda m, p, n, at: (a_request(m, p, n, matcher=Matcher(at)), Trouble),
+    "log-probabilities": lambda m, p, n, at: (a_request(m, p, n, n_logprobs="x"), TypeError),
+    "calls the model": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_chain(lambda _: m.generate([5], max_tokens=1), at)),
+        ReentrantCall),
+}
