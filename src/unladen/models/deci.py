@@ -17,6 +17,11 @@ class Deci(Decoder):
 
     def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
         heads = self.heads[g.layer]
+        for n, part, key in ((heads.n_heads, "attn_output", "attention.head_count"),
+                             (heads.n_kv_heads, "attn_k", "attention.head_count_kv"),
+                             (self.n_ff(g.layer), "ffn_down", "feed_forward_length")):
+            if not n:
+                self.tensors.refuse(self.name(g, f"{part}.weight"), f"{self.arch}.{key}")
         if heads.n_heads:
             y = self.norm(g, x, self.attn_norm)
             if heads.n_kv_heads:
