@@ -112,6 +112,8 @@ def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa
     _warn_of_idle(file, imatrix, wishes)
     rows = [chooser.row(tensor) for tensor in file_order(list(file.tensors.values()))]
     notes = [f"{row.source.name}: {row.note}" for row in rows if row.note]
+    if not rows:
+        notes.append(f"{file.path} holds no tensors: its metadata are all that is copied")
     metadata = _metadata(file, chosen, imatrix)
     header = encode_header(metadata, [row.entry for row in rows],
                            alignment=_alignment(file))

@@ -48,6 +48,7 @@ class Tokenizer:
         defaults = kind.defaults(fields)
         types = fields.types(n_vocab)
         ids = special.token_ids(fields, self._vocab, types, defaults.token_ids)
+        fields.warn(n_vocab)
         if types is None:
             types = special.untold_types(n_vocab, ids)
 

@@ -44,6 +44,10 @@ def count_layers(hparams: HParams, tensors: Mapping[str, object], n_stored: int 
         _check_behind(hparams, tensors, n_stored, n_blocks)
         return n_blocks
     parts = _parts(tensors)
+    if not tensors:
+        raise GGUFError("holds no tensors, so there is nothing to run", path=hparams.path,
+                        hint="it may be a vocabulary alone: tokenize with it (vocab_only=True), or "
+                             "fetch the whole model")
     n_layers = n_blocks
     while n_layers and (_drafts(parts.get(n_layers - 1)) or (
             n_layers - 1 not in parts and n_blocks - n_layers < n_counted)):
