@@ -40,7 +40,7 @@ def metadata(request: pytest.FixtureRequest) -> Metadata:
         return found
     if kind == "rwkv":
         return {"tokenizer.ggml.model": kind, "tokenizer.ggml.token_type": [3] + [1] * 256,
-                "tokenizer.ggml.tokens": ["<s>", *(repr(bytes([b])) for b in range(256))]}
+                "tokenizer.ggml.tokens": ["<s>", *(repr(bytes([b]))[2:-1] for b in range(256))]}
     texts = ["<unk>", "<s>", "</s>", "<pad>", *(f"<0x{b:02X}>" for b in range(256)), "\u2581", "a"]
     types = [2, 3, 3, 3] + [6] * 256 + [1] * 2
     return {"tokenizer.ggml.model": kind, "tokenizer.ggml.tokens": texts,

@@ -95,8 +95,9 @@ def _drafts(parts: set[str] | None) -> bool:
 def is_spare(name: str, tensors: Mapping[str, object], n_layers: int,
              spare: frozenset[str], unbiased: frozenset[str]) -> bool:
     """Whether the tensor ``name``, which a graph of ``n_layers`` layers doesn't use, is known to be
-    no part of it. ``spare``: parts, or tensors of them, that an architecture has no use for; ``unbiased``:
-    parts whose biases it has none for. A bias without a matrix has nothing to be added to."""
+    no part of it. ``spare``: parts, or tensors of them, that an architecture has no use for;
+    ``unbiased``: parts whose biases it has none for. A bias without a matrix is added to nothing.
+    """
     match = _BLOCK.fullmatch(name)
     if _SPARE.fullmatch(name) or (match and int(match[1]) >= n_layers):
         return True

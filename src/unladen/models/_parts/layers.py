@@ -16,8 +16,8 @@ EPSILONS = {"rms_norm": "attention.layer_norm_rms_epsilon",
 class Layers(Architecture):
     """Biases are applied where the file has them, but for those of the parts in ``unbiased``.
 
-    ``spare``: parts that files may hold and the model has no use for. ``norm_op``: the kind of every
-    norm. ``norm_weights`` False: norms have no weights.
+    ``spare``: parts that files may hold and the model has no use for. ``norm_op``: the kind of
+    every norm. ``norm_weights`` False: norms have no weights.
     """
 
     unbiased: ClassVar[frozenset[str]] = frozenset()

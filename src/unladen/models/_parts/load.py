@@ -83,7 +83,8 @@ class Tensors:
             return None
         return dequantize(weight.quant, self._file.tensors[name].data, weight.shape)
 
-    def report_unused(self, n_layers: int, spare: frozenset[str], unbiased: frozenset[str]) -> None:
+    def report_unused(self, n_layers: int, spare: frozenset[str], unbiased: frozenset[str]
+                      ) -> None:
         """Warn once of tensors that the graph doesn't use, but for those that are known to be no
         part of it; see :func:`~unladen.models._parts.blocks.is_spare`."""
         names = self._file.tensors
