@@ -29,9 +29,9 @@ def map_file(path: str) -> FileMapping:
                 raise ModelNotFound(f"{path} has just become something else than a regular file",
                                     hint="leave it alone while it is opened")
             if status.st_size < HEADER_BYTES:
-                raise GGUFError(("" if status.st_size else "is empty: ") + f"{status.st_size} bytes "
-                                "are too few for a GGUF file", path=path, offset=status.st_size,
-                                hint="fetch it again")
+                empty = "" if status.st_size else "is empty: "
+                raise GGUFError(f"{empty}{status.st_size} bytes are too few for a GGUF file",
+                                path=path, offset=status.st_size, hint="fetch it again")
             return FileMapping(file.fileno())
 
 

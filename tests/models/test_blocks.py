@@ -130,8 +130,7 @@ def test_no_count_drops_tensors_in_silence(make_model: Make, rng: np.random.Gene
                 caplog.clear()
                 try:
                     graph = registry()[arch](file, HParams(changed, path=str(path))).build()
-                except UnladenError as error:
-                    assert str(error)
+                except UnladenError:
                     continue
                 used = {w.name.partition("[")[0] for n in graph.nodes for w in n.weights.values()}
                 assert used == set(file.tensors) or caplog.records, (key, other)

@@ -66,7 +66,7 @@ def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
 
 def _refused(ref: HubQuant | HubFile, error: Any) -> UnladenError:
     """The hub has answered, and not with what was asked for."""
-    response = getattr(error, "response", None)
+    response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", 0)
     if status == 429:
         seconds = response.headers.get("retry-after", "")

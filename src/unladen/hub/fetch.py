@@ -91,8 +91,7 @@ def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
 def _files(ref: HubQuant | HubFile) -> Sequence[str]:
     """Names of all files of the repository, asked for once: whoever has no network needn't wait for
     that to be tried again."""
-    from huggingface_hub import HfApi, constants
-    from huggingface_hub.utils import get_session
+    from huggingface_hub import HfApi, constants, get_session
 
     _find_host(constants.ENDPOINT)
     patience: Any = type(get_session().timeout)(ANSWER_S, connect=CONNECT_S)

@@ -93,6 +93,6 @@ class Tensors:
         if unused and not self._has_reported:
             self._has_reported = True
             more = ", ..." if len(unused) > N_NAMED else ""
-            log.warning("%s: nothing here uses %d of its tensors: %s%s. If the model answers badly, "
-                        "that may be why", self._file.path, len(unused),
+            log.warning("%s: nothing here uses %d of its tensors: %s%s. If the model answers "
+                        "badly, that may be why", self._file.path, len(unused),
                         ", ".join(unused[:N_NAMED]), more)
