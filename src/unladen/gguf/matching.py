@@ -38,5 +38,7 @@ def close_names(text: str, names: Iterable[str]) -> list[str]:
     parts = {part for name in names for part in name.split(".") if _WORD.fullmatch(part)}
     near: dict[str, None] = {}
     for word in set(_WORD.findall(text)) - parts:
-        near |= dict.fromkeys(difflib.get_close_matches(word.lower(), sorted(parts), N_CLOSE, 0.7))
+        lower = word.lower()
+        near |= dict.fromkeys([lower] if lower in parts else difflib.get_close_matches(
+            lower, sorted(parts), N_CLOSE, 0.7))
     return list(near)[:N_CLOSE]
