@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from itertools import islice
 from pathlib import Path
@@ -14,6 +15,7 @@ N_LISTED: Final = 4
 N_SEEN: Final = 10_000
 """Entries of a folder that are looked through."""
 
+_FIRST_PART: Final = re.compile(r"-00001-of-\d{5}\.gguf$")
 _KINDS: Final = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
                  (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a block device"))
 
@@ -70,12 +72,13 @@ def _unseen(name: str, error: OSError) -> Problem:
 
 
 def similar(name: str) -> list[str]:
-    """Files that ``name`` may have meant: the same in another case or with .gguf behind it, else
-    GGUF files of a name much like it."""
+    """Files that ``name`` may have meant: the same in another case or with .gguf behind it, the
+    first of its parts, else GGUF files of a name much like it."""
     folder, base = os.path.split(name)
     files = _files(folder or ".")
     wanted = base.strip().casefold()
-    found = [f for f in files if f.casefold() in (wanted, f"{wanted}.gguf")]
+    found = [f for f in files if _FIRST_PART.sub(".gguf", f).casefold() in (
+        wanted, f"{wanted}.gguf")]
     if not found and base:
         import difflib
         found = difflib.get_close_matches(base, [f for f in files if _is_gguf(f)], 2, 0.8)
@@ -96,9 +99,9 @@ def _is_gguf(name: str) -> bool:
 
 
 def _files(folder: str) -> list[str]:
-    """Names of what isn't a folder in ``folder``, sorted; none where it can't be read."""
+    """Names of the files in ``folder``, sorted; none where it can't be read."""
     try:
         with os.scandir(folder) as entries:
-            return sorted(e.name for e in islice(entries, N_SEEN) if not e.is_dir())
+            return sorted(e.name for e in islice(entries, N_SEEN) if e.is_file())
     except OSError:
         return []

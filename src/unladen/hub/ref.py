@@ -106,6 +106,9 @@ def _hub_address(text: str) -> str | None:
         return text.removeprefix("hf://")
     if match := re.fullmatch(_WITH_HOST, text):
         return unquote(match["path"]) if match["scheme"] else match["path"]
+    if text.startswith("file://"):
+        raise InvalidArgument(f"{text} is an address, not a path",
+                              hint=f"give the path alone: {unquote(text.removeprefix('file://'))}")
     if "://" in text:
         raise InvalidArgument(f"{text} isn't an address of huggingface.co",
                               hint="download the file and give its path")
