@@ -31,10 +31,13 @@ class Hub:
         self.asked: list[str] = []
         self.error: Exception | None = None
         self.commits = [COMMIT]
+        self.size: int | None = None
 
-    def model_info(self, repo: str, *, revision: str, timeout: object) -> SimpleNamespace:
+    def model_info(self, repo: str, *, revision: str, timeout: object, files_metadata: bool
+                   ) -> SimpleNamespace:
         self._ask(f"list {repo}@{revision}")
-        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name) for name in self.files])
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=self.size)
+                                         for name in self.files])
 
     def hf_hub_download(self, repo: str, name: str, *, revision: str) -> str:
         self._ask(name)
@@ -218,3 +221,13 @@ def test_no_way_out_of_the_cache(cache: Path, revision: str) -> None:
     cached(cache, "org/repo", "m-Q8_0.gguf", commit="..")
     with pytest.raises(ModelNotFound, match="isn't in the cache"):
         fetch(HubQuant("org/repo", "Q8_0", revision), offline=True)
+
+
+def test_room_is_looked_for_first(pretend: Hub) -> None:
+    pretend.size = 1 << 60
+    with pytest.raises(DiskFull, match=rf"needs {2 << 60} bytes, \d+ are free in "):
+        fetch(HubQuant("org/repo", "BF16"))
+    assert pretend.asked == ["list org/repo@main"]
+    cached(pretend.cache, "org/repo", SHARDS[0])
+    with pytest.raises(DiskFull, match=rf"needs {1 << 60} bytes"):
+        fetch(HubQuant("org/repo", "BF16"))

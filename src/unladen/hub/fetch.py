@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from unladen.errors import InvalidArgument, ModelNotFound, UnladenError
+from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenError
 from unladen.hub.failures import Unreachable, typed_errors
 from unladen.hub.ref import HubFile, HubQuant
 from unladen.hub.resolve import DEFAULT_QUANT, parts, pick
@@ -83,20 +84,39 @@ def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
                     f"it has: {', '.join(held)}" if held else "it holds no GGUF file"))
         else:
             names = pick(there, ref.quant, where=ref.repo)
+        _check_room(ref, {name: there[name] for name in names})
         paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision, **shown))
                  for name in names]
     return _together(ref, paths)
 
 
-def _files(ref: HubQuant | HubFile) -> Sequence[str]:
-    """Names of all files of the repository, asked for once: whoever has no network needn't wait for
-    that to be tried again."""
+def _files(ref: HubQuant | HubFile) -> Mapping[str, int]:
+    """All files of the repository and their bytes, 0 where the hub doesn't say; asked for once:
+    whoever has no network needn't wait for that to be tried again."""
     from huggingface_hub import HfApi, constants, get_session
 
     _find_host(constants.ENDPOINT)
     patience: Any = type(get_session().timeout)(ANSWER_S, connect=CONNECT_S)
-    info = HfApi().model_info(ref.repo, revision=ref.revision, timeout=patience)
-    return [s.rfilename for s in info.siblings or ()]
+    info = HfApi().model_info(ref.repo, revision=ref.revision, files_metadata=True,
+                              timeout=patience)
+    return {s.rfilename: s.size or 0 for s in info.siblings or ()}
+
+
+def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
+    """Raise :class:`DiskFull` before the first byte where files don't fit beside what is there."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    there = _names(_snapshot(cache, ref))
+    needed = sum(size for name, size in sizes.items() if name not in there)
+    home = next((p for p in (cache, *cache.parents) if p.is_dir()), cache)
+    try:
+        free = shutil.disk_usage(home).free
+    except OSError:
+        return  # whoever writes there will say why
+    if needed > free:
+        raise DiskFull(f"{ref.repo} needs {needed} bytes, {free} are free in {cache}",
+                       hint="make room there, or set HF_HOME to another disk")
 
 
 def _find_host(address: str) -> None:

@@ -24,7 +24,6 @@ class Gemma4(Gemma):
     attn_post_norm = "post_attention_norm"
     ffn_norm = ""
     ffn_post_norm = "post_ffw_norm"
-    spare = frozenset({"attn_k", "attn_v", "attn_k_norm"})  # of layers that share a cache
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
