@@ -82,7 +82,8 @@ def test_slips_of_the_pen(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("Big-00001-of-00002.gguf").write_bytes(b"x")
     monkeypatch.setenv("HOME", str(here))
     for name, near in (("big.gguf", "Big-00001-of-00002.gguf"),
-                       ("./Big", "Big-00001-of-00002.gguf"),("llama-3.q4_0.gguf", "Llama-3.Q4_0.gguf"),
+                       ("./Big", "Big-00001-of-00002.gguf"),
+                       ("llama-3.q4_0.gguf", "Llama-3.Q4_0.gguf"),
                        ("Llama-3.Q4_0", "Llama-3.Q4_0.gguf"), ("llama-3.Q4_0 ", "Llama-3.Q4_0"),
                        ("./Llama-3.Q40.gguf", "Llama-3.Q4_0.gguf"),
                        ("./org/model", "org/Model.gguf"), ("~/org/model.gguf", "Model.gguf")):

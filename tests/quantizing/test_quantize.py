@@ -336,7 +336,7 @@ def nothing(path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("type", ["Q8_0", "Q4_K_M", "F16", "IQ4_XS"])  # noqa: A002
+@pytest.mark.parametrize("type", ["Q8_0", "Q4_K_M", "F16", "IQ4_XS"])
 def test_a_file_without_tensors_is_copied(type: str, tmp_path: Path) -> None:  # noqa: A002
     source, target = nothing(tmp_path / "source.gguf"), tmp_path / "target.gguf"
     plan = quantize(source, target, type, dry_run=True)

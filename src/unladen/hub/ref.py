@@ -23,6 +23,7 @@ _UNFINISHED: Final = (".part", ".incomplete", ".crdownload", ".safetensors", ".b
 """Ends of names that can only be files, though no models."""
 _LONGEST: Final = 200
 """Characters of a name that an error quotes."""
+_URL_OF_FOLDER: Final = rf"({_NAME}/{_NAME})/tree/([^/]+)/?"
 _FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
 
 
@@ -76,7 +77,7 @@ def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
         return _hub_ref(text, text)
     known = ", ".join(sorted(aliases)) or "none"
     near = similar(path)
-    raise ModelNotFound(f"{text!r} is neither a file nor an alias", hint=(
+    raise ModelNotFound(f"{text[:_LONGEST]!r} is neither a file nor an alias", hint=(
         f"did you mean {' or '.join(near)}?" if near else
         f"aliases: {known}; or give {_FORMS}"))
 
@@ -118,9 +119,11 @@ def _hub_address(text: str) -> str | None:
 def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
     if match := re.fullmatch(_URL_PATH, address, re.ASCII):
         address = "{}@{}/{}".format(*match.groups())
+    elif match := re.fullmatch(_URL_OF_FOLDER, address, re.ASCII):
+        address = "{}@{}".format(*match.groups())
     match = re.fullmatch(_HUB, address, re.ASCII)
     if match is None or ".." in (match["file"] or "").split("/"):
-        raise InvalidArgument(f"{text} is no reference to a model", hint=f"give {_FORMS}")
+        raise InvalidArgument(f"{text[:_LONGEST]} is no reference to a model", hint=f"give {_FORMS}")
     revision = match["revision"] or "main"
     if match["file"]:
         return HubFile(match["repo"], match["file"], revision)
