@@ -123,7 +123,8 @@ def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
         address = "{}@{}".format(*match.groups())
     match = re.fullmatch(_HUB, address, re.ASCII)
     if match is None or ".." in (match["file"] or "").split("/"):
-        raise InvalidArgument(f"{text[:_LONGEST]} is no reference to a model", hint=f"give {_FORMS}")
+        raise InvalidArgument(f"{text[:_LONGEST]} is no reference to a model",
+                              hint=f"give {_FORMS}")
     revision = match["revision"] or "main"
     if match["file"]:
         return HubFile(match["repo"], match["file"], revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -35,8 +36,17 @@ class Tensors:
         """The shape of ``name``, slowest dimension first; raises :class:`GGUFError`."""
         if name not in self._file.tensors:
             raise GGUFError(f"the tensor {name} is missing", path=str(self._file.path),
-                            hint="the file is incomplete: convert or fetch it again")
+                            hint=self._why_missing(name))
         return self._file.tensors[name].shape
+
+    def _why_missing(self, name: str) -> str:
+        block = re.match(r"blk\.\d+\.", name)
+        beside = [n for n in self._file.tensors if block and n.startswith(block[0])]
+        if not beside:
+            return "the file is incomplete: convert or fetch it again"
+        more = ", ..." if len(beside) > N_NAMED else ""
+        return (f"the file is incomplete, or its metadata tell of another kind of layer than it has"
+                f" ({', '.join(beside[:N_NAMED])}{more}): convert or fetch it again")
 
     def weight(self, name: str, *shape: int) -> Weight:
         """The weight ``name``, which must have ``shape``; raises :class:`GGUFError`."""
