@@ -64,6 +64,10 @@ def test_layers_in_the_middle() -> None:
 def test_nothing_but_layers_that_draft() -> None:
     with pytest.raises(UnsupportedModel, match="draft"):
         counted(1, 1, "blk.0.nextn.eh_proj.weight")
+    with pytest.raises(UnsupportedModel, match="draft"):
+        counted(4, 9, "token_embd.weight")
+    with pytest.raises(GGUFError, match="holds no tensors"):
+        counted(4, 9)
 
 
 def test_logits_with_a_wrong_count(make_model: Make, rng: np.random.Generator) -> None:

@@ -68,6 +68,10 @@ def test_layers_taken_away(make_model: Make) -> None:
     assert [n.name for n in graph.nodes if n.op == "linear" and n.layer >= 0] == [
         "blk.0.ffn_gate_up", "blk.0.ffn_out", "blk.1.attn_out"]
     assert not graph.states()
+    whole = [f"blk.1.{part}.weight" for part in ("attn_norm", "attn_output")]
+    nothing = {**keys, "deci.attention.head_count": [0, 0]}
+    graph = build(make_model("deci", keys=nothing, without=[*gone, *whole]))
+    assert not [n for n in graph.nodes if n.layer == 1]  # a layer that does nothing
     for kept in gone[4], gone[-1]:
         with pytest.raises(GGUFError, match=f"says that there is no {kept}"):
             build(make_model("deci", keys=keys, without=[name for name in gone if name != kept]))

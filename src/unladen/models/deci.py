@@ -14,6 +14,7 @@ class Deci(Decoder):
     arch = "deci"
     n_layers_70b = 80
     fewest_heads = 0
+    layers_may_be_empty = True
 
     def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
         heads = self.heads[g.layer]

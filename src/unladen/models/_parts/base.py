@@ -25,10 +25,14 @@ class Architecture:
     grouped_70b: ClassVar[bool] = False
     """Whether that is so only where heads share keys and values."""
 
+    layers_may_be_empty: ClassVar[bool] = False
+    """Whether there are layers without any tensor, which do nothing."""
+
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         self.hparams = hparams
         self.tensors = Tensors(file)
-        self.n_layers = count_layers(hparams, file.tensors, self.n_stored())
+        self.n_layers = count_layers(hparams, file.tensors, self.n_stored(),
+                                     may_be_empty=self.layers_may_be_empty)
         self.n_embd = hparams.int("embedding_length", minimum=1)
         self.context_length = self.context = hparams.int("context_length", minimum=1)
         self.n_vocab = self.tensors.shape("token_embd.weight")[0]

@@ -28,15 +28,16 @@ _SPARE: Final = re.compile(
 """Tensors that decoding a text has no use for, whatever the architecture."""
 
 
-def count_layers(hparams: HParams, tensors: Mapping[str, object], n_stored: int | None = None
-                 ) -> int:
+def count_layers(hparams: HParams, tensors: Mapping[str, object], n_stored: int | None = None, *,
+                 may_be_empty: bool = False) -> int:
     """How many of the blocks are layers to compute; those behind them only draft.
 
     A layer drafts if it has ``nextn`` tensors: it guesses tokens after the next one (multi-token
     prediction, Gloeckle et al. 2024). A layer that ``nextn_predict_layers`` counts may also have
     been cut away. Whatever the counts say, no other layer is left out. ``n_stored``: blocks in the
-    file, where that isn't ``block_count``. Raises :class:`GGUFError` where counts and tensors
-    disagree, :class:`UnsupportedModel` where all layers draft.
+    file, where that isn't ``block_count``; ``may_be_empty``: a layer may have no tensors. Raises
+    :class:`GGUFError` where counts and tensors disagree, :class:`UnsupportedModel` where all layers
+    draft.
     """
     n_blocks = hparams.int(COUNT, minimum=1, maximum=MAX_LAYERS)
     n_counted = hparams.int(DRAFTING, 0)
@@ -52,16 +53,16 @@ def count_layers(hparams: HParams, tensors: Mapping[str, object], n_stored: int 
     while n_layers and (_drafts(parts.get(n_layers - 1)) or (
             n_layers - 1 not in parts and n_blocks - n_layers < n_counted)):
         n_layers -= 1
-    if n_layers == 0 and parts:
+    if n_layers == 0:
         raise UnsupportedModel(f"{hparams.path} holds nothing but layers that draft",
                                arch=hparams.arch, hint="load the file of the whole model")
     _check_behind(hparams, tensors, n_blocks, n_blocks)
     for layer in range(n_layers):
-        if layer not in parts:
+        if layer not in parts and not may_be_empty:
             raise GGUFError(f"{hparams.arch}.{COUNT} is {n_blocks}, but there is no tensor "
                             f"blk.{layer}.*", path=hparams.path,
                             hint="the file is incomplete: convert or fetch it again")
-        if _drafts(parts[layer]):
+        if _drafts(parts.get(layer)):
             raise GGUFError(f"blk.{layer}.{_DRAFTING_PART}* makes a layer that drafts of number "
                             f"{layer}, but number {n_layers - 1} of {hparams.arch}.{COUNT}="
                             f"{n_blocks} does not", path=hparams.path,
