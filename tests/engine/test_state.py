@@ -226,7 +226,7 @@ def test_a_tail_is_left_to_others(path: Path, rng: np.random.Generator) -> None:
         sequences: list[CachedSequence] = [engine.sequence() for _ in range(3)]
         for cached in sequences:
             assert cached.attach([*tokens, 5]) == 40
-            assert cached.n_missing(41) == 1
+            assert cached.n_missing(41) == 0  # the tail becomes free when it has been copied
             assert cached.reserve(41)
         assert len({int(cached.table[1]) for cached in sequences}) == 3
         for cached in sequences:

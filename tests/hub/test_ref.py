@@ -38,7 +38,8 @@ def test_references(text: str, ref: object) -> None:
 
 @pytest.mark.parametrize("text", [
     "https://example.com/file.gguf", "file:///tmp/x.gguf", "ftp://huggingface.co/org/repo",
-    "hf://org", "a/b/c", "org/repo:", "org/repo:a b", "org//repo", "/hf.co"[1:] + "/", "hf://org/repo/../x.gguf",
+    "hf://org", "a/b/c", "org/repo:", "org/repo:a b", "org//repo", "/hf.co"[1:] + "/",
+    "hf://org/repo/../x.gguf",
     "hf://org/repo/readme.md", "org/re po", "https://huggingface.co/org/repo/resolve/main/x.bin",
     "org/repo:Q4_0/x", "\u00f6rg/repo", "https://[/x"])
 def test_wrong_forms(text: str) -> None:

@@ -91,9 +91,9 @@ class CachedSequence:
         size = self._pool.block_tokens
         needed = -(-n_tokens // size) - len(self._blocks)
         partial = self.length % size
-        block = self._blocks[self.length // size] if partial else NO_BLOCK
-        copied = partial and (self._pool.n_users(block) > 1 or self._pool.is_tail(block))
-        return max(0, needed) + bool(copied)
+        # For the copy of a tail that nobody else holds, the tail itself becomes free.
+        shared = partial and self._pool.n_users(self._blocks[self.length // size]) > 1
+        return max(0, needed) + bool(shared)
 
     def commit(self, tokens: Sequence[int], length: int) -> None:
         """The first ``length`` of the sequence's ``tokens`` are now in the cache."""
