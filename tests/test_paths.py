@@ -48,9 +48,13 @@ def test_kinds(here: Path) -> None:
                 ("a.gguf", "leads back to itself"), ("b.gguf", "leads back to itself"),
                 ("gone.gguf", "link to nothing.bin, which doesn't exist"),
                 ("./file/x.gguf", "file is no directory"), ("x" * 5000 + ".gguf", "is too long"),
-                ("nul\0.gguf", "holds a NUL"), ("./none", "doesn't exist"),
+                ("./none", "doesn't exist"),
                 (str(here / "no" / "such.gguf"), "doesn't exist")):
             assert what in said(name)[0], name
+    problem = problem_of("nul\0.gguf")
+    assert problem is not None and "holds a NUL" in problem.what
+    with pytest.raises(UnladenError, match="NUL"):
+        Model("nul\0.gguf")
 
 
 def test_folders_say_what_is_in_them(here: Path) -> None:
