@@ -286,3 +286,32 @@ def test_layers_are_reported(path: Path, caplog: pytest.LogCaptureFixture) -> No
         caplog.clear()
         model.place(n_gpu_layers=0)
         assert not caplog.records and model.gpu_layers == 0
+
+
+def test_options_that_concern_nothing_are_named_once(path: Path, caplog: pytest.LogCaptureFixture
+                                                     ) -> None:
+    with Model(path, override_tensor={"ffn_upp": "CPU", "ffn_down": "cpu"}, cpu_moe=True,
+               on_oom=["ubatch"]) as model:
+        said = [r.getMessage() for r in caplog.records]
+        assert [text for text in said if "ffn_upp" in text and "did you mean ffn_up?" in text]
+        assert [text for text in said if text.startswith("cpu_moe does nothing")]
+        assert len(said) == 2
+        model.generate([1, 5, 7], max_tokens=2)
+        model.place(batch_size=64)
+        assert len(caplog.records) == 2
+        model.place(override_tensor={"attn_w": "cpu"})
+        assert "'attn_w' is found in no tensor" in caplog.records[2].getMessage()
+
+
+def test_biases_of_what_is_no_token(model: Model, caplog: pytest.LogCaptureFixture) -> None:
+    from unladen import SamplerChain
+    n = model.tokenizer.n_vocab
+    for _ in range(2):
+        model.generate([1, 5, 7], max_tokens=2, temperature=0.0,
+                       logit_bias={5: 1.0, n: -1.0, 2**31 - 1: 1.0})
+        model.generate([1, 5, 7], max_tokens=2,
+                       sampler=SamplerChain().logit_bias({n + 1: 1.0, n - 1: 1.0}).greedy())
+    said = [r.getMessage() for r in caplog.records]
+    assert [text.split()[text.split().index("token") + 1] for text in said] == [
+        f"{n},", f"{2**31 - 1},", f"{n + 1},"]
+    assert all(f"ids are below {n}" in text for text in said)

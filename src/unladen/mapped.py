@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from unladen.errors import GGUFError, ModelNotFound, UnladenError
+from unladen.paths import problem_of
 from unladen.types import FileMapping
 
 HEADER_BYTES = 4 + 4 + 8 + 8
@@ -21,20 +22,24 @@ def map_file(path: str) -> FileMapping:
     :class:`UnladenError` where the system refuses to read it.
     """
     with _typed_errors(path):
-        _regular(path, os.stat(path))  # opening another kind may have effects
+        _regular(path)  # opening another kind may have effects
         with open(path, "rb", opener=_at_once) as file:
             status = os.fstat(file.fileno())
-            _regular(path, status)  # it may be another one by now
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelNotFound(f"{path} has just become something else than a regular file",
+                                    hint="leave it alone while it is opened")
             if status.st_size < HEADER_BYTES:
-                raise GGUFError(f"{status.st_size} bytes are too few for a GGUF file", path=path,
-                                offset=status.st_size, hint="fetch it again")
+                empty = "" if status.st_size else "is empty: "
+                raise GGUFError(f"{empty}{status.st_size} bytes are too few for a GGUF file",
+                                path=path, offset=status.st_size, hint="fetch it again")
             return FileMapping(file.fileno())
 
 
-def _regular(path: str, status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        kind = "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
-        raise ModelNotFound(f"{path} is {kind}", hint="give the path of a .gguf file")
+def _regular(path: str) -> None:
+    problem = problem_of(path)
+    if problem is not None:
+        raise ModelNotFound(f"{path!r} {problem.what}" if "\0" in path else
+                            f"{path} {problem.what}", hint=problem.hint or "check the path")
 
 
 def _at_once(path: str, flags: int) -> int:

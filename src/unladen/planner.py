@@ -12,12 +12,13 @@ from unladen.backends.base import Device
 from unladen.engine import Engine
 from unladen.engine.tap import Tap, Watch
 from unladen.errors import OutOfMemory
-from unladen.gguf import GGUFFile
+from unladen.gguf import GGUFFile, warn_unmatched
 from unladen.ladder import Ladder, Wishes
 from unladen.models import Architecture
 from unladen.parameters.model import PlaceNames
 from unladen.schedule.carry import Kept
 from unladen.schedule.draft import Change, Draft, retapped
+from unladen.schedule.place import EXPERTS, PlaceOptions
 from unladen.schedule.plan import Plan
 from unladen.setup import allocate, make_draft
 
@@ -38,6 +39,7 @@ class Planner:
         self._ladder = Ladder(on_oom, architecture.build())
         self._watch = Watch()
         self._untapped: tuple[Plan, int] | None = None
+        _warn_of_idle(wishes.options.place, file)
         self.degradations: list[str] = []
 
     def load(self, n_draft: int = 0) -> Engine:
@@ -86,6 +88,8 @@ class Planner:
                 raise
             engine.adopt(plan, context)
             self._untapped = None
+            if "override_tensor" in changes:
+                _warn_of_idle(wishes.options.place, self._file)
             self._wishes = wishes
             _report_layers(drafted)
         engine.between_steps(move)
@@ -193,6 +197,16 @@ class Planner:
         return make_draft(self._architecture, options, context_size=wishes.context_size,
                           batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
                           kv_type=wishes.kv_type)
+
+
+def _warn_of_idle(place: PlaceOptions, file: GGUFFile) -> None:
+    """Name options that concern nothing in ``file``."""
+    warn_unmatched("override_tensor", place.override_tensor, file.tensors)
+    options = {"cpu_moe": place.cpu_moe, "n_cpu_moe": place.n_cpu_moe,
+               "expert_split": place.expert_split is not None}
+    idle = [name for name, is_set in options.items() if is_set]
+    if idle and not any(map(EXPERTS.search, file.tensors)):
+        log.warning("%s does nothing: the model has no experts", " and ".join(idle))
 
 
 def _changed(wishes: Wishes, changes: PlaceNames) -> Wishes:

@@ -9,7 +9,7 @@ from typing import TypedDict, Unpack
 
 from unladen.backends import default_devices
 from unladen.backends._host import free_host_bytes
-from unladen.backends.base import Device, KVLayout
+from unladen.backends.base import Device, KVLayout, full_name
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile
 from unladen.graph.graph import Graph
@@ -50,7 +50,8 @@ class StepSizes(TypedDict):
 
 
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
-    """``devices`` by their full names; None: the environment's, else those that
+    """``devices`` by their full names, other engines' too (see
+    :func:`~unladen.backends.base.full_name`); None: the environment's, else those that
     :func:`~unladen.backends.default_devices` finds."""
     if devices is None:
         devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
@@ -58,8 +59,7 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
     if isinstance(devices, str) or not devices:
         raise InvalidArgument(f"devices={devices!r} is no list of device names",
                               hint='for example devices=["cpu"]')
-    names = [d if not isinstance(d, str) else d.strip() if ":" in d else f"{d.strip()}:0"
-             for d in devices]
+    names = [full_name(d) if isinstance(d, str) else d for d in devices]
     if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
         raise InvalidArgument(f"devices={list(devices)} names one of them twice",
                               hint='for another logical one: devices=["cpu:0", "cpu:1"]')

@@ -73,7 +73,7 @@ class Cache(RuleBasedStateMachine):
         tokens = tokens[:MAX_BLOCKS * SIZE]
         cached = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS)
         n = cached.attach(tokens)
-        assert n == cached.length and n % SIZE == 0 and (n < len(tokens) or n == 0)
+        assert n == cached.length and (n < len(tokens) or n == 0)
         seq = Tracked(cached, tokens[:n])
         self.live.append(seq)
         self.write(seq, tokens[n:])
@@ -82,6 +82,15 @@ class Cache(RuleBasedStateMachine):
     @rule(data=st.data(), tokens=TOKENS)
     def append(self, data: st.DataObject, tokens: list[int]) -> None:
         self.write(self.pick(data), tokens)
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data())
+    def publish_tail(self, data: st.DataObject) -> None:
+        """As a restored state does."""
+        seq = self.pick(data)
+        seq.cached.publish_tail(seq.tokens)
+        seq.cached.release()
+        self.live.remove(seq)
 
     @precondition(lambda self: self.live)
     @rule(data=st.data(), n=st.integers(1, 9))

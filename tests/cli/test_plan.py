@@ -33,6 +33,7 @@ def test_table(unladen: Run, model: str) -> None:
 
 @pytest.mark.parametrize(("options", "layers"), [
     ([], None), (["-ngl", "0"], "hhh"), (["-ngl", "1"], "0hh"), (["-ngl", "99"], "001"),
+    (["-ngl", "999"], "001"),
     (["-ngl", "all", "--tensor-split", "0.7,0.3"], "001"),
     (["-ngl", "2", "--offload-order", "last"], "h01"),
     (["-ngl", "all", "-sm", "none", "-mg", "1"], "111"), (["-ngl", "all", "-sm", "row"], "000")])
@@ -64,7 +65,6 @@ def test_too_large_is_said(unladen: Run, model: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "words"), [
-    (["-ngl", "7"], ["n_gpu_layers=7", "3 layers"]),
     (["--tensor-split", "0.5,0.3"], ["sums to 0.8"]),
     (["--tensor-split", "1,1,1"], ["tensor_split", "2 devices"]),
     (["--expert-split", "1,1"], ["expert_split", "3 devices"]),

@@ -32,8 +32,8 @@ HEAD = 4 + 4 + 8 + 8
 
 
 def test_magic(little) -> None:
-    error = refused(little, b"<!DOCTYPE html>" + bytes(32), "not a GGUF file", at=0)
-    assert "Git LFS" in error.hint
+    error = refused(little, b"<!DOCTYPE html>" + b" " * 32, "not a GGUF file, but an HTML", at=0)
+    assert "/resolve/" in error.hint
 
 
 @pytest.mark.parametrize("version", [0, 1, 4, 2**31])
@@ -191,7 +191,7 @@ def test_paths(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match="directory"):
         open_gguf(tmp_path)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelNotFound, match="regular"):
+    with pytest.raises(ModelNotFound, match="is a pipe"):
         open_gguf(tmp_path / "pipe")
     with pytest.raises(UnladenError):
         open_gguf("x" * 5000)
@@ -200,7 +200,7 @@ def test_paths(tmp_path: Path) -> None:
 def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
     (tmp_path / "a.gguf").symlink_to(tmp_path / "b.gguf")
     (tmp_path / "b.gguf").symlink_to(tmp_path / "a.gguf")
-    with pytest.raises(UnladenError, match="symbolic links"):
+    with pytest.raises(UnladenError, match="leads back to itself"):
         open_gguf(tmp_path / "a.gguf")
     (tmp_path / "gone.gguf").symlink_to(tmp_path / "nothing.gguf")
     with pytest.raises(ModelNotFound):

@@ -20,9 +20,10 @@ ORDER = {
     "discover": "",
     "_native": "",
     "parameters": "",  # what public functions of every part take
-    "mapped": "",
+    "paths": "",  # what a name leads to, for whoever opens files
+    "mapped": "paths",
     "packed": "",
-    "hub": "",
+    "hub": "paths",
     "tokenizer": "",
     "sample": "",
     "quants": "",
@@ -37,7 +38,7 @@ ORDER = {
     "setup": "quants gguf graph models backends schedule",
     "ladder": "quants graph backends schedule setup",
     "planner": "gguf models backends schedule engine setup ladder",
-    "quantizing": "quants gguf models backends",
+    "quantizing": "paths quants gguf models backends",
     "gpu": "",
     "contents": "tokenizer gguf graph models backends schedule setup",
     "api": "mapped packed hub tokenizer sample gguf graph models backends schedule engine setup "

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NoReturn
 
 import pytest
 
-from unladen.errors import InvalidArgument, ModelNotFound, UnladenError
+from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenError
 from unladen.hub import HubFile, HubQuant, resolve_model
+from unladen.hub.failures import Unreachable
 from unladen.hub.fetch import fetch
 
 hub = pytest.importorskip("huggingface_hub")
@@ -29,10 +31,13 @@ class Hub:
         self.asked: list[str] = []
         self.error: Exception | None = None
         self.commits = [COMMIT]
+        self.size: int | None = None
 
-    def list_repo_files(self, _api: object, repo: str, *, revision: str) -> Sequence[str]:
+    def model_info(self, repo: str, *, revision: str, timeout: object, files_metadata: bool
+                   ) -> SimpleNamespace:
         self._ask(f"list {repo}@{revision}")
-        return self.files
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=name, size=self.size)
+                                         for name in self.files])
 
     def hf_hub_download(self, repo: str, name: str, *, revision: str) -> str:
         self._ask(name)
@@ -72,9 +77,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def pretend(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub(cache, ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf", *SHARDS])
-    monkeypatch.setattr(hub.HfApi, "list_repo_files",
-                        lambda api, repo, *, revision: made.list_repo_files(api, repo,
-                                                                            revision=revision))
+    monkeypatch.setattr(hub.HfApi, "model_info",
+                        lambda api, repo, **parameters: made.model_info(repo, **parameters))
+    monkeypatch.setattr("unladen.hub.fetch._find_host", lambda address: None)
     monkeypatch.setattr(hub, "hf_hub_download", made.hf_hub_download)
     return made
 
@@ -84,7 +89,7 @@ def no_network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> NoReturn:
         raise AssertionError("touched the network")
 
-    monkeypatch.setattr(hub.HfApi, "list_repo_files", refuse)
+    monkeypatch.setattr(hub.HfApi, "model_info", refuse)
     monkeypatch.setattr(hub, "hf_hub_download", refuse)
 
 
@@ -126,8 +131,10 @@ def test_the_cache_does_not_choose_the_quant(pretend: Hub) -> None:
 def test_offline(cache: Path, monkeypatch: pytest.MonkeyPatch, by_environment: bool) -> None:
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", by_environment)
     offline = not by_environment
-    with pytest.raises(ModelNotFound, match="no Q4_K_M"):
+    with pytest.raises(ModelNotFound, match="isn't in the cache") as caught:
         fetch(HubQuant("org/repo"), offline=offline)  # there is no cache at all
+    assert ("HF_HUB_OFFLINE is set" in caught.value.hint) == by_environment
+    assert str(cache) in caught.value.message
     path = cached(cache, "org/repo", "m-Q8_0.gguf")
     cached(cache, "org/other", "m-Q6_K.gguf")
     cached(cache, "org/repo", "m-Q2_K.gguf", commit=OTHER, revision="v2")
@@ -140,6 +147,7 @@ def test_offline(cache: Path, monkeypatch: pytest.MonkeyPatch, by_environment: b
     with pytest.raises(ModelNotFound, match="no Q6_K") as caught:
         fetch(HubQuant("org/repo", "Q6_K"), offline=offline)
     assert "it has: Q8_0" in caught.value.hint
+    assert ("HF_HUB_OFFLINE is set" in caught.value.hint) == by_environment
     with pytest.raises(ModelNotFound, match=r"no none\.gguf"):
         fetch(HubFile("org/repo", "none.gguf"), offline=offline)
     cached(cache, "org/repo", SHARDS[1])
@@ -163,12 +171,21 @@ def http(name: str, status: int) -> Callable[[], Exception]:
     (http("RevisionNotFoundError", 404), ModelNotFound, "no revision main"),
     (http("RemoteEntryNotFoundError", 404), ModelNotFound, "has no "),
     (http("HfHubHTTPError", 500), UnladenError, "refused org/repo"),
-    (lambda: errors.LocalEntryNotFoundError("none"), ModelNotFound, "can't be reached"),
-    (lambda: errors.OfflineModeIsEnabled("off"), ModelNotFound, "can't be reached"),
-    (lambda: errors.HTTPError("no route"), ModelNotFound, "can't be reached"),
-    (lambda: ConnectionResetError("reset"), ModelNotFound, "can't be reached"),
+    (http("HfHubHTTPError", 404), ModelNotFound, "the hub has no org/repo"),
+    (http("HfHubHTTPError", 401), UnladenError, "refused org/repo: status 401"),
+    (http("HfHubHTTPError", 407), UnladenError, "a proxy refused org/repo"),
+    (http("HfHubHTTPError", 429), UnladenError, "too many requests"),
+    (lambda: errors.LocalEntryNotFoundError("none"), Unreachable, "can't be reached"),
+    (lambda: errors.OfflineModeIsEnabled("off"), Unreachable, "can't be reached"),
+    (lambda: errors.HTTPError("no route"), Unreachable, "can't be reached"),
+    (lambda: ConnectionResetError("reset"), Unreachable, "can't be reached"),
+    (lambda: errors.HTTPError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), UnladenError,
+     "certificate isn't trusted"),
+    (lambda: ValueError("no JSON"), UnladenError, "makes no sense"),
+    (lambda: OSError("Consistency check failed: file"), UnladenError, "broke off"),
+    (lambda: PermissionError(13, "Permission denied"), UnladenError, "can't be stored"),
     (lambda: errors.HFValidationError("bad"), InvalidArgument, "no name of a repository"),
-    (lambda: OSError(28, "No space left on device"), UnladenError, "No space left")])
+    (lambda: OSError(28, "No space left on device"), DiskFull, "doesn't fit on the disk")])
 @pytest.mark.parametrize("ref", [HubQuant("org/repo", "Q8_0"), HubFile("org/repo", "a.gguf")])
 def test_errors(pretend: Hub, make: Callable[[], Exception], kind: type[UnladenError],
                 message: str, ref: HubQuant | HubFile) -> None:
@@ -176,6 +193,7 @@ def test_errors(pretend: Hub, make: Callable[[], Exception], kind: type[UnladenE
     with pytest.raises(kind, match=message) as caught:
         fetch(ref)
     assert type(caught.value) is kind
+    assert caught.value.hint or kind is InvalidArgument
     assert caught.value.__cause__ is pretend.error
 
 
@@ -184,3 +202,32 @@ def test_what_the_hub_does_not_have(pretend: Hub) -> None:
         fetch(HubQuant("org/repo", "Q3_K_M"))
     assert "BF16, Q4_K_M, Q8_0" in caught.value.hint
     assert pretend.asked == ["list org/repo@main"]
+
+
+def test_the_cache_serves_while_the_hub_does_not(pretend: Hub, caplog: pytest.LogCaptureFixture
+                                                 ) -> None:
+    path = cached(pretend.cache, "org/repo", "m-Q8_0.gguf")
+    pretend.error = ConnectionResetError("reset")
+    assert fetch(HubQuant("org/repo")) == path  # the only one there is
+    assert fetch(HubQuant("org/repo", "Q8_0"), refresh=True) == path
+    assert all("m-Q8_0.gguf is taken from the cache" in r.getMessage() for r in caplog.records)
+    assert len(caplog.records) == 2
+    with pytest.raises(Unreachable):
+        fetch(HubQuant("org/repo", "Q6_K"))
+
+
+@pytest.mark.parametrize("revision", ["..", ".", "main"])
+def test_no_way_out_of_the_cache(cache: Path, revision: str) -> None:
+    cached(cache, "org/repo", "m-Q8_0.gguf", commit="..")
+    with pytest.raises(ModelNotFound, match="isn't in the cache"):
+        fetch(HubQuant("org/repo", "Q8_0", revision), offline=True)
+
+
+def test_room_is_looked_for_first(pretend: Hub) -> None:
+    pretend.size = 1 << 60
+    with pytest.raises(DiskFull, match=rf"needs {2 << 60} bytes, \d+ are free in "):
+        fetch(HubQuant("org/repo", "BF16"))
+    assert pretend.asked == ["list org/repo@main"]
+    cached(pretend.cache, "org/repo", SHARDS[0])
+    with pytest.raises(DiskFull, match=rf"needs {1 << 60} bytes"):
+        fetch(HubQuant("org/repo", "BF16"))

@@ -20,6 +20,8 @@ from unladen.hub import HubFile, HubQuant, LocalFile, parse_ref, resolve_model
     ("https://hf.co/org/repo:Q4_0", HubQuant("org/repo", "Q4_0")),
     ("huggingface.co/org/repo", HubQuant("org/repo")),
     ("https://huggingface.co/org/repo/", HubQuant("org/repo")),
+    ("https://huggingface.co/org/repo/tree/main", HubQuant("org/repo")),
+    ("https://huggingface.co/org/repo/tree/v2/", HubQuant("org/repo", revision="v2")),
     ("hf://org/repo", HubQuant("org/repo")),
     ("hf://org/repo:F16", HubQuant("org/repo", "F16")),
     ("hf://org/repo/file.gguf", HubFile("org/repo", "file.gguf")),
@@ -35,8 +37,9 @@ def test_references(text: str, ref: object) -> None:
 
 
 @pytest.mark.parametrize("text", [
-    "https://example.com/file.gguf", "ftp://huggingface.co/org/repo", "hf://org", "a/b/c",
-    "org/repo:", "org/repo:a b", "org//repo", "/hf.co"[1:] + "/", "hf://org/repo/../x.gguf",
+    "https://example.com/file.gguf", "file:///tmp/x.gguf", "ftp://huggingface.co/org/repo",
+    "hf://org", "a/b/c", "org/repo:", "org/repo:a b", "org//repo", "/hf.co"[1:] + "/",
+    "hf://org/repo/../x.gguf",
     "hf://org/repo/readme.md", "org/re po", "https://huggingface.co/org/repo/resolve/main/x.bin",
     "org/repo:Q4_0/x", "\u00f6rg/repo", "https://[/x"])
 def test_wrong_forms(text: str) -> None:
@@ -52,6 +55,13 @@ def test_missing_files(text: str) -> None:
     with pytest.raises(ModelNotFound) as caught:
         parse_ref(text, aliases={})
     assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["x" * 9000, "x/" * 4000, "x" * 9000 + ".gguf", "x" * 200 + "/y"])
+def test_long_names_are_quoted_in_part(text: str) -> None:
+    with pytest.raises((ModelNotFound, InvalidArgument)) as caught:
+        resolve_model(text, aliases={}, offline=True)
+    assert len(str(caught.value)) < 1000
 
 
 def test_aliases(tmp_path: Path) -> None:

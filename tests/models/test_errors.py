@@ -32,8 +32,9 @@ def test_an_unknown_architecture(make_model: Make) -> None:
     "token_embd.weight", "output_norm.weight", "blk.0.attn_q.weight", "blk.1.attn_output.weight",
     "blk.1.ffn_norm.weight", "blk.0.ffn_gate.weight", "blk.1.ffn_down.weight"])
 def test_missing_tensors(name: str, make_model: Make) -> None:
-    with pytest.raises(GGUFError, match=f"{name} is missing"):
+    with pytest.raises(GGUFError, match=f"{name} is missing") as caught:
         build(make_model(without=[name]))
+    assert ("another kind of layer" in caught.value.hint) == name.startswith("blk.")
 
 
 @pytest.mark.parametrize(("arch", "name", "shape"), [

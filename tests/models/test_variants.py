@@ -60,10 +60,21 @@ def test_numbers_that_make_no_sense(arch: str, key: str, value: Any, make_model:
 def test_layers_taken_away(make_model: Make) -> None:
     keys = {"deci.attention.head_count": [0, 4], "deci.attention.head_count_kv": [0, 0],
             "deci.feed_forward_length": [64, 0], "deci.attention.key_length": 8}
-    graph = build(make_model("deci", keys=keys))
+    gone = [f"blk.{i}.{part}.weight" for i, parts in enumerate((
+        ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output"),
+        ("attn_q", "attn_k", "attn_v", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down")))
+        for part in parts]
+    graph = build(make_model("deci", keys=keys, without=gone))
     assert [n.name for n in graph.nodes if n.op == "linear" and n.layer >= 0] == [
         "blk.0.ffn_gate_up", "blk.0.ffn_out", "blk.1.attn_out"]
     assert not graph.states()
+    whole = [f"blk.1.{part}.weight" for part in ("attn_norm", "attn_output")]
+    nothing = {**keys, "deci.attention.head_count": [0, 0]}
+    graph = build(make_model("deci", keys=nothing, without=[*gone, *whole]))
+    assert not [n for n in graph.nodes if n.layer == 1]  # a layer that does nothing
+    for kept in gone[4], gone[-1]:
+        with pytest.raises(GGUFError, match=f"says that there is no {kept}"):
+            build(make_model("deci", keys=keys, without=[name for name in gone if name != kept]))
 
 
 def test_layers_run_through_twice(make_model: Make, rng: np.random.Generator) -> None:

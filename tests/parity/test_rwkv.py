@@ -51,10 +51,10 @@ def test_generated_and_restored(trained: Trained) -> None:
     prompt, tokens = answer["prompt_tokens"], answer["tokens"]
     with Model(path, context_size=128) as model:
         assert model.generate(prompt, max_tokens=len(tokens), temperature=0.0).tokens == tokens
-        data = model.save_state([*prompt, *tokens])
+        data = model.save_state([*prompt, *tokens[:-5]])
     with Model(path, context_size=256) as model:
         n = len(model.load_state(data))
-        assert n == (len(prompt) + len(tokens)) // 32 * 32
+        assert n == len(prompt) + len(tokens) - 5
         part = [*prompt, *tokens][:n + 1]
         more = model.generate(part, max_tokens=len(tokens) - (n + 1 - len(prompt)), temperature=0.0)
     assert more.usage.n_cached == n

@@ -69,12 +69,13 @@ def test_saved_and_restored(shared: Path, recipe: Recipe) -> None:
     for kv_type, bound in (("f32", CPU_F32), ("f16", CPU_F16)):
         with Model(recipe.path, kv_type=kv_type, devices=["cpu:0", "cpu:1"], tensor_split=[1, 1],
                    context_size=200) as model:
-            assert model.load_state(data) == recipe.tokens[:KEPT]
-            cached = model.engine.sequence()
-            assert cached.attach(recipe.tokens) == KEPT
-            mine = _run(model, cached, recipe.tokens)
-            cached.release()
-        assert error(mine, recipe.expected[KEPT:]) < bound
+            assert model.load_state(data) == recipe.tokens[:KEPT + 9]
+            for n in (KEPT + 9, KEPT):  # the second text differs after the checkpoint
+                cached = model.engine.sequence()
+                assert cached.attach(recipe.tokens[:n + 1]) == n
+                mine = _run(model, cached, recipe.tokens)
+                cached.release()
+                assert error(mine, recipe.expected[n:]) < bound
 
 
 def test_a_prompt_finds_what_was_restored(shared: Path, recipe: Recipe) -> None:
@@ -85,7 +86,9 @@ def test_a_prompt_finds_what_was_restored(shared: Path, recipe: Recipe) -> None:
     with Model(recipe.path, kv_type="f32") as model:
         model.load_state(data)
         again = model.generate(prompt, max_tokens=12, temperature=0.0)
-    assert again.usage.n_cached == KEPT
+    # The last token is computed again; a recurrent state can't go back by one.
+    is_recurrent = again.usage.n_cached == KEPT
+    assert is_recurrent or again.usage.n_cached == len(prompt) - 1
     assert again.tokens == whole.tokens
 
 
@@ -102,7 +105,7 @@ def test_damaged_and_foreign_states(shared: Path, tmp_path: Path) -> None:
                 model.load_state(bytes(broken))
             with pytest.raises(InvalidArgument):
                 model.load_state(data[:at])
-        assert model.load_state(data) == hybrid.tokens[:96]
+        assert model.load_state(data) == hybrid.tokens
     with Model(hybrid.path, context_size=64) as model, pytest.raises(ContextOverflow):
         model.load_state(data)
     with Model(plain.path) as model, pytest.raises(InvalidArgument, match="another model"):

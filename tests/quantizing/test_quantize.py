@@ -17,7 +17,7 @@ import unladen
 from quantizing.models import MODELS, Floats, importance, shapes, write
 from tiny_model import write_tiny
 from unladen import Model, quants
-from unladen.errors import DiskFull, InvalidArgument
+from unladen.errors import DiskFull, InvalidArgument, ModelNotFound
 from unladen.gguf import GGUFFile, GGUFWriter, open_gguf
 from unladen.quantizing import Imatrix, quantize, read_imatrix
 from unladen.quantizing import write as writing
@@ -326,3 +326,55 @@ def test_wrong_arguments(source: Path, tmp_path: Path, arguments: dict[str, Any]
 
 def test_imatrix_is_public() -> None:
     assert Imatrix("i", {}).n_chunks == 0
+
+
+def nothing(path: Path) -> Path:
+    writer = GGUFWriter(path, "llama")
+    writer.set("llama.block_count", 2)
+    writer.set("tokenizer.ggml.tokens", ["a", "b"])
+    writer.write()
+    return path
+
+
+@pytest.mark.parametrize("type", ["Q8_0", "Q4_K_M", "F16", "IQ4_XS"])
+def test_a_file_without_tensors_is_copied(type: str, tmp_path: Path) -> None:  # noqa: A002
+    source, target = nothing(tmp_path / "source.gguf"), tmp_path / "target.gguf"
+    plan = quantize(source, target, type, dry_run=True)
+    assert plan.bits_per_weight == 0 and not target.exists()
+    assert "holds no tensors" in plan.notes[0]
+    quantize(source, target, type)
+    with open_gguf(target) as file:
+        assert not file.tensors and list(file.metadata["tokenizer.ggml.tokens"]) == ["a", "b"]
+
+
+def test_wishes_that_concern_nothing_are_named(source: Path, tmp_path: Path,
+                                               caplog: pytest.LogCaptureFixture) -> None:
+    with open_gguf(source) as file:
+        columns = file.tensors["blk.0.attn_v.weight"].shape[-1]
+    entries = {"blk.0.attn_v.weight": np.ones(columns, np.float32),
+               **{f"blk.{i}.strange": np.ones(8, np.float32) for i in range(9)}}
+    matrix = tmp_path / "imatrix.gguf"
+    writer = GGUFWriter(matrix, "llama")
+    writer.set("general.type", "imatrix")
+    for name, values in entries.items():
+        writer.add_tensor(f"{name}.in_sum2", values[None])
+        writer.add_tensor(f"{name}.counts", np.ones((1, 1), np.float32))
+    writer.write()
+    quantize(source, tmp_path / "t.gguf", "Q4_0", imatrix=matrix, dry_run=True,
+             tensor_types=[("ATTN_V", "Q8_0"), ("attn_norm", "Q8_0"), ("ffn_up", "Q8_0")])
+    said = [r.getMessage() for r in caplog.records]
+    assert len(said) == 3
+    assert "'ATTN_V' is found in no tensor whose type can change (did you mean attn_v?)" in said[0]
+    assert "'attn_norm' is found in no tensor whose type" in said[1]
+    assert said[2].startswith("9 of 10 entries of the importance matrix fit no tensor: blk.0.str")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "nothing"])
+def test_an_importance_matrix_that_is_no_file(kind: str, source: Path, tmp_path: Path) -> None:
+    path = tmp_path / "imatrix"
+    if kind == "pipe":
+        os.mkfifo(path)  # nobody waits for whoever may write to it
+    elif kind == "folder":
+        path.mkdir()
+    with pytest.raises(ModelNotFound, match="importance matrix"):
+        quantize(source, tmp_path / "t.gguf", "Q4_0", imatrix=path, dry_run=True)

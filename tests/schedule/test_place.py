@@ -95,10 +95,27 @@ def test_layers_for_a_cpu_that_is_not_there(tiny: Tiny) -> None:
         layers(tiny.graph, NULL0, n_gpu_layers=1)
 
 
-@pytest.mark.parametrize("n", [N_LAYERS + 2, 98, 100, 10**9])
+@pytest.mark.parametrize("n", [N_LAYERS + 2, 98, 100, 999, 2**31, 2**63, 10**30])
 def test_more_layers_than_there_are(tiny: Tiny, n: int) -> None:
-    with pytest.raises(InvalidArgument, match=f"n_gpu_layers={n}, but the model has {N_LAYERS} "):
-        layers(tiny.graph, CPU, NULL0, n_gpu_layers=n)
+    assert layers(tiny.graph, CPU, NULL0, n_gpu_layers=n) == [NULL0] * N_LAYERS
+    assert layers(tiny.graph, CPU, n_gpu_layers=n) == [CPU] * N_LAYERS
+
+
+@pytest.mark.parametrize("mode", ["layer", "none", "row"])
+def test_a_main_device_that_is_not_there(tiny: Tiny, mode: str) -> None:
+    for names, n in (((CPU, NULL0), 1), ((CPU,), 3), ((CPU, NULL0, NULL1), 2)):
+        with pytest.raises(InvalidArgument, match=f"main_gpu={n} names none"):
+            layers(tiny.graph, *names, split_mode=mode, main_gpu=n)
+
+
+def test_names_of_other_engines(tiny: Tiny) -> None:
+    placed = place(tiny.graph, devices(CPU, NULL0),
+                   PlaceOptions(override_tensor={"ffn_down": "CPU"}, head_device="CPU"))
+    for node in tiny.graph.nodes:
+        on_host = node.name == "logits" or any("ffn_down" in w.name for w in node.weights.values())
+        assert (placed.device_of[node].name == CPU) == on_host or node.layer == -2
+    with pytest.raises(InvalidArgument, match=r"'CUDA0' is not among the devices .*cpu:0, null:0"):
+        layers(tiny.graph, CPU, NULL0, override_tensor={"ffn_down": "CUDA0"})
 
 
 def test_ends(tiny: Tiny) -> None:

@@ -31,9 +31,7 @@ def put(metadata: dict, key: str, value: Any) -> dict:
     ("token_type", [1] * 272 + [9], "type 9 for token 272"),
     ("token_type", [-1] * 273, "type -1"), ("token_type", [1.5] * 273, "kind"),
     ("token_type", object(), "kind"),
-    ("bos_token_id", 273, "is 273, the vocabulary has 273"), ("eos_token_id", -1, "is -1"),
-    ("unknown_token_id", 2**32 - 1, "is 4294967295"), ("bos_token_id", "1", "isn't an integer"),
-    ("bos_token_id", True, "isn't an integer"), ("add_bos_token", 1, "isn't a boolean"),
+    ("add_bos_token", 2, "isn't a boolean"), ("tokens", ["a\udc80"] * 273, "isn't Unicode"),
     ("add_space_prefix", "no", "isn't a boolean"), ("model", 5, "isn't a string"),
 ])
 def test_faults_are_named(spm_metadata: dict, key: str, value: Any, problem: str) -> None:

@@ -162,13 +162,17 @@ def test_harmony(bpe_metadata: dict) -> None:
     assert tokenizer.decode([channel, end, stop]) == "<|channel|><|end|>"
 
 
-def test_suppressed_tokens(bpe_metadata: dict) -> None:
+def test_suppressed_tokens(bpe_metadata: dict, caplog: pytest.LogCaptureFixture) -> None:
     key = "tokenizer.ggml.suppress_tokens"
     assert Tokenizer.from_gguf(bpe_metadata).suppress_ids == frozenset()
     assert Tokenizer.from_gguf({**bpe_metadata, key: [5, 3, 5]}).suppress_ids == {3, 5}
+    with pytest.raises(GGUFError, match="suppress_tokens isn't an array"):
+        Tokenizer.from_gguf({**bpe_metadata, key: [1.5]})
     for bad in (-1, 10_000):
-        with pytest.raises(GGUFError, match=rf"suppress_tokens names token {bad}"):
-            Tokenizer.from_gguf({**bpe_metadata, key: [3, bad]})
+        caplog.clear()
+        assert Tokenizer.from_gguf({**bpe_metadata, key: [3, bad]}).suppress_ids == {3}
+        (record,) = caplog.records
+        assert f"suppress_tokens names token {bad}, but ids" in record.getMessage()
 
 
 def test_left_strip(bpe_metadata: dict) -> None:

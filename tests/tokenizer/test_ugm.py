@@ -100,7 +100,7 @@ def test_any_table_is_refused_or_harmless(units: list[int], text: str, texts: by
     ("scores", [0.0] * 9 + [float("-inf")], "has -inf for token 9"),
     ("precompiled_charsmap", [1, 256], "isn't an array of bytes"),
     ("precompiled_charsmap", [0.5], "kind"), ("precompiled_charsmap", "abc", "array of numbers"),
-    ("remove_extra_whitespaces", 1, "isn't a boolean")])
+    ("remove_extra_whitespaces", 2, "isn't a boolean")])
 def test_faults_are_named(key: str, value: object, problem: str) -> None:
     with pytest.raises(GGUFError, match=rf"tokenizer\.ggml\.{key} .*{problem}"):
         Tokenizer.from_gguf(metadata(**{key: value}))

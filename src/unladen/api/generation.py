@@ -167,8 +167,12 @@ class Generation:
 
     def _request(self, wish: _Wish, ids: Sequence[int]) -> Request:
         from unladen.engine import Request
+        from unladen.sample import LogitBias
         from unladen.tokenizer import StreamDecoder
         sampler = wish.make_sampler()
+        for step in sampler.steps:
+            if isinstance(step, LogitBias):
+                self.tokenizer.warn_unknown("logit_bias", [token for token, _ in step.bias])
         sampler.accept_prompt(ids)
         request = Request(
             [*ids], sampler=sampler, eog_ids=self.tokenizer.eog_ids, stop=wish.stop,

@@ -112,7 +112,7 @@ class Reading(Generation):
 
     def save_state(self, prompt: Prompt) -> bytes:
         """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
-        of as many tokens as fill whole cache blocks; what isn't there is computed first."""
+        after all of its tokens; what isn't in the cache is computed first."""
         from unladen.engine import Request, state
         from unladen.sample import SamplerChain
         from unladen.tokenizer import StreamDecoder
@@ -120,10 +120,7 @@ class Reading(Generation):
         check_tokens("prompt", ids)
         request = Request(ids, sampler=SamplerChain().greedy().build(), max_tokens=1,
                           decoder=StreamDecoder(self.tokenizer))
-        self.engine.submit(request)
-        self.engine.finish(request)
-        result_of(request)
-        return state.save(self.engine, ids)
+        return state.save(self.engine, request)
 
     def load_state(self, data: bytes) -> list[int]:
         """Take up what :meth:`save_state` gave, of this model with any ``context_size``,

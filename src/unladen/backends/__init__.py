@@ -57,8 +57,14 @@ def backend_of(device: str) -> Backend:
     backend = _named(name)
     if backend is None:
         raise BackendNotInitialised(f"no backend is called {name!r} (device {device!r})",
-                                    hint="known: " + ", ".join(sorted(registry())))
+                                    hint=_what_there_is())
     return backend
+
+
+def _what_there_is() -> str:
+    here = ", ".join(d.name for d in all_devices())
+    return f"devices here: {here}; backends: {', '.join(sorted(registry()))}; GPUs are reached " \
+           "through wgpu (Vulkan, Metal, D3D12)"
 
 
 def all_devices() -> list[Device]:

@@ -8,9 +8,10 @@ once, and runs it for every step. Everything that a step needs beside the buffer
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -59,6 +60,27 @@ class Device:
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"
         return f"<Device {self.name}: {self.description}, {memory}>"
+
+
+_OTHERS_NAMES: Final = {
+    "vulkan": "wgpu", "metal": "wgpu", "mtl": "wgpu", "mps": "wgpu", "webgpu": "wgpu",
+    "d3d12": "wgpu", "dx12": "wgpu", "gpu": "wgpu", "rocm": "hip", "gpuopencl": "opencl"}
+"""What other engines call what a backend here reaches."""
+_KNOWN: Final = {*_OTHERS_NAMES, *_OTHERS_NAMES.values(), "cpu", "cuda", "sycl", "musa"}
+_DEVICE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)(?::(.*)|([0-9]*))")
+
+
+def full_name(device: str) -> str:
+    """A device's name with its number, as everything here has it: "cpu" is "cpu:0". Other engines'
+    names are understood: "CPU", "CUDA0", "ROCm1" ("hip:1"), and "Vulkan0" and "Metal", which
+    backend wgpu reaches."""
+    text = device.strip()
+    match = _DEVICE.fullmatch(text)
+    if match is None or match[1].lower() not in _KNOWN:
+        return text if ":" in text else f"{text}:0"
+    stem = match[1].lower()
+    number = match[3] or "0" if match[2] is None else match[2]
+    return f"{_OTHERS_NAMES.get(stem, stem)}:{number}"
 
 
 def device_number(device: str) -> int:

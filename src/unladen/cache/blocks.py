@@ -1,7 +1,9 @@
 """Blocks of the paged cache: who uses which, and which hold a known prefix.
 
 A block is a number; the memory behind it is the plan's, in every layer at once. A full block is
-known by its content: its own tokens and the block before it, so one entry means a whole prefix.
+known by its content: its own tokens and the block before it, so one entry means a whole prefix. The
+last block of a restored state is known too, though it may not be full: a tail. Whoever goes on from
+a tail writes to a copy of it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ NO_BLOCK = -1
 
 @dataclass(frozen=True, slots=True)
 class PrefixKey:
-    """The content of a full block: the chain that it continues (by serial number), its tokens."""
+    """The content of a block: the chain that it continues (by serial number), its tokens."""
 
     parent: int
     tokens: tuple[int, ...]
@@ -41,6 +43,7 @@ class BlockPool:
         self._serial_of: dict[int, int] = {NO_BLOCK: 0}
         self._next_serial = 1
         self._idle: OrderedDict[int, None] = OrderedDict()
+        self._tails: dict[int, set[int]] = {}  # by the serial number that they continue
 
     @property
     def n_available(self) -> int:
@@ -90,13 +93,31 @@ class BlockPool:
         serial = self._serial_of.get(before)
         return None if serial is None else self._known.get(PrefixKey(serial, tokens))
 
+    def find_tail(self, before: int, tokens: tuple[int, ...]) -> tuple[int, int]:
+        """The tail that continues ``before`` with the most of ``tokens``, and how many: 0 where
+        there is none."""
+        found = (NO_BLOCK, 0)
+        for block in self._tails.get(self._serial_of.get(before, -1), ()):
+            n = _n_equal(self._key_of[block].tokens, tokens)
+            if n > found[1]:
+                found = block, n
+        return found
+
+    def n_tokens(self, block: int) -> int:
+        """How many tokens the content of a known ``block`` is."""
+        return len(self._key_of[block].tokens)
+
+    def is_tail(self, block: int) -> bool:
+        """Whether ``block`` is known and isn't full."""
+        return self.is_known(block) and self.n_tokens(block) < self.block_tokens
+
     def is_known(self, block: int) -> bool:
         """Whether later sequences find ``block`` by its content."""
         return block in self._key_of
 
     def publish(self, block: int, before: int, tokens: tuple[int, ...]) -> None:
-        """Make the content of the full ``block`` known. A second block of the same content stays
-        unknown: later sequences share the first."""
+        """Make the content of ``block`` known, which is full or a tail. A second block of the same
+        content stays unknown: later sequences share the first."""
         serial = self._serial_of.get(before)
         if serial is None or block in self._key_of:
             return
@@ -106,6 +127,8 @@ class BlockPool:
             self._key_of[block] = key
             self._serial_of[block] = self._next_serial
             self._next_serial += 1
+            if len(tokens) < self.block_tokens:
+                self._tails.setdefault(serial, set()).add(block)
 
     def forget(self, block: int) -> None:
         """The content of ``block`` is about to change. What continued it can't be found any more,
@@ -115,3 +138,12 @@ class BlockPool:
         if key is not None:
             del self._known[key]
             del self._serial_of[block]
+            if len(key.tokens) < self.block_tokens:
+                self._tails[key.parent].remove(block)
+                if not self._tails[key.parent]:
+                    del self._tails[key.parent]
+
+
+def _n_equal(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
+                min(len(a), len(b)))

@@ -46,16 +46,22 @@ class CachedSequence:
         return self._pool.slots.n_slots > 0
 
     def attach(self, tokens: Sequence[int]) -> int:
-        """Adopt the longest known prefix of ``tokens``, whole blocks, but never all of it: the last
-        token must be computed to know what follows. Returns how many tokens that is. The sequence
-        must be empty."""
+        """Adopt the longest known prefix of ``tokens``, whole blocks and a tail, but never all of
+        it: the last token must be computed to know what follows. Returns how many tokens that is.
+        The sequence must be empty."""
         assert not self._blocks
+        size = self._pool.block_tokens
         known = self._known(tokens[:-1])
+        n_full = len(known)
+        tail, n_more = self._pool.find_tail(known[-1] if known else NO_BLOCK,
+                                            tuple(tokens[n_full * size:-1][:size]))
+        if n_more and (not self.is_recurrent or n_more == self._pool.n_tokens(tail)):
+            known.append(tail)
         for block in known[:self._n_continuable(known)]:
             self._pool.share(block)
             self._append(block)
-        self.length = len(self._blocks) * self._pool.block_tokens
-        self._n_published = len(self._blocks)
+        self._n_published = min(len(self._blocks), n_full)
+        self.length = self._n_published * size + n_more * (len(self._blocks) > n_full)
         return self.length
 
     def reserve(self, n_tokens: int) -> bool:
@@ -85,6 +91,7 @@ class CachedSequence:
         size = self._pool.block_tokens
         needed = -(-n_tokens // size) - len(self._blocks)
         partial = self.length % size
+        # For the copy of a tail that nobody else holds, the tail itself becomes free.
         shared = partial and self._pool.n_users(self._blocks[self.length // size]) > 1
         return max(0, needed) + bool(shared)
 
@@ -102,6 +109,29 @@ class CachedSequence:
             self.slot, self.next_slot = self.next_slot, NO_SLOT
             if length % size == 0:
                 self._keep(tokens[:length])
+
+    def publish_tail(self, tokens: Sequence[int]) -> None:
+        """Let later sequences that begin like ``tokens``, all of which are in the cache, find the
+        last block too, though it isn't full."""
+        n_full, rest = divmod(self.length, self._pool.block_tokens)
+        known = self._known(tokens)
+        if rest == 0 or len(known) < n_full:
+            return
+        block = self._blocks[n_full]
+        self._pool.publish(block, known[-1] if known else NO_BLOCK,
+                           tuple(tokens[self.length - rest:self.length]))
+        if self.slot != NO_SLOT and self._pool.is_known(block):
+            self._pool.slots.keep(block, self.slot)
+
+    def checkpoint(self) -> tuple[int, int]:
+        """Before which of its tokens the latest checkpoint of recurrent state is, and its slot;
+        none: 0 and ``NO_SLOT``."""
+        size = self._pool.block_tokens
+        for i in range((self.length - 1) // size, 0, -1):
+            slot = self._pool.slots.find(self._blocks[i - 1])
+            if slot is not None:
+                return i * size, slot
+        return 0, NO_SLOT
 
     def fork(self) -> CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
@@ -188,12 +218,12 @@ class CachedSequence:
     def _own(self, index: int) -> bool:
         """Make the block at ``index``, about to be written, this sequence's alone."""
         block = self._blocks[index]
-        if self._pool.n_users(block) == 1:
-            self._pool.forget(block)
-            return True
-        fresh = self._pool.take()
+        is_mine = self._pool.n_users(block) == 1
+        fresh = None if is_mine and not self._pool.is_tail(block) else self._pool.take()
         if fresh is None:
-            return False
+            if is_mine:
+                self._pool.forget(block)
+            return is_mine
         self._copy(fresh, block)
         self._pool.release(block)
         self._blocks[index] = fresh

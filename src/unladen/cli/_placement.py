@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -66,13 +67,19 @@ def _shares(text: str, option: str) -> list[float]:
 
 def _overrides(texts: list[str]) -> Mapping[str, str]:
     result = {}
-    for text in texts:
+    for text in (part for each in texts for part in _pairs(each)):
         pattern, equals, device = text.rpartition("=")
         if not equals or not pattern or not device:
             raise InvalidArgument(f"--override-tensor {text!r} is not REGEX=DEVICE",
                                   hint="for example --override-tensor 'ffn_.*=cpu'")
         result[pattern] = device
     return result
+
+
+def _pairs(text: str) -> list[str]:
+    """REGEX=DEVICE by comma, as llama.cpp takes them; an expression may hold commas too."""
+    parts = text.split(",")
+    return parts if all(re.fullmatch(r".+=[\w:]+", part) for part in parts) else [text]
 
 
 def _with_progress(chosen: Callable[..., Parameters]) -> Callable[..., Parameters]:

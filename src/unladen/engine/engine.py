@@ -432,6 +432,8 @@ class Engine:
                 request.finish("cancelled")
             if request.done:
                 if request.cached is not None:
+                    if request.at_end is not None:
+                        request.at_end(request.cached)
                     request.cached.release()
                     request.cached = None
                 if request in self._running:

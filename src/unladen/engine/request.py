@@ -6,7 +6,7 @@ import contextlib
 import queue
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,8 @@ class Request:
     ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
     the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
     the engine works; :attr:`stop_reason` or :attr:`error` is set at the end. :attr:`n_best` is the
-    sampler's, None where whole logits are wanted for other reasons too.
+    sampler's, None where whole logits are wanted for other reasons too. :attr:`at_end` is told the
+    sequence before its blocks are given back, and raises nothing.
     Log-probabilities are those among the tokens of the vocabulary: logits without a token count as
     -inf. Raises :class:`InvalidArgument`.
     """
@@ -48,6 +49,7 @@ class Request:
         self.max_tokens = max_tokens
         self.n_logprobs = None if n_logprobs is None else int(n_logprobs)
         self.cached: CachedSequence | None = None
+        self.at_end: Callable[[CachedSequence], None] | None = None
         self.n_reused: int | None = None
         self.lookup = Lookup()
         self.n_drafted = self.n_accepted = 0

@@ -4,24 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unladen.cache import CachedSequence
 from unladen.engine.engine import Engine
-from unladen.errors import ContextOverflow
+from unladen.engine.request import Request
+from unladen.errors import ContextOverflow, UnladenError
 from unladen.schedule.saved import SavedState, pack
 
 
-def save(engine: Engine, tokens: Sequence[int]) -> bytes:
-    """The state after as many of ``tokens`` as are in whole blocks in the cache and, for recurrent
-    models, up to a checkpoint."""
-    def read() -> bytes:
-        cached = engine.sequence()
+def save(engine: Engine, request: Request) -> bytes:
+    """The state after the prompt of ``request``, which this submits and finishes. Raises what made
+    the request fail, and :class:`UnladenError` where the model was placed elsewhere meanwhile."""
+    made: list[bytes | Exception] = []
+
+    def read(cached: CachedSequence) -> None:
+        # All of it is computed; what was written beyond the prompt is left out.
+        n = cached.length if cached.is_recurrent else min(cached.length, request.n_prompt)
         try:
-            # The last token is never taken from the cache: one more lets all of these be.
-            n = cached.attach([*tokens, 0])
-            blocks = cached.table[:cached.n_blocks].tolist()
-            return pack(engine.plan, tokens[:n], blocks, cached.slot)
-        finally:
-            cached.release()
-    return engine.between_steps(read)
+            made.append(pack(engine.plan, request.tokens[:n], cached.table[:cached.n_blocks],
+                             cached.slot, cached.checkpoint()))
+        except Exception as error:  # noqa: BLE001  # the step that ends the request goes on
+            made.append(error)
+
+    request.at_end = read
+    engine.submit(request)
+    engine.finish(request)
+    engine.between_steps(lambda: None)  # another thread may still be at that step
+    if request.error is not None:
+        raise request.error
+    result = made[-1] if made else UnladenError(
+        "the model was placed elsewhere while its state was saved", hint="save it again")
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def load(engine: Engine, data: bytes) -> list[int]:
@@ -37,13 +51,30 @@ def load(engine: Engine, data: bytes) -> list[int]:
             return []
         cached = engine.sequence()
         try:
-            if len(tokens) > engine.context_size or not cached.reserve(len(tokens)):
-                raise ContextOverflow(
-                    f"a state of {len(tokens)} tokens doesn't fit into the cache",
-                    hint="load the model with a larger context_size, or free sequences first")
-            saved.put(engine.plan, cached.table[:cached.n_blocks].tolist(), cached.next_slot)
+            if len(tokens) > engine.context_size:
+                raise _too_long(tokens)
+            _reserve(cached, tokens)
+            arrays = saved.arrays(engine.plan, cached.n_blocks)
+            saved.put_caches(engine.plan, arrays, cached.table[:cached.n_blocks])
+            if saved.checkpoint:
+                saved.put_slots(engine.plan, arrays, cached.next_slot, at_checkpoint=True)
+                cached.commit(tokens, saved.checkpoint)
+                _reserve(cached, tokens)
+            saved.put_slots(engine.plan, arrays, cached.next_slot)
             cached.commit(tokens, len(tokens))
+            cached.publish_tail(tokens)
         finally:
             cached.release()
         return tokens
     return engine.between_steps(write)
+
+
+def _reserve(cached: CachedSequence, tokens: Sequence[int]) -> None:
+    if not cached.reserve(len(tokens)):
+        raise _too_long(tokens)
+
+
+def _too_long(tokens: Sequence[int]) -> ContextOverflow:
+    return ContextOverflow(
+        f"a state of {len(tokens)} tokens doesn't fit into the cache",
+        hint="load the model with a larger context_size, or free sequences first")

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from unladen._native import gguf as native
 from unladen.errors import GGUFError, ModelNotFound
-from unladen.gguf.cursor import Cursor
+from unladen.gguf.cursor import TRUNCATED, Cursor
 from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
 from unladen.gguf.metadata import Metadata, entry_count, read_metadata
+from unladen.gguf.others import HEAD_BYTES, STILL_LOADING, is_unfinished, what_is
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
 from unladen.mapped import map_file
 from unladen.types import FileMapping
@@ -122,9 +123,14 @@ class _OpenPart:
         byteorder, self.version = _preamble(path, mapping)
         cursor = Cursor(path, mapping, order_char(byteorder), pos=8)
         self.part = Part(path, byteorder, cursor.bytes, mapping)
-        n_tensors = cursor.count(SMALLEST_RECORD, "tensors")
-        self.metadata = read_metadata(cursor, entry_count(cursor))
-        self.tensors = read_tensors(cursor, n_tensors, self.metadata, self.part, file_index)
+        try:
+            n_tensors = cursor.count(SMALLEST_RECORD, "tensors")
+            self.metadata = read_metadata(cursor, entry_count(cursor))
+            self.tensors = read_tensors(cursor, n_tensors, self.metadata, self.part, file_index)
+        except GGUFError as error:
+            if error.hint == TRUNCATED and is_unfinished(path):
+                error.hint = STILL_LOADING
+            raise
 
     def split(self, field: str) -> int | None:
         """The number at ``split.<field>``, None where absent."""
@@ -169,8 +175,8 @@ def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) 
 
 def _preamble(path: str, mapping: mmap.mmap) -> tuple[ByteOrder, int]:
     if mapping[:4] != MAGIC:
-        raise GGUFError(f"begins with {mapping[:4]!r}, not {MAGIC!r}: not a GGUF file", path=path,
-                        hint="a download may have saved an error page or a Git LFS pointer")
+        found = what_is(mapping[:HEAD_BYTES], len(mapping), path)
+        raise GGUFError(f"not a GGUF file, but {found.what}", path=path, hint=found.hint)
     orders: tuple[ByteOrder, ...] = ("little", "big")
     for byteorder in orders:
         version = int.from_bytes(mapping[4:8], byteorder)

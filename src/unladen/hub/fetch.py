@@ -2,28 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
 
-from unladen.errors import InvalidArgument, ModelNotFound, UnladenError
+from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenError
+from unladen.hub.failures import Unreachable, typed_errors
 from unladen.hub.ref import HubFile, HubQuant
 from unladen.hub.resolve import DEFAULT_QUANT, parts, pick
 
+log = logging.getLogger("unladen")
 
-def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = False) -> Path:
+CONNECT_S: Final = 2.0
+"""Seconds within which the hub's name is found, and once more for a connection to it."""
+ANSWER_S: Final = 10.0
+"""Seconds within which it says what it has."""
+
+
+def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = False,
+          progress: type | None = None) -> Path:
     """The local path of ``ref``, of a split model the first part; all parts lie beside it.
 
     What is in the cache is taken from there without a look at the network, unless ``refresh``
     asks whether the hub has something newer. ``offline``, or ``HF_HUB_OFFLINE`` in the
-    environment, never touches the network. Raises :class:`ModelNotFound` where the model is
-    neither in the cache nor on the hub or the hub can't be reached, :class:`InvalidArgument`
-    where several models fit, and :class:`UnladenError` where the hub or the disk refuses.
+    environment, never touches the network. ``progress``: a class like ``tqdm`` that is told how far
+    downloads are; None: the hub's client shows that in its own way.
+
+    Raises :class:`ModelNotFound` where the model is neither in the cache nor on the hub or the hub
+    can't be reached, :class:`InvalidArgument` where several models fit, :class:`DiskFull`, and
+    :class:`UnladenError` where the hub or the disk refuses.
     """
     from huggingface_hub import constants
 
     if offline or constants.HF_HUB_OFFLINE:
-        return _in_cache(ref)
+        return _in_cache(ref, why="" if offline else _offline_variable())
     if not refresh:
         # A quant nobody asked for must not win only because it happens to be in the cache.
         exact = (HubQuant(ref.repo, ref.quant or DEFAULT_QUANT, ref.revision)
@@ -32,51 +53,148 @@ def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = Fal
             return _in_cache(exact)
         except (ModelNotFound, InvalidArgument):
             pass  # not there, or not clear which: the hub decides
-    return _download(ref)
+    try:
+        return _download(ref, progress)
+    except Unreachable as error:
+        with contextlib.suppress(ModelNotFound, InvalidArgument):
+            found = _in_cache(ref)
+            log.warning("%s: %s is taken from the cache", error.message, found.name)
+            return found
+        raise
 
 
-def _download(ref: HubQuant | HubFile) -> Path:
-    from huggingface_hub import HfApi, hf_hub_download
+def _offline_variable() -> str:
+    name = next((n for n in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if os.environ.get(n)),
+                "HF_HUB_OFFLINE")
+    return f"{name} is set: unset it to download the model"
 
-    with _typed_errors(ref):
+
+def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    shown: dict[str, Any] = {} if progress is None else {"tqdm_class": progress}
+    with _quiet(), typed_errors(ref):
+        there = _files(ref)
         if isinstance(ref, HubFile):
             names: Sequence[str] = parts(ref.filename)
+            missing = [name for name in names if name not in there]
+            if missing:
+                held = sorted(n for n in there if n.lower().endswith(".gguf"))
+                raise ModelNotFound(f"{ref.repo} has no {missing[0]}", hint=(
+                    f"it has: {', '.join(held)}" if held else "it holds no GGUF file"))
         else:
-            names = pick(HfApi().list_repo_files(ref.repo, revision=ref.revision), ref.quant,
-                         where=ref.repo)
-        paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision)) for name in names]
+            names = pick(there, ref.quant, where=ref.repo)
+        _check_room(ref, {name: there[name] for name in names})
+        paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision, **shown))
+                 for name in names]
     return _together(ref, paths)
 
 
-def _in_cache(ref: HubQuant | HubFile) -> Path:
-    from huggingface_hub import constants, try_to_load_from_cache
+def _files(ref: HubQuant | HubFile) -> Mapping[str, int]:
+    """All files of the repository and their bytes, 0 where the hub doesn't say; asked for once:
+    whoever has no network needn't wait for that to be tried again."""
+    from huggingface_hub import HfApi, constants, get_session
 
-    where = f"{ref.repo} in the cache {constants.HF_HUB_CACHE}"
-    names = (parts(ref.filename) if isinstance(ref, HubFile)
-             else pick(_cached_names(ref), ref.quant, where=where))
-    paths = []
-    for name in names:
-        path = try_to_load_from_cache(ref.repo, name, revision=ref.revision,
-                                      cache_dir=constants.HF_HUB_CACHE)
-        if not isinstance(path, str):
-            raise ModelNotFound(f"{where} has no {name}",
-                                hint="pull the model while there is a network")
-        paths.append(Path(path))
-    return _together(ref, paths)
+    _find_host(constants.ENDPOINT)
+    patience: Any = type(get_session().timeout)(ANSWER_S, connect=CONNECT_S)
+    info = HfApi().model_info(ref.repo, revision=ref.revision, files_metadata=True,
+                              timeout=patience)
+    return {s.rfilename: s.size or 0 for s in info.siblings or ()}
 
 
-def _cached_names(ref: HubQuant) -> list[str]:
-    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
+    """Raise :class:`DiskFull` before the first byte where files don't fit beside what is there."""
+    from huggingface_hub import constants
 
+    cache = Path(constants.HF_HUB_CACHE)
+    there = _names(_snapshot(cache, ref))
+    needed = sum(size for name, size in sizes.items() if name not in there)
+    home = next((p for p in (cache, *cache.parents) if p.is_dir()), cache)
     try:
-        repos = scan_cache_dir(constants.HF_HUB_CACHE).repos
-    except CacheNotFound:
-        repos = frozenset()
-    return [file.file_path.relative_to(revision.snapshot_path).as_posix()
-            for repo in repos if repo.repo_id == ref.repo and repo.repo_type == "model"
-            for revision in repo.revisions
-            if ref.revision in revision.refs or ref.revision == revision.commit_hash
-            for file in revision.files]
+        free = shutil.disk_usage(home).free
+    except OSError:
+        return  # whoever writes there will say why
+    if needed > free:
+        raise DiskFull(f"{ref.repo} needs {needed} bytes, {free} are free in {cache}",
+                       hint="make room there, or set HF_HOME to another disk")
+
+
+def _find_host(address: str) -> None:
+    """Raise :class:`ConnectionError` where the name of the hub, or of the proxy before it, isn't
+    found soon. The system's own patience may be half a minute."""
+    host = urlsplit(address)
+    proxy = urllib.request.getproxies().get(host.scheme)
+    if proxy and not urllib.request.proxy_bypass(host.hostname or ""):
+        host = urlsplit(proxy)
+    failed: list[OSError] = []
+
+    def find() -> None:
+        try:
+            socket.getaddrinfo(host.hostname, None)
+        except OSError as error:
+            failed.append(error)
+
+    if not host.hostname:
+        return  # the client says what is wrong with it
+    finder = threading.Thread(target=find, name="unladen-find-host", daemon=True)
+    finder.start()
+    finder.join(CONNECT_S)
+    if finder.is_alive() or failed:
+        raise ConnectionError(f"no address is known for {host.hostname}") from next(
+            iter(failed), None)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The hub's client tells of every attempt; what comes of them is said in one line."""
+    client = logging.getLogger("huggingface_hub")
+    level = client.level
+    if not log.isEnabledFor(logging.DEBUG):
+        client.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        client.setLevel(level)
+
+
+def _in_cache(ref: HubQuant | HubFile, why: str = "") -> Path:
+    """The path in the cache; ``why`` nothing else is tried, for the error's hint."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    where = f"{ref.repo} in the cache {cache}"
+    snapshot = _snapshot(cache, ref)
+    there = _names(snapshot)
+    names = parts(ref.filename) if isinstance(ref, HubFile) else ()
+    try:
+        names = names or pick(there, ref.quant if isinstance(ref, HubQuant) else None, where=where)
+    except ModelNotFound as error:
+        if not there:
+            raise ModelNotFound(f"{ref.repo} isn't in the cache {cache}", hint=(
+                why or "pull the model while there is a network")) from None
+        error.hint = "; ".join(filter(None, [error.hint, why]))
+        raise
+    for name in names:
+        if name not in there:
+            raise ModelNotFound(f"{where} has no {name}",
+                                hint=why or "pull the model while there is a network")
+    return snapshot / names[0]
+
+
+def _snapshot(cache: Path, ref: HubQuant | HubFile) -> Path:
+    """Where the client keeps the files of this revision, whether or not there are any."""
+    home = cache / f"models--{ref.repo.replace('/', '--')}"
+    commit = ref.revision
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        commit = (home / "refs" / ref.revision).read_text(encoding="utf-8").strip()
+    return home / "snapshots" / (commit if commit.strip(".") and "/" not in commit else "none")
+
+
+def _names(snapshot: Path) -> list[str]:
+    try:
+        return [p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*") if p.is_file()]
+    except OSError:
+        return []  # whoever opens the file will say why
 
 
 def _together(ref: HubQuant | HubFile, paths: Sequence[Path]) -> Path:
@@ -84,48 +202,3 @@ def _together(ref: HubQuant | HubFile, paths: Sequence[Path]) -> Path:
         raise UnladenError(f"the parts of {ref.repo} are of different revisions",
                            hint="the repository has just changed: pull the model again")
     return paths[0]
-
-
-@contextmanager
-def _typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
-    from huggingface_hub import errors
-
-    # The HTTP client is httpx or httpx2, depending on the version of huggingface_hub.
-    http_error = next(c for c in errors.HfHubHTTPError.__mro__
-                      if issubclass(c, Exception) and c.__name__ == "HTTPError")
-    page = f"https://huggingface.co/{ref.repo}"
-    try:
-        yield
-    except UnladenError:
-        raise
-    except errors.GatedRepoError as error:
-        raise UnladenError(f"{ref.repo} is gated: its owner wants you to agree first",
-                           hint=f"agree at {page}, then `hf auth login` or set HF_TOKEN"
-                           ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise ModelNotFound(f"the hub has no {ref.repo}", hint=(
-            "check the spelling; if it is private, `hf auth login` or set HF_TOKEN")) from error
-    except errors.RevisionNotFoundError as error:
-        raise ModelNotFound(f"{ref.repo} has no revision {ref.revision}",
-                            hint=f"see {page}") from error
-    except errors.LocalEntryNotFoundError as error:
-        raise _unreachable(ref) from error
-    except errors.EntryNotFoundError as error:
-        name = ref.filename if isinstance(ref, HubFile) else "such file"
-        raise ModelNotFound(f"{ref.repo} has no {name}", hint=f"see {page}/tree/main") from error
-    except errors.HFValidationError as error:
-        raise InvalidArgument(f"{ref.repo} is no name of a repository: {error}") from error
-    except errors.HfHubHTTPError as error:
-        raise UnladenError(f"the hub refused {ref.repo}: {error}",
-                           hint="try again later") from error
-    except (http_error, ConnectionError) as error:
-        raise _unreachable(ref) from error
-    except OSError as error:
-        raise UnladenError(f"{ref.repo} can't be stored: {error}",
-                           hint="check the free space and permissions of the cache (HF_HOME)"
-                           ) from error
-
-
-def _unreachable(ref: HubQuant | HubFile) -> ModelNotFound:
-    return ModelNotFound(f"the hub can't be reached for {ref.repo}",
-                         hint="check the network, or name a model that is in the cache")

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from unladen.errors import InvalidArgument, ModelNotFound
+from unladen.paths import problem_of, similar
 
 _NAME: Final = r"[A-Za-z0-9_][\w.-]*"
 _HUB: Final = (rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
@@ -18,6 +19,11 @@ _HUB: Final = (rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
 _WITH_HOST: Final = (r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
                                r"(?:[?#].*)?")
 _URL_PATH: Final = rf"({_NAME}/{_NAME})/(?:resolve|blob)/([^/]+)/(.+)"
+_UNFINISHED: Final = (".part", ".incomplete", ".crdownload", ".safetensors", ".bin", ".zip")
+"""Ends of names that can only be files, though no models."""
+_LONGEST: Final = 200
+"""Characters of a name that an error quotes."""
+_URL_OF_FOLDER: Final = rf"({_NAME}/{_NAME})/tree/([^/]+)/?"
 _FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
 
 
@@ -64,15 +70,35 @@ def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
         return LocalFile(aliases[text])
     if (address := _hub_address(text)) is not None:
         return _hub_ref(text, address)
-    if text.startswith((".", "/", "~")) or "\\" in text or text.lower().endswith(".gguf"):
-        what = "is a directory" if os.path.isdir(path) else "doesn't exist"
-        raise ModelNotFound(f"the file {text} {what}",
-                            hint="a file on the hub is hf://org/repo/file.gguf")
+    if (text.startswith((".", "/", "~")) or "\\" in text or "\0" in text
+            or text.lower().endswith((".gguf", *_UNFINISHED)) or _is_there(path)):
+        raise _no_file(text, path)
     if "/" in text:
         return _hub_ref(text, text)
     known = ", ".join(sorted(aliases)) or "none"
-    raise ModelNotFound(f"{text!r} is neither a file nor an alias",
-                        hint=f"aliases: {known}; or give {_FORMS}")
+    near = similar(path)
+    raise ModelNotFound(f"{text[:_LONGEST]!r} is neither a file nor an alias", hint=(
+        f"did you mean {' or '.join(near)}?" if near else
+        f"aliases: {known}; or give {_FORMS}"))
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return os.path.lexists(path)
+    except ValueError:
+        return False
+
+
+def _no_file(text: str, path: str) -> ModelNotFound:
+    """Says what is at ``path`` instead of a file."""
+    problem = problem_of(path)
+    if problem is None:  # it has just appeared
+        return ModelNotFound(f"{text} wasn't there when it was looked for", hint="try again")
+    name = text if text.isprintable() and len(text) < _LONGEST else f"{text[:_LONGEST]!r}..."
+    hint = problem.hint or "check the path"
+    if re.fullmatch(_HUB, text, re.ASCII) and not text.startswith("."):
+        hint += f"; on the hub it is hf://{text}"
+    return ModelNotFound(f"{name} {problem.what}", hint=hint)
 
 
 def _hub_address(text: str) -> str | None:
@@ -81,6 +107,9 @@ def _hub_address(text: str) -> str | None:
         return text.removeprefix("hf://")
     if match := re.fullmatch(_WITH_HOST, text):
         return unquote(match["path"]) if match["scheme"] else match["path"]
+    if text.startswith("file://"):
+        raise InvalidArgument(f"{text} is an address, not a path",
+                              hint=f"give the path alone: {unquote(text.removeprefix('file://'))}")
     if "://" in text:
         raise InvalidArgument(f"{text} isn't an address of huggingface.co",
                               hint="download the file and give its path")
@@ -90,9 +119,12 @@ def _hub_address(text: str) -> str | None:
 def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
     if match := re.fullmatch(_URL_PATH, address, re.ASCII):
         address = "{}@{}/{}".format(*match.groups())
+    elif match := re.fullmatch(_URL_OF_FOLDER, address, re.ASCII):
+        address = "{}@{}".format(*match.groups())
     match = re.fullmatch(_HUB, address, re.ASCII)
     if match is None or ".." in (match["file"] or "").split("/"):
-        raise InvalidArgument(f"{text} is no reference to a model", hint=f"give {_FORMS}")
+        raise InvalidArgument(f"{text[:_LONGEST]} is no reference to a model",
+                              hint=f"give {_FORMS}")
     revision = match["revision"] or "main"
     if match["file"]:
         return HubFile(match["repo"], match["file"], revision)

@@ -16,6 +16,12 @@ from unladen.models._parts.base import Architecture
 __all__ = ["Architecture", "load_architecture", "registry"]
 
 
+OTHER_FILES: Mapping[str, str] = {
+    "mmproj": "a projector for images or sounds (mmproj)", "adapter": "an adapter (LoRA)",
+    "imatrix": "an importance matrix"}
+"""What a file may be that is no model, by its ``general.type``."""
+
+
 @functools.cache
 def registry() -> Mapping[str, type[Architecture]]:
     """Every implemented architecture by ``general.architecture``."""
@@ -37,6 +43,11 @@ def named(arch: str) -> type[Architecture] | None:
 def load_architecture(file: GGUFFile) -> Architecture:
     """The architecture of ``file``, checked; raises :class:`UnsupportedModel`."""
     hparams = HParams(file.metadata, path=str(file.path))
+    kind = file.metadata.get("general.type")
+    if what := OTHER_FILES.get(kind if isinstance(kind, str) else "") or (
+            OTHER_FILES["mmproj"] if hparams.arch == "clip" else ""):
+        raise UnsupportedModel(f"{file.path} is {what}, no language model", arch=hparams.arch,
+                               hint="give the file of the model that it belongs to")
     architecture = named(hparams.arch)
     if architecture is not None:
         return architecture(file, hparams)

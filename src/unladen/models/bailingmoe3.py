@@ -17,6 +17,7 @@ class BailingMoe3(Hybrid, LatentDecoder):
     of what is rotated; for text the sections are equal."""
 
     arch = "bailingmoe3"
+    spare = frozenset({"attn_q.bias", "attn_k.bias", "attn_v.bias"})
     attn_gate = "sigmoid"
     expert_gating = "sigmoid"
     yarn_in_scores = False

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value
+from unladen.models._parts.experts import DAMAGED
 from unladen.models._parts.heads import sliding_layers
 from unladen.models.command_r import CommandR
 
@@ -29,6 +31,12 @@ class Cohere2Moe(CommandR):
 
     def positions(self, g: GraphBuilder) -> Sequence[Value | None]:
         table, n_dense = self.rope_table(g), self.hparams.int("leading_dense_block_count")
+        for layer in range(self.n_layers):
+            router = f"blk.{layer}.ffn_gate_inp.weight"
+            if (router in self.tensors) == (layer < n_dense):
+                raise GGUFError(f"{self.arch}.leading_dense_block_count is {n_dense}, but there is "
+                                f"{'a' if layer < n_dense else 'no'} {router}",
+                                path=self.hparams.path, hint=DAMAGED)
         return [table if slides or layer < n_dense else None
                 for layer, slides in enumerate(self.sliding)]
 

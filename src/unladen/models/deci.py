@@ -14,9 +14,15 @@ class Deci(Decoder):
     arch = "deci"
     n_layers_70b = 80
     fewest_heads = 0
+    layers_may_be_empty = True
 
     def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
         heads = self.heads[g.layer]
+        for n, part, key in ((heads.n_heads, "attn_output", "attention.head_count"),
+                             (heads.n_kv_heads, "attn_k", "attention.head_count_kv"),
+                             (self.n_ff(g.layer), "ffn_down", "feed_forward_length")):
+            if not n:
+                self.tensors.refuse(self.name(g, f"{part}.weight"), f"{self.arch}.{key}")
         if heads.n_heads:
             y = self.norm(g, x, self.attn_norm)
             if heads.n_kv_heads:

@@ -41,12 +41,6 @@ class DeepSeek4(StreamsDecoder):
                                 path=hparams.path,
                                 hint="the metadata is damaged: convert or fetch the file again")
 
-    def n_drafting(self) -> int:
-        """A file without their tensors doesn't count these layers."""
-        n = super().n_drafting()
-        first = self.hparams.int("block_count", minimum=1) - n
-        return n if f"blk.{first}.nextn.eh_proj.weight" in self.tensors else 0
-
     def read_ratios(self) -> Sequence[int]:
         """By layer, for how many tokens there is a row; 0: none."""
         found = [int(n) for n in self.hparams.numbers("attention.compress_ratios").tolist()]

@@ -29,6 +29,9 @@ class Gemma4(Gemma):
         super().__init__(file, hparams)
         self.n_own_caches = self.n_layers - hparams.int("attention.shared_kv_layers", 0)
         self.n_per_layer = hparams.int("embedding_length_per_layer_input", 0)
+        if not self.n_per_layer:
+            self.tensors.refuse("per_layer_token_embd.weight",
+                                f"{self.arch}.embedding_length_per_layer_input")
         kinds = set(self.sliding[:max(self.n_own_caches, 0)])
         if not set(self.sliding[self.n_own_caches:]) <= kinds:
             raise GGUFError(f"of {self.n_layers} layers {self.n_own_caches} have caches, and none "

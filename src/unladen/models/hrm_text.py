@@ -33,6 +33,9 @@ class HrmText(Decoder):
                             f"{self.n_fast} + 1 stacks of {self.n_stack}", path=hparams.path,
                             hint="the metadata is damaged: convert or fetch the file again")
 
+    def n_stored(self) -> int:
+        return 2 * self.hparams.int("hrm.layers_per_stack", minimum=1)
+
     def name(self, g: GraphBuilder, part: str) -> str:
         if g.layer < 0:
             return part

@@ -11,3 +11,4 @@ class HyV3(Decoder):
     rope_style = "neox"
     expert_gating = "sigmoid"
     expert_normalize = False
+    spare = frozenset({"ffn_gate", "ffn_up", "ffn_down"})  # of layers with experts

@@ -14,6 +14,7 @@ class KimiLinear(Hybrid, LatentDecoder):
     positions."""
 
     arch = "kimi-linear"
+    spare = frozenset({"attn_q.bias", "attn_k.bias", "attn_v.bias"})
     rope_style = ""
     expert_normalize = True
 

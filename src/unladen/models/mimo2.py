@@ -15,6 +15,7 @@ class Mimo2(Decoder):
     arch = "mimo2"
     rope_style = "neox"
     expert_gating = "sigmoid"
+    spare = frozenset({"ffn_gate", "ffn_up", "ffn_down"})  # of layers with experts
     unbiased = frozenset({"attn_qkv", "attn_q", "attn_k", "attn_v", "attn_output"})
 
     def read_sliding(self) -> Sequence[bool]:

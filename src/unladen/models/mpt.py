@@ -19,6 +19,7 @@ class Mpt(LearnedPositions):
     act = "gelu"
     gated = False
     positions_required = False
+    spare = frozenset({"attn_k_norm"})  # without a norm of queries
 
     def scoring(self, layer: int) -> Scoring:
         return replace(super().scoring(layer),

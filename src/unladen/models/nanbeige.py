@@ -8,7 +8,7 @@ from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Value
-from unladen.models._parts.base import MAX_LAYERS
+from unladen.models._parts.blocks import MAX_LAYERS
 from unladen.models._parts.decoder import Decoder
 
 

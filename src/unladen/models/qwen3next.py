@@ -13,6 +13,7 @@ class Qwen3Next(DeltaNet):
     heads of a key head stand together."""
 
     arch = "qwen3next"
+    spare = frozenset({"ssm_in"})  # the products of old files
 
     def gates(self, g: GraphBuilder, x: Value, h: DeltaHeads) -> tuple[Value, Value]:
         (both,) = self.linear(g, x, {"ssm_ba": 2 * h.n_heads}, "ssm_ba")

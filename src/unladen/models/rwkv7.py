@@ -17,6 +17,7 @@ class Rwkv7(Rwkv):
     values are mixed with those of the first layer."""
 
     arch = "rwkv7"
+    spare = frozenset({"time_mix_v0", "time_mix_v1", "time_mix_v2"})  # in the first layer
 
     def build(self, context: int | None = None) -> Graph:
         self._first_value: Value | None = None

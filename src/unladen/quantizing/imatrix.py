@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from unladen.errors import GGUFError, ModelNotFound
 from unladen.gguf import GGUFFile, StringArray, TensorInfo, open_gguf
+from unladen.paths import problem_of
 
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 _MAGIC = b"GGUF"
@@ -41,6 +42,9 @@ def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
     """Read either format; raises :class:`ModelNotFound` where there is no such file and
     :class:`GGUFError` where it is malformed."""
     name = os.fspath(path)
+    if problem := problem_of(name):  # a pipe would wait for ever
+        raise ModelNotFound(f"the importance matrix {name!r} {problem.what}",
+                            hint=problem.hint or "check the path")
     try:
         with open(name, "rb") as file:
             magic = file.read(len(_MAGIC))

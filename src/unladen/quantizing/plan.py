@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.errors import InvalidArgument, UnsupportedQuant
-from unladen.gguf import GGUFFile, HParams, TensorInfo
+from unladen.gguf import GGUFFile, HParams, TensorInfo, warn_unmatched
 from unladen.gguf.encode import encode_value
 from unladen.gguf.header import Header, TensorEntry, encode_header
 from unladen.gguf.layout import DEFAULT_ALIGNMENT
@@ -27,6 +28,9 @@ from unladen.quantizing.rules import (
     kind_of,
 )
 
+log = logging.getLogger("unladen")
+
+_N_NAMED = 3
 _PLAIN = ("F32", "F16", "BF16")
 _QUANTIZATION_VERSION = 2
 _PATH_BYTES = 127
@@ -89,9 +93,9 @@ class QuantizePlan:
 
     @property
     def bits_per_weight(self) -> float:
-        """Bits that a weight takes on average in the new file."""
-        return 8 * sum(r.entry.nbytes for r in self.rows) / sum(r.source.n_elements
-                                                                for r in self.rows)
+        """Bits that a weight takes on average in the new file; 0 where there is none."""
+        n_weights = sum(r.source.n_elements for r in self.rows)
+        return 8 * sum(r.entry.nbytes for r in self.rows) / n_weights if n_weights else 0.0
 
 
 def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa: A002
@@ -105,12 +109,27 @@ def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa
     wishes = wishes or Wishes()
     chosen = mix(type)
     chooser = _Chooser(file, chosen, imatrix, wishes)
+    _warn_of_idle(file, imatrix, wishes)
     rows = [chooser.row(tensor) for tensor in file_order(list(file.tensors.values()))]
     notes = [f"{row.source.name}: {row.note}" for row in rows if row.note]
+    if not rows:
+        notes.append(f"{file.path} holds no tensors: its metadata are all that is copied")
     metadata = _metadata(file, chosen, imatrix)
     header = encode_header(metadata, [row.entry for row in rows],
                            alignment=_alignment(file))
     return QuantizePlan(chosen, rows, header, notes)
+
+
+def _warn_of_idle(file: GGUFFile, imatrix: Imatrix | None, wishes: Wishes) -> None:
+    """Name wishes that concern no tensor of ``file``."""
+    free = [t.name for t in file.tensors.values() if not is_kept(t)]
+    warn_unmatched("tensor_types", [p for p, _ in wishes.tensor_types], free,
+                   what="tensor whose type can change")
+    strange = sorted(set(imatrix.entries if imatrix else ()) - set(file.tensors))
+    if strange and file.tensors:
+        log.warning("%d of %d entries of the importance matrix fit no tensor: %s%s", len(strange),
+                    len(imatrix.entries) if imatrix else 0, ", ".join(strange[:_N_NAMED]),
+                    ", ..." if len(strange) > _N_NAMED else "")
 
 
 class _Chooser:

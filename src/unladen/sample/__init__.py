@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from unladen.sample.base import BadLogits, Candidates, State, Step
 from unladen.sample.chain import SamplerChain, registry
+from unladen.sample.logit_bias import LogitBias
 from unladen.sample.params import SamplingParams, defaults
 from unladen.sample.sampler import Sampler, logprobs, sample_rows
 
-__all__ = ["BadLogits", "Candidates", "Sampler", "SamplerChain", "SamplingParams", "State", "Step",
-           "defaults", "logprobs", "registry", "sample_rows"]
+__all__ = ["BadLogits", "Candidates", "LogitBias", "Sampler", "SamplerChain", "SamplingParams",
+           "State", "Step", "defaults", "logprobs", "registry", "sample_rows"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from unladen.backends.base import Device
+from unladen.backends.base import Device, full_name
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node
 from unladen.graph.ops.moe import first_expert, n_held, n_networks
@@ -29,8 +29,8 @@ class PlaceOptions:
 
     ``n_gpu_layers``: how many layers go to devices other than the host's CPU, counted from the
     first or (``offload_order``) from the last, or from the end that is predicted to be faster
-    ("cost"). "all", -1, 99 and one more than there are (the output head) mean all; "auto" is what
-    is predicted to be fastest.
+    ("cost"). "all", -1, 99 and any number beyond those that there are mean all; "auto" is what is
+    predicted to be fastest.
 
     ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
     alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
@@ -135,6 +135,7 @@ def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
     """
     check(options)
     host, others = host_and_others(devices, options)
+    _main(others if options.split_mode != "none" else _others(devices), options.main_gpu)
     if n_offloaded is None:
         n_offloaded = count_offloaded(n_layers, options.n_gpu_layers)
     if host in others:
@@ -169,10 +170,14 @@ def host_and_others(devices: Sequence[Device], options: PlaceOptions
     """The host's device, if any, and those that layers are offloaded to: the others, or all where
     there are none."""
     host = next((d for d in devices if d.is_host), None)
-    others = [d for d in devices if not d.is_host] or list(devices)
+    others = _others(devices)
     if options.split_mode == "none":
         others = [_main(others, options.main_gpu)]
     return host, others
+
+
+def _others(devices: Sequence[Device]) -> list[Device]:
+    return [d for d in devices if not d.is_host] or list(devices)
 
 
 def _main(devices: Sequence[Device], number: int) -> Device:
@@ -189,9 +194,6 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
     if not isinstance(wanted, int) or wanted < 0:
         raise InvalidArgument(f"n_gpu_layers={wanted!r} makes no sense",
                               hint='use "auto", "all" (or -1), 0, or a number of layers')
-    if wanted > n_layers + 1:
-        raise InvalidArgument(f"n_gpu_layers={wanted}, but the model has {n_layers} layers",
-                              hint=f'use "all" (or -1), or a number up to {n_layers}')
     return min(wanted, n_layers)
 
 
@@ -290,7 +292,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _device(by_name: Mapping[str, Device], name: str, option: str) -> Device:
-    full = name if ":" in name else f"{name}:0"
+    full = full_name(name)
     if full not in by_name:
         raise InvalidArgument(f"{option}: {name!r} is not among the devices in use",
                               hint="in use: " + ", ".join(by_name))

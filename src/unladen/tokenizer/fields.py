@@ -5,6 +5,7 @@ The keys are described in https://github.com/ggml-org/ggml/blob/master/docs/gguf
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any, Final, Protocol, runtime_checkable
@@ -69,6 +70,7 @@ class Fields:
     def __init__(self, metadata: Mapping[str, object], path: str) -> None:
         self.path = path
         self._metadata = metadata
+        self._no_tokens: dict[str, object] = {}
 
     def error(self, key: str, problem: str, *, hint: str = "") -> GGUFError:
         """A :class:`GGUFError` that says what is wrong with ``key``."""
@@ -98,23 +100,32 @@ class Fields:
         return value
 
     def flag(self, key: str, default: bool) -> bool:
-        """The boolean at ``key``."""
+        """The boolean at ``key``, which may be written as 0 or 1."""
         value = self._metadata.get(PREFIX + key, default)
+        if isinstance(value, int | np.integer) and value in (0, 1):
+            return bool(value)
         if not isinstance(value, bool | np.bool_):
             raise self.error(key, "isn't a boolean")
         return bool(value)
 
     def token_id(self, key: str, n_vocab: int) -> int | None:
-        """The id at ``key``, which must be one of the vocabulary."""
+        """The id at ``key``; None where there is none, or no token of that id: converters write -1
+        for none, or one past the end. :meth:`warn` names these."""
         value = self._metadata.get(PREFIX + key)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise self.error(key, "isn't an integer")
-        if not 0 <= value < n_vocab:
-            raise self.error(key, f"is {value}, the vocabulary has {n_vocab} tokens",
-                             hint="the file is damaged or was converted wrongly: fetch another")
+        if (isinstance(value, bool) or not isinstance(value, int | np.integer)
+                or not 0 <= value < n_vocab):
+            self._no_tokens[key] = value
+            return None
         return int(value)
+
+    def warn(self, n_vocab: int) -> None:
+        """Name, in one line, the keys whose value :meth:`token_id` found to be no token."""
+        if self._no_tokens:
+            named = ", ".join(f"{key}={value!r:.40}" for key, value in self._no_tokens.items())
+            logging.getLogger("unladen").warning(
+                "%s: %s: not among the %d tokens, taken for absent", self.path, named, n_vocab)
 
     def strings(self, key: str) -> PackedStrings | None:
         """The strings at ``key``; a list of str is packed first."""
@@ -124,7 +135,10 @@ class Fields:
         if (not isinstance(value, Sequence) or isinstance(value, str)
                 or not all(isinstance(text, str) for text in value)):
             raise self.error(key, "isn't an array of strings")
-        return Packed(value)
+        try:
+            return Packed(value)
+        except UnicodeEncodeError as error:
+            raise self.error(key, f"isn't Unicode: {error.reason}") from None
 
     def numbers(self, key: str, kind: str, n: int | None) -> npt.NDArray[Any] | None:
         """The numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``): ``n`` of them

@@ -136,15 +136,18 @@ class ByText:
 
 
 def suppressed(fields: Fields, n_vocab: int) -> frozenset[int]:
-    """The ids of ``suppress_tokens``, which are never to be written."""
+    """The ids of ``suppress_tokens``, which are never to be written; those of no token can't be.
+    """
     key = "suppress_tokens"
     ids = fields.numbers(key, "iu", None)
     if ids is None or not ids.size:
         return frozenset()
-    if not 0 <= ids.min() <= ids.max() < n_vocab:
-        bad = ids[(ids < 0) | (ids >= n_vocab)][0]
-        raise fields.error(key, f"names token {bad}, the vocabulary has {n_vocab} tokens")
-    return frozenset(ids.tolist())
+    known = (ids >= 0) & (ids < n_vocab)
+    if not known.all():
+        logging.getLogger("unladen").warning(
+            "%s: %s names token %d, but ids are below %d: left out", fields.path, key,
+            ids[~known][0], n_vocab)
+    return frozenset(ids[known].tolist())
 
 
 def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:

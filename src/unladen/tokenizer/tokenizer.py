@@ -48,6 +48,7 @@ class Tokenizer:
         defaults = kind.defaults(fields)
         types = fields.types(n_vocab)
         ids = special.token_ids(fields, self._vocab, types, defaults.token_ids)
+        fields.warn(n_vocab)
         if types is None:
             types = special.untold_types(n_vocab, ids)
 
@@ -206,6 +207,13 @@ class Tokenizer:
     def starts_text(self, token_id: int) -> bool:
         """Whether text after this token begins afresh, as after a control token."""
         return self._native.starts_fresh(self._checked(token_id))
+
+    def warn_unknown(self, option: str, token_ids: Iterable[int]) -> None:
+        """Warn, once of each, of ids in ``option`` that are no tokens: they concern nothing."""
+        for token_id in token_ids:
+            if not 0 <= token_id < len(self._vocab):
+                self._warn_once(f"{option} names token {token_id}, but ids are below "
+                                f"{self.n_vocab}: it does nothing")
 
     def _checked(self, token_id: int) -> int:
         token_id = _ID.of("token_id", token_id)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from unladen.errors import UnsupportedModel
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.graph import Graph
+from unladen.models._parts.blocks import count_layers
 from unladen.models._parts.load import Tensors
-
-MAX_LAYERS = 512
-"""More are refused, before anything is made for each of them."""
 
 
 class Architecture:
@@ -28,22 +25,22 @@ class Architecture:
     grouped_70b: ClassVar[bool] = False
     """Whether that is so only where heads share keys and values."""
 
+    layers_may_be_empty: ClassVar[bool] = False
+    """Whether there are layers without any tensor, which do nothing."""
+
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         self.hparams = hparams
         self.tensors = Tensors(file)
-        n_blocks = hparams.int("block_count", minimum=1, maximum=MAX_LAYERS)
-        self.n_layers = n_blocks - self.n_drafting()
-        if self.n_layers < 1:
-            raise UnsupportedModel(f"{file.path} holds nothing but layers that draft",
-                                   arch=hparams.arch, hint="load the file of the whole model")
+        self.n_layers = count_layers(hparams, file.tensors, self.n_stored(),
+                                     may_be_empty=self.layers_may_be_empty)
         self.n_embd = hparams.int("embedding_length", minimum=1)
         self.context_length = self.context = hparams.int("context_length", minimum=1)
         self.n_vocab = self.tensors.shape("token_embd.weight")[0]
 
-    def n_drafting(self) -> int:
-        """How many of the file's last layers only guess tokens after the next one (multi-token
-        prediction, Gloeckle et al. 2024); they are left out."""
-        return self.hparams.int("nextn_predict_layers", 0)
+    def n_stored(self) -> int | None:
+        """Blocks in the file, where a step runs some of them more than once; None: each is a layer.
+        """
+        return None
 
     def build(self, context: int | None = None) -> Graph:
         """The graph of a step: inputs as in :class:`~unladen.graph.builder.GraphBuilder`, output

@@ -35,7 +35,7 @@ class Decoder(Attention, FeedForward):
         g.layer = AFTER_LAYERS
         x = g.one("select_rows", x, g.inputs["out_rows"], name="last_rows")
         outputs = self.outputs(g, x)
-        self.tensors.report_unused()
+        self.tensors.report_unused(self.n_layers, self.spare, self.unbiased)
         return g.finish(**outputs)
 
     def layers(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:

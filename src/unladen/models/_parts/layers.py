@@ -16,10 +16,12 @@ EPSILONS = {"rms_norm": "attention.layer_norm_rms_epsilon",
 class Layers(Architecture):
     """Biases are applied where the file has them, but for those of the parts in ``unbiased``.
 
-    ``norm_op``: the kind of every norm. ``norm_weights`` False: norms have no weights.
+    ``spare``: parts that files may hold and the model has no use for. ``norm_op``: the kind of
+    every norm. ``norm_weights`` False: norms have no weights.
     """
 
     unbiased: ClassVar[frozenset[str]] = frozenset()
+    spare: ClassVar[frozenset[str]] = frozenset()
     norm_op: str = "rms_norm"
     norm_weights: ClassVar[bool] = True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,13 @@ import numpy.typing as npt
 from unladen.errors import GGUFError
 from unladen.gguf import GGUFFile
 from unladen.graph.graph import Weight
+from unladen.models._parts.blocks import is_spare
 from unladen.quants import dequantize
 
 log = logging.getLogger("unladen")
+
+N_NAMED = 3
+"""Tensors that a warning names."""
 
 
 class Tensors:
@@ -22,6 +27,7 @@ class Tensors:
     def __init__(self, file: GGUFFile) -> None:
         self._file = file
         self._used: set[str] = set()
+        self._has_reported = False
 
     def __contains__(self, name: str) -> bool:
         return name in self._file.tensors
@@ -30,8 +36,17 @@ class Tensors:
         """The shape of ``name``, slowest dimension first; raises :class:`GGUFError`."""
         if name not in self._file.tensors:
             raise GGUFError(f"the tensor {name} is missing", path=str(self._file.path),
-                            hint="the file is incomplete: convert or fetch it again")
+                            hint=self._why_missing(name))
         return self._file.tensors[name].shape
+
+    def _why_missing(self, name: str) -> str:
+        block = re.match(r"blk\.\d+\.", name)
+        beside = [n for n in self._file.tensors if block and n.startswith(block[0])]
+        if not beside:
+            return "the file is incomplete: convert or fetch it again"
+        more = ", ..." if len(beside) > N_NAMED else ""
+        return (f"the file is incomplete, or its metadata tell of another kind of layer than it has"
+                f" ({', '.join(beside[:N_NAMED])}{more}): convert or fetch it again")
 
     def weight(self, name: str, *shape: int) -> Weight:
         """The weight ``name``, which must have ``shape``; raises :class:`GGUFError`."""
@@ -47,6 +62,13 @@ class Tensors:
     def optional(self, name: str, *shape: int) -> Weight | None:
         """:meth:`weight`, or None where the file has no such tensor."""
         return self.weight(name, *shape) if name in self else None
+
+    def refuse(self, name: str, key: str) -> None:
+        """Raise :class:`GGUFError` where the file has ``name``, which isn't there by ``key``."""
+        if name in self:
+            raise GGUFError(f"{key} says that there is no {name}, but there is",
+                            path=str(self._file.path), offset=self._file.tensors[name].offset,
+                            hint="metadata and tensors disagree: convert or fetch the file again")
 
     def stacked(self, name: str, *shape: int) -> Weight:
         """:meth:`weight`, also where the file leaves out a first dimension of 1."""
@@ -71,9 +93,16 @@ class Tensors:
             return None
         return dequantize(weight.quant, self._file.tensors[name].data, weight.shape)
 
-    def report_unused(self) -> None:
-        """Name, in a debug line, the tensors that the graph doesn't use."""
-        unused = sorted(set(self._file.tensors) - self._used)
-        if unused:
-            log.debug("%s: %d tensors are not used by decoding: %s", self._file.path, len(unused),
-                      ", ".join(unused))
+    def report_unused(self, n_layers: int, spare: frozenset[str], unbiased: frozenset[str]
+                      ) -> None:
+        """Warn once of tensors that the graph doesn't use, but for those that are known to be no
+        part of it; see :func:`~unladen.models._parts.blocks.is_spare`."""
+        names = self._file.tensors
+        unused = sorted(name for name in names if name not in self._used
+                        and not is_spare(name, names, n_layers, spare, unbiased))
+        if unused and not self._has_reported:
+            self._has_reported = True
+            more = ", ..." if len(unused) > N_NAMED else ""
+            log.warning("%s: nothing here uses %d of its tensors: %s%s. If the model answers "
+                        "badly, that may be why", self._file.path, len(unused),
+                        ", ".join(unused[:N_NAMED]), more)

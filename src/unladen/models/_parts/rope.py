@@ -31,6 +31,9 @@ def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None 
         raise GGUFError(f"{n_rot} dimensions of a head are to be turned, more than {MAX_ROTATED}",
                         path=hp.path, hint="the file is damaged or was converted wrongly")
     base = rope_base(hp) if base is None else base
+    if not 0 < base < math.inf:
+        raise GGUFError(f"rotations have the base {base}, not a positive number", path=hp.path,
+                        hint="the file is damaged or was converted wrongly")
     freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot)
     divisors = tensors.values(factors, n_rot // 2)
     if divisors is not None:

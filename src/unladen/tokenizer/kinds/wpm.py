@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, MAX_TOKENS, Fields
+from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
@@ -17,7 +17,8 @@ class Wpm(Kind):
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
         """CLS in front, SEP behind, and BERT's ids."""
-        cls_id = fields.token_id("cls_token_id", MAX_TOKENS)
+        tokens = fields.strings("tokens")
+        cls_id = fields.token_id("cls_token_id", 0 if tokens is None else len(tokens.lengths))
         return Defaults(add_bos=True, add_sep=True, clean_spaces=True, token_ids={
             "bos": 101 if cls_id is None else cls_id, "unknown": 100, "sep": 102, "pad": 0,
             "mask": 103})
