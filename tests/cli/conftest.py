@@ -7,7 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,6 +69,31 @@ def start() -> Start:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment | changed)
 
     return start
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs ``unladen`` in ``sh`` behind redirections, as a service or a script starts it."""
+
+    environment: Mapping[str, str]
+
+    def __call__(self, redirections: str, *arguments: object, **changed: str) -> Ran:
+        """What ``unladen ARGUMENTS REDIRECTIONS`` comes to; what is redirected comes back empty."""
+        line = f'exec "$@" {redirections}'
+        done = subprocess.run(
+            ["sh", "-c", line, "sh", sys.executable, "-m", "unladen", *map(str, arguments)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=120,
+            env={**self.environment, **changed})
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def shell() -> Shell:
+    """``unladen`` with its streams redirected by a shell, on the CPU alone."""
+    kept = {k: v for k, v in os.environ.items()
+            if not k.startswith("UNLADEN_") and k != "PYTHONUNBUFFERED"}
+    return Shell({**kept, "UNLADEN_DEVICES": "cpu"})
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_what_was_left_for_the_end_is_done(tmp_path: Path) -> None:
     (tmp_path / "commands").mkdir()
     (tmp_path / "commands" / "late.py").write_text(
         "import atexit\ndef command() -> None:\n    atexit.register(print, 'at last')\n")
-    done = subprocess.run([sys.executable, "-m", "unladen", "unladen_plugin_commands_late"],
+    done = subprocess.run([sys.executable, "-m", "unladen", "late"],
                           capture_output=True, text=True, timeout=60,
                           env={**os.environ, "UNLADEN_PLUGIN_PATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (0, "at last\n"), done.stderr

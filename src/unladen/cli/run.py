@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,10 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._input import from_stdin
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
 from unladen.cli._text import visible
-from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api import Stream
@@ -44,7 +45,9 @@ def command(
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
     from unladen.api import Model
-    text = _from_stdin() if prompt is None else prompt
+    text = prompt if prompt is not None else from_stdin(
+        f'unladen run {shlex.quote(model)} "Once upon a time" continues a text; conversations come '
+        "with a later version", "prompt")
     loaded = Model(
         model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
         n_threads=threads, n_threads_batch=threads_batch,
@@ -59,17 +62,6 @@ def command(
             _write_text(text, stream)
         if sys.stderr.isatty():
             _show_timings(stream.result)
-
-
-def _from_stdin() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InvalidArgument("there is no prompt",
-                              hint='unladen run MODEL "Once upon a time", or pipe text in')
-    try:
-        return sys.stdin.read().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(f"what comes on stdin is no {error.encoding} text: {error.reason}",
-                              hint="pipe UTF-8 text in") from None
 
 
 def _write_text(prompt: str, stream: Stream) -> None:
