@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 
 from unladen import __version__
 from unladen.cli import _ending as ending
+from unladen.cli._pasted import PastingCommand
 from unladen.cli._streams import take_over
 from unladen.cli._text import Once, VisibleFormatter
 from unladen.discover import Found, is_plugin, modules, name_of
@@ -53,7 +54,7 @@ def build_app(only: str | None = None) -> typer.Typer:
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
     for name, command in found(only).entries.items():
-        app.command(str(name))(command)
+        app.command(str(name), cls=PastingCommand)(command)
     return app
 
 
