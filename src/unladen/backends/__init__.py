@@ -14,7 +14,8 @@ from unladen.discover import Found, is_plugin, modules
 from unladen.errors import BackendNotInitialised
 
 __all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "default_devices",
-           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc"]
+           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc",
+           "why_no_hardware"]
 
 
 @functools.cache
@@ -113,6 +114,16 @@ def _devices_unasked(module: ModuleType) -> Sequence[Device]:
         return _created(module).devices()
     backend = found().entries.get(module)
     return backend.devices() if backend is not None and _may_serve(module) else ()
+
+
+def why_no_hardware() -> list[str]:
+    """Why there is no device beside the host's processor that is used where none are named: a line
+    for each backend that looks for hardware and finds a driver, but nothing it can use."""
+    asked = [m for m in _modules() if not is_plugin(m) and hasattr(m, "has_hardware")]
+    backends = [_created(m) for m in asked if m.has_hardware()]
+    return [b.why_none() or f"{b.name} finds no graphics processor, only software that computes "
+            "like one: install the maker's driver"
+            for b in backends if not any(d.is_default for d in b.devices())]
 
 
 def supports_gpu_offload() -> bool:

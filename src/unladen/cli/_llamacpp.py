@@ -129,7 +129,6 @@ RUN: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Same("--n-draft"), "--draft", "--draft-max", "--draft-n"),
     *_all(Special("bias"), "-l", "--logit-bias"), *_all(Special("steps"), "--samplers"),
     *_all(Special("letters"), "--sampling-seq", "--sampler-seq"),
-    *_all(Special("as_it_is", False), "-no-cnv", "--no-conversation"),
     *_all(Idle(), "--no-display-prompt", "--no-context-shift", "--simple-io", "--no-jinja"),
     *_all(Idle("the prompt is shown on a terminal alone"), "--display-prompt"),
     *_all(Idle(_TEMPLATES), "--jinja", "-st", "--single-turn"),

@@ -25,9 +25,6 @@ from unladen.cli._llamacpp import (
 )
 from unladen.cli._text import visible
 
-AS_IT_IS: Final = "unladen.as_it_is"
-"""In a context's ``meta``: the user has said that no template is wanted."""
-
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
 
 
@@ -48,7 +45,6 @@ class PastingCommand(TyperCommand):
             print(visible("no effect here: " + "; ".join(
                 f"{', '.join(names)} ({why})" for why, names in pasted.notes.items())),
                 file=sys.stderr)
-        ctx.meta[AS_IT_IS] = pasted.as_it_is
         return super().parse_args(ctx, rewritten)
 
 
@@ -67,7 +63,6 @@ class Pasted:
         self._own = own
         self._known = {name: meaning for name, meaning in known.items() if self._may_mean(meaning)}
         self.notes: dict[str, list[str]] = {}
-        self.as_it_is = False
         self._options: list[str] = []
         self._places: list[str] = []
         self._given: dict[str, str] = {}
@@ -96,8 +91,7 @@ class Pasted:
             elif isinstance(meaning, Absent):
                 raise Misused(f"{word.name}: {meaning.why}", hint=meaning.hint)
         self._finish()
-        places = [*self._places]
-        return [*self._options, *(["--", *places] if places else [])]
+        return [*self._options, *(["--", *self._places] if self._places else [])]
 
     def _words(self, args: list[str]) -> Iterator[_Word]:
         """llama.cpp's options; all else goes where it belongs."""
@@ -112,7 +106,7 @@ class Pasted:
                 self._pass_on(name, arg, equals, args)
             elif equals:
                 yield _Word(name, value)
-            elif self._takes_value(meaning):
+            elif meaning.has_value:
                 if not args:
                     raise Misused(f"{name} needs a value", hint=f"for example {name} VALUE")
                 yield _Word(name, args.pop(0))
@@ -120,10 +114,6 @@ class Pasted:
                 if isinstance(meaning, Idle) and args and args[0] in meaning.values:
                     args.pop(0)
                 yield _Word(name, None)
-
-    @staticmethod
-    def _takes_value(meaning: Meaning) -> bool:
-        return meaning.has_value
 
     def _pass_on(self, name: str, arg: str, equals: str, args: list[str]) -> None:
         if not arg.startswith("-") or arg == "-":
@@ -188,9 +178,6 @@ class Pasted:
 
     def _rule_escapes(self, value: str) -> None:
         self._escaped = True
-
-    def _rule_as_it_is(self, value: str) -> None:
-        self.as_it_is = True
 
     def _rule_batch(self, value: str) -> None:
         self._given["batch"] = value

@@ -12,6 +12,7 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
 from unladen.errors import InvalidArgument
 
@@ -49,13 +50,15 @@ def command(
                         o.numbers(n_depth, "-d", least=0), o.numbers(n_seqs, "-s", least=1)))
     if not wanted or repetitions < 1:
         raise InvalidArgument("there is nothing to time", hint="for example -p 512 -n 128 -r 5")
-    records = []
+    records: list[dict[str, Any]] = []
     for n_threads in [None] if threads is None else o.numbers(threads, "-t", least=1):
         for n_batch in o.numbers(batch_size, "-b", least=1):
             loaded = Model(
                 model, context_size=max(t.context for t in wanted),
                 batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
             with loaded:
+                if not records:
+                    note_unused(loaded, placement, as_json=as_json or as_csv)
                 for test in wanted:
                     result = measure(loaded, test, repetitions, logits=logits)
                     records.append(record(loaded, result, n_threads, n_batch, kv_type)

@@ -12,6 +12,7 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
 from unladen.errors import InvalidArgument
 
@@ -43,6 +44,7 @@ def command(
                    kv_type=o.kv_types(kv_type), precise=precise, tokenizer=tokenizer_file,
                    **placement)
     with loaded:
+        note_unused(loaded, placement, as_json=as_json)
         evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)
         result: dict[str, Any] = asdict(evaluation.perplexity(_progress if _talks() else None))
         if _talks():

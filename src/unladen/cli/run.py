@@ -13,6 +13,7 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._input import from_stdin
+from unladen.cli._notes import note_template, note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
 from unladen.cli._text import visible
@@ -39,6 +40,9 @@ def command(
         "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    no_conversation: Annotated[bool, typer.Option(
+        "--no-conversation", "-no-cnv",
+        help="Continue the text as it is, without a word about a chat template.")] = False,
     tokenizer_file: o.TokenizerFile = None, speculate: o.Speculate = True,
     n_draft: o.NDraft = 15, deterministic: o.Deterministic = False,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
@@ -54,6 +58,9 @@ def command(
         on_oom=[rung for rung in (on_oom or "").split(",") if rung], tokenizer=tokenizer_file,
         speculate=speculate, n_draft=n_draft, deterministic=deterministic,
         check_tensors=check_tensors, **placement)
+    note_unused(loaded, placement, as_json=as_json)
+    if not no_conversation:
+        note_template(loaded, text, as_json=as_json)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
         if as_json:
