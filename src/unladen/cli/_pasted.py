@@ -23,6 +23,7 @@ from unladen.cli._llamacpp import (
     Same,
     Special,
 )
+from unladen.cli._progress import bars_end_here
 from unladen.cli._text import visible
 
 _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "'": "'", '"': '"', "\\": "\\"}
@@ -30,6 +31,11 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "'": "'", '"': '"', "\\": "\
 
 class PastingCommand(TyperCommand):
     """A command that understands llama.cpp's options beside its own."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """See :class:`typer.core.TyperCommand`."""
+        with bars_end_here():
+            return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See :class:`typer.core.TyperCommand`."""
@@ -189,15 +195,8 @@ class Pasted:
         self._option("--device", "cpu" if value == "none" else value)
 
     def _rule_shares(self, value: str) -> None:
-        """In any unit, as there; ours are shares of one."""
-        try:
-            shares = [float(part) for part in re.split("[,/]", value)]
-        except ValueError:
-            shares = []
-        total = sum(shares)
-        if shares and min(shares) >= 0 and 1 < total < float("inf"):
-            value = ",".join(repr(share / total) for share in shares)
-        self._option("--tensor-split", value)
+        """There they may stand with a slash between them."""
+        self._option("--tensor-split", value.replace("/", ","))
 
     def _rule_keys(self, value: str) -> None:
         self._given["keys"] = value

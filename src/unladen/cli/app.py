@@ -6,7 +6,9 @@ Data goes to stdout, talk to stderr. What exit codes mean is decided in ``_endin
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
+import io
 import logging
 import os
 import signal
@@ -22,6 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from unladen import __version__
+from unladen.cli import COMPLETE_VARIABLE
 from unladen.cli import _ending as ending
 from unladen.cli._pasted import PastingCommand
 from unladen.cli._streams import take_over
@@ -29,7 +32,6 @@ from unladen.cli._text import Once, VisibleFormatter
 from unladen.discover import Found, is_plugin, modules, name_of
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
-COMPLETE_VARIABLE = "_UNLADEN_COMPLETE"
 N_BEFORE_COLLECTION = 50_000
 """New objects before Python looks for cycles among them: importing makes many, and they stay."""
 
@@ -53,7 +55,11 @@ def build_app(only: str | None = None) -> typer.Typer:
                       context_settings={"help_option_names": ["-h", "--help"]},
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
+    completes = COMPLETE_VARIABLE in os.environ
     for name, command in found(only).entries.items():
+        if completes:
+            from unladen.cli._completion import with_values
+            command = with_values(command)
         app.command(str(name), cls=PastingCommand)(command)
     return app
 
@@ -151,7 +157,7 @@ def _run(arguments: list[str]) -> int:
     """Run a command; its exit code. Raises what it does, and the parser's own errors."""
     command = typer.main.get_command(build_app(_asked_for(arguments)))
     if COMPLETE_VARIABLE in os.environ:
-        command.main(args=arguments, prog_name="unladen")
+        return _complete(command)
     try:
         with command.make_context("unladen", arguments) as context:
             command.invoke(context)
@@ -160,6 +166,21 @@ def _run(arguments: list[str]) -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     return ending.Code.DONE
+
+
+def _complete(command: Any) -> int:
+    """Answer a shell that asks what may come next; what else there is to say is not for now."""
+    from unladen.cli._completion import mend_bash
+    known, code = mend_bash(os.environ), ending.Code.DONE
+    with io.StringIO() as found:
+        try:
+            with contextlib.redirect_stdout(found):
+                command.main(args=[], prog_name="unladen")
+        except SystemExit as end:
+            code = ending.Code.FAILED if end.code else ending.Code.DONE
+        for line in found.getvalue().splitlines():
+            print(line.removeprefix(known))
+    return code
 
 
 def _asked_for(arguments: list[str]) -> str | None:
@@ -191,3 +212,5 @@ def _set_up_output(debug: bool) -> None:
     # What was offloaded where is worth a line, before anything else is said.
     logging.getLogger("unladen").setLevel(logging.DEBUG if debug else logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    if COMPLETE_VARIABLE in os.environ:
+        logging.disable()  # nobody reads it in the middle of a command line

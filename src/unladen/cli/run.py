@@ -12,6 +12,7 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._fetch import fetched
 from unladen.cli._input import from_stdin
 from unladen.cli._notes import note_template, note_unused
 from unladen.cli._placement import placeable
@@ -53,8 +54,8 @@ def command(
         f'unladen run {shlex.quote(model)} "Once upon a time" continues a text; conversations come '
         "with a later version", "prompt")
     loaded = Model(
-        model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
-        n_threads=threads, n_threads_batch=threads_batch,
+        fetched(model), context_size=context_size, batch_size=batch_size,
+        kv_type=o.kv_types(kv_type), n_threads=threads, n_threads_batch=threads_batch,
         on_oom=[rung for rung in (on_oom or "").split(",") if rung], tokenizer=tokenizer_file,
         speculate=speculate, n_draft=n_draft, deterministic=deterministic,
         check_tensors=check_tensors, **placement)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._fetch import fetched
 from unladen.cli._input import from_stdin
 
 _HINT = 'unladen tokenize MODEL "a text", or pipe text in'
@@ -35,7 +36,7 @@ def command(
 ) -> None:
     """Show the token ids of a text. Reads only the file's header."""
     from unladen.api import Model
-    with Model(model, vocab_only=True, tokenizer=tokenizer_file) as loaded:
+    with Model(fetched(model), vocab_only=True, tokenizer=tokenizer_file) as loaded:
         tokenizer = loaded.tokenizer
         ids = tokenizer.encode(text if text is not None else from_stdin(_HINT),
                                add_bos=False if no_bos else None,

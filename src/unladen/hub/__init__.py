@@ -11,8 +11,10 @@ from unladen.hub.ref import HubFile, HubQuant, LocalFile, ModelRef, parse_ref
 __all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "parse_ref", "resolve_model"]
 
 
-def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False) -> Path:
+def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False,
+                  progress: type | None = None) -> Path:
     """The local file that ``text`` means, downloaded if need be; of a split model the first part.
+    ``progress`` as :func:`~unladen.hub.fetch.fetch` takes it.
 
     Raises what :func:`parse_ref` and :func:`~unladen.hub.fetch.fetch` raise, and
     :class:`ModelNotFound` where an alias leads to no file.
@@ -20,7 +22,7 @@ def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = Fal
     ref = parse_ref(text, aliases=aliases)
     if not isinstance(ref, LocalFile):
         from unladen.hub.fetch import fetch
-        return fetch(ref, offline=offline)
+        return fetch(ref, offline=offline, progress=progress)
     if not ref.path.is_file():
         raise ModelNotFound(f"{text} stands for {ref.path}, which is no file",
                             hint="install unladen again, or name another model")

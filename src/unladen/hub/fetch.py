@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from unladen.errors import InvalidArgument, ModelNotFound, UnladenError
 from unladen.hub.ref import HubFile, HubQuant
 from unladen.hub.resolve import DEFAULT_QUANT, parts, pick
 
 
-def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = False) -> Path:
+def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = False,
+          progress: type | None = None) -> Path:
     """The local path of ``ref``, of a split model the first part; all parts lie beside it.
 
     What is in the cache is taken from there without a look at the network, unless ``refresh``
     asks whether the hub has something newer. ``offline``, or ``HF_HUB_OFFLINE`` in the
-    environment, never touches the network. Raises :class:`ModelNotFound` where the model is
-    neither in the cache nor on the hub or the hub can't be reached, :class:`InvalidArgument`
-    where several models fit, and :class:`UnladenError` where the hub or the disk refuses.
+    environment, never touches the network. ``progress``: a class like ``tqdm`` that is told how far
+    downloads are; None: the hub's client shows that in its own way.
+
+    Raises :class:`ModelNotFound` where the model is neither in the cache nor on the hub or the hub
+    can't be reached, :class:`InvalidArgument` where several models fit, and :class:`UnladenError`
+    where the hub or the disk refuses.
     """
     from huggingface_hub import constants
 
@@ -32,19 +37,21 @@ def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = Fal
             return _in_cache(exact)
         except (ModelNotFound, InvalidArgument):
             pass  # not there, or not clear which: the hub decides
-    return _download(ref)
+    return _download(ref, progress)
 
 
-def _download(ref: HubQuant | HubFile) -> Path:
+def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
     from huggingface_hub import HfApi, hf_hub_download
 
+    shown: dict[str, Any] = {} if progress is None else {"tqdm_class": progress}
     with _typed_errors(ref):
         if isinstance(ref, HubFile):
             names: Sequence[str] = parts(ref.filename)
         else:
             names = pick(HfApi().list_repo_files(ref.repo, revision=ref.revision), ref.quant,
                          where=ref.repo)
-        paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision)) for name in names]
+        paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision, **shown))
+                 for name in names]
     return _together(ref, paths)
 
 
