@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import Run
-from unladen.cli._llamacpp import BY_COMMAND, EVERYWHERE, LETTERS, STEPS, Idle, Same, Special
+from unladen.cli._llamacpp import (
+    BY_COMMAND,
+    EVERYWHERE,
+    LETTERS,
+    RULES,
+    STEPS,
+    Idle,
+    Same,
+    Special,
+)
 from unladen.cli._pasted import Pasted
 from unladen.cli.app import build_app
 from unladen.sample.params import ORDER
@@ -137,7 +146,7 @@ def test_meanings_are_ours() -> None:
             if isinstance(meaning, Same):
                 assert meaning.option in options | {"--help"}, meaning
             elif isinstance(meaning, Special):
-                assert hasattr(Pasted, f"_rule_{meaning.rule}")
+                assert hasattr(Pasted, f"_rule_{meaning.rule}") and RULES[meaning.rule]
             elif not isinstance(meaning, Idle):
                 assert meaning.why and meaning.hint
     assert set(LETTERS.values()) == set(ORDER) and set(STEPS.values()) <= set(ORDER)

@@ -24,7 +24,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Is understood by a rule of its own, called ``rule``."""
+    """Is understood by a rule of its own, called ``rule``; :data:`RULES` says what it means."""
 
     rule: str
     has_value: bool = True
@@ -198,3 +198,16 @@ LETTERS: Final[Mapping[str, str]] = MappingProxyType({
     "e": "penalties", "d": "dry", "s": "top_n_sigma", "k": "top_k", "y": "typical_p", "p": "top_p",
     "m": "min_p", "x": "xtc", "t": "temperature"})
 """Its letters for them."""
+
+RULES: Final[Mapping[str, str]] = MappingProxyType({
+    "model": "the model", "hub": "the model, of Hugging Face", "hub_file": "the model's file there",
+    "token": "the token for Hugging Face", "offline": "no network: only what was downloaded before",
+    "batch": "`--batch-size`, unless `-ub` is given", "ubatch": "`--batch-size`",
+    "devices": "`--device`", "shares": "`--tensor-split`", "keys": "`--kv-type` of keys",
+    "values": "`--kv-type` of values", "no_op_offload": "`--stream-weights off`",
+    "prompt": "the text", "file": "a file with the text, without its last line break",
+    "escapes": r"`\n` and the like in the text are escapes",
+    "bias": "`--logit-bias`, `TOKEN_ID+NUMBER` as well", "steps": "`--samplers`, names as there",
+    "letters": "`--samplers`, letters as there", "format": "`--json` or `--csv`; `md` is the usual",
+    "mmap": "`0`: `--no-mmap`", "no_kv": "`--no-kv-offload`, unless `0`"})
+"""What the rules of :class:`Special` come to, in Markdown."""

@@ -94,7 +94,8 @@ class _Line:
             BarColumn(bar_width=16), TaskProgressColumn(), text,
             console=Console(file=sys.stderr), transient=True, auto_refresh=False,
             redirect_stdout=False, redirect_stderr=False)
-        self._task = self._progress.add_task(visible(what), total=total, completed=done, text="")
+        self._task = self._progress.add_task(visible(what), total=total, text="")
+        self._progress.update(self._task, completed=done)
         self._logs = _logs_above(self._progress.console)
         self._progress.start()
 
