@@ -56,3 +56,12 @@ def test_anything_else(unladen: Run) -> None:
     ran = unladen("xyzzy")
     assert ran.code == 2 and all(name in ran.err for name in COMMANDS)
     assert unladen("x\x1b[31my").err.count("\x1b") == 0
+
+
+@pytest.mark.parametrize("name", ["llama3.2:1b", "qwen3", "my-model:latest"])
+@pytest.mark.parametrize("command", ["run", "show", "plan", "bench", "tokenize"])
+def test_names_of_ollama(unladen: Run, command: str, name: str) -> None:
+    ran = unladen(command, name, *(["a"] if command in ("run", "tokenize") else []))
+    assert ran.code == 1 and ran.out == ""
+    assert f"'{name}'" in ran.err and "Ollama's names aren't read yet" in ran.err
+    assert "hint: give a GGUF file" in ran.err

@@ -19,7 +19,7 @@ LINES = {
     "bench": ["bench", "tiny", "-p", "8,16", "-n", "2", "-r", "1", "-t", "1,2"],
     "perplexity": ["perplexity", "tiny", "--text", "TEXT", "--chunk", "32"],
     "quantize": ["quantize", "tiny", "t.gguf", "Q4_0", "--dry-run", "--allow-requantize"],
-    "help": ["--help"], "run -h": ["run", "-h"]}
+    "help": ["--help"]}
 
 
 @pytest.mark.parametrize("columns", [40, 80])

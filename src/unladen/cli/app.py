@@ -28,10 +28,13 @@ from unladen.cli import COMPLETE_VARIABLE
 from unladen.cli import _ending as ending
 from unladen.cli._pasted import PastingCommand
 from unladen.cli._streams import take_over
+from unladen.cli._table import room
 from unladen.cli._text import Once, VisibleFormatter
 from unladen.discover import Found, is_plugin, modules, name_of
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
+WIDE_ENOUGH = 64
+"""Columns from which on help comes in boxes."""
 N_BEFORE_COLLECTION = 50_000
 """New objects before Python looks for cycles among them: importing makes many, and they stay."""
 
@@ -51,8 +54,12 @@ class Commands(TyperGroup):
 def build_app(only: str | None = None) -> typer.Typer:
     """The application: each module here with a ``command`` function is one command. ``only``: of
     these, the one of this name; the others needn't be imported to run it."""
+    # Boxes leave no room for the names of options in a narrow terminal.
+    is_wide = (columns := room()) >= WIDE_ENOUGH
+    settings = {"help_option_names": ["-h", "--help"],
+                "terminal_width": None if is_wide else columns}
     app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, cls=Commands,
-                      context_settings={"help_option_names": ["-h", "--help"]},
+                      rich_markup_mode="rich" if is_wide else None, context_settings=settings,
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
     completes = COMPLETE_VARIABLE in os.environ

@@ -17,6 +17,7 @@ from unladen.cli._input import from_stdin
 from unladen.cli._notes import note_template, note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
+from unladen.cli._table import paragraph, room
 from unladen.cli._text import visible
 
 if TYPE_CHECKING:
@@ -76,12 +77,16 @@ def _write_text(prompt: str, stream: Stream) -> None:
     if sys.stdout.isatty() and sys.stderr.isatty():
         # A person reads both; the prompt is talk, since they know it already.
         print(prompt, end="", file=sys.stderr, flush=True)
-    for piece in stream:
-        # A person's terminal isn't at the model's command; a program gets all of it.
-        sys.stdout.write(visible(piece, keep="\n\t") if sys.stdout.isatty() else piece)
-        sys.stdout.flush()
-    if sys.stdout.isatty():
-        sys.stdout.write("\n")
+    is_terminal = sys.stdout.isatty()
+    try:
+        for piece in stream:
+            # A person's terminal isn't at the model's command; a program gets all of it.
+            sys.stdout.write(visible(piece, keep="\n\t") if is_terminal else piece)
+            sys.stdout.flush()
+    finally:
+        if is_terminal:
+            # What comes next, be it an error or the shell's prompt, begins on a line of its own.
+            sys.stdout.write("\n")
 
 
 def _write_json(stream: Stream) -> None:
@@ -94,6 +99,6 @@ def _write_json(stream: Stream) -> None:
 def _show_timings(result: Completion) -> None:
     t, u = result.timings, result.usage
     guessed = f", {t.n_accepted} of {t.n_drafted} guesses right" if t.n_drafted else ""
-    print(f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
-          f"written at {t.completion_per_second:.1f}/s{guessed}, ended by {result.stop_reason}]",
-          file=sys.stderr)
+    text = (f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
+            f"written at {t.completion_per_second:.1f}/s{guessed}, ended by {result.stop_reason}]")
+    print("\n".join(paragraph(text, room(), " ")), file=sys.stderr)
