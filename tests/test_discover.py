@@ -90,6 +90,8 @@ BROKEN = {
     "half": (PLUGIN.format(name="HALF") + "1 / 0\n", "ZeroDivisionError"),
     "unnamed": ("from unladen.quants.base import Quant\nclass Mine(Quant): pass", "AttributeError"),
     "taken": ("from unladen.quants.q8_0 import Q8_0\nclass Mine(Q8_0): pass", "Q8_0, 8 already"),
+    "silent": ("class Own(Exception):\n    def __str__(self): raise ValueError\nraise Own",
+               "Own: its text can't be had (ValueError)"),
     "own": ("raise type('Own', (Exception,), {'__str__': lambda self: 'a\\nb'})", "Own: a b")}
 
 
@@ -191,3 +193,17 @@ def test_entry_points_of_what_is_installed(tmp_path: Path, kind: str) -> None:
     archive = tmp_path / "some.zip"
     archive.write_bytes(b"")
     assert discover._may_have_ours(str(archive)), "what is in it, importlib.metadata knows"
+
+
+@pytest.mark.parametrize("text", [b"[unladen.quants]\nmine", b"\xff\xfe[unladen.quants]\n", b"[x"])
+def test_broken_metadata_of_others(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: bytes
+                                   ) -> None:
+    """A package that says something unreadable about itself is no reason to stop."""
+    for name, content in (("bad", text), ("good", b"[unladen.quants]\nmine = good_module\n")):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_bytes(content)
+    found = discover._installed((str(tmp_path),))
+    assert "good_module" in [entry.value for entry in found]
+    assert all("entry_points.txt" in record.getMessage() for record in caplog.records)

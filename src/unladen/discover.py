@@ -126,7 +126,7 @@ def modules(package: str, kind: str, only: str | None = None, *,
                 and only in (None, info.name)):
             yield importlib.import_module(f"{package}.{info.name}")
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
-        if root and not Path(root).is_dir():
+        if root and not os.path.isdir(root):
             report(root, f"{PLUGIN_PATH} names it, and it is no folder")
         elif root:
             for path in sorted((Path(root) / kind).glob("*.py")):
@@ -161,7 +161,10 @@ def reason(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         where = f" in line {error.lineno}" if error.lineno else ""
         return f"{type(error).__name__}{where}: {error.msg}"
-    text = " ".join(str(error).split())[:200]
+    try:
+        text = " ".join(str(error).split())[:200]
+    except Exception as worse:  # noqa: BLE001 - a stranger's class says nothing about itself
+        text = f"its text can't be had ({type(worse).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -186,9 +189,15 @@ def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
     if not any(map(_may_have_ours, path)) and not _others_find():
         return ()
     from importlib.metadata import distributions
-    found = (entry for installed in distributions(path=list(path))
-             for entry in installed.entry_points if entry.group.startswith("unladen."))
-    return tuple(dict.fromkeys(found))
+    found: dict[EntryPoint, None] = {}
+    for installed in distributions(path=list(path)):
+        try:
+            found |= dict.fromkeys(entry for entry in installed.entry_points
+                                   if entry.group.startswith("unladen."))
+        except Exception as error:  # noqa: BLE001 - a file that anybody may have written
+            Found[None]().leave_out(f"entry_points.txt of {installed.locate_file('')}",
+                                    reason(error))
+    return tuple(found)
 
 
 def _may_have_ours(folder: str) -> bool:
@@ -197,8 +206,15 @@ def _may_have_ours(folder: str) -> bool:
     root = Path(folder)
     if not root.is_dir() or root.suffix == ".egg":
         return root.exists()
-    return any(b"[unladen." in file.read_bytes()
+    return any(b"[unladen." in _bytes_of(file)
                for kind in ("dist", "egg") for file in root.glob(f"*.{kind}-info/entry_points.txt"))
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""  # what can't be read names no module of ours
 
 
 def _others_find() -> bool:

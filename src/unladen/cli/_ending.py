@@ -15,6 +15,7 @@ from typing import Final
 import typer
 
 from unladen.cli._text import visible
+from unladen.discover import reason
 from unladen.errors import InvalidArgument, UnladenError
 
 
@@ -117,8 +118,7 @@ def _words(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError):
         where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
         return f"{where}{error.strerror or error}", ""
-    text = " ".join(str(error).split())
-    return (f"unexpected {type(error).__name__}: {text}",
+    return (f"unexpected {reason(error)}",
             "this is a fault of unladen; --debug shows where, for a report")
 
 
