@@ -21,6 +21,9 @@ SHORT_S: Final = 0.5
 EVERY_S: Final = 0.1
 """The line changes no more often."""
 
+WIDE_ENOUGH: Final = 60
+"""Columns from which on there is room for a bar beside the words."""
+
 _OPEN: Final[ContextVar[contextlib.ExitStack | None]] = ContextVar("open bars", default=None)
 
 
@@ -86,13 +89,16 @@ class _Line:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
         from rich.table import Column
-        self._begin = begin
+        self._what, self._begin = what, begin
         text = TextColumn("{task.fields[text]}", markup=False,
                           table_column=Column(no_wrap=True, overflow="ellipsis"))
+        # In a narrow terminal all of it is one text, so that only its end is cut off.
+        self._is_wide = _columns() >= WIDE_ENOUGH
+        before = (TextColumn("{task.description}", markup=False,
+                             table_column=Column(no_wrap=True)),
+                  BarColumn(bar_width=16), TaskProgressColumn()) if self._is_wide else ()
         self._progress = Progress(
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
-            BarColumn(bar_width=16), TaskProgressColumn(), text,
-            console=Console(file=sys.stderr), transient=True, auto_refresh=False,
+            *before, text, console=Console(file=sys.stderr), transient=True, auto_refresh=False,
             redirect_stdout=False, redirect_stderr=False)
         self._task = self._progress.add_task(visible(what), total=total, text="")
         self._progress.update(self._task, completed=done)
@@ -101,15 +107,29 @@ class _Line:
 
     def show(self, done: float, total: float | None, text: str) -> None:
         """See :class:`Bar`."""
+        self._progress.console.width = _columns()
         seconds = time.monotonic() - self._begin
         left = f"{seconds * (total / done - 1):.0f} s left" if total and done else ""
+        words = ", ".join(part for part in (left, text) if part)
+        if not self._is_wide:
+            share = f" {done / total:.0%}" if total else ""
+            words = f"{self._what}{share}{', ' if words else ''}{words}"
         self._progress.update(self._task, completed=done, total=total, refresh=True,
-                              text=visible(", ".join(part for part in (left, text) if part)))
+                              text=visible(words))
 
     def close(self) -> None:
         """Erase it; the next text begins where it stood."""
         self._progress.stop()
         self._logs()
+
+
+def _columns() -> int:
+    """What of the terminal's width a line may have: a ``^C`` behind it is on the same line."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        columns = 80  # a stream without a terminal's descriptor
+    return max(20, columns - len("^C") - 1)
 
 
 def _logs_above(console: Any) -> Callable[[], None]:
