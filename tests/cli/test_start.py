@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 NEEDLESS = {
-    "unladen.backends.null.backend", "unladen.backends.wgpu.backend", "unladen.cli.doctor",
+    "unladen.backends.null.backend", "unladen.backends.wgpu.backend", "unladen.cli._completion",
+    "unladen.cli._elsewhere", "unladen.cli.doctor",
     "unladen.cli.show", "unladen.evaluation", "unladen.hub.fetch", "unladen.models.qwen3",
     "unladen.quantizing", "unladen.schedule.picture", "unladen.schedule.report",
     "wgpu", "huggingface_hub", "tokenizers", "rich", "asyncio", "fractions", "html",
