@@ -36,7 +36,7 @@ def note_template(loaded: Model, prompt: str, *, as_json: bool) -> None:
 def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = False) -> None:
     """Say why a graphics processor of this machine isn't used, unless the command line asked for
     that (``placement``)."""
-    if (placement.get("devices") is not None or placement.get("n_gpu_layers") != "auto"
+    if (placement.get("devices") is not None or placement.get("n_gpu_layers", "auto") != "auto"
             or loaded.gpu_layers):
         return
     from unladen import gpu
