@@ -176,13 +176,13 @@ def _rungs() -> list[str]:
 
 VALUES: Final[Mapping[str, Values]] = MappingProxyType({
     "model": models, "source": models,
-    "device": _listed(devices), "devices": _listed(devices),
+    "devices": _listed(devices),
     "embed_device": _one(devices), "head_device": _one(devices),
     "override_tensor": _after("=", devices),
-    "gpu_layers": _one(lambda: ("auto", "all")), "n_gpu_layers": _one(lambda: ("auto", "all")),
+    "n_gpu_layers": _one(lambda: ("auto", "all")),
     "split_mode": _one(_split_modes), "offload_order": _one(_orders), "numa": _one(_strategies),
     "stream_weights": _one(lambda: ("auto", "on", "off")), "kv_type": _listed(kv_types),
-    "on_oom": _listed(_rungs), "samplers": _listed(_steps, ";"), "order": _listed(_steps, ";"),
+    "on_oom": _listed(_rungs), "order": _listed(_steps, ";"),
     "mirostat": _one(lambda: ("0", "1", "2")), "type": _one(mixes),
     "output_tensor_type": _one(_formats), "token_embedding_type": _one(_formats),
     "tensor_type": _after("=", _formats)})
