@@ -12,7 +12,6 @@ from types import ModuleType
 import pytest
 
 from unladen import discover
-from unladen.errors import InvalidArgument
 from unladen.quants.base import Quant
 
 PLUGIN = "class Mine(__import__('unladen.quants.base').quants.base.Quant):\n    name = {name!r}\n"
@@ -56,11 +55,20 @@ def test_plugin_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert names() == [*before, "ONE", "TWO"], "looking twice finds the same"
 
 
-def test_a_missing_plugin_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-                                             ) -> None:
+def search() -> discover.Found[type[Quant]]:
+    return discover.search("unladen.quants", "quants",
+                           discover.by_class(Quant, lambda c: (c.name, c.type_id)))
+
+
+def test_a_missing_plugin_folder_is_named_and_left_out(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    whole = search().entries
     monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path / "nowhere"))
-    with pytest.raises(InvalidArgument, match="nowhere"):
-        names()
+    found = search()
+    assert found.entries == whole
+    assert [left.where for left in found.left_out] == [str(tmp_path / "nowhere")]
+    (record,) = caplog.records
+    assert "nowhere" in record.getMessage() and "no folder" in record.getMessage()
 
 
 def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,13 +80,80 @@ def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.M
     assert names() == [*before, "THREE"]
 
 
-def test_a_broken_plugin_is_broken_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-                                              ) -> None:
-    plugin(tmp_path, "broken", PLUGIN.format(name="HALF") + "1 / 0\n")
+BROKEN = {
+    "syntax": ("def (:", "SyntaxError in line 1"), "import": ("import no.such.module", "ModuleNot"),
+    "value": ("1 / 0", "ZeroDivisionError: division by zero"),
+    "exit": ("import sys; sys.exit(3)", "SystemExit: 3"), "empty": ("", "nothing in it"),
+    "recursion": ("def f(): f()\nf()", "RecursionError"),
+    "bytes": (b"\xff\xfe\x00", "SyntaxError"),
+    "class": ("class Mine:\n    name = 'MINE'", "nothing in it"),
+    "half": (PLUGIN.format(name="HALF") + "1 / 0\n", "ZeroDivisionError"),
+    "unnamed": ("from unladen.quants.base import Quant\nclass Mine(Quant): pass", "AttributeError"),
+    "taken": ("from unladen.quants.q8_0 import Q8_0\nclass Mine(Q8_0): pass", "Q8_0, 8 already"),
+    "silent": ("class Own(Exception):\n    def __str__(self): raise ValueError\nraise Own",
+               "Own: its text can't be had (ValueError)"),
+    "own": ("raise type('Own', (Exception,), {'__str__': lambda self: 'a\\nb'})", "Own: a b")}
+
+
+@pytest.mark.parametrize(("text", "why"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_plugin_is_named_and_left_out(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+        text: str | bytes, why: str) -> None:
+    whole = search().entries
+    path = tmp_path / "quants" / "broken.py"
+    path.parent.mkdir()
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    good = PLUGIN.format(name="GOOD") + "    type_id = 7777\n"
+    plugin(tmp_path, "good", good)
     monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
     for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            names()
+        caplog.clear()
+        found = search()
+        assert set(found.entries) == {*whole, "GOOD", 7777}, "the others are there"
+        assert {name: found.entries[name] for name in whole} == whole, "none was replaced"
+        (left,) = found.left_out
+        assert left.where == str(path) and why in left.why
+        (record,) = caplog.records
+        assert all(word in record.getMessage() for word in (str(path), left.why, "hint: "))
+        assert "\n" not in record.getMessage()
+
+
+def test_an_interrupt_is_no_fault_of_a_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                              ) -> None:
+    plugin(tmp_path, "interrupted", "raise KeyboardInterrupt")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        search()
+
+
+def test_what_a_plugin_prints_is_talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                      capsys: pytest.CaptureFixture[str]) -> None:
+    plugin(tmp_path, "loud", "print('here I am')\n" + PLUGIN.format(name="LOUD")
+           + "    type_id = 7778\n")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    assert "LOUD" in search().entries
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "here I am\n")
+
+
+@pytest.mark.parametrize("value", ["no.such.module", "os:nothing", "os:sep"])
+def test_a_broken_entry_point(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+                              value: str) -> None:
+    whole = search().entries
+    there = EntryPoints([EntryPoint("far", value, "unladen.quants")])
+    monkeypatch.setattr(discover, "_installed", lambda path: there)
+    found = search()
+    assert found.entries == whole
+    assert [left.where for left in found.left_out] == [f"entry point unladen.quants: {value}"]
+
+
+def test_two_plugins_of_one_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for stem, number in (("one", 7001), ("two", 7002)):
+        plugin(tmp_path, stem, PLUGIN.format(name="SAME") + f"    type_id = {number}\n")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    found = search()
+    assert found.entries[7001] is found.entries["SAME"] and 7002 not in found.entries
+    assert [left.where for left in found.left_out] == [str(tmp_path / "quants" / "two.py")]
 
 
 def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,3 +193,17 @@ def test_entry_points_of_what_is_installed(tmp_path: Path, kind: str) -> None:
     archive = tmp_path / "some.zip"
     archive.write_bytes(b"")
     assert discover._may_have_ours(str(archive)), "what is in it, importlib.metadata knows"
+
+
+@pytest.mark.parametrize("text", [b"[unladen.quants]\nmine", b"\xff\xfe[unladen.quants]\n", b"[x"])
+def test_broken_metadata_of_others(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: bytes
+                                   ) -> None:
+    """A package that says something unreadable about itself is no reason to stop."""
+    for name, content in (("bad", text), ("good", b"[unladen.quants]\nmine = good_module\n")):
+        info = tmp_path / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_bytes(content)
+    found = discover._installed((str(tmp_path),))
+    assert "good_module" in [entry.value for entry in found]
+    assert all("entry_points.txt" in record.getMessage() for record in caplog.records)

@@ -23,8 +23,9 @@ Floats = npt.NDArray[np.float32]
 
 def write_tiny(path: Path, rng: np.random.Generator, *, arch: str = "llama", n_layers: int = 3,
                n_embd: int = 64, context: int = 256, quant: str = "F32",
-               changed: Mapping[str, Floats] | None = None) -> Path:
-    """A model of ``arch`` whose matrices are in ``quant``; ``changed`` replaces tensors."""
+               changed: Mapping[str, Floats] | None = None, template: str = "") -> Path:
+    """A model of ``arch`` whose matrices are in ``quant``; ``changed`` replaces tensors,
+    ``template`` is for conversations."""
     n_heads, n_kv_heads, n_ff = 4, 2, 2 * n_embd
     writer = GGUFWriter(path, arch)
     sizes = {"context_length": context, "embedding_length": n_embd, "block_count": n_layers,
@@ -35,6 +36,8 @@ def write_tiny(path: Path, rng: np.random.Generator, *, arch: str = "llama", n_l
     writer.set(f"{arch}.attention.layer_norm_rms_epsilon", 1e-5, "FLOAT32")
     for key, (field, kind) in vocabulary().items():
         writer.set(f"tokenizer.ggml.{key}", field, kind)
+    if template:
+        writer.set("tokenizer.chat_template", template, "STRING")
     kv = n_embd // n_heads * n_kv_heads
     tensors = {"token_embd.weight": _matrix(rng, N_VOCAB, n_embd, scale=1.0),
                "output.weight": _matrix(rng, N_VOCAB, n_embd, scale=2.0)}

@@ -1,5 +1,5 @@
 """``python -m unladen``."""
 
-from unladen.cli.app import program
+from unladen.cli import program
 
 program()

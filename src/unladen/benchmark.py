@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,15 +91,17 @@ def tests(n_prompts: Sequence[int], n_gens: Sequence[int], depths: Sequence[int]
         yield from (Test(0, n, depth, seqs) for n in n_gens if n for seqs in n_seqs)
 
 
-def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False) -> Result:
+def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False,
+            progress: Callable[[int], None] | None = None) -> Result:
     """Time ``test`` ``n_repeat`` times, after one round that isn't counted and all that steps would
     do on the side.
 
     Tokens are random, and of a prompt the last one's next alone is asked for: what a step costs
     without what surrounds it. That is the likeliest token, as with temperature 0, where the model's
     devices can choose it; else, and with ``logits``, a whole row of logits, of which nothing is
-    sampled. Nothing else may use ``model`` meanwhile. Raises :class:`InvalidArgument`, and
-    :class:`ContextOverflow` where ``test`` needs more than the model's context.
+    sampled. ``progress`` is told how many repetitions are done, between them. Nothing else may use
+    ``model`` meanwhile. Raises :class:`InvalidArgument`, and :class:`ContextOverflow` where
+    ``test`` needs more than the model's context.
     """
     if not isinstance(model, Model):
         reject("model", "an unladen.Model", model)
@@ -117,7 +119,12 @@ def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False) ->
     runner = _Runner(model, "argmax" if "argmax" in model.engine.plan.n_best and not logits else "")
     runner.run(Test(min(test.n_prompt, 32), min(test.n_gen, 1), 0, test.n_seqs))
     model.engine.plan.settle()
-    return Result(test, [runner.run(test) for _ in range(n_repeat)])
+    samples = []
+    for i in range(n_repeat):
+        samples.append(runner.run(test))
+        if progress is not None:
+            progress(i + 1)
+    return Result(test, samples)
 
 
 class _Runner:

@@ -5,61 +5,182 @@ There is no list to edit: a file dropped into ``quants/``, ``graph/ops/``, ``mod
 every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may hold
 ``quants/``, ``ops/``, ``models/``, ``sample/`` and ``backends/``; and the entry-point groups
 ``unladen.quants`` and so on.
+
+A stranger's module that can't be used is left out, with one warning that names it and says why; the
+rest goes on. A fault of the package's own modules is an error.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
+import inspect
+import logging
 import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
-
-from unladen.errors import InvalidArgument
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
+PLUGIN_PREFIX = "unladen_plugin_"
+"""Modules of plug-in folders are known to Python as this, the kind and the file's name."""
+
+log = logging.getLogger("unladen")
 
 _T = TypeVar("_T")
 
 
-def modules(package: str, kind: str, only: str | None = None) -> Iterator[ModuleType]:
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A plug-in that isn't used: ``where`` it was found, and ``why`` not."""
+
+    where: str
+    why: str
+
+
+@dataclass(slots=True)
+class Found(Generic[_T]):
+    """The extensions of one kind: ``entries`` by name, and the plug-ins that were left out."""
+
+    entries: dict[Hashable, _T] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    def leave_out(self, where: str, why: str) -> None:
+        """Report a plug-in that isn't used."""
+        self.left_out.append(LeftOut(where, why))
+        log.warning("plug-in left out: %s: %s (hint: correct or remove it; unladen doctor lists "
+                    "what is left out)", where, why)
+
+    def add(self, module: ModuleType, entries: Callable[[ModuleType], Iterable[tuple[Hashable, _T]]]
+            ) -> None:
+        """Take in what ``entries`` makes of ``module``: all of it or, of a plug-in that fails or
+        has a name that is taken, nothing. Raises what a module of the package does."""
+        if not is_plugin(module):
+            self.entries.update(entries(module))
+            return
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                new = dict(entries(module))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - strangers' code raises anything
+            self.leave_out(place_of(module), reason(error))
+            return
+        taken = [str(name) for name in new if name in self.entries]
+        if taken:
+            self.leave_out(place_of(module), f"there is one called {', '.join(taken)} already")
+        elif not new:
+            self.leave_out(place_of(module), "there is nothing in it that could be used")
+        else:
+            self.entries.update(new)
+
+    def named(self) -> Mapping[str, _T]:
+        """Those whose name is a text."""
+        return {name: entry for name, entry in self.entries.items() if isinstance(name, str)}
+
+
+def search(package: str, kind: str, entries: Callable[[ModuleType], Iterable[tuple[Hashable, _T]]],
+           ) -> Found[_T]:
+    """Everything of ``kind`` by name, as ``entries`` finds it in a module; names of the package
+    stay the package's."""
+    found: Found[_T] = Found()
+    for module in modules(package, kind, report=found.leave_out):
+        found.add(module, entries)
+    return found
+
+
+def by_class(base: type[_T], names: Callable[[type[_T]], Iterable[Hashable]]
+             ) -> Callable[[ModuleType], Iterator[tuple[Hashable, type[_T]]]]:
+    """For :func:`search`: the concrete subclasses of ``base`` that a module defines, under all
+    ``names`` of each."""
+    def entries(module: ModuleType) -> Iterator[tuple[Hashable, type[_T]]]:
+        for cls in classes_in(module, base):
+            if inspect.isabstract(cls):
+                missing = ", ".join(sorted(getattr(cls, "__abstractmethods__", ())))
+                raise TypeError(f"{cls.__name__} has no {missing}")
+            yield from ((name, cls) for name in names(cls))
+    return entries
+
+
+def modules(package: str, kind: str, only: str | None = None, *,
+            report: Callable[[str, str], None] | None = None) -> Iterator[ModuleType]:
     """Import and yield every extension module of ``kind``.
 
     ``package`` is the built-in home (``"unladen.quants"``), ``kind`` the folder name in plug-in
     folders and the last part of the entry-point group (``"quants"``). Names that start with an
     underscore and the module ``base`` are parts, not extensions. ``only``: of those in the package,
-    the one of this name.
+    the one of this name. ``report`` is told where a plug-in is that can't be imported, and why
+    (None: a warning).
     """
+    report = Found[ModuleType]().leave_out if report is None else report
     home = importlib.import_module(package)
     for info in pkgutil.iter_modules(home.__path__):
         if (not info.name.startswith("_") and info.name != "base"
                 and only in (None, info.name)):
             yield importlib.import_module(f"{package}.{info.name}")
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
-        if root:
-            yield from _plugin_folder(Path(root), kind)
+        if root and not os.path.isdir(root):
+            report(root, f"{PLUGIN_PATH} names it, and it is no folder")
+        elif root:
+            for path in sorted((Path(root) / kind).glob("*.py")):
+                if not path.stem.startswith("_"):
+                    yield from _imported(functools.partial(_from_file, path, kind), str(path),
+                                         report)
     for entry in _installed(tuple(sys.path)):
-        loaded = entry.load() if entry.group == f"unladen.{kind}" else None
-        if isinstance(loaded, ModuleType):
-            yield loaded
+        if entry.group == f"unladen.{kind}":
+            yield from _imported(entry.load, f"entry point {entry.group}: {entry.value}", report)
+
+
+def is_plugin(module: ModuleType) -> bool:
+    """Whether ``module`` is a stranger's."""
+    return module.__name__.partition(".")[0] != "unladen"
+
+
+def name_of(module: ModuleType) -> str:
+    """What a file is called, without what Python needs to tell it from others."""
+    name = module.__name__.rpartition(".")[2]
+    if name.startswith(PLUGIN_PREFIX):
+        return name.removeprefix(PLUGIN_PREFIX).partition("_")[2]
+    return name
+
+
+def place_of(module: ModuleType) -> str:
+    """Where ``module`` is, for people."""
+    return getattr(module, "__file__", None) or module.__name__
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in one line."""
+    if isinstance(error, SyntaxError):
+        where = f" in line {error.lineno}" if error.lineno else ""
+        return f"{type(error).__name__}{where}: {error.msg}"
+    try:
+        text = " ".join(str(error).split())[:200]
+    except Exception as worse:  # noqa: BLE001 - a stranger's class says nothing about itself
+        text = f"its text can't be had ({type(worse).__name__})"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
     """Yield the concrete subclasses of ``base`` defined in the modules of ``kind``."""
     for module in modules(package, kind):
-        for value in vars(module).values():
-            if (isinstance(value, type) and issubclass(value, base) and value is not base
-                    and value.__module__ == module.__name__
-                    and not value.__name__.startswith("_")):
-                yield value
+        yield from classes_in(module, base)
+
+
+def classes_in(module: ModuleType, base: type[_T]) -> Iterator[type[_T]]:
+    """The subclasses of ``base`` that ``module`` defines itself and calls by a public name."""
+    for value in vars(module).values():
+        if (isinstance(value, type) and issubclass(value, base) and value is not base
+                and value.__module__ == module.__name__
+                and not value.__name__.startswith("_")):
+            yield value
 
 
 @functools.cache
@@ -68,9 +189,15 @@ def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
     if not any(map(_may_have_ours, path)) and not _others_find():
         return ()
     from importlib.metadata import distributions
-    found = (entry for installed in distributions(path=list(path))
-             for entry in installed.entry_points if entry.group.startswith("unladen."))
-    return tuple(dict.fromkeys(found))
+    found: dict[EntryPoint, None] = {}
+    for installed in distributions(path=list(path)):
+        try:
+            found |= dict.fromkeys(entry for entry in installed.entry_points
+                                   if entry.group.startswith("unladen."))
+        except Exception as error:  # noqa: BLE001 - a file that anybody may have written
+            Found[None]().leave_out(f"entry_points.txt of {installed.locate_file('')}",
+                                    reason(error))
+    return tuple(found)
 
 
 def _may_have_ours(folder: str) -> bool:
@@ -79,8 +206,15 @@ def _may_have_ours(folder: str) -> bool:
     root = Path(folder)
     if not root.is_dir() or root.suffix == ".egg":
         return root.exists()
-    return any(b"[unladen." in file.read_bytes()
+    return any(b"[unladen." in _bytes_of(file)
                for kind in ("dist", "egg") for file in root.glob(f"*.{kind}-info/entry_points.txt"))
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""  # what can't be read names no module of ours
 
 
 def _others_find() -> bool:
@@ -89,24 +223,35 @@ def _others_find() -> bool:
                if not getattr(finder, "__module__", "").startswith("_frozen_importlib"))
 
 
-def _plugin_folder(root: Path, kind: str) -> Iterator[ModuleType]:
-    if not root.is_dir():
-        raise InvalidArgument(f"{PLUGIN_PATH} names {root}, which is no folder",
-                              hint="correct the path or unset the variable")
-    for path in sorted((root / kind).glob("*.py")):
-        if path.stem.startswith("_"):
-            continue
-        name = f"unladen_plugin_{kind}_{path.stem}"
-        module = sys.modules.get(name)
-        if module is None or module.__file__ != str(path):
-            spec = importlib.util.spec_from_file_location(name, path)
-            if spec is None or spec.loader is None:
-                continue
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[name] = module
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[name]
-                raise
-        yield module
+def _imported(load: Callable[[], object], where: str, report: Callable[[str, str], None]
+              ) -> Iterator[ModuleType]:
+    """The stranger's module that ``load`` imports; none where it can't be had. What it prints is
+    talk."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            loaded = load()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - strangers' code raises anything
+        report(where, reason(error))
+        return
+    if isinstance(loaded, ModuleType):
+        yield loaded
+    else:
+        report(where, f"it is a {type(loaded).__name__}, not a module")
+
+
+def _from_file(path: Path, kind: str) -> ModuleType:
+    name = f"{PLUGIN_PREFIX}{kind}_{path.stem}"
+    module = sys.modules.get(name)
+    if module is not None and module.__file__ == str(path):
+        return module
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError("Python can't import such a file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

@@ -81,15 +81,22 @@ class Evaluation:
         spread = np.std(losses, ddof=1) / math.sqrt(len(losses)) if len(losses) > 1 else math.nan
         return Perplexity(math.exp(mean), float(math.exp(mean) * spread), len(losses))
 
-    def save(self, path: Path) -> None:
-        """Write the log-probabilities, for :meth:`divergence` of another model from this one."""
+    def save(self, path: Path, progress: Callable[[int], None] | None = None) -> None:
+        """Write the log-probabilities, for :meth:`divergence` of another model from this one;
+        ``progress`` is told the chunks done."""
         path = Path(PathText().of("path", path))
-        logprobs = np.concatenate([rows for rows, _ in self.chunks()])
+        found = []
+        for i, (rows, _) in enumerate(self.chunks(), 1):
+            found.append(rows)
+            if progress is not None:
+                progress(i)
+        logprobs = np.concatenate(found)
         with path.open("wb") as file:
             np.savez(file, logprobs=logprobs, tokens=np.asarray(self._tokens), chunk=self._chunk)
 
-    def divergence(self, base: Path) -> Divergence:
-        """Of this model from the one whose log-probabilities are in ``base``."""
+    def divergence(self, base: Path, progress: Callable[[int], None] | None = None) -> Divergence:
+        """Of this model from the one whose log-probabilities are in ``base``; ``progress`` is told
+        the chunks done."""
         base = Path(PathText().of("base", base))
         saved = _load(base)
         if not (np.array_equal(saved["chunk"], self._chunk)
@@ -97,7 +104,9 @@ class Evaluation:
             raise InvalidArgument(f"{base} was made of another text or with another chunk size",
                                   hint="make it again with this text and --chunk")
         total = same = row = 0.0
-        for logprobs, _ in self.chunks():
+        for i, (logprobs, _) in enumerate(self.chunks(), 1):
+            if progress is not None:
+                progress(i)
             wanted = saved["logprobs"][int(row):int(row) + len(logprobs)].astype(np.float64)
             if wanted.shape != logprobs.shape:
                 raise InvalidArgument(f"{base} is of a model with another vocabulary")

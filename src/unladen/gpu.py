@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from unladen.parameters.kinds import INT32_MAX, Whole
 
@@ -20,8 +21,41 @@ HIP = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so
 VULKAN = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib", "libMoltenVK.dylib")
 METAL = ("/System/Library/Frameworks/Metal.framework/Metal",)
 
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
+"""By the numbers on the PCI bus. Others' display adapters only show pictures: those of servers'
+boards and of virtual machines."""
+DISPLAY, ACCELERATOR = "0x03", "0x12"
+"""How the classes of such devices on the PCI bus begin."""
+
 PCI_ID_BYTES = 32
 _VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1
+
+
+def cards() -> list[str]:
+    """The makers of the graphics processors in this machine, one for each, whether or not there is
+    a driver: on Linux those on the PCI bus, elsewhere what a driver shows."""
+    if sys.platform == "linux":
+        return [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    if sys.platform == "darwin":
+        return ["Apple"] if metal_available() else []
+    return ["NVIDIA"] * cuda_device_count() or (["AMD"] if rocm_available() else [])
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []  # a system without the bus, or one that hides it
+
+
+def _maker(device: Path) -> str:
+    """Who made the graphics processor that ``device`` is; "" where it is something else."""
+    try:
+        kind, number = ((device / name).read_text().strip() for name in ("class", "vendor"))
+    except OSError:
+        return ""  # it went just now
+    return MAKERS.get(number, "") if kind.startswith((DISPLAY, ACCELERATOR)) else ""
 
 
 def cuda_available() -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
+import pty
 import secrets
+import select
+import struct
 import subprocess
 import sys
-from collections.abc import Callable
+import termios
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +20,7 @@ import numpy as np
 import pytest
 
 from tiny_model import write_tiny
+from unladen import gpu
 from unladen.cli.app import DEBUG_VARIABLE, main
 
 
@@ -69,6 +75,72 @@ def start() -> Start:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment | changed)
 
     return start
+
+
+@pytest.fixture(autouse=True)
+def _no_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of an unused GPU depends on the machine; ``test_notes.py`` has its own."""
+    monkeypatch.setattr(gpu, "cards", list)
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """Runs a command in a terminal of some width; stdin, stdout and stderr are it."""
+
+    environment: Mapping[str, str]
+
+    def __call__(self, columns: int, command: Sequence[str], **changed: str) -> tuple[int, str]:
+        """The exit code, and what came: with the terminal's own codes."""
+        primary, secondary = pty.openpty()
+        fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen(list(command), stdin=secondary, stdout=secondary,
+                                   stderr=secondary, env={**self.environment, **changed},
+                                   start_new_session=True)
+        os.close(secondary)
+        came = b""
+        while select.select([primary], [], [], 120)[0]:
+            try:
+                piece = os.read(primary, 1 << 16)
+            except OSError:
+                break  # everybody has closed it
+            if not piece:
+                break
+            came += piece
+        os.close(primary)
+        return process.wait(60), came.decode(errors="replace").replace("\r\n", "\n")
+
+
+@pytest.fixture
+def terminal() -> Terminal:
+    """A terminal that can show colours, on the CPU alone."""
+    kept = {k: v for k, v in os.environ.items()
+            if not k.startswith("UNLADEN_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
+    return Terminal({**kept, "UNLADEN_DEVICES": "cpu", "TERM": "xterm-256color"})
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Runs ``unladen`` in ``sh`` behind redirections, as a service or a script starts it."""
+
+    environment: Mapping[str, str]
+
+    def __call__(self, redirections: str, *arguments: object, **changed: str) -> Ran:
+        """What ``unladen ARGUMENTS REDIRECTIONS`` comes to; what is redirected comes back empty."""
+        line = f'exec "$@" {redirections}'
+        done = subprocess.run(
+            ["sh", "-c", line, "sh", sys.executable, "-m", "unladen", *map(str, arguments)],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
+            timeout=120,
+            env={**self.environment, **changed})
+        return Ran(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def shell() -> Shell:
+    """``unladen`` with its streams redirected by a shell, on the CPU alone."""
+    kept = {k: v for k, v in os.environ.items()
+            if not k.startswith("UNLADEN_") and k != "PYTHONUNBUFFERED"}
+    return Shell({**kept, "UNLADEN_DEVICES": "cpu"})
 
 
 @pytest.fixture

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
-from tests.cli.conftest import Run
 
+from cli.conftest import Run, Shell
 from unladen import backends, devices, gpu
 from unladen.backends import registry
+from unladen.cli import doctor
 
 
 def test_for_people(unladen: Run) -> None:
@@ -47,3 +50,72 @@ def test_for_programs(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_devices() -> None:
     assert [d.name for d in devices() if d.is_host] == ["cpu:0"]
     assert backends.supports_gpu_offload() == any(not d.is_host for d in devices())
+
+
+def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this process may have, where that is less than there is."""
+    from unladen.backends import _host
+    monkeypatch.setattr(_host, "total_host_bytes", lambda: 512 << 20)
+    monkeypatch.setattr(_host, "free_host_bytes", lambda: 100 << 20)
+    monkeypatch.setattr(_host, "memory_lock_limit", lambda: 8 << 20)
+    monkeypatch.setattr(doctor, "_machine_bytes", lambda: 4096 << 20)
+    facts = json.loads(unladen("doctor", "--json").out)["memory"]
+    assert facts == {"total_bytes": 512 << 20, "free_bytes": 100 << 20,
+                     "machine_bytes": 4096 << 20, "lock_bytes": 8 << 20}
+    out = unladen("doctor").out
+    assert "100 of 512 MiB free" in out and "512 MiB for this container" in out
+    assert "the machine's 4096 MiB" in out and "at most 8 MiB" in out
+    monkeypatch.setattr(doctor, "_machine_bytes", lambda: 0)
+    monkeypatch.setattr(_host, "memory_lock_limit", lambda: None)
+    out = unladen("doctor").out
+    assert "container" not in out and "ulimit" not in out
+
+
+def test_caches_and_environment(unladen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+                                ) -> None:
+    hub, packed = tmp_path / "hub", tmp_path / "packed"
+    (hub / "blobs").mkdir(parents=True)
+    (hub / "blobs" / "a").write_bytes(bytes(3 << 20))
+    (hub / "link").symlink_to(hub / "blobs" / "a")
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub))
+    monkeypatch.setenv("UNLADEN_PACKED_CACHE", str(packed))
+    facts = json.loads(unladen("doctor", "--json").out)
+    assert facts["caches"] == {"models": {"path": str(hub), "n_bytes": 3 << 20},
+                               "packed": {"path": str(packed), "n_bytes": 0}}
+    assert facts["environment"]["UNLADEN_PACKED_CACHE"] == str(packed)
+    out = unladen("doctor").out
+    assert f"{hub}, 3 MiB" in out and f"{packed}, empty" in out
+    assert facts["packages"]["numpy"] == np.__version__
+
+
+def test_plugins_that_are_left_out(shell: Shell, tmp_path: Path) -> None:
+    """Of every kind, each with one warning; everything else is there."""
+    texts = {"models": "import no.such.module", "quants": "def (:", "ops": "1 / 0",
+             "passes": "x = 1", "tokenizers": "import sys; sys.exit()", "sample": "",
+             "commands": "command = 3", "backends": "def create(): return 3"}
+    for kind, text in texts.items():
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "broken.py").write_text(text)
+    plugins = {"UNLADEN_PLUGIN_PATH": str(tmp_path), "PYTHONUTF8": "1"}
+    ran = shell("", "doctor", "--json", **plugins)
+    facts = json.loads(ran.out)
+    left = {each["where"]: each["why"] for each in facts["left_out"]}
+    assert set(left) == {str(tmp_path / kind / "broken.py") for kind in texts}
+    assert all(why and "\n" not in why for why in left.values())
+    assert {b["name"] for b in facts["backends"]} == set(registry())
+    for where in left:
+        assert ran.err.count(f"plug-in left out: {where}: ") == 1, ran.err
+    shown = shell("", "doctor", **plugins)
+    assert ran.code == shown.code == 0
+    assert all(where in shown.out.partition("plug-ins left out")[2] for where in left)
+
+
+def test_a_broken_plugin_stops_no_command(shell: Shell, model: str, tmp_path: Path) -> None:
+    for kind in ("models", "commands", "backends", "sample", "quants"):
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "broken.py").write_text("def f(): f()\nf()")
+    (tmp_path / "commands" / "show.py").write_text("def command(): print('mine')")
+    for line in (["run", model, "abc", "-n", "3"], ["show", model], ["--version"], ["-h"]):
+        ran = shell("", *line, UNLADEN_PLUGIN_PATH=str(tmp_path))
+        assert ran.code == 0 and ran.out and "mine" not in ran.out, line
+        assert all(text.startswith("plug-in left out: ") for text in ran.err.splitlines()), ran.err

@@ -22,7 +22,7 @@ def expected(model: str) -> str:
 
 
 def test_stdout_is_the_completion_and_nothing_else(start: Start, model: str, expected: str) -> None:
-    process = start("run", model, "abc", *GREEDY)
+    process = start("run", model, "abc", *GREEDY, "--device", "cpu")
     out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert out.decode() == expected
@@ -84,7 +84,7 @@ def test_options_reach_the_model(unladen: Run, model: str, expected: str) -> Non
 
 
 def test_reader_that_leaves_is_no_crash(start: Start, model: str) -> None:
-    with start("run", model, "abc", "--temp", "1", "-n", "250") as process:
+    with start("run", model, "abc", "--temp", "1", "-n", "250", "--device", "cpu") as process:
         assert process.stdout is not None and process.stderr is not None
         assert process.stdout.read(3)
         process.stdout.close()
@@ -105,7 +105,7 @@ def test_interrupt_ends_at_once(start: Start, model: str) -> None:
 
 
 def test_ascii_stdout_shows_what_it_can(start: Start, model: str, expected: str) -> None:
-    process = start("run", model, "abc", *GREEDY, PYTHONIOENCODING="ascii")
+    process = start("run", model, "abc", *GREEDY, "--device", "cpu", PYTHONIOENCODING="ascii")
     out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert out == expected.encode("ascii", "replace")

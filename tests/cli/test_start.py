@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 NEEDLESS = {
-    "unladen.backends.null.backend", "unladen.backends.wgpu.backend", "unladen.cli.doctor",
+    "unladen.backends.null.backend", "unladen.backends.wgpu.backend", "unladen.cli._completion",
+    "unladen.cli._elsewhere", "unladen.cli.doctor",
     "unladen.cli.show", "unladen.evaluation", "unladen.hub.fetch", "unladen.models.qwen3",
     "unladen.quantizing", "unladen.schedule.picture", "unladen.schedule.report",
     "wgpu", "huggingface_hub", "tokenizers", "rich", "asyncio", "fractions", "html",
@@ -63,7 +64,7 @@ def test_what_was_left_for_the_end_is_done(tmp_path: Path) -> None:
     (tmp_path / "commands").mkdir()
     (tmp_path / "commands" / "late.py").write_text(
         "import atexit\ndef command() -> None:\n    atexit.register(print, 'at last')\n")
-    done = subprocess.run([sys.executable, "-m", "unladen", "unladen_plugin_commands_late"],
+    done = subprocess.run([sys.executable, "-m", "unladen", "late"],
                           capture_output=True, text=True, timeout=60,
                           env={**os.environ, "UNLADEN_PLUGIN_PATH": str(tmp_path)})
     assert (done.returncode, done.stdout) == (0, "at last\n"), done.stderr

@@ -47,14 +47,16 @@ ORDER = {
     "benchmark": "cache schedule api",
     "lm_eval": "api",  # a face over the front door
     "__init__": "sample backends quantizing gpu api",
-    "cli": "hub sample gguf backends quantizing gpu contents api evaluation benchmark __init__",
+    "cli": "packed hub tokenizer sample quants gguf graph models backends schedule setup ladder "
+           "quantizing gpu contents api evaluation benchmark __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
-    "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")}
-"""These say which processor this is."""
+    "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
+    } | {("unladen.cli._completion", "unladen.backends.cpu.numa")}
+"""These say which processor this is; one how its threads may be placed."""
 THIRD_PARTY = {"numpy"}
 """What a module may import when it is imported itself; all else waits for its first use."""
 

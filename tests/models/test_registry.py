@@ -18,6 +18,7 @@ def test_what_is_none(arch: str) -> None:
     assert named(arch) is None
 
 
-def test_a_plug_in_may_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_plug_ins_may_want_a_name_the_registry_looks(monkeypatch: pytest.MonkeyPatch
+                                                           ) -> None:
     monkeypatch.setenv(PLUGIN_PATH, "/somewhere")
     assert named("llama") is None

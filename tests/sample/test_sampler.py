@@ -25,6 +25,7 @@ from unladen.sample import (
     registry,
     sample_rows,
 )
+from unladen.sample.chain import found
 from unladen.sample.dist import Dist
 from unladen.sample.greedy import Greedy
 
@@ -240,9 +241,11 @@ def test_a_file_in_a_plugin_folder_is_a_step(
         "    def apply(self, candidates, state):\n"
         "        candidates.keep(candidates.ids < self.n)\n")
     monkeypatch.setenv(PLUGIN_PATH, str(tmp_path))
+    found.cache_clear()
     registry.cache_clear()
     try:
         sampler = SamplerChain().add("first_only", n=2).greedy().build()
         assert sampler.sample(np.array([0, 1, 2], np.float32)) == 1
     finally:
+        found.cache_clear()
         registry.cache_clear()

@@ -147,7 +147,18 @@ def test_missing_op_goes_elsewhere_and_is_reported_once(
             on_reference = step.device.name == "reference:0"
             assert all((n.op == "rms_norm") == on_reference for n in step.nodes)
     (record,) = caplog.records
-    assert "cpu:0 can't run rms_norm" in record.message and "reference:0" in record.message
+    assert "cpu:0 lacks the op (rms_norm): it runs on reference:0" in record.message
+
+
+def test_many_missing_ops_are_one_line(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    missing = ("rms_norm", "linear", "embed", "rope", "add")
+    _lack(monkeypatch, "cpu", *missing)
+    cut(tiny.graph, "cpu:0")
+    (record,) = caplog.records
+    found = [name for name in missing if any(n.op == name for n in tiny.graph.nodes)]
+    assert f"cpu:0 lacks {len(found)} ops (" in record.message and ", ...)" in record.message
+    assert "they run on reference:0, much slower (hint: --strict stops here" in record.message
 
 
 def test_another_device_in_use_comes_before_the_reference(
@@ -172,7 +183,7 @@ def test_nodes_of_one_cache_stay_together(
     assert all(devices == {REFERENCE} for devices in where.values()) and len(where) == N_LAYERS
     # It is the attention that is missing: nothing else is said.
     (record,) = caplog.records
-    assert "can't run attention" in record.message
+    assert "cpu:0 lacks the op (attention): it runs" in record.message
 
 
 def test_strict(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import cast
 
 import numpy as np
 
 from unladen.backends.base import Backend, Device, Options
-from unladen.discover import modules
+from unladen.discover import Found, is_plugin, modules
 from unladen.errors import BackendNotInitialised
 
 __all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "default_devices",
-           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc"]
+           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc",
+           "why_no_hardware"]
 
 
 @functools.cache
@@ -25,12 +26,46 @@ def registry() -> Mapping[str, Backend]:
     bool``: whether some of its devices may be used where none are named, as far as that can be told
     at once, since creating the backend or finding its devices may take a while.
     """
-    return {b.name: b for b in map(_created, _modules())}
+    return found().named()
 
 
 @functools.cache
+def found() -> Found[Backend]:
+    """Every backend by name, and the plug-ins that were left out."""
+    scanned = _scanned()
+    result: Found[Backend] = Found(left_out=list(scanned.left_out))
+    for module in scanned.entries.values():
+        result.add(module, _named_backend)
+    return result
+
+
+@functools.cache
+def _scanned() -> Found[ModuleType]:
+    """The modules of backends, none of which has been created."""
+    result: Found[ModuleType] = Found()
+    for module in modules("unladen.backends", "backends", report=result.leave_out):
+        result.add(module, lambda m: [(m.__name__, m)])
+    return result
+
+
 def _modules() -> Sequence[ModuleType]:
-    return tuple(modules("unladen.backends", "backends"))
+    return tuple(_scanned().entries.values())
+
+
+def _named_backend(module: ModuleType) -> Iterator[tuple[str | ModuleType, Backend]]:
+    """By its name and by its module; a stranger's answers once what everybody will ask."""
+    backend = _created(module)
+    missing = [name for name in (*vars(Backend), *Backend.__annotations__)
+               if not name.startswith("_") and not hasattr(backend, name)]
+    if missing:
+        raise TypeError(f"what create() returns has no {', '.join(missing)}")
+    if is_plugin(module):
+        _may_serve(module)
+        for device in backend.devices():
+            if not {device.is_host, device.is_default} <= {True, False}:
+                raise TypeError(f"{device.name} doesn't say what it is")
+    yield str(backend.name), backend
+    yield module, backend
 
 
 @functools.cache
@@ -75,8 +110,26 @@ def all_devices() -> list[Device]:
 def default_devices() -> list[Device]:
     """What is used where no devices are named: hardware beside the host's processor, if there is
     some, and that processor, last."""
-    found = [d for m in _modules() if _may_serve(m) for d in _created(m).devices()]
-    return [d for d in found if d.is_default] + [d for d in found if d.is_host][:1]
+    present = [d for m in _modules() if is_plugin(m) or _may_serve(m)
+               for d in _devices_unasked(m)]
+    return [d for d in present if d.is_default] + [d for d in present if d.is_host][:1]
+
+
+def _devices_unasked(module: ModuleType) -> Sequence[Device]:
+    if not is_plugin(module):
+        return _created(module).devices()
+    backend = found().entries.get(module)
+    return backend.devices() if backend is not None and _may_serve(module) else ()
+
+
+def why_no_hardware() -> list[str]:
+    """Why there is no device beside the host's processor that is used where none are named: a line
+    for each backend that looks for hardware and finds a driver, but nothing it can use."""
+    asked = [m for m in _modules() if not is_plugin(m) and hasattr(m, "has_hardware")]
+    backends = [_created(m) for m in asked if m.has_hardware()]
+    return [b.why_none() or f"{b.name} finds no graphics processor, only software that computes "
+            "like one: install the maker's driver"
+            for b in backends if not any(d.is_default for d in b.devices())]
 
 
 def supports_gpu_offload() -> bool:

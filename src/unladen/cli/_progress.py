@@ -1,32 +1,201 @@
-"""How far something is, on one line of the terminal."""
+"""How far something is, on one line of the terminal that is gone when it ends."""
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final
+
+from unladen.cli._text import visible
 
 if TYPE_CHECKING:
     from unladen.types import LoadProgress
 
-SHORT_S = 0.5
-"""Of what takes no longer nothing is said."""
+SHORT_S: Final = 0.5
+"""What takes no longer isn't shown; rich isn't even imported for it."""
+EVERY_S: Final = 0.1
+"""The line changes no more often."""
 
-CLEAR = "\r\x1b[K"
+WIDE_ENOUGH: Final = 60
+"""Columns from which on there is room for a bar beside the words."""
+
+_OPEN: Final[ContextVar[contextlib.ExitStack | None]] = ContextVar("open bars", default=None)
+
+
+def wanted() -> bool:
+    """Whether stderr is a terminal that can take a line back."""
+    return (sys.stderr is not None and sys.stderr.isatty()
+            and os.environ.get("TERM", "").lower() not in ("dumb", "unknown"))
+
+
+@contextlib.contextmanager
+def bars_end_here() -> Iterator[None]:
+    """Bars that begin inside are gone at the end, however it comes: before an error is said."""
+    with contextlib.ExitStack() as stack:
+        token = _OPEN.set(stack)
+        try:
+            yield
+        finally:
+            _OPEN.reset(token)
+
+
+class Bar:
+    """A line that says how far ``what`` is; nothing where :func:`wanted` says no."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin = time.monotonic()
+        self._shown = 0.0
+        self._line: Any = None
+        self._is_open = wanted()
+        stack = _OPEN.get()
+        if stack is not None and self._is_open:
+            stack.callback(self.close)
+
+    def __call__(self, done: float, total: float | None, text: str = "") -> None:
+        """``done`` of ``total`` (None: nobody knows of how many), and what else there is to say."""
+        now = time.monotonic()
+        if not self._is_open or now - self._begin < SHORT_S or now - self._shown < EVERY_S:
+            return
+        self._shown = now
+        if self._line is None:
+            self._line = _Line(self._what, self._begin, done, total)
+        self._line.show(done, total, text)
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._is_open = False
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+
+class _Line:
+    """The line itself, drawn by rich without a thread of its own."""
+
+    def __init__(self, what: str, begin: float, done: float, total: float | None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+        from rich.table import Column
+        self._what, self._begin = what, begin
+        text = TextColumn("{task.fields[text]}", markup=False,
+                          table_column=Column(no_wrap=True, overflow="ellipsis"))
+        # In a narrow terminal all of it is one text, so that only its end is cut off.
+        self._is_wide = _columns() >= WIDE_ENOUGH
+        before = (TextColumn("{task.description}", markup=False,
+                             table_column=Column(no_wrap=True)),
+                  BarColumn(bar_width=16), TaskProgressColumn()) if self._is_wide else ()
+        self._progress = Progress(
+            *before, text, console=Console(file=sys.stderr), transient=True, auto_refresh=False,
+            redirect_stdout=False, redirect_stderr=False)
+        self._task = self._progress.add_task(visible(what), total=total, text="")
+        self._progress.update(self._task, completed=done)
+        self._logs = _logs_above(self._progress.console)
+        self._progress.start()
+
+    def show(self, done: float, total: float | None, text: str) -> None:
+        """See :class:`Bar`."""
+        self._progress.console.width = _columns()
+        seconds = time.monotonic() - self._begin
+        left = f"{seconds * (total / done - 1):.0f} s left" if total and done else ""
+        words = ", ".join(part for part in (left, text) if part)
+        if not self._is_wide:
+            share = f" {done / total:.0%}" if total else ""
+            words = f"{self._what}{share}{', ' if words else ''}{words}"
+        self._progress.update(self._task, completed=done, total=total, refresh=True,
+                              text=visible(words))
+
+    def close(self) -> None:
+        """Erase it; the next text begins where it stood."""
+        self._progress.stop()
+        self._logs()
+
+
+def _columns() -> int:
+    """What of the terminal's width a line may have: a ``^C`` behind it is on the same line."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        columns = 80  # a stream without a terminal's descriptor
+    return max(20, columns - len("^C") - 1)
+
+
+def _logs_above(console: Any) -> Callable[[], None]:
+    """Log lines come above the bar from now on; what undoes that."""
+    import logging
+
+    from rich.file_proxy import FileProxy
+    handlers = [h for h in logging.getLogger().handlers
+                if isinstance(h, logging.StreamHandler) and h.stream is sys.stderr]
+    streams = [h.setStream(FileProxy(console, sys.stderr)) for h in handlers]
+
+    def undo() -> None:
+        for handler, stream in zip(handlers, streams, strict=True):
+            handler.setStream(stream)
+    return undo
 
 
 def loading_line() -> Callable[[LoadProgress], None] | None:
-    """Shows how far the loading is and how long it will take; None where stderr is no terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    """Shows how far the loading is and how long it will take; None where nobody would see it."""
+    if not wanted():
         return None
+    bar = Bar("loading")
 
     def show(now: LoadProgress) -> None:
-        if now.seconds < SHORT_S:
-            return
-        if now.done_bytes == now.total_bytes:
-            text = ""
+        if now.done_bytes >= now.total_bytes:
+            bar.close()
         else:
-            left = "" if now.eta_s is None else f", {now.eta_s:.0f} s left"
-            text = f"loading: {now.fraction:.0%} of {now.total_bytes / 1e6:.0f} MB{left}"
-        print(CLEAR + text, end="\r", file=sys.stderr, flush=True)
+            bar(now.done_bytes, now.total_bytes, f"{now.total_bytes / 1e6:,.0f} MB")
     return show
+
+
+class Download:
+    """One file, in the place of the bars (tqdm) of the hub's client: :class:`Bar` where one is
+    wanted, else nothing. ``n`` of ``total`` bytes are there."""
+
+    def __init__(self, *args: object, desc: str | None = None, total: float | None = None,
+                 initial: float = 0, **options: object) -> None:
+        self.n: float = initial
+        self.total = total
+        self._bar = Bar(f"downloading {desc or ''}".rstrip())
+
+    def update(self, n: float | None = 1) -> None:
+        """``n`` more bytes are there."""
+        self.n += n or 0
+        self.refresh()
+
+    def refresh(self, *args: object, **options: object) -> None:
+        """Show how far it is."""
+        self._bar(self.n, self.total or None, f"{(self.total or self.n) / 1e6:,.0f} MB")
+
+    def reset(self, total: float | None = None) -> None:
+        """Begin anew."""
+        self.n, self.total = 0, total if total is not None else self.total
+
+    def close(self) -> None:
+        """Take the line away."""
+        self._bar.close()
+
+    def set_description(self, *args: object, **options: object) -> None:
+        """The file's name is there already."""
+
+    set_description_str = set_postfix = set_postfix_str = set_description
+
+    def __enter__(self) -> Download:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()

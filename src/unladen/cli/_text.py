@@ -25,3 +25,21 @@ class VisibleFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """See :class:`logging.Formatter`."""
         return visible(super().format(record), keep="\n\t")
+
+
+class Once(logging.Filter):
+    """Lets each warning through once: a plan is made anew where memory runs out or a model moves,
+    and what was wrong with the first one is wrong with the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See :class:`logging.Filter`."""
+        if record.levelno < logging.WARNING:
+            return True
+        text = record.getMessage()
+        is_new = text not in self._said
+        self._said.add(text)
+        return is_new

@@ -1,43 +1,94 @@
 """``unladen``: the commands, found by scanning this folder, and what happens to their errors.
 
-Data goes to stdout, talk to stderr. Exit code 0 is success, 1 an error that says what to try, 2 a
-wrong command line, 130 an interrupt.
+Data goes to stdout, talk to stderr. What exit codes mean is decided in ``_ending.py``.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
+import io
 import logging
 import os
+import signal
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from io import TextIOWrapper
+from types import ModuleType
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from unladen import __version__
-from unladen.cli._text import VisibleFormatter, visible
-from unladen.discover import modules
-from unladen.errors import UnladenError
+from unladen.cli import COMPLETE_VARIABLE
+from unladen.cli import _ending as ending
+from unladen.cli._pasted import PastingCommand
+from unladen.cli._streams import take_over
+from unladen.cli._table import room
+from unladen.cli._text import Once, VisibleFormatter
+from unladen.discover import Found, is_plugin, modules, name_of
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
+WIDE_ENOUGH = 64
+"""Columns from which on help comes in boxes."""
 N_BEFORE_COLLECTION = 50_000
 """New objects before Python looks for cycles among them: importing makes many, and they stay."""
+
+
+class Commands(TyperGroup):
+    """The commands; a name that is none of them is answered with what there is."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See :class:`typer.core.TyperGroup`."""
+        name = args[0]
+        if ctx.resilient_parsing or name.startswith("-") or self.get_command(ctx, name):
+            return super().resolve_command(ctx, args)
+        from unladen.cli._elsewhere import unknown
+        raise unknown(name, args[1:], self.list_commands(ctx))
 
 
 def build_app(only: str | None = None) -> typer.Typer:
     """The application: each module here with a ``command`` function is one command. ``only``: of
     these, the one of this name; the others needn't be imported to run it."""
-    app = typer.Typer(no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False,
-                      context_settings={"help_option_names": ["-h", "--help"]},
+    # Boxes leave no room for the names of options in a narrow terminal.
+    is_wide = (columns := room()) >= WIDE_ENOUGH
+    settings = {"help_option_names": ["-h", "--help"],
+                "terminal_width": None if is_wide else columns}
+    app = typer.Typer(add_completion=True, pretty_exceptions_enable=False, cls=Commands,
+                      rich_markup_mode="rich" if is_wide else None, context_settings=settings,
                       help="Run GGUF language models on your own machine.")
     app.callback()(_global_options)
-    for module in modules("unladen.cli", "commands", only):
-        if hasattr(module, "command"):
-            app.command(module.__name__.rpartition(".")[2])(module.command)
+    completes = COMPLETE_VARIABLE in os.environ
+    for name, command in found(only).entries.items():
+        if completes:
+            from unladen.cli._completion import with_values
+            command = with_values(command)
+        app.command(str(name), cls=PastingCommand)(command)
     return app
+
+
+def found(only: str | None = None) -> Found[Callable[..., None]]:
+    """The commands by name, those of plug-ins too; see :func:`build_app`."""
+    result: Found[Callable[..., None]] = Found()
+    for module in modules("unladen.cli", "commands", only, report=result.leave_out):
+        if is_plugin(module) or hasattr(module, "command"):
+            result.add(module, _command_of)
+    return result
+
+
+def _command_of(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
+    name, command = name_of(module), module.command
+    if is_plugin(module):
+        if find_spec(f"unladen.cli.{name}") is not None:
+            raise ValueError(f"unladen has a command {name} already")
+        tried = typer.Typer()
+        tried.command(name)(command)
+        typer.main.get_command(tried)  # raises what would end every other command
+    return [(name, command)]
 
 
 def _show_version(wanted: bool) -> None:
@@ -62,44 +113,88 @@ def program() -> None:
     # NumPy's threads are for products of matrices, which are the backends' business here. They spin
     # for a while when it has been imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    code: int | str | None = None
+    code: object = ending.Code.DONE
     try:
+        ending.end_on_signals()
+        take_over()
         main()
     except SystemExit as end:
         code = end.code
-    atexit._run_exitfuncs()
-    try:
-        for stream in (sys.stdout, sys.stderr):
-            if stream is not None:
-                stream.flush()
-    except OSError:
-        sys.exit(code)  # Python says what became of the rest
+    except KeyboardInterrupt as interrupt:
+        code = ending.code_of(interrupt)
     if isinstance(code, str):
-        sys.exit(code)
-    os._exit(code or 0)
+        print(code, file=sys.stderr)
+    os._exit(_close(int(code) if isinstance(code, int) else int(code is not None)))
+
+
+def _close(code: int) -> int:
+    """What is left for the end of the process; another exit code where that goes wrong."""
+    try:
+        # Whoever is impatient now is right.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+    except (ending.StdoutFailed, OSError) as error:
+        if code == ending.Code.DONE:
+            ending.say(error)
+            code = ending.code_of(error)
+    sys.stderr.flush()
+    return code
 
 
 def main() -> None:
-    """Run the command that the process's arguments name; may raise :class:`SystemExit`."""
+    """Run the command that the process's arguments name; raises :class:`SystemExit`, with
+    ``--debug`` also what went wrong."""
     arguments, debug = _without_debug(sys.argv[1:])
     _set_up_output(debug)
     try:
-        build_app(_asked_for(arguments))(args=arguments, prog_name="unladen")
-    except UnladenError as error:
-        if debug:
+        code = _run(arguments or ["--help"])
+        sys.stdout.flush()
+    except KeyboardInterrupt as interrupt:
+        code = ending.code_of(interrupt)
+    except Exception as error:
+        if debug and not ending.is_usage(error) and not isinstance(error, ending.StdoutFailed):
             raise
-        # What they quote may come from a file.
-        print(f"error: {visible(error.message)}", file=sys.stderr)
-        if error.hint:
-            print(f"hint: {visible(error.hint)}", file=sys.stderr)
-        sys.exit(1)
+        ending.say(error)
+        code = ending.code_of(error)
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run a command; its exit code. Raises what it does, and the parser's own errors."""
+    command = typer.main.get_command(build_app(_asked_for(arguments)))
+    if COMPLETE_VARIABLE in os.environ:
+        return _complete(command)
+    try:
+        with command.make_context("unladen", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    return ending.Code.DONE
+
+
+def _complete(command: Any) -> int:
+    """Answer a shell that asks what may come next; what else there is to say is not for now."""
+    from unladen.cli._completion import mend_bash
+    known, code = mend_bash(os.environ), ending.Code.DONE
+    with io.StringIO() as found:
+        try:
+            with contextlib.redirect_stdout(found):
+                command.main(args=[], prog_name="unladen")
+        except SystemExit as end:
+            code = ending.Code.FAILED if end.code else ending.Code.DONE
+        for line in found.getvalue().splitlines():
+            print(line.removeprefix(known))
+    return code
 
 
 def _asked_for(arguments: list[str]) -> str | None:
     """The command of this package that ``arguments`` begin with; None: another, or none."""
     name = arguments[0] if arguments else ""
     module = f"unladen.cli.{name}"
-    if "_UNLADEN_COMPLETE" in os.environ or not name.isidentifier() or find_spec(module) is None:
+    if COMPLETE_VARIABLE in os.environ or not name.isidentifier() or find_spec(module) is None:
         return None
     return name if hasattr(import_module(module), "command") else None
 
@@ -119,7 +214,10 @@ def _set_up_output(debug: bool) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(VisibleFormatter(
         "%(levelname)s: %(message)s" if debug else "%(message)s"))
+    handler.addFilter(Once())
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
     # What was offloaded where is worth a line, before anything else is said.
     logging.getLogger("unladen").setLevel(logging.DEBUG if debug else logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
+    if COMPLETE_VARIABLE in os.environ:
+        logging.disable()  # nobody reads it in the middle of a command line

@@ -6,13 +6,18 @@ import csv
 import datetime
 import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._fetch import fetched
+from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
+from unladen.cli._progress import Bar
+from unladen.cli._table import entry, paragraph, room
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -49,19 +54,23 @@ def command(
                         o.numbers(n_depth, "-d", least=0), o.numbers(n_seqs, "-s", least=1)))
     if not wanted or repetitions < 1:
         raise InvalidArgument("there is nothing to time", hint="for example -p 512 -n 128 -r 5")
-    records = []
+    path, records = fetched(model), list[dict[str, Any]]()
     for n_threads in [None] if threads is None else o.numbers(threads, "-t", least=1):
         for n_batch in o.numbers(batch_size, "-b", least=1):
             loaded = Model(
-                model, context_size=max(t.context for t in wanted),
+                path, context_size=max(t.context for t in wanted),
                 batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
             with loaded:
+                if not records:
+                    note_unused(loaded, placement, as_json=as_json or as_csv)
                 for test in wanted:
-                    result = measure(loaded, test, repetitions, logits=logits)
+                    with Bar(test.name) as bar:
+                        result = measure(loaded, test, repetitions, logits=logits,
+                                         progress=partial(bar, total=repetitions))
                     records.append(record(loaded, result, n_threads, n_batch, kv_type)
                                    | {"logits": logits})
                     if not as_json and not as_csv:
-                        _print_row(records)
+                        _print_row(records, room())
     if as_json:
         json.dump(records, sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -114,16 +123,35 @@ def _scaled(n: int) -> str:
     return str(n)
 
 
-def _print_row(records: list[dict[str, Any]]) -> None:
+def _print_row(records: list[dict[str, Any]], columns: int) -> None:
+    """The last of ``records`` under llama-bench's head or, where that doesn't fit, with what
+    differs between rows alone."""
     last = records[-1]
     cells = (last["model_type"], f"{last['model_size'] / 2**20:.2f} MiB",
              _scaled(last["model_n_params"]), last["backends"], last["n_threads"], last["n_batch"],
              f"{last['type_k']}/{last['type_v']}", last["test"],
              f"{last['avg_ts']:.2f} ± {last['stddev_ts']:.2f}")
+    if columns < max(len("|  |".join(map(str, row))) + 4 for row in (COLUMNS, cells)):
+        _print_narrow(records, columns, cells[-1])
+        return
     if len(records) == 1:
         print("| " + " | ".join(COLUMNS) + " |")
         print("|" + "|".join(" --- " for _ in COLUMNS) + "|")
     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def _print_narrow(records: list[dict[str, Any]], columns: int, speed: str) -> None:
+    first, last = records[0], records[-1]
+    if len(records) == 1:
+        about = (f"{first['model_type']}, {first['model_size'] / 2**20:.2f} MiB, "
+                 f"{first['backends']}, {first['n_threads']} threads, n_batch {first['n_batch']}, "
+                 f"cache {first['type_k']}/{first['type_v']} (t/s)")
+        print("\n".join(paragraph(about, columns)))
+    test = str(last["test"])
+    for name, sign in (("n_threads", "t"), ("n_batch", "b")):
+        if any(r[name] != first[name] for r in records):
+            test += f" -{sign} {last[name]}"
+    print("\n".join(entry(f"{test}  ", speed, columns, at=20)), flush=True)
 
 
 def _print_csv(records: list[dict[str, Any]]) -> None:

@@ -6,24 +6,38 @@ import json
 import os
 import platform
 import sys
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
 
 import typer
 
+from unladen.cli._table import entry, room
+from unladen.cli._text import visible
+
 MIB = 1 << 20
+PACKAGES: Final = ("numpy", "typer", "rich", "huggingface_hub", "wgpu", "tokenizers")
+"""What is used of others, the last two where they are installed."""
+AT: Final = 15
+"""The column in which what is found begins."""
 
 
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
 ) -> None:
-    """Show processor, memory, every backend with its devices or why it has none, and drivers."""
+    """Show processor, memory, every backend with its devices or why it has none, drivers, caches,
+    and plug-ins that were left out."""
     facts = {"unladen": _version(), "processor": _processor(), "memory": _memory(),
-             "backends": _backends(), "drivers": _drivers(), "supports": _supports()}
+             "backends": _backends(), "drivers": _drivers(), "supports": _supports(),
+             "packages": _packages(), "caches": _caches(), "environment": _environment(),
+             "left_out": _left_out()}
     if as_json:
         json.dump(facts, sys.stdout)
         sys.stdout.write("\n")
         return
-    _print(facts)
+    columns = room()
+    for name, text in _rows(facts):
+        print("\n".join(entry(visible(name), visible(text), columns, at=AT)))
 
 
 def _version() -> dict[str, str]:
@@ -40,9 +54,21 @@ def _processor() -> dict[str, Any]:
             "n_cores": features.n_physical_cores(), "n_hardware_threads": os.cpu_count() or 1}
 
 
-def _memory() -> dict[str, int]:
-    from unladen.backends._host import free_host_bytes, total_host_bytes
-    return {"total_bytes": total_host_bytes(), "free_bytes": free_host_bytes()}
+def _memory() -> dict[str, int | None]:
+    """``total_bytes`` are what this process may have, ``machine_bytes`` what there is;
+    ``lock_bytes`` what it may lock (None: any number)."""
+    from unladen.backends._host import free_host_bytes, memory_lock_limit, total_host_bytes
+    total = total_host_bytes()
+    return {"total_bytes": total, "free_bytes": free_host_bytes(),
+            "machine_bytes": max(total, _machine_bytes()), "lock_bytes": memory_lock_limit()}
+
+
+def _machine_bytes() -> int:
+    """The machine's memory, whatever this process may have of it; 0 where Python can't tell."""
+    names = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
+        return 0
+    return max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
 
 
 def _backends() -> list[dict[str, Any]]:
@@ -58,7 +84,8 @@ def _backends() -> list[dict[str, Any]]:
 def _drivers() -> dict[str, Any]:
     from unladen import gpu
     n_cuda = gpu.cuda_device_count()
-    return {"cuda": {"n_devices": n_cuda,
+    return {"cards": gpu.cards(),
+            "cuda": {"n_devices": n_cuda,
                      "memory": [gpu.cuda_memory_info(i) for i in range(n_cuda)]},
             "metal": gpu.metal_available(), "rocm": gpu.rocm_available(),
             "vulkan": gpu.vulkan_available()}
@@ -70,30 +97,90 @@ def _supports() -> dict[str, bool]:
             "mlock": backends.supports_mlock(), "rpc": backends.supports_rpc()}
 
 
-def _print(facts: dict[str, Any]) -> None:
-    about, cpu, memory = facts["unladen"], facts["processor"], facts["memory"]
-    _row("unladen", f"{about['version']}, Python {about['python']}, {about['system']}")
-    _row("processor", cpu["name"])
-    _row("  cores", f"{cpu['n_cores']} ({cpu['n_hardware_threads']} hardware threads)")
-    _row("  has", " ".join(cpu["instruction_sets"]) or "nothing that kernels are made for")
+def _packages() -> dict[str, str | None]:
+    from importlib.metadata import PackageNotFoundError, version
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def _caches() -> dict[str, dict[str, Any]]:
+    from unladen.cli._completion import hub_cache
+    from unladen.packed import folder_of_copies
+    return {name: {"path": str(folder), "n_bytes": _size_of(folder)}
+            for name, folder in (("models", hub_cache()), ("packed", folder_of_copies()))}
+
+
+def _size_of(folder: Path) -> int:
+    """Bytes of the files in ``folder``, each once however many names it has."""
+    found = {}
+    for path in folder.rglob("*"):
+        try:
+            status = path.lstat()
+        except OSError:
+            continue  # somebody has just removed it
+        if path.is_file() and not path.is_symlink():
+            found[status.st_dev, status.st_ino] = status.st_size
+    return sum(found.values())
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in sorted(os.environ.items())
+            if name.startswith("UNLADEN_") or name in ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
+                                                       "CUDA_VISIBLE_DEVICES")}
+
+
+def _left_out() -> list[dict[str, str]]:
+    from unladen import backends, models, quants
+    from unladen.cli.app import found as commands
+    from unladen.graph import ops, passes
+    from unladen.sample import chain
+    from unladen.tokenizer import kinds
+    registries = (quants.found, ops.found, passes.found, models.found, kinds.found, chain.found,
+                  backends.found, commands)
+    left = {each.where: each.why for found in registries for each in found().left_out}
+    return [{"where": where, "why": why} for where, why in left.items()]
+
+
+def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    about, cpu = facts["unladen"], facts["processor"]
+    yield "unladen", f"{about['version']}, Python {about['python']}, {about['system']}"
+    yield "  with", ", ".join(f"{name} {version}" for name, version in facts["packages"].items()
+                              if version)
+    yield "processor", cpu["name"]
+    yield "  cores", f"{cpu['n_cores']} ({cpu['n_hardware_threads']} hardware threads)"
+    yield "  has", " ".join(cpu["instruction_sets"]) or "nothing that kernels are made for"
     why = "forced" if cpu["isa_forced"] else "the best"
-    _row("  kernels", f"{cpu['isa_level']} ({why} of {', '.join(cpu['isa_levels'])})")
-    _row("memory", f"{memory['free_bytes'] // MIB} of {memory['total_bytes'] // MIB} MiB free")
-    print("\nbackends")
+    yield "  kernels", f"{cpu['isa_level']} ({why} of {', '.join(cpu['isa_levels'])})"
+    yield from _memory_rows(facts["memory"])
+    yield from (("", ""), ("backends", ""))
     for backend in facts["backends"]:
         if not backend["devices"]:
-            _row(f"  {backend['name']}", f"no devices: {backend['why_none']}")
+            yield f"  {backend['name']}", f"no devices: {backend['why_none']}"
         for device in backend["devices"]:
             n = device["memory_bytes"]
             size = f"{n // MIB} MiB" if n else "memory unknown"
-            _row(f"  {device['name']}", f"{device['description']}, {size}")
+            yield f"  {device['name']}", f"{device['description']}, {size}"
             if device["features"]:
-                _row("    features", _used(device["features"]))
-    print("\ndrivers")
-    _print_drivers(facts["drivers"])
+                yield "    features", _used(device["features"])
+    yield from (("", ""), ("drivers", ""))
+    yield from _driver_rows(facts["drivers"])
     has = [name.replace("_", " ") for name, there in facts["supports"].items() if there]
-    print()
-    _row("supports", ", ".join(has) or "nothing beside plain memory")
+    yield from (("", ""), ("supports", ", ".join(has) or "nothing beside plain memory"))
+    yield from _folder_rows(facts)
+
+
+def _memory_rows(memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "memory", f"{memory['free_bytes'] // MIB} of {memory['total_bytes'] // MIB} MiB free"
+    if memory["machine_bytes"] > memory["total_bytes"]:
+        yield "  limit", (f"{memory['total_bytes'] // MIB} MiB for this container or service, of "
+                          f"the machine's {memory['machine_bytes'] // MIB} MiB")
+    if memory["lock_bytes"] is not None:
+        yield "  mlock", (f"at most {memory['lock_bytes'] // MIB} MiB (ulimit -l)")
 
 
 def _used(features: dict[str, bool]) -> str:
@@ -103,15 +190,25 @@ def _used(features: dict[str, bool]) -> str:
     return "; ".join(f"{', '.join(names)} {use}" for use, names in sorted(found.items()))
 
 
-def _print_drivers(drivers: dict[str, Any]) -> None:
+def _driver_rows(drivers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     cuda = drivers["cuda"]
-    _row("  cuda", f"{cuda['n_devices']} devices" if cuda["n_devices"]
-         else "no driver, or it shows no device")
+    yield "  cards", ", ".join(drivers["cards"]) or "no graphics processor was found"
+    yield "  cuda", (f"{cuda['n_devices']} devices" if cuda["n_devices"]
+                     else "no driver, or it shows no device")
     for i, (used, total) in enumerate(cuda["memory"]):
-        _row(f"    {i}", f"{used // MIB} of {total // MIB} MiB in use")
+        yield f"    {i}", f"{used // MIB} of {total // MIB} MiB in use"
     for name in ("metal", "rocm", "vulkan"):
-        _row(f"  {name}", "has a device" if drivers[name] else "no driver, or it shows no device")
+        yield f"  {name}", "has a device" if drivers[name] else "no driver, or it shows no device"
 
 
-def _row(name: str, text: str) -> None:
-    print(f"{name:14} {text}")
+def _folder_rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from (("", ""), ("caches", ""))
+    for name, cache in facts["caches"].items():
+        n = cache["n_bytes"]
+        yield f"  {name}", f"{cache['path']}, {f'{n // MIB} MiB' if n else 'empty'}"
+    if facts["environment"]:
+        yield from (("", ""), ("environment", ""))
+        yield from ((f"  {name}", value) for name, value in facts["environment"].items())
+    if facts["left_out"]:
+        yield from (("", ""), ("plug-ins left out", ""))
+        yield from ((f"  {left['where']}", left["why"]) for left in facts["left_out"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,11 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._fetch import fetched
+from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
+from unladen.cli._progress import Bar
+from unladen.cli._table import paragraph, room
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -39,26 +44,34 @@ def command(
     """Perplexity of a text, and the divergence from another model's predictions."""
     from unladen.api import Model
     from unladen.evaluation import Evaluation
-    loaded = Model(model, context_size=chunk, batch_size=batch_size, n_threads=threads,
+    loaded = Model(fetched(model), context_size=chunk, batch_size=batch_size, n_threads=threads,
                    kv_type=o.kv_types(kv_type), precise=precise, tokenizer=tokenizer_file,
                    **placement)
     with loaded:
+        note_unused(loaded, placement, as_json=as_json)
         evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)
-        result: dict[str, Any] = asdict(evaluation.perplexity(_progress if _talks() else None))
-        if _talks():
-            print(file=sys.stderr)
+        with Bar("perplexity") as bar:
+            result: dict[str, Any] = asdict(evaluation.perplexity(
+                lambda n, value: bar(n, evaluation.n_chunks, f"PPL {value:.4f}")))
         if save_logits is not None:
-            _save(evaluation, save_logits)
+            with Bar("log-probabilities") as bar:
+                _save(evaluation, save_logits, lambda n: bar(n, evaluation.n_chunks))
         if kl_base is not None:
-            result |= asdict(evaluation.divergence(kl_base))
+            with Bar("divergence") as bar:
+                result |= asdict(evaluation.divergence(
+                    kl_base, lambda n: bar(n, evaluation.n_chunks)))
     if as_json:
         json.dump(result, sys.stdout)
         sys.stdout.write("\n")
         return
-    print(f"PPL = {result['value']:.4f} +/- {result['error']:.4f} "
-          f"({result['n_scored']} tokens scored)")
+    _say(f"PPL = {result['value']:.4f} +/- {result['error']:.4f} "
+         f"({result['n_scored']} tokens scored)")
     if kl_base is not None:
-        print(f"KL = {result['mean_kl']:.6f} nats, same top token {result['same_top']:.2%}")
+        _say(f"KL = {result['mean_kl']:.6f} nats, same top token {result['same_top']:.2%}")
+
+
+def _say(text: str) -> None:
+    print("\n".join(paragraph(text, room(), "  ")))
 
 
 def _tokens(model: Model, text: Path | None, ids: Path | None) -> list[int]:
@@ -87,9 +100,9 @@ def _read(path: Path) -> str:
                               hint="give a file of UTF-8 text") from None
 
 
-def _save(evaluation: Evaluation, path: Path) -> None:
+def _save(evaluation: Evaluation, path: Path, progress: Callable[[int], None]) -> None:
     try:
-        evaluation.save(path)
+        evaluation.save(path, progress)
     except OSError as error:
         raise InvalidArgument(f"{path} can't be written: {_reason(error)}",
                               hint="give --save-logits another place") from None
@@ -97,11 +110,3 @@ def _save(evaluation: Evaluation, path: Path) -> None:
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:
     return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
-def _talks() -> bool:
-    return sys.stderr.isatty()
-
-
-def _progress(n_chunks: int, value: float) -> None:
-    print(f"\r[{n_chunks}] {value:.4f}", end="", file=sys.stderr)

@@ -6,19 +6,29 @@ import json
 import sys
 from pathlib import Path
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._fetch import fetched
 from unladen.cli._placement import placeable
+from unladen.cli._table import fitted, legend, paragraph, room
+from unladen.cli._text import visible
 
 if TYPE_CHECKING:
     from unladen.api import PlanReport
 
 _MIB = 2**20
-_NARROWEST = 100
+_SIZES: Final = {
+    "mapped": "weights used where they lie in the file", "weights": "weights copied to the device",
+    "KV": "cache of keys and values, for all of the context",
+    "arena": "what a step computes on the way, reused by the next",
+    "ring": "room for the CPU's weights on their way through the device in prompts",
+    "staging": "room on the host for what is copied to and from devices",
+    "left": "what stays free of the memory that is free now"}
+"""The columns of sizes, and what they mean."""
 
 
 @placeable
@@ -37,7 +47,7 @@ def command(
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
-    report = plan(model, pretend=pretend, context_size=context_size, batch_size=batch_size,
+    report = plan(fetched(model), pretend=pretend, context_size=context_size, batch_size=batch_size,
                   kv_type=o.kv_types(kv_type), **placement)
     if svg is not None:
         svg.write_text(report.svg(), encoding="utf-8")
@@ -51,27 +61,33 @@ def command(
 
 
 def _show(report: PlanReport) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    left, wide = report.left, ("mapped", "weights", "KV", "arena", "ring", "staging", "left")
-    table = Table(title=f"{report.title}, context of {report.context_size:,} tokens (MiB)",
-                  title_justify="left")
-    table.add_column("device")
-    for name in ("layers", *wide):
-        table.add_column(name, justify="right")
-    for m in report.devices:
-        sizes = (m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
-                 m.staging_bytes, left[m.device.name])
-        table.add_row(m.device.name, str(report.layers_on(m.device.name)),
-                      *(f"{n / _MIB:,.1f}" for n in sizes),
-                      style=None if left[m.device.name] >= 0 else "bold red")
-    console = Console(highlight=False)
-    console.width = max(console.width, _NARROWEST)
-    console.print(table)
+    left, columns = report.left, room()
+    rows = [[m.device.name, str(report.layers_on(m.device.name)),
+             *(f"{n / _MIB:,.1f}" for n in (
+                 m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
+                 m.staging_bytes, left[m.device.name]))] for m in report.devices]
+    lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens (MiB)", columns)
+    lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
     for line in [*report.draft.offloaded(), *report.speed(), *_bar(report)]:
-        print(line)
+        lines += paragraph(visible(line), columns, "  ")
+    print("\n".join(map(visible, lines)))
+    print("\n".join(["", *legend(_words(report, rows), columns)]))
+    for device, free in left.items():
+        if free < 0:
+            print(f"{device} has {-free / _MIB:,.1f} MiB less than it needs", file=sys.stderr)
     if not report.fits():
         print("this does not fit: a device has less memory than it needs", file=sys.stderr)
+
+
+def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:
+    """What the words of the table mean, as far as they say something."""
+    used = [any(row[i] != "0.0" for row in rows) for i in range(2, len(_SIZES) + 2)]
+    words = {name: meaning for (name, meaning), is_used in zip(_SIZES.items(), used, strict=True)
+             if is_used}
+    for m in report.devices:
+        if m.device.is_pretend:
+            words[m.device.name] = "a device that isn't there, as --pretend describes it"
+    return words
 
 
 def _bar(report: PlanReport) -> list[str]:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._fetch import fetched
+from unladen.cli._progress import Bar
+from unladen.cli._table import aligned, paragraph, room
+from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -47,25 +51,24 @@ def command(
     """Quantize a model: the same weights in fewer bits."""
     from unladen.hub import resolve_model
     from unladen.quantizing import quantize
-    path = resolve_model(source, aliases=_aliases(source))
+    path = resolve_model(fetched(source), aliases=_aliases(source))
     start = time.monotonic()
-    progress = _Progress(start) if sys.stderr.isatty() and not dry_run else None
-    try:
+    with Bar("quantizing") as bar:
         plan = quantize(path, target, type, imatrix=imatrix, output_tensor_type=output_tensor_type,
                         token_embedding_type=token_embedding_type,
                         tensor_types=[_pair(text) for text in tensor_type or []], pure=pure,
                         allow_requantize=allow_requantize, n_threads=threads, overwrite=force,
-                        dry_run=dry_run, progress=progress)
-    finally:
-        if progress is not None:
-            progress.end()
+                        dry_run=dry_run,
+                        progress=lambda name, written, total: bar(
+                            written, total, _rate(written, start, name)))
     if dry_run:
         _print_table(plan)
     for note in plan.notes:
-        print(note, file=sys.stderr)
-    print(f"{plan.source_bytes / 2**20:.1f} MiB -> {plan.nbytes / 2**20:.1f} MiB, "
-          f"{plan.bits_per_weight:.2f} bits per weight"
-          + ("" if dry_run else f", {time.monotonic() - start:.1f} s: {target}"))
+        print("\n".join(paragraph(visible(note), room(), "  ")), file=sys.stderr)
+    summary = (f"{plan.source_bytes / 2**20:.1f} MiB -> {plan.nbytes / 2**20:.1f} MiB, "
+               f"{plan.bits_per_weight:.2f} bits per weight"
+               + ("" if dry_run else f", {time.monotonic() - start:.1f} s: {target}"))
+    print("\n".join(paragraph(visible(summary), room(), "  ")))
 
 
 def _aliases(source: str) -> dict[str, Path]:
@@ -84,27 +87,21 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _print_table(plan: QuantizePlan) -> None:
-    width = max((len(row.source.name) for row in plan.rows), default=0)
-    for row in plan.rows:
-        shape = " x ".join(map(str, row.source.shape))
-        print(f"{row.source.name:{width}}  {shape:>20}  {row.source.quant:>6} -> {row.quant:6} "
-              f"{row.entry.nbytes / 2**20:10.2f} MiB")
+    """A line for each tensor; in a narrow terminal the shapes are left out, then names go above."""
+    rows = [(visible(row.source.name), " x ".join(map(str, row.source.shape)),
+             f"{row.source.quant} -> {row.quant}", f"{row.entry.nbytes / 2**20:.2f} MiB")
+            for row in plan.rows]
+    columns = room()
+    for cells in (rows, [(row[0], *row[2:]) for row in rows]):
+        lines = aligned(cells)
+        if max(map(len, lines), default=0) <= columns:
+            break
+    else:
+        lines = [line for row in rows for line in (
+            *paragraph(row[0], columns), f"  {row[2]}, {row[3]}")]
+    print("\n".join(lines))
 
 
-class _Progress:
-    """A line of the terminal, changed at most ten times a second."""
-
-    def __init__(self, start: float) -> None:
-        self.start = self.shown = start
-
-    def __call__(self, name: str, written: int, total: int) -> None:
-        now = time.monotonic()
-        if now - self.shown < 0.1 or now == self.start:
-            return
-        self.shown = now
-        rate = written / (now - self.start)
-        print(f"\r\x1b[K{written / total:4.0%}  {rate / 2**20:.0f} MiB/s  "
-              f"{(total - written) / rate:.0f} s left  {name}", end="", file=sys.stderr, flush=True)
-
-    def end(self) -> None:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+def _rate(written: int, start: float, name: str) -> str:
+    seconds = time.monotonic() - start
+    return f"{written / seconds / 2**20:.0f} MiB/s, {name}" if seconds else name

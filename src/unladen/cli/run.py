@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,13 @@ import typer
 
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
+from unladen.cli._fetch import fetched
+from unladen.cli._input import from_stdin
+from unladen.cli._notes import note_template, note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
+from unladen.cli._table import paragraph, room
 from unladen.cli._text import visible
-from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api import Stream
@@ -38,19 +42,27 @@ def command(
         "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
+    no_conversation: Annotated[bool, typer.Option(
+        "--no-conversation", "-no-cnv",
+        help="Continue the text as it is, without a word about a chat template.")] = False,
     tokenizer_file: o.TokenizerFile = None, speculate: o.Speculate = True,
     n_draft: o.NDraft = 15, deterministic: o.Deterministic = False,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Continue a text. Only the continuation goes to stdout."""
     from unladen.api import Model
-    text = _from_stdin() if prompt is None else prompt
+    text = prompt if prompt is not None else from_stdin(
+        f'unladen run {shlex.quote(model)} "Once upon a time" continues a text; conversations come '
+        "with a later version", "prompt")
     loaded = Model(
-        model, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
-        n_threads=threads, n_threads_batch=threads_batch,
+        fetched(model), context_size=context_size, batch_size=batch_size,
+        kv_type=o.kv_types(kv_type), n_threads=threads, n_threads_batch=threads_batch,
         on_oom=[rung for rung in (on_oom or "").split(",") if rung], tokenizer=tokenizer_file,
         speculate=speculate, n_draft=n_draft, deterministic=deterministic,
         check_tensors=check_tensors, **placement)
+    note_unused(loaded, placement, as_json=as_json)
+    if not no_conversation:
+        note_template(loaded, text, as_json=as_json)
     with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
                                **sampling, **repetition) as stream:
         if as_json:
@@ -61,27 +73,20 @@ def command(
             _show_timings(stream.result)
 
 
-def _from_stdin() -> str:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InvalidArgument("there is no prompt",
-                              hint='unladen run MODEL "Once upon a time", or pipe text in')
-    try:
-        return sys.stdin.read().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise InvalidArgument(f"what comes on stdin is no {error.encoding} text: {error.reason}",
-                              hint="pipe UTF-8 text in") from None
-
-
 def _write_text(prompt: str, stream: Stream) -> None:
     if sys.stdout.isatty() and sys.stderr.isatty():
         # A person reads both; the prompt is talk, since they know it already.
         print(prompt, end="", file=sys.stderr, flush=True)
-    for piece in stream:
-        # A person's terminal isn't at the model's command; a program gets all of it.
-        sys.stdout.write(visible(piece, keep="\n\t") if sys.stdout.isatty() else piece)
-        sys.stdout.flush()
-    if sys.stdout.isatty():
-        sys.stdout.write("\n")
+    is_terminal = sys.stdout.isatty()
+    try:
+        for piece in stream:
+            # A person's terminal isn't at the model's command; a program gets all of it.
+            sys.stdout.write(visible(piece, keep="\n\t") if is_terminal else piece)
+            sys.stdout.flush()
+    finally:
+        if is_terminal:
+            # What comes next, be it an error or the shell's prompt, begins on a line of its own.
+            sys.stdout.write("\n")
 
 
 def _write_json(stream: Stream) -> None:
@@ -94,6 +99,6 @@ def _write_json(stream: Stream) -> None:
 def _show_timings(result: Completion) -> None:
     t, u = result.timings, result.usage
     guessed = f", {t.n_accepted} of {t.n_drafted} guesses right" if t.n_drafted else ""
-    print(f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
-          f"written at {t.completion_per_second:.1f}/s{guessed}, ended by {result.stop_reason}]",
-          file=sys.stderr)
+    text = (f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "
+            f"written at {t.completion_per_second:.1f}/s{guessed}, ended by {result.stop_reason}]")
+    print("\n".join(paragraph(text, room(), " ")), file=sys.stderr)

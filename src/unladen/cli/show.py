@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._fetch import fetched
+from unladen.cli._table import fitted, paragraph, room, width
 from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
@@ -35,7 +35,7 @@ def command(
     from unladen.api import TINY
     from unladen.contents import contents
     from unladen.hub import resolve_model
-    found = contents(resolve_model(model, aliases={"tiny": TINY}))
+    found = contents(resolve_model(fetched(model), aliases={"tiny": TINY}))
     with found.file:
         if template:
             _print_template(found)
@@ -59,38 +59,40 @@ def _print_template(found: Contents) -> None:
 
 
 def _lines(found: Contents, *, tensors: bool) -> Iterator[str]:
-    width = max(40, shutil.get_terminal_size().columns if sys.stdout.isatty() else 100)
-    yield from _head(found, width)
-    for title, lines in (("tensors by type", _types(found)), ("tokenizer", _tokenizer(found)),
-                         ("memory by context", _memory(found)), ("metadata", _metadata(found))):
+    columns = width()
+    yield from _head(found, columns)
+    for title, lines in (("tensors by type", _types(found, columns - 2)),
+                         ("tokenizer", _tokenizer(found)),
+                         ("memory by context", _memory(found, columns - 2)),
+                         ("metadata", _metadata(found, columns))):
         yield ""
         yield title
-        yield from (_cut(f"  {line}", width) for line in lines)
+        yield from (_cut(f"  {line}", columns) for line in lines)
     if tensors:
         yield from ("", "tensors")
         yield from _tensors(found)
 
 
-def _head(found: Contents, width: int) -> Iterator[str]:
+def _head(found: Contents, columns: int) -> Iterator[str]:
     file = found.file
     yield visible(file.path)
     parts = f" in {len(file.paths)} files" if len(file.paths) > 1 else ""
-    yield (f"  GGUF version {file.version}, {file.byteorder}-endian, "
-           f"{_size(found.file_bytes)}{parts}")
+    yield from paragraph(f"  GGUF version {file.version}, {file.byteorder}-endian, "
+                         f"{_size(found.file_bytes)}{parts}", columns)
     arch = visible(found.arch) or "no architecture"
     length = f", trained for {found.context_length:,} tokens" if found.context_length else ""
-    yield f"  {arch}: {found.n_elements:,} parameters{length}"
+    yield from paragraph(f"  {arch}: {found.n_elements:,} parameters{length}", columns)
     yield "  it can run" if not found.problems else "  it can't run:"
     for problem in found.problems:
-        yield from wrap(visible(problem), width, initial_indent="    ", subsequent_indent="      ")
+        yield from paragraph(f"    {visible(problem)}", columns, "      ")
 
 
-def _types(found: Contents) -> Iterator[str]:
+def _types(found: Contents, columns: int) -> Iterator[str]:
     rows = [(t.quant, f"{t.n_tensors:,}", f"{t.n_elements:,}", _size(t.n_bytes),
              f"{8 * t.n_bytes / t.n_elements:.2f}") for t in found.types]
     whole = (f"{len(found.file.tensors):,}", f"{found.n_elements:,}", _size(found.n_bytes))
-    yield from _table([("type", "tensors", "numbers", "size", "bits each"), *rows,
-                       ("all", *whole, "")])
+    yield from fitted(("type", "tensors", "numbers", "size", "bits each"),
+                      [*rows, ("all", *whole, "")], columns)
 
 
 def _tokenizer(found: Contents) -> Iterator[str]:
@@ -115,39 +117,35 @@ def _token(found: Contents, token_id: int) -> str:
     return f"{token_id} {visible(found.tokenizer.token_text(token_id))}"
 
 
-def _memory(found: Contents) -> Iterator[str]:
+def _memory(found: Contents, columns: int) -> Iterator[str]:
     if not found.memory:
         yield "unknown, for it can't run"
         return
     state = f" and {_size(found.state_bytes)} of state" if found.state_bytes else ""
-    yield f"weights take {_size(found.n_bytes)}{state}; with a cache for one sequence, in all:"
+    yield from paragraph(f"weights take {_size(found.n_bytes)}{state}; with a cache for one "
+                         "sequence, in all:", columns)
     types = list(found.memory[0].kv_bytes)
     fixed = found.n_bytes + found.state_bytes
-    yield from _table([("tokens", *(f"{t} cache" for t in types)), *(
+    yield from fitted(("tokens", *(f"{t} cache" for t in types)), [
         (f"{m.n_tokens:,}", *("-" if n is None else _size(fixed + n)
-                              for n in m.kv_bytes.values())) for m in found.memory)])
+                              for n in m.kv_bytes.values())) for m in found.memory], columns)
 
 
-def _metadata(found: Contents) -> Iterator[str]:
+def _metadata(found: Contents, columns: int) -> Iterator[str]:
     metadata = found.file.metadata
-    width = min(44, max(map(len, metadata), default=0))
+    at = min(44, max(map(len, metadata), default=0))
     for key, value in metadata.items():
-        yield f"{visible(key):{width}} {visible(_one_line(value))}"
+        text = visible(_one_line(value))
+        if columns >= at + 30:
+            yield f"{visible(key):{at}} {text}"
+        else:
+            yield from (visible(key), f"  {text}")
 
 
 def _tensors(found: Contents) -> Iterator[str]:
-    yield from (f"  {row}" for row in _table([("name", "type", "shape", "size"), *(
-        (visible(t.name), t.quant, " x ".join(map(str, t.shape)), _size(t.nbytes))
-        for t in found.file.tensors.values())]))
-
-
-def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The first column to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [row[0].ljust(widths[0]),
-                 *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]
-        yield "  ".join(cells).rstrip()
+    rows = [(visible(t.name), t.quant, " x ".join(map(str, t.shape)), _size(t.nbytes))
+            for t in found.file.tensors.values()]
+    yield from (f"  {line}" for line in fitted(("name", "type", "shape", "size"), rows, room() - 2))
 
 
 def _one_line(value: object) -> str:

@@ -9,12 +9,17 @@ from typing import Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._fetch import fetched
+from unladen.cli._input import from_stdin
+
+_HINT = 'unladen tokenize MODEL "a text", or pipe text in'
 
 
 def command(
     model: o.ModelArg,
     text: Annotated[str | None, typer.Argument(
-        metavar="TEXT", show_default="stdin", help="What to cut into tokens.")] = None,
+        metavar="TEXT", show_default="what comes on stdin, without its last line break",
+        help="What to cut into tokens.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write a JSON array.")] = False,
     pieces: Annotated[bool, typer.Option(
         "--pieces", help="Show beside each id what it stands for.")] = False,
@@ -31,9 +36,9 @@ def command(
 ) -> None:
     """Show the token ids of a text. Reads only the file's header."""
     from unladen.api import Model
-    with Model(model, vocab_only=True, tokenizer=tokenizer_file) as loaded:
+    with Model(fetched(model), vocab_only=True, tokenizer=tokenizer_file) as loaded:
         tokenizer = loaded.tokenizer
-        ids = tokenizer.encode(sys.stdin.read() if text is None else text,
+        ids = tokenizer.encode(text if text is not None else from_stdin(_HINT),
                                add_bos=False if no_bos else None,
                                add_special=False if no_add_special else None,
                                special=not no_special, continues=continues)

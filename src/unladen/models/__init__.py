@@ -8,7 +8,7 @@ import importlib.util
 import os
 from collections.abc import Mapping
 
-from unladen.discover import PLUGIN_PATH, classes
+from unladen.discover import PLUGIN_PATH, Found, by_class, search
 from unladen.errors import UnsupportedModel
 from unladen.gguf import GGUFFile, HParams
 from unladen.models._parts.base import Architecture
@@ -23,14 +23,22 @@ OTHER_FILES: Mapping[str, str] = {
 
 
 @functools.cache
+def found() -> Found[type[Architecture]]:
+    """Every implemented architecture by ``general.architecture``."""
+    return search("unladen.models", "models",
+                  by_class(Architecture, lambda c: (str(c.arch),)))
+
+
+@functools.cache
 def registry() -> Mapping[str, type[Architecture]]:
     """Every implemented architecture by ``general.architecture``."""
-    return {c.arch: c for c in classes("unladen.models", "models", Architecture)}
+    return found().named()
 
 
 def named(arch: str) -> type[Architecture] | None:
     """The architecture from the file that is called after it, without a look at the others; None
-    where there is none, or a plug-in may have another of that name."""
+    where there is none. Where there are plug-in folders, the registry looks: it reports a plug-in
+    that wants the same name."""
     name = arch.replace("-", "_")
     if (not name.isidentifier() or name.startswith("_") or os.environ.get(PLUGIN_PATH)
             or importlib.util.find_spec(f"{__name__}.{name}") is None):

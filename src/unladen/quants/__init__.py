@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from unladen.discover import classes
+from unladen.discover import Found, by_class, search
 from unladen.errors import InvalidArgument, UnsupportedQuant
 from unladen.quants._codebooks import grid as codebook
 from unladen.quants.base import Quant
@@ -18,14 +18,16 @@ __all__ = ["Quant", "by_id", "codebook", "dequantize", "get", "quantize", "regis
 
 
 @functools.cache
-def registry() -> Mapping[str, type[Quant]]:
-    """Every block format by GGUF's name for it."""
-    return {c.name: c for c in classes("unladen.quants", "quants", Quant)}
+def found() -> Found[type[Quant]]:
+    """Every block format by GGUF's name for it and by its number in a file."""
+    return search("unladen.quants", "quants",
+                  by_class(Quant, lambda c: (str(c.name), int(c.type_id))))
 
 
 @functools.cache
-def _by_id() -> Mapping[int, type[Quant]]:
-    return {c.type_id: c for c in registry().values()}
+def registry() -> Mapping[str, type[Quant]]:
+    """Every block format by GGUF's name for it."""
+    return found().named()
 
 
 def get(name: str) -> type[Quant]:
@@ -39,7 +41,7 @@ def get(name: str) -> type[Quant]:
 
 def by_id(type_id: int) -> type[Quant] | None:
     """The format with GGUF's number ``type_id``, or None."""
-    return _by_id().get(type_id)
+    return found().entries.get(int(type_id))
 
 
 def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]

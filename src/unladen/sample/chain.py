@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from unladen.discover import classes
+from unladen.discover import Found, by_class, search
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import flag, items, reject, shown, token_ids
 from unladen.sample.adaptive_p import AdaptiveP
@@ -32,9 +32,16 @@ from unladen.sample.xtc import Xtc
 
 
 @functools.cache
+def found() -> Found[type[Step]]:
+    """Every step by its name, found by scanning."""
+    return search("unladen.sample", "sample",
+                  by_class(Step, lambda c: (str(c.name),)))
+
+
+@functools.cache
 def registry() -> Mapping[str, type[Step]]:
     """Every step by its name, found by scanning."""
-    return {c.name: c for c in classes("unladen.sample", "sample", Step)}
+    return found().named()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,9 @@ from unladen.schedule.weights import Need
 
 log = logging.getLogger("unladen")
 
+N_NAMED = 3
+"""Ops that a warning names of those that a device lacks."""
+
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
@@ -73,11 +76,11 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
     has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
 
-    A fallback is reported once for each op and device, unless ``quiet``; with ``strict`` it raises
-    :class:`UnsupportedOp`, as does an op that no device has.
+    Fallbacks are reported in one line for each pair of devices, unless ``quiet``; with ``strict``
+    one raises :class:`UnsupportedOp`, as does an op that no device has.
     """
     result: dict[Node, tuple[Device, str]] = {}
-    reported: set[tuple[str, str]] = set()
+    lacks: dict[tuple[Device, Device], dict[str, None]] = {}
     states = _state_groups(graph)
     runs = runs or _runs
     for node in graph.nodes:
@@ -88,8 +91,15 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
         if device != wanted:
             lacking = next(n for n in together if not runs(wanted, n))
             why = f"{wanted.name} has no {lacking.op}"
-            _report(lacking, wanted, device, reported, strict=strict, quiet=quiet)
+            if strict:
+                raise UnsupportedOp(
+                    f"{wanted.name} can't run {lacking.op} ({lacking.name})", node=lacking.name,
+                    device=wanted.name, hint=f"place it on {device.name}, or give {wanted.name} a "
+                                             "kernel for it")
+            lacks.setdefault((wanted, device), {})[lacking.op] = None
         result[node] = (device, why)
+    if not quiet:
+        _report(lacks, fallbacks[-1] if fallbacks else None)
     return result
 
 
@@ -213,13 +223,13 @@ def _runs(device: Device, node: Node) -> bool:
     return backend_of(device.name).supports(node) is not Support.NO
 
 
-def _report(node: Node, wanted: Device, device: Device, reported: set[tuple[str, str]], *,
-            strict: bool, quiet: bool) -> None:
-    message = f"{wanted.name} can't run {node.op} ({node.name})"
-    hint = f"place it on {device.name}, or give {wanted.name} a kernel for it"
-    if strict:
-        raise UnsupportedOp(message, node=node.name, device=wanted.name, hint=hint)
-    if not quiet and (node.op, wanted.name) not in reported:
-        reported.add((node.op, wanted.name))
-        log.warning("%s: it runs on %s instead, which is slower (hint: %s)", message, device.name,
-                    hint)
+def _report(lacks: Mapping[tuple[Device, Device], Mapping[str, None]], slowest: Device | None
+            ) -> None:
+    """One line for each device that lacks ops and each other device that has them."""
+    for (wanted, device), ops in lacks.items():
+        count = f"{len(ops)} ops" if len(ops) > 1 else "the op"
+        names = ", ".join(list(ops)[:N_NAMED]) + (", ..." if len(ops) > N_NAMED else "")
+        they = "they run" if len(ops) > 1 else "it runs"
+        log.warning("%s lacks %s (%s): %s on %s, %sslower (hint: --strict stops here; unladen plan "
+                    "--explain lists them)", wanted.name, count, names, they, device.name,
+                    "much " if device == slowest else "")

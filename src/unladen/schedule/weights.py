@@ -149,12 +149,16 @@ def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def _report(converted: Mapping[tuple[str, str, str], Mapping[str, Node]], *, strict: bool) -> None:
-    for (device, source, target), nodes in converted.items():
-        ops = ", ".join(sorted({node.op for node in nodes.values()}))
-        message = (f"{device} has no kernel for {source}: {len(nodes)} tensors are kept as "
-                   f"{target} for {ops}")
+    """One line for each device and format that its weights are converted to."""
+    groups: dict[tuple[str, str], dict[str, Mapping[str, Node]]] = {}
+    for (device, source, target), by_weight in converted.items():
+        groups.setdefault((device, target), {})[source] = by_weight
+    for (device, target), by_source in groups.items():
+        nodes = [node for by_weight in by_source.values() for node in by_weight.values()]
+        ops = ", ".join(sorted({node.op for node in nodes}))
+        message = (f"{device} has no kernel for {', '.join(by_source)}: {len(nodes)} tensors are "
+                   f"kept as {target} for {ops}")
         hint = "place them elsewhere (override_tensor), or use a file of another type"
         if strict:
-            raise UnsupportedOp(message, node=next(iter(nodes.values())).name, device=device,
-                                hint=hint)
+            raise UnsupportedOp(message, node=nodes[0].name, device=device, hint=hint)
         log.warning("%s, which takes more memory (hint: %s)", message, hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from unladen.discover import classes
+from unladen.discover import Found, by_class, search
 from unladen.errors import UnsupportedOp
 from unladen.graph.ops.base import Op
 
@@ -13,9 +13,17 @@ __all__ = ["Op", "get_op", "registry"]
 
 
 @functools.cache
+def found() -> Found[Op]:
+    """Every op by name."""
+    of_module = by_class(Op, lambda c: (str(c.name),))
+    return search("unladen.graph.ops", "ops",
+                  lambda module: ((name, c()) for name, c in of_module(module)))
+
+
+@functools.cache
 def registry() -> Mapping[str, Op]:
     """Every op by name."""
-    return {c.name: c() for c in classes("unladen.graph.ops", "ops", Op)}
+    return found().named()
 
 
 def get_op(name: str) -> Op:

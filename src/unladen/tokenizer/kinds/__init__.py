@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 
-from unladen.discover import classes
+from unladen.discover import Found, by_class, search
 from unladen.errors import UnsupportedModel
 from unladen.tokenizer.kinds.base import Kind
 
@@ -13,10 +13,16 @@ __all__ = ["Kind", "get", "registry"]
 
 
 @functools.cache
+def found() -> Found[type[Kind]]:
+    """Every kind by the values of ``tokenizer.ggml.model`` that mean it."""
+    return search("unladen.tokenizer.kinds", "tokenizers",
+                  by_class(Kind, lambda kind: map(str, kind.names)))
+
+
+@functools.cache
 def registry() -> Mapping[str, type[Kind]]:
     """Every kind by the values of ``tokenizer.ggml.model`` that mean it."""
-    kinds = classes("unladen.tokenizer.kinds", "tokenizers", Kind)
-    return {name: kind for kind in kinds for name in kind.names}
+    return found().named()
 
 
 def get(name: str) -> type[Kind]:

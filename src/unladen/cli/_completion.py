@@ -1,0 +1,189 @@
+"""Values that a shell completes: models, devices, formats and what else an option may be given."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from unladen.cli import COMPLETE_VARIABLE
+from unladen.hub.resolve import candidates
+
+Values = Callable[[str], list[str]]
+"""From what is typed so far to what it may become."""
+
+_BREAKS: Final = (":", "=")
+"""Where bash cuts words although they are one to us."""
+
+
+def with_values(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` whose options and arguments complete by :data:`VALUES`."""
+    signature = inspect.signature(command, eval_str=True)
+    for name, parameter in signature.parameters.items():
+        for info in getattr(parameter.annotation, "__metadata__", ()):
+            if name in VALUES and isinstance(info, OptionInfo | ArgumentInfo):
+                info.autocompletion = _completer(VALUES[name])
+
+    @functools.wraps(command)
+    def run(**options: Any) -> None:
+        command(**options)
+
+    run.__dict__["__signature__"] = signature
+    run.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
+    return run
+
+
+def _completer(values: Values) -> Callable[[str], list[str]]:
+    def complete(incomplete: str) -> list[str]:
+        return [value for value in values(incomplete) if value.startswith(incomplete)]
+    return complete
+
+
+def mend_bash(environment: MutableMapping[str, str]) -> str:
+    """Join what bash has cut at ``:`` and ``=`` in its variables of completion, so that ``cpu:0``
+    is one word again; what bash has of the last word already, which completions come without."""
+    words = environment.get("COMP_WORDS", "").split("\n")
+    at = environment.get("COMP_CWORD", "")
+    if (environment.get(COMPLETE_VARIABLE) != "complete_bash" or not at.isdecimal()
+            or not 0 < int(at) < len(words)):
+        return ""
+    joined, known, goes_on = words[:1], "", False
+    for word in words[1:int(at) + 1]:
+        is_break = word in _BREAKS
+        if is_break or goes_on:
+            known = joined[-1] + (word if is_break else "")
+            joined[-1] += word
+        else:
+            joined.append(word)
+            known = ""
+        goes_on = is_break
+    environment["COMP_WORDS"] = "\n".join(joined)
+    environment["COMP_CWORD"] = str(len(joined) - 1)
+    return known
+
+
+def hub_cache() -> Path:
+    """Where Hugging Face's own programs keep what they download."""
+    home = os.environ.get("HF_HOME") or Path(
+        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
+
+
+def models(incomplete: str) -> list[str]:
+    """Files and folders that begin like that, the models in the hub's cache, and "tiny"."""
+    return ["tiny", *_cached(), *_files(incomplete)]
+
+
+def _cached() -> list[str]:
+    found = set()
+    for repo in hub_cache().glob("models--*--*"):
+        name = repo.name.removeprefix("models--").replace("--", "/", 1)
+        for revision in repo.glob("snapshots/*"):
+            files = [p.relative_to(revision).as_posix() for p in revision.rglob("*.gguf")]
+            found |= {f"{name}:{c.quant}" for c in candidates(files) if c.quant and not c.missing}
+    return sorted(found)
+
+
+def _files(incomplete: str) -> list[str]:
+    """GGUF files, and the folders beside them; no folders alone: for these a shell's own completion
+    is better, since it goes on into them."""
+    head, _, tail = incomplete.rpartition("/")
+    lead = f"{head}/" if "/" in incomplete else ""
+    try:
+        there = sorted(Path(os.path.expanduser(lead) or ".").iterdir())
+    except OSError:
+        return []  # no such folder, or none to look into
+    fitting = [p for p in there if p.name.startswith(tail) and not p.name.startswith(".")]
+    files = [f"{lead}{p.name}" for p in fitting if p.suffix.lower() == ".gguf"]
+    return files + [f"{lead}{p.name}/" for p in fitting if files and p.is_dir()]
+
+
+def _listed(values: Callable[[], Iterable[str]], comma: str = ",") -> Values:
+    """Several of ``values`` with ``comma`` between them, each once."""
+    def complete(incomplete: str) -> list[str]:
+        before, sign, _ = incomplete.rpartition(comma)
+        taken = set(before.split(comma))
+        return [f"{before}{sign}{value}" for value in values() if value not in taken]
+    return complete
+
+
+def _one(values: Callable[[], Iterable[str]]) -> Values:
+    return lambda incomplete: list(values())
+
+
+def _after(sign: str, values: Callable[[], Iterable[str]]) -> Values:
+    """One of ``values`` behind a text of the user's own and ``sign``."""
+    def complete(incomplete: str) -> list[str]:
+        before, found, _ = incomplete.rpartition(sign)
+        return [f"{before}{sign}{value}" for value in values()] if found else []
+    return complete
+
+
+def devices() -> list[str]:
+    """Devices that can be named."""
+    from unladen.backends import all_devices
+    return [d.name for d in all_devices()] + ["reference:0"]
+
+
+def kv_types() -> list[str]:
+    """Formats of the cache."""
+    from unladen.setup import KV_TYPES
+    return list(KV_TYPES)
+
+
+def _split_modes() -> list[str]:
+    from unladen.schedule.place import SPLIT_MODES
+    return list(SPLIT_MODES)
+
+
+def _orders() -> list[str]:
+    from unladen.schedule.place import OFFLOAD_ORDERS
+    return list(OFFLOAD_ORDERS)
+
+
+def _strategies() -> list[str]:
+    from unladen.backends.cpu.numa import STRATEGIES
+    return list(STRATEGIES)
+
+
+def mixes() -> list[str]:
+    """What a model can be quantized to."""
+    from unladen.quantizing.mixes import ALIASES, MIXES, WRITABLE
+    return sorted({*MIXES, *ALIASES, *WRITABLE})
+
+
+def _formats() -> list[str]:
+    from unladen.quantizing.mixes import WRITABLE
+    return list(WRITABLE)
+
+
+def _steps() -> list[str]:
+    from unladen.sample.params import ORDER
+    return list(ORDER)
+
+
+def _rungs() -> list[str]:
+    from unladen.ladder import RUNGS
+    fixed = [rung for rung in RUNGS if not rung.endswith("TYPE")]
+    return [*fixed, *(f"kv:{kv_type}" for kv_type in kv_types())]
+
+
+VALUES: Final[Mapping[str, Values]] = MappingProxyType({
+    "model": models, "source": models,
+    "devices": _listed(devices),
+    "embed_device": _one(devices), "head_device": _one(devices),
+    "override_tensor": _after("=", devices),
+    "n_gpu_layers": _one(lambda: ("auto", "all")),
+    "split_mode": _one(_split_modes), "offload_order": _one(_orders), "numa": _one(_strategies),
+    "stream_weights": _one(lambda: ("auto", "on", "off")), "kv_type": _listed(kv_types),
+    "on_oom": _listed(_rungs), "order": _listed(_steps, ";"),
+    "mirostat": _one(lambda: ("0", "1", "2")), "type": _one(mixes),
+    "output_tensor_type": _one(_formats), "token_embedding_type": _one(_formats),
+    "tensor_type": _after("=", _formats)})
+"""By parameter of a command."""

@@ -1,0 +1,19 @@
+"""Text from stdin."""
+
+from __future__ import annotations
+
+import sys
+
+from unladen.errors import InvalidArgument
+
+
+def from_stdin(hint: str, what: str = "text") -> str:
+    """What is piped in, without its last line break; raises :class:`InvalidArgument` where stdin is
+    a terminal or closed, or what comes is no text."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InvalidArgument(f"there is no {what}", hint=hint)
+    try:
+        return sys.stdin.read().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"what comes on stdin is no {error.encoding} text: {error.reason}",
+                              hint="pipe UTF-8 text in") from None

@@ -1,0 +1,64 @@
+"""What is worth a line on stderr beside the result: each thing once in a process."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from unladen.cli._text import visible
+
+if TYPE_CHECKING:
+    from unladen.api import Model
+    from unladen.backends import Device
+
+DEVICES_VARIABLE: Final = "UNLADEN_DEVICES"
+TEMPLATE_KEY: Final = "tokenizer.chat_template"
+_APPLIED: Final = re.compile(r"<\|\w|<\w+_of_turn>|\[INST\]|<\uff5c|\[gMASK\]|### \w+:|</?s>")
+"""Signs of a template in a text: somebody has applied it by hand."""
+
+
+def note(text: str, *, as_json: bool = False) -> None:
+    """Say ``text`` in one line. A program that reads JSON isn't told, a person at a terminal is."""
+    if not as_json or (sys.stderr is not None and sys.stderr.isatty()):
+        print(f"note: {visible(text)}", file=sys.stderr)
+
+
+def note_template(loaded: Model, prompt: str, *, as_json: bool) -> None:
+    """Say that a model made for conversations continues the text as it is."""
+    if TEMPLATE_KEY in loaded.metadata and not _APPLIED.search(prompt):
+        note("the model is made for conversations, and its chat template isn't applied yet: the "
+             "text is continued as it is (--no-conversation: leave this out)", as_json=as_json)
+
+
+def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = False) -> None:
+    """Say why a graphics processor of this machine isn't used, unless the command line asked for
+    that (``placement``)."""
+    if (placement.get("devices") is not None or placement.get("n_gpu_layers", "auto") != "auto"
+            or loaded.gpu_layers):
+        return
+    from unladen import gpu
+    present = gpu.cards()
+    why = why_unused([d for d in loaded.engine.plan.draft.devices if not d.is_host]) \
+        if present else ""
+    if why:
+        makers = ", ".join(dict.fromkeys(present))
+        note(f"a GPU is there and isn't used ({makers}): {why}", as_json=as_json)
+
+
+def why_unused(planned: Sequence[Device]) -> str:
+    """Why nothing runs on a graphics processor, where ``planned`` are the devices beside the host
+    that the plan could have used; "" where a warning has said it."""
+    if planned:
+        if any(not d.memory_bytes for d in planned):
+            return ""
+        names = ", ".join(d.name for d in planned)
+        return f"the CPU alone is predicted to be faster than with {names} (-ngl all uses it)"
+    if os.environ.get(DEVICES_VARIABLE):
+        return f"{DEVICES_VARIABLE} is {os.environ[DEVICES_VARIABLE]}"
+    from unladen import backends
+    return "; ".join(backends.why_no_hardware()) or (
+        "its driver has no device file in /dev: install the driver, or start the container with "
+        "the GPU (docker run --gpus all, or --device /dev/dri)")

@@ -1,0 +1,115 @@
+"""Lines on stderr: a GPU that isn't used, a chat template that isn't applied."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cli.conftest import Run
+from tiny_model import write_tiny
+from unladen import backends, gpu
+from unladen.backends import Device
+from unladen.cli._notes import why_unused
+
+QUICK = ("abc", "-n", "2", "--temp", "0")
+
+
+def device(folder: Path, name: str, kind: str, vendor: str) -> None:
+    (folder / name).mkdir(parents=True)
+    (folder / name / "class").write_text(kind + "\n")
+    (folder / name / "vendor").write_text(vendor + "\n")
+
+
+@pytest.fixture
+def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A PCI bus with a network card, a server's own display adapter and an NVIDIA card."""
+    folder = tmp_path / "devices"
+    device(folder, "0000:00:01.0", "0x020000", "0x8086")
+    device(folder, "0000:00:02.0", "0x030000", "0x1a03")
+    device(folder, "0000:01:00.0", "0x030200", "0x10de")
+    monkeypatch.undo()
+    monkeypatch.setattr(gpu, "PCI_DEVICES", folder)
+    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.delenv("UNLADEN_DEVICES", raising=False)
+    monkeypatch.delenv("UNLADEN_DEBUG", raising=False)
+    return folder
+
+
+def test_cards(bus: Path) -> None:
+    assert gpu.cards() == ["NVIDIA"]
+    device(bus, "0000:02:00.0", "0x038000", "0x1002")
+    (bus / "0000:03:00.0").mkdir()
+    assert gpu.cards() == ["NVIDIA", "AMD"]
+
+
+def test_no_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(gpu, "PCI_DEVICES", tmp_path / "nowhere")
+    monkeypatch.setattr("sys.platform", "linux")
+    assert gpu.cards() == []
+
+
+@pytest.mark.usefixtures("bus")
+@pytest.mark.parametrize("command", [("run", *QUICK), ("bench", "-p", "4", "-n", "0", "-r", "1"),
+                                     ("perplexity", "--chunk", "64", "--text", "TEXT")])
+def test_an_unused_gpu_is_said_once(unladen: Run, model: str, text_file: Path,
+                                    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+                                    ) -> None:
+    monkeypatch.setattr(backends, "why_no_hardware", lambda: ["no wgpu; pip install it"])
+    monkeypatch.setattr("unladen.setup.default_devices", lambda: backends.all_devices()[:1])
+    name, *rest = [str(text_file) if word == "TEXT" else word for word in command]
+    lines = [line for line in unladen(name, model, *rest).err.splitlines() if "GPU" in line]
+    assert lines == ["note: a GPU is there and isn't used (NVIDIA): no wgpu; pip install it"]
+
+
+@pytest.mark.usefixtures("bus")
+@pytest.mark.parametrize("options", [("--device", "cpu"), ("-ngl", "0"), ("--json",)])
+def test_what_was_asked_for_is_no_news(unladen: Run, model: str, options: tuple[str, ...]) -> None:
+    ran = unladen("run", model, *QUICK, *options)
+    assert ran.code == 0 and "GPU" not in ran.err
+
+
+@pytest.mark.usefixtures("bus")
+def test_a_variable_is_named(unladen: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNLADEN_DEVICES", "cpu")
+    assert "UNLADEN_DEVICES is cpu" in unladen("run", model, *QUICK).err
+
+
+def test_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNLADEN_DEVICES", raising=False)
+    monkeypatch.setattr(backends, "why_no_hardware", list)
+    assert "container" in why_unused([])
+    known, unknown = Device("wgpu:0", "a card", 1 << 30), Device("wgpu:1", "another", 0)
+    assert "predicted to be faster" in why_unused([known]) and "wgpu:0" in why_unused([known])
+    assert why_unused([known, unknown]) == "", "a warning has said it"
+
+
+def test_reasons_of_backends(monkeypatch: pytest.MonkeyPatch) -> None:
+    from unladen.backends.wgpu import adapters
+    monkeypatch.setattr(adapters, "may_have_hardware", lambda: False)
+    assert backends.why_no_hardware() == []
+    monkeypatch.setattr(adapters, "may_have_hardware", lambda: True)
+    if not any(d.is_default for d in backends.all_devices()):
+        (why,) = backends.why_no_hardware()
+        assert "wgpu" in why and "install" in why
+
+
+@pytest.fixture
+def chat_model(tmp_path: Path, rng: np.random.Generator) -> str:
+    """A model with a chat template."""
+    return str(write_tiny(tmp_path / "chat.gguf", rng, template="{{ messages }}"))
+
+
+def test_a_template_that_is_not_applied(unladen: Run, model: str, chat_model: str) -> None:
+    ran = unladen("run", chat_model, *QUICK)
+    assert ran.code == 0 and len(ran.err.splitlines()) == 1
+    assert ran.err.startswith("note: ") and "template" in ran.err
+    for options in (["--no-conversation"], ["-no-cnv"], ["--json"]):
+        assert unladen("run", chat_model, *QUICK, *options).err == ""
+    assert "template" not in unladen("run", model, *QUICK).err
+    by_hand = "<|im_start|>user\nhi<|im_end|>"
+    assert unladen("run", chat_model, by_hand, "-n", "2").err == "", "it was applied by hand"
+    assert json.loads(unladen("run", chat_model, *QUICK, "--json").out)["tokens"]

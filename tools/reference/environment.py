@@ -1,0 +1,70 @@
+"""The page of environment variables: what each means, and which module reads it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from reference.markdown import table
+
+OURS = {
+    "UNLADEN_DEVICES": "Devices by comma where none are given, for example `cpu`. Without it: GPUs "
+                       "and the CPU.",
+    "UNLADEN_CPU_ISA": "The level of the CPU's kernels: `portable`, `avx2`, `avx512`, `vbmi`, "
+                       "`neon`, `dotprod` or `i8mm`. Without it: the best that the processor has.",
+    "UNLADEN_WGPU_FEATURES": "What kernels of `wgpu` use of the adapter, by comma: `subgroups`, "
+                             "`int_dot`; or `none`.",
+    "UNLADEN_HUGE_PAGES": "`0`: weights of a mapped file stay where the system has them, in its "
+                          "pages.",
+    "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
+                            "without naming one.",
+    "UNLADEN_PLUGIN_PATH": "Folders with plug-ins, with `:` between them (`;` on Windows).",
+    "UNLADEN_NULL_MEMORY": "Bytes of the null backend's devices, by comma.",
+    "UNLADEN_PROBE": "`0`: use every kernel without trying it on the device first.",
+    "UNLADEN_DEBUG": "Anything: as `--debug`, tracebacks and debug messages.",
+}
+"""Those that only unladen reads."""
+
+OTHERS = {
+    "HF_HOME": "The folder of Hugging Face's programs; models are in `hub` below it.",
+    "HF_HUB_CACHE": "The folder of downloaded models itself.",
+    "HF_HUB_OFFLINE": "`1`: models come from that folder alone; the network isn't touched.",
+    "HF_TOKEN": "The token for private and gated models.",
+    "HF_ENDPOINT": "Another address in the place of `https://huggingface.co`.",
+    "XDG_CACHE_HOME": "The folder of caches, `~/.cache` without it.",
+    "CUDA_VISIBLE_DEVICES": "Which of NVIDIA's cards its driver shows (to `unladen.gpu`).",
+    "NO_COLOR": "Anything: no colours in help and progress bars.",
+    "TERM": "`dumb` or `unknown`: no progress bars.",
+    "COLUMNS": "The width of what is shown on a terminal; without it, the terminal's.",
+}
+"""Those that have their meaning elsewhere."""
+
+HEAD = """# Environment variables
+
+Options and parameters come before variables, and variables before what is found out.
+
+"""
+MIDDLE = """
+"Read by" names the modules of `src/unladen/`.
+
+These mean what they mean to other programs:
+
+"""
+
+
+def page(root: Path) -> str:
+    """The page's text; fails where a variable is read that isn't described, or the other way round.
+    """
+    package = root / "src/unladen"
+    readers: dict[str, list[str]] = {}
+    for path in sorted(package.rglob("*.py")):
+        module = path.relative_to(package).with_suffix("").as_posix().removesuffix("/__init__")
+        for name in sorted(set(re.findall(r'"(UNLADEN_[A-Z_]+)"',
+                                          path.read_text(encoding="utf-8")))):
+            readers.setdefault(name, []).append(f"`{module}`")
+    unclear = set(readers) ^ set(OURS)
+    assert not unclear, f"describe these in tools/reference/environment.py: {sorted(unclear)}"
+    ours = table(("variable", "meaning", "read by"),
+                 ((f"`{name}`", about, ", ".join(readers[name])) for name, about in OURS.items()))
+    return HEAD + ours + MIDDLE + table(("variable", "meaning"), (
+        (f"`{name}`", about) for name, about in OTHERS.items()))

@@ -1,0 +1,29 @@
+"""The page of exit codes, from the table that decides them."""
+
+from __future__ import annotations
+
+from reference.markdown import table
+from unladen.cli._ending import MEANINGS
+
+HEAD = """# Exit codes
+
+`unladen` writes data to stdout and everything else to stderr. What went wrong is one line there,
+`error: ...`, and mostly a second one with what to try, `hint: ...`. Every command ends with one of
+these codes:
+
+"""
+TAIL = """
+A code is 0 only if everything was written: a full disk or a closed stdout is an error. What can't
+be said on stderr, because it is closed or full, changes no exit code.
+
+After SIGINT, SIGTERM and SIGHUP half-written files are removed first. A second SIGTERM ends the
+process at once. A signal that is ignored when `unladen` starts, as SIGHUP under `nohup`, stays so.
+
+`unladen --debug COMMAND` shows where an error comes from, with Python's traceback and exit code 1.
+"""
+
+
+def page() -> str:
+    """The page's text."""
+    return HEAD + table(("code", "meaning"), (
+        (f"{code.value}", meaning) for code, meaning in MEANINGS.items())) + TAIL
