@@ -1,4 +1,4 @@
-"""Writes docs/reference/architectures.md: how near each architecture comes to another engine's answers.
+"""Writes docs/reference/architectures.md: how near the architectures come to another engine.
 
     python tools/gen_architectures.py            # every row
     python tools/gen_architectures.py NAME ...   # those of these recipes, the others as they are

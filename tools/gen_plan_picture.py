@@ -1,4 +1,4 @@
-"""Draws docs/concepts/plan.svg: a model that is larger than two graphics cards, as "auto" places it.
+"""Draws docs/concepts/plan.svg: a model larger than two graphics cards, as "auto" places it.
 
 ``--check`` fails where the file says otherwise. Nothing is measured: every device's speed is given.
 """

@@ -1,4 +1,4 @@
-"""Writes the tables of docs/concepts/memory.md: published geometries by quantization, counted exactly.
+"""Writes the tables of docs/concepts/memory.md: published geometries by quantization.
 
 ``python tools/gen_vram_table.py`` writes them, ``--check`` fails where the file says otherwise.
 """

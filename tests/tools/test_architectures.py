@@ -1,5 +1,4 @@
-"""docs/reference/architectures.md names every architecture; its numbers come from tools/gen_architectures.py.
-"""
+"""docs/reference/architectures.md names every architecture; tools/gen_architectures.py writes it."""
 
 from __future__ import annotations
 
