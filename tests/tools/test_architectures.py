@@ -1,4 +1,4 @@
-"""docs/reference/architectures.md names every architecture; tools/gen_architectures.py writes it."""
+"""docs/reference/architectures.md names every architecture; a tool writes it."""
 
 from __future__ import annotations
 
