@@ -138,7 +138,7 @@ sanitize: threads .venv/tested-with
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
-	    $(SANITIZE_FOLDER) build/site build/site-env
+	    $(SANITIZE_FOLDER) build/site build/site-env .cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:

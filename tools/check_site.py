@@ -2,9 +2,10 @@
 
     python tools/check_site.py build/site
 
-zensical checks links between Markdown files; this looks at what came out, as a browser would: links,
-anchors, pictures, scripts and styles. What is loaded from another host is a fault too, for the site
-asks nobody else for anything; links that a reader may follow to another host are not looked at.
+zensical checks links between Markdown files; this looks at what came out, as a browser would:
+links, anchors, pictures, scripts and styles. Something loaded from another host is a fault too, for
+the site asks nobody else for anything. Links that a reader may follow to another host aren't
+checked.
 """
 
 from __future__ import annotations

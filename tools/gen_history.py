@@ -127,13 +127,14 @@ def _now(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for heading, name in SHOWN.items():
         for row in found[name]["rows"]:
             if "remark" not in row or "d8192" in row["test"]:
-                share = f" ({row['read']:.0f} %)" if "read" in row and "x8" not in row["test"] \
-                    else ""
+                # Non-breaking spaces: a cell stays in one line.
+                share = f"\u00a0({row['read']:.0f}\u00a0%)" if (
+                    "read" in row and "x8" not in row["test"]) else ""
                 key = row["model"], row["test"], row["threads"]
                 cells.setdefault(key, {})[heading] = f"{row['ratio']:.2f}{share}"
     titles = [f"{heading}, {found[name]['date']}" for heading, name in SHOWN.items()]
-    return [f"| file | test | threads | {' | '.join(titles)} |", f"|{' --- |' * (3 + len(SHOWN))}",
-            *(f"| {model} | {test} | {threads} | "
+    return [f"| file | test | {' | '.join(titles)} |", f"|{' --- |' * (2 + len(SHOWN))}",
+            *(f"| {model} | {test}{', 1 thread' if threads == 1 else ''} | "
               f"{' | '.join(by_machine.get(h, '') for h in SHOWN)} |"
               for (model, test, threads), by_machine in sorted(cells.items()))]
 

@@ -26,10 +26,12 @@ BLOCKS = [pytest.param(kind, code, id=f"{page.name}-{i}") for page in PAGES
 
 @pytest.mark.parametrize(("kind", "code"), BLOCKS)
 def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
-    """Blocks after ``<!-- run -->`` do what they say, with ``unladen`` on the path."""
-    script = tmp_path / "unladen"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unladen "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
+    """Blocks after ``<!-- run -->`` do what they say, with ``unladen`` and ``python`` on the
+    path."""
+    for name, call in (("unladen", "-m unladen "), ("python", "")):
+        script = tmp_path / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call}"$@"\n', encoding="utf-8")
+        script.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     shell = [sys.executable, "-c"] if kind == "python" else ["bash", "-euo", "pipefail", "-c"]
     ran = subprocess.run([*shell, code], cwd=ROOT, env=os.environ | {"PATH": path}, text=True,

@@ -11,7 +11,8 @@ import pytest
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SOUND = ('<h1 id="top-one">A</h1><a href="b/index.html#there">b</a> <a href="b/">b</a> '
          '<a href="#top-one">up</a> <a href="#">up</a> <a href="https://example.org/x">out</a> '
-         '<img src="p%20q.svg"> <img src="data:image/png;base64,AA=="> <script src="s.js"></script>')
+         '<img src="p%20q.svg"> <img src="data:image/png;base64,AA=="> '
+         '<script src="s.js"></script>')
 
 
 @pytest.fixture
