@@ -44,12 +44,23 @@ def test_readme_shows_both_ways() -> None:
     assert {block.values[0] for block in BLOCKS} == {"python", "bash"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    targets = [t for t in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in t]
-    missing = [t for t in targets if not (page.parent / t).exists()]
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)", re.sub(r"```.*?```", "", text, flags=re.S)):
+        path, _, anchor = target.partition("#")
+        leads_to = page.parent / path if path else page
+        if "://" not in target and not (leads_to.exists() and (
+                not anchor or anchor in anchors(leads_to))):
+            missing.append(target)
     assert not missing
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings, in lower case, with hyphens for spaces."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_architectures_are_in_files_of_their_names() -> None:
