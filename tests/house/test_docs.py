@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -38,6 +39,13 @@ def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
                          capture_output=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_python_is_python(page: Path) -> None:
+    """Blocks that can't be run here, for want of a model, are at least no nonsense."""
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        compile(code, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def test_readme_shows_both_ways() -> None:
