@@ -20,7 +20,7 @@ TEXTS = ("A cat sleeps on the sofa.", "Interest rates rose again.", "The kitten 
 def main(path: str, query: str = "sleeping cats") -> None:
     with Model(path) as model:
         # Vectors have length 1, so products are the cosines of angles between them.
-        rows = np.stack([model.embed(text) for text in TEXTS])
+        rows = model.embed(list(TEXTS))  # float32 [n_texts, n_embd]
         scores = rows @ model.embed(query)
     for i in np.argsort(scores)[::-1]:
         print(f"{scores[i]:.3f}  {TEXTS[i]}")
