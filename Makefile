@@ -11,13 +11,14 @@
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
 #   make sanitize   TESTS="tests/..." over a module with the sanitizers, and the pool under another
+#   make site    the documentation as a site in build/site; a broken link is an error
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        threads
+        site threads
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -80,6 +81,19 @@ bench: .venv/installed
 	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
 	$(BIN)/python benchmarks/compare.py --peer $(PEER) $(MODELS) $(BENCH)
 
+# In an environment of its own: the tests' environment holds what users get. Pages that went away
+# would stay.
+site: build/site-env/made
+	rm -rf build/site
+	build/site-env/bin/zensical build --strict --clean >&2
+	$(PYTHON) tools/check_site.py build/site
+
+build/site-env/made: pyproject.toml
+	$(PYTHON) -m venv build/site-env >&2
+	build/site-env/bin/python -m pip install --quiet --upgrade 'pip>=25.1' >&2
+	build/site-env/bin/python -m pip install --quiet --group docs >&2
+	@touch $@
+
 FILES ?= 20000
 SECONDS_EACH ?= 180
 FUZZ_FOLDER ?= build/fuzz
@@ -124,7 +138,7 @@ sanitize: threads .venv/tested-with
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
-	    $(SANITIZE_FOLDER)
+	    $(SANITIZE_FOLDER) build/site build/site-env .cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:

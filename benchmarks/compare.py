@@ -1,6 +1,6 @@
 """unladen beside llama.cpp: the same files in turn, medians, ratios, shares of what is possible.
 
-    python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf[:TESTS] ... --out results
+    python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf[:TESTS] ...
     make bench PEER=/path/to/llama-bench MODELS="a.gguf:pp512,tg32,tg32t1,tg32x8 b.gguf"
 
 A file's tests may follow it, with as many threads as after a t; else they are those of the options.
@@ -8,15 +8,15 @@ Each round runs every test once with each program. llama.cpp has several setting
 repacked weights) and is given the best: the one whose median is highest, by test; a setting far
 behind in the first round isn't tried again. ``llama-batched-bench`` beside ``llama-bench`` times
 several sequences. Neither program samples; ours generates the likeliest token, for which some
-heads' weights needn't all be read, theirs all logits. Writes ``results.json`` and ``results.svg``;
-``--docs FILE`` puts the table between the markers of a Markdown file.
+heads' weights needn't all be read, theirs all logits. Writes a JSON file to ``--out``, by default
+benchmarks/results/, from which tools/gen_history.py makes the history in the docs; ``--picture
+FILE`` draws the ratios as SVG.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import re
 import statistics
 import sys
@@ -31,6 +31,7 @@ import report
 import roofline
 from work import Work
 
+RESULTS = Path(__file__).with_name("results")
 FAR_BEHIND = 0.85
 """Of the best setting's first result."""
 
@@ -64,26 +65,26 @@ class Measured:
         setting, rounds = self.best()
         mine, test, threads = statistics.median(self.mine), self.task.test, self.task.threads
         work = Work.of(self.task.model)
-        share: dict[str, float] = {}
+        share: dict[str, int] = {}
         if test.n_gen:
             read = work.bytes_per_step(test) / test.n_seqs
-            share["read"] = self._share(read, [limit.read_bytes_s for limit in self.limits])
-            share["usual_read"] = self._share(
+            share["read"] = self._percent(read, [limit.read_bytes_s for limit in self.limits])
+            share["usual_read"] = self._percent(
                 read, [limit.usual_read_bytes_s for limit in self.limits])
-            share["of_bytes"] = 1.0 if self.task.logits else work.share_read(test)
+            share["of_bytes"] = 100 if self.task.logits else round(100 * work.share_read(test))
         if not test.n_depth:
             macs = work.macs_per_token(test)
-            share["int8"] = self._share(macs, [limit.int8_macs_s for limit in self.limits])
+            share["int8"] = self._percent(macs, [limit.int8_macs_s for limit in self.limits])
         return {"model": self.task.model.stem, "test": test.name, "threads": threads,
-                "unladen_ts": mine, "peer_ts": statistics.median(rounds),
-                "ratio": mine / statistics.median(rounds), "peer_setting": setting,
-                "share": share, "unladen_rounds": self.mine, "peer_rounds": self.theirs,
+                "ratio": round(mine / statistics.median(rounds), 2), "peer_setting": setting,
+                **share, "unladen_ts": mine, "peer_ts": statistics.median(rounds),
+                "unladen_rounds": self.mine, "peer_rounds": self.theirs,
                 "limits": [asdict(limit) for limit in self.limits]}
 
-    def _share(self, per_token: float, limits: list[float]) -> float:
+    def _percent(self, per_token: float, limits: list[float]) -> int:
         """Median over the rounds: shared machines change their speed from minute to minute."""
-        return statistics.median(mine * per_token / limit
-                                 for mine, limit in zip(self.mine, limits, strict=True))
+        return round(100 * statistics.median(
+            mine * per_token / limit for mine, limit in zip(self.mine, limits, strict=True)))
 
 
 def main() -> None:
@@ -96,11 +97,13 @@ def main() -> None:
             for measured in results:
                 _round(measured, peer, program, number)
             print(f"round {number + 1} of {args.rounds}", file=sys.stderr, flush=True)
-    data = {"date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-            "machine": programs.machine(), "peer": peer.version, "rounds": args.rounds,
+    data = {"schema": 1, "title": f"Speed beside llama.cpp{', all logits' * args.logits}",
+            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+            "machine": programs.machine(), "program": "compare.py", "peer": peer.version,
+            "rounds": args.rounds,
             "limits": [asdict(_middle(n, results))
                        for n in sorted({m.task.threads for m in results}, reverse=True)],
-            "rows": [m.row() for m in results]}
+            "columns": report.COLUMNS, "rows": [m.row() for m in results], "notes": []}
     _write(args, data)
 
 
@@ -129,13 +132,10 @@ def _round(measured: Measured, peer: programs.Peer, limits: Path, number: int) -
 
 
 def _write(args: argparse.Namespace, data: dict[str, Any]) -> None:
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "results.json").write_text(json.dumps(data, indent=1) + "\n")
-    (args.out / "results.svg").write_text(report.picture(data))
-    table = report.table(data)
-    print(table)
-    if args.docs:
-        report.put(args.docs, table)
+    print(report.table(data))
+    if args.picture:
+        args.picture.write_text(report.picture(data), encoding="utf-8")
+    print(f"written to {report.save(args.out, data)}", file=sys.stderr)
 
 
 def _tasks(args: argparse.Namespace) -> Iterator[Task]:
@@ -177,8 +177,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--logits", action="store_true",
                         help="we compute all logits too, instead of the likeliest token")
-    parser.add_argument("--out", type=Path, default=Path("results"))
-    parser.add_argument("--docs", type=Path, help="a Markdown file with markers")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the JSON file")
+    parser.add_argument("--picture", type=Path, help="an SVG file to draw")
     for name, default in (("threads", "2"), ("prompts", "512"), ("gens", "32"), ("depths", "0"),
                           ("seqs", "1")):
         parser.add_argument(f"--{name}", type=_numbers, default=_numbers(default),

@@ -1,42 +1,38 @@
-"""Results as a Markdown table and as a picture."""
+"""Results as a file of benchmarks/results/, as a Markdown table and as a picture."""
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 WIDTH, ROW, LEFT = 760, 22, 330
+COLUMNS = {"model": "file", "test": "test", "threads": "threads", "ratio": "ratio",
+           "peer_setting": "peer's best setting", "read": "of read limit, %",
+           "usual_read": "of its median pass, %", "of_bytes": "bytes read, %",
+           "int8": "of arithmetic limit, %"}
+"""What is shown of a row; benchmarks/results/README.md says what the rest of a file is."""
+
+
+def save(folder: Path, data: dict[str, Any]) -> Path:
+    """Write ``data`` to a file of ``folder`` named after its date, machine and title; one that is
+    there is kept, and the new one gets a number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    words = re.sub(r"[^a-z0-9.]+", "-", f"{data['machine']} {data['title']}".lower()).strip("-")
+    path, n = folder / f"{data['date']}-{words}.json", 1
+    while path.exists():
+        n += 1
+        path = folder / f"{data['date']}-{words}-{n}.json"
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
 
 
 def table(data: dict[str, Any]) -> str:
-    """When, where, and a line for each test."""
-    limits = "; ".join(f"{n['n_threads']} thread{'s' * (n['n_threads'] > 1)}: "
-                       f"{n['read_bytes_s'] / 1e9:.1f} GB/s read "
-                       f"({n['usual_read_bytes_s'] / 1e9:.1f} in the median pass), "
-                       f"{n['int8_macs_s'] / 1e9:.0f} G 8-bit multiply-adds a second"
-                       for n in data["limits"])
-    lines = [f"{data['date']}, {data['machine']}, {data['peer']}; medians of {data['rounds']} "
-             "alternating rounds.",
-             f"Limits, medians of what was measured around each run: {limits}.", "",
-             "| file | test | threads | ratio | peer's best setting | of read limit "
-             "| of its median pass | bytes read | of arithmetic limit |", f"|{' --- |' * 9}"]
-    for row in data["rows"]:
-        read, usual, of_bytes, macs = (
-            f"{100 * row['share'][k]:.0f} %" if k in row["share"] else ""
-            for k in ("read", "usual_read", "of_bytes", "int8"))
-        lines.append(f"| {row['model']} | {row['test']} | {row['threads']} | {row['ratio']:.2f} "
-                     f"| {row['peer_setting']} | {read} | {usual} | {of_bytes} | {macs} |")
-    return "\n".join(lines)
-
-
-def put(path: Path, text: str) -> None:
-    """``text`` between the markers of ``path``; exits where it has none."""
-    old = path.read_text()
-    if BEGIN not in old or END not in old:
-        raise SystemExit(f"error: {path} has no markers\nhint: add {BEGIN} and {END}")
-    before, after = old.partition(BEGIN)[0], old.partition(END)[2]
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    """A line for each test."""
+    rows = [" | ".join(str(row.get(key, "")) for key in COLUMNS) for row in data["rows"]]
+    return "\n".join([f"| {' | '.join(COLUMNS.values())} |", f"|{' --- |' * len(COLUMNS)}",
+                      *(f"| {row} |" for row in rows)])
 
 
 def picture(data: dict[str, Any]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,21 +12,6 @@ from unladen import Model
 from unladen.errors import InvalidArgument
 
 N = 32
-
-
-@pytest.fixture
-def make_bert(make_model: Callable[..., Path], rng: np.random.Generator) -> Callable[..., Path]:
-    def make(**keys: Any) -> Path:
-        norms = ["token_embd_norm", *(f"blk.{i}.{name}_output_norm" for i in range(2)
-                                      for name in ("attn", "layer"))]
-        extra = {f"{name}.{part}": rng.standard_normal(N, np.float32)
-                 for name in norms for part in ("weight", "bias")}
-        extra["position_embd.weight"] = rng.standard_normal((96, N), np.float32)
-        extra["token_types.weight"] = rng.standard_normal((2, N), np.float32)
-        return make_model("bert", extra=extra, keys={
-            "bert.attention.layer_norm_epsilon": 1e-5,
-            **{f"bert.{key}": value for key, value in keys.items()}})
-    return make
 
 
 def test_as_the_file_says_or_as_asked(make_bert: Callable[..., Path], rng: np.random.Generator

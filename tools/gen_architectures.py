@@ -1,4 +1,4 @@
-"""Writes docs/architectures.md: how near each architecture comes to another engine's answers.
+"""Writes docs/reference/architectures.md: how near the architectures come to another engine.
 
     python tools/gen_architectures.py            # every row
     python tools/gen_architectures.py NAME ...   # those of these recipes, the others as they are
@@ -23,7 +23,7 @@ from tests.parity.recipes import Recipe, answer, error  # noqa: E402
 from unladen import Model  # noqa: E402
 from unladen.models import registry  # noqa: E402
 
-DOC = ROOT / "docs/architectures.md"
+DOC = ROOT / "docs/reference/architectures.md"
 HEAD = """# Architectures
 
 What loads, by GGUF's name in `general.architecture`, and how near it comes to llama.cpp on a tiny

@@ -1,4 +1,4 @@
-"""Draws docs/plan.svg: a model that is larger than two graphics cards, as "auto" places it.
+"""Draws docs/concepts/plan.svg: a model larger than two graphics cards, as "auto" places it.
 
 ``--check`` fails where the file says otherwise. Nothing is measured: every device's speed is given.
 """
@@ -16,7 +16,7 @@ from unladen.schedule.pretend import pretended
 from unladen.schedule.report import PlanReport
 from unladen.setup import make_draft
 
-FILE = ROOT / "docs/plan.svg"
+FILE = ROOT / "docs/concepts/plan.svg"
 CARDS = "24GB:1000GBs,12GB:360GBs:12GBs"
 HOST = Device("null:9", "the computer around them", 64 << 30, 60e9, 1e12, is_host=True,
               launch_s=3e-6)

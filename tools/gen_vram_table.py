@@ -1,4 +1,4 @@
-"""Writes the tables of docs/memory.md: published geometries by quantization, counted exactly.
+"""Writes the tables of docs/concepts/memory.md: published geometries by quantization.
 
 ``python tools/gen_vram_table.py`` writes them, ``--check`` fails where the file says otherwise.
 """
@@ -22,7 +22,7 @@ from unladen.schedule.place import PlaceOptions  # noqa: E402
 from unladen.schedule.pretend import pretended  # noqa: E402
 from unladen.setup import make_draft  # noqa: E402
 
-DOC = ROOT / "docs/memory.md"
+DOC = ROOT / "docs/concepts/memory.md"
 GB = 10**9
 BATCH = 512
 CONTEXTS = (2048, 4096, 8192, 32768)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +17,9 @@ from house.tree import PACKAGE, ROOT
 from unladen.graph.ops import registry as ops
 from unladen.models import registry as models
 
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *PACKAGE.rglob("*.md")])
+DOCS = ROOT / "docs"
+FOLDERS = (DOCS, PACKAGE, ROOT / "benchmarks", ROOT / "examples")
+PAGES = sorted([*ROOT.glob("*.md"), *(p for folder in FOLDERS for p in folder.rglob("*.md"))])
 BLOCK = re.compile(r"<!-- run -->\n```(python|bash)\n(.*?)```", re.S)
 BLOCKS = [pytest.param(kind, code, id=f"{page.name}-{i}") for page in PAGES
           for i, (kind, code) in enumerate(BLOCK.findall(page.read_text(encoding="utf-8")))]
@@ -22,10 +27,12 @@ BLOCKS = [pytest.param(kind, code, id=f"{page.name}-{i}") for page in PAGES
 
 @pytest.mark.parametrize(("kind", "code"), BLOCKS)
 def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
-    """Blocks after ``<!-- run -->`` do what they say, with ``unladen`` on the path."""
-    script = tmp_path / "unladen"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m unladen "$@"\n', encoding="utf-8")
-    script.chmod(0o755)
+    """Blocks after ``<!-- run -->`` do what they say, with ``unladen`` and ``python`` on the
+    path."""
+    for name, call in (("unladen", "-m unladen "), ("python", "")):
+        script = tmp_path / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {call}"$@"\n', encoding="utf-8")
+        script.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     shell = [sys.executable, "-c"] if kind == "python" else ["bash", "-euo", "pipefail", "-c"]
     ran = subprocess.run([*shell, code], cwd=ROOT, env=os.environ | {"PATH": path}, text=True,
@@ -34,16 +41,34 @@ def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
     assert ran.stdout.strip()
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_python_is_python(page: Path) -> None:
+    """Blocks that can't be run here, for want of a model, are at least no nonsense."""
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
+        compile(code, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
 def test_readme_shows_both_ways() -> None:
     assert {block.values[0] for block in BLOCKS} == {"python", "bash"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    targets = [t for t in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in t]
-    missing = [t for t in targets if not (page.parent / t).exists()]
+    missing = []
+    for target in re.findall(r"\]\(([^)\s]+)", re.sub(r"```.*?```", "", text, flags=re.S)):
+        path, _, anchor = target.partition("#")
+        leads_to = page.parent / path if path else page
+        if "://" not in target and not (leads_to.exists() and (
+                not anchor or anchor in anchors(leads_to))):
+            missing.append(target)
     assert not missing
+
+
+def anchors(page: Path) -> set[str]:
+    """What a link may name of a page: its headings, in lower case, with hyphens for spaces."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_architectures_are_in_files_of_their_names() -> None:
@@ -51,12 +76,45 @@ def test_architectures_are_in_files_of_their_names() -> None:
         assert cls.__module__.rpartition(".")[2] == re.sub(r"\W", "_", arch)
 
 
-def test_architecture_names_every_op_and_variable() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+def test_graph_page_names_every_op() -> None:
+    text = (DOCS / "concepts/graph.md").read_text(encoding="utf-8")
     assert {name for name in ops() if f"`{name}`" not in text} == set()
+
+
+def test_environment_page_names_every_variable() -> None:
+    text = (DOCS / "reference/environment.md").read_text(encoding="utf-8")
     code = "\n".join(p.read_text(encoding="utf-8") for p in PACKAGE.rglob("*.py"))
     read = set(re.findall(r'"(UNLADEN_[A-Z_]+)"', code))
     assert set(re.findall(r"^\| `(UNLADEN_[A-Z_]+)`", text, re.M)) == read
+
+
+def test_pages_stay_within_the_site() -> None:
+    """A link that leaves docs/ is broken on the site: other files are named as paths."""
+    for page in DOCS.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            assert "://" in target or (page.parent / target).resolve().is_relative_to(DOCS), page
+
+
+def test_site_has_every_page() -> None:
+    config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
+    named = [path for shelf in config["project"]["nav"] for path in _paths(shelf)]
+    assert sorted(named) == sorted(p.relative_to(DOCS).as_posix() for p in DOCS.rglob("*.md"))
+
+
+def _paths(entry: object) -> Iterator[str]:
+    """The pages of an entry of the site's navigation."""
+    if isinstance(entry, str):
+        yield entry
+    else:
+        assert isinstance(entry, dict | list)
+        for inner in entry.values() if isinstance(entry, dict) else entry:
+            yield from _paths(inner)
+
+
+@pytest.mark.parametrize(("page", "most"), [("README.md", 150),
+                                            ("docs/concepts/performance.md", 120)])
+def test_pages_are_short(page: str, most: int) -> None:
+    assert len((ROOT / page).read_text(encoding="utf-8").splitlines()) <= most
 
 
 def test_map_has_every_part() -> None:

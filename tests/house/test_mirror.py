@@ -7,7 +7,7 @@ import re
 from house.tree import PACKAGE, ROOT, package_sources
 
 TESTS = ROOT / "tests"
-BESIDE = {"fuzz", "house", "tools", "parity"}
+BESIDE = {"examples", "fuzz", "house", "tools", "parity"}
 """Test folders of something else than a folder of the package."""
 SCANNED = {"unladen.graph.ops", "unladen.graph.passes", "unladen.tokenizer.kinds",
            "unladen.models._parts"}

@@ -53,7 +53,7 @@ def read(path: Path) -> Source:
 @functools.cache
 def python_sources() -> tuple[Source, ...]:
     """Every Python file of the project, tests and tools included."""
-    return tuple(read(path) for folder in ("src", "tests", "tools", "benchmarks")
+    return tuple(read(path) for folder in ("src", "tests", "tools", "benchmarks", "examples")
                  for path in sorted((ROOT / folder).rglob("*.py")))
 
 

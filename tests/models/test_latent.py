@@ -56,5 +56,5 @@ def test_together_or_apart(query_rank: int, make_model: Make, rng: np.random.Gen
         with Model(path, kv_type="f32") as model:
             answers.append(model.logits(tokens).astype(np.float64))
     one, other = answers
-    # Sums of float32 in another order, as between engines: see docs/architectures.md.
+    # Sums of float32 in another order, as between engines: see docs/reference/architectures.md.
     assert np.sum((one - other) ** 2) < 1e-9 * np.sum(one ** 2)
