@@ -12,18 +12,20 @@
 #   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
 #   make sanitize   TESTS="tests/..." over a module with the sanitizers, and the pool under another
 #   make site    the documentation as a site in build/site; a broken link is an error
+#   make wheels  wheels for Linux on x86-64 and 64-bit Arm, in dist/, each tried; wants qemu-user
+#   make gate    compile all C++ for Windows and macOS, by zig's clang
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        site threads
+        site threads wheels gate
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE \
+SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE $(wildcard cmake/*) \
            $(shell find src -type f ! -name '*.so' ! -name '*.pyc')
 
 # Ninja builds in parallel by itself; where it is absent, Make is told to.
@@ -36,7 +38,8 @@ demo: .venv/installed
 
 test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
-	$(BIN)/mypy
+	printf '%s\n' linux darwin win32 \
+	    | xargs -P 2 -I{} $(BIN)/mypy --platform {} --cache-dir .mypy_cache/{}
 	$(BIN)/python -m pytest -n 2 -m "not long"
 
 long: .venv/installed .venv/tested-with
@@ -72,6 +75,17 @@ emulated-avx512 emulated-vbmi: emulated-%: .venv/installed .venv/tested-with
 	$(call with_module,build/$@)
 	PYTHONPATH=build/$@/python \
 	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k "$* or test_screening"
+
+.venv/makes-wheels: .venv/made pyproject.toml
+	$(BIN)/python -m pip install --quiet --group wheels >&2
+	@touch $@
+
+# WHEELS: what `python tools/wheels --help` lists.
+wheels: .venv/makes-wheels
+	$(BIN)/python tools/wheels $(WHEELS)
+
+gate: .venv/makes-wheels
+	$(BIN)/python tools/wheels/gate.py $(GATE)
 
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
@@ -159,5 +173,5 @@ clean:
 	@touch $@
 
 .venv/tested-with: .venv/made pyproject.toml
-	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle --group gpu >&2
+	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle >&2
 	@touch $@

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,8 +180,7 @@ class PackedCache:
                 tell(n_bytes)
             found = self._find(wanted, build)
             if found is None:  # or somebody else was faster
-                copy = _opened(part)  # before anybody can remove it for another
-                part.rename(self.folder / name)
+                copy = _named(part, self.folder / name)
                 found = copy and copy.find(wanted)
             return found
         finally:
@@ -192,12 +192,14 @@ class PackedCache:
         level = build.partition("-")[0]
         for path in self._copies(wanted[0][:3], f"{level}-*"):
             copy = _opened(path)
-            if f".{build}." not in path.name or copy is None or set(copy.table) < set(wanted):
-                path.unlink(missing_ok=True)
+            is_old = f".{build}." not in path.name or copy is None or set(copy.table) < set(wanted)
+            del copy  # what is mapped can't be removed on every system
+            if is_old:
+                _remove(path)
         for suffix, seconds in ((PART_SUFFIX, STALE_S), (SUFFIX, UNUSED_S)):
             for path in self.folder.glob(f"*{suffix}"):
                 if _time_of(path) < time.time() - seconds:
-                    path.unlink(missing_ok=True)
+                    _remove(path)
 
 
 def packed_cache(wanted: bool | str | os.PathLike[str], source: FileMapping | None, *,
@@ -230,6 +232,23 @@ def _name(identity: Iterable[int]) -> str:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
+
+
+def _named(part: Path, path: Path) -> _Copy | None:
+    """The finished file ``part``, called ``path`` from now on."""
+    if sys.platform == "win32":  # which doesn't rename what is mapped
+        part.rename(path)
+        return _opened(path)
+    copy = _opened(part)  # before anybody can remove it for another
+    part.rename(path)
+    return copy
+
+
+def _remove(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except PermissionError as error:  # somebody else's, or mapped on a system that keeps it then
+        log.debug("%s stays: %s", path, error)
 
 
 def _time_of(path: Path) -> float:

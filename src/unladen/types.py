@@ -6,6 +6,7 @@ import contextlib
 import functools
 import mmap
 import os
+import sys
 import threading
 import weakref
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ class FileMapping(mmap.mmap):
 
     def __new__(cls, file: int) -> FileMapping:
         mapping = super().__new__(cls, file, 0, access=mmap.ACCESS_READ)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        if sys.platform != "win32" and hasattr(mmap, "MADV_HUGEPAGE"):
             with contextlib.suppress(OSError):  # a kernel without them
                 mapping.madvise(mmap.MADV_HUGEPAGE)
         return mapping
@@ -193,7 +194,7 @@ class FileMapping(mmap.mmap):
 
     def in_small_pages(self, end: int | None) -> None:
         """From now on a byte read before ``end`` brings some pages around it, not a huge one."""
-        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        if sys.platform != "win32" and hasattr(mmap, "MADV_NOHUGEPAGE"):
             whole = (len(self) if end is None else end) // mmap.PAGESIZE * mmap.PAGESIZE
             with contextlib.suppress(OSError):
                 self.madvise(mmap.MADV_NOHUGEPAGE, 0, whole)

@@ -43,7 +43,7 @@ def test_for_programs(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0 < facts["memory"]["free_bytes"] <= facts["memory"]["total_bytes"]
     assert facts["drivers"]["cuda"] == {"n_devices": 1, "memory": [[3 << 20, 8 << 20]]}
     assert facts["supports"] == {
-        "gpu_offload": backends.supports_gpu_offload(), "mmap": True, "mlock": False, "rpc": False}
+        "gpu_offload": backends.supports_gpu_offload(), "mmap": True, "mlock": True, "rpc": False}
     assert "3 of 8 MiB" in unladen("doctor").out
 
 

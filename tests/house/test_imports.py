@@ -51,7 +51,9 @@ ORDER = {
            "quantizing gpu contents api evaluation benchmark __init__",
     "__main__": "cli",
 }
-SHARED_GROUND = {"unladen.backends.base", "unladen.backends._host"}
+SHARED_GROUND = {f"unladen.backends.{name}" for name in (
+    "base", "_host", "_cgroups", "_system", "_system_posix", "_system_linux", "_system_mac",
+    "_system_windows")}
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")

@@ -18,6 +18,8 @@ from tiny_model import write_tiny
 from unladen import Model
 from unladen.backends import _host
 from unladen.backends._host import advise, file_of, lock, memory_lock_limit
+from unladen.backends._system import System
+from unladen.backends._system_linux import Linux
 from unladen.errors import MemoryLockError
 from unladen.gguf import open_gguf
 from unladen.schedule import loading, weights
@@ -134,11 +136,11 @@ class Refusing:
 
 def test_what_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
     data = np.zeros(100, np.uint8)
-    monkeypatch.setattr(_host, "_libc", Refusing)
+    monkeypatch.setattr(_host, "this_system", lambda: Linux(Refusing()))
     with pytest.raises(MemoryLockError, match="memory") as caught:
         lock(data)
     assert (caught.value.requested, caught.value.limit) == (100, memory_lock_limit())
-    monkeypatch.setattr(_host, "_libc", lambda: None)
+    monkeypatch.setattr(_host, "this_system", System)
     with pytest.raises(MemoryLockError, match="this system"):
         lock(data)
     advise(data, "WILLNEED")

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 
+from unladen.backends._system import this_system
 from unladen.backends.base import Backend, Device, Options
 from unladen.discover import Found, is_plugin, modules
 from unladen.errors import BackendNotInitialised
@@ -144,8 +145,8 @@ def supports_mmap() -> bool:
 
 
 def supports_mlock() -> bool:
-    """Whether weights can be locked in memory: no, the system may always drop mapped pages."""
-    return False
+    """Whether this system can lock weights in memory (``use_mlock``), as far as limits allow."""
+    return this_system().can_lock
 
 
 def supports_rpc() -> bool:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import functools
 import mmap
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from unladen.backends._system import this_system
 from unladen.backends.base import Buffer, Device, Program
 from unladen.errors import MemoryLockError, OutOfMemory
 from unladen.types import FileMapping
@@ -41,8 +38,8 @@ class HostBuffer:
 def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> HostBuffer:
     """Zeroed, page-aligned memory that costs nothing until it is touched.
 
-    Raises :class:`OutOfMemory`, also where the machine hasn't that much left: Linux would grant the
-    request and kill the process later.
+    Raises :class:`OutOfMemory`, also where the machine or its container hasn't that much left:
+    Linux would grant the request and kill the process later.
     """
     free = free_host_bytes()
     hint = "use a smaller context_size or batch_size, a smaller kv_type, or a smaller model"
@@ -51,27 +48,22 @@ def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> Host
     if nbytes == 0:
         return HostBuffer(device, np.empty(0, np.uint8))
     try:
-        memory = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        memory = this_system().allocate(nbytes)
     except (OSError, ValueError, OverflowError):
         raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint) from None
-    if huge_pages and hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return HostBuffer(device, np.frombuffer(memory, np.uint8))
+    buffer = HostBuffer(device, np.frombuffer(memory, np.uint8))
+    if huge_pages:
+        this_system().advise(*_pages(buffer.data, inside=False), "HUGEPAGE")
+    return buffer
 
 
-@functools.cache
-def _libc() -> ctypes.CDLL | None:
-    libc = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    return libc if libc is not None and hasattr(libc, "madvise") else None
-
-
-def _pages(data: Bytes, *, inside: bool) -> tuple[ctypes.c_void_p, ctypes.c_size_t]:
+def _pages(data: Bytes, *, inside: bool) -> tuple[int, int]:
     """The pages that ``data`` lies in, or those that lie in it."""
     size, first = mmap.PAGESIZE, int(data.ctypes.data)
     last = first + data.nbytes
     first, last = ((-(-first // size), last // size) if inside
                    else (first // size, -(-last // size)))
-    return ctypes.c_void_p(first * size), ctypes.c_size_t(max(0, last - first) * size)
+    return first * size, max(0, last - first) * size
 
 
 def file_of(data: Bytes) -> FileMapping | None:
@@ -94,54 +86,34 @@ def give_back(file: FileMapping, data: Bytes) -> None:
 
 
 def advise(data: Bytes, advice: str) -> None:
-    """Tell the system "WILLNEED", "DONTNEED" or which pages to take in ``data``, a mapped file's or
-    memory that may be zero from now on; it may do nothing."""
-    libc, number = _libc(), getattr(mmap, f"MADV_{advice}", None)
-    if libc is not None and number is not None and data.nbytes:
-        libc.madvise(*_pages(data, inside=advice != "WILLNEED"), number)
+    """Tell the system "WILLNEED", "DONTNEED" (a mapped file's alone) or which pages to take in
+    ``data``; it may do nothing."""
+    if data.nbytes:
+        this_system().advise(*_pages(data, inside=advice != "WILLNEED"), advice)
 
 
 def lock(data: Bytes) -> None:
     """Keep the pages of ``data`` in memory until they are freed; those of a file are read now.
     Raises :class:`MemoryLockError`."""
-    libc = _libc()
-    if libc is None or libc.mlock(*_pages(data, inside=False)) == 0:
-        if libc is not None or not data.nbytes:
-            return
-        raise MemoryLockError("this system can't lock memory", requested=data.nbytes, limit=None,
+    refusal = this_system().lock(*_pages(data, inside=False)) if data.nbytes else ""
+    if refusal:
+        raise MemoryLockError(refusal, requested=data.nbytes, limit=memory_lock_limit(),
                               hint="load without use_mlock")
-    raise MemoryLockError(os.strerror(ctypes.get_errno()), requested=data.nbytes,
-                          limit=memory_lock_limit(), hint="load without use_mlock")
 
 
 def memory_lock_limit() -> int | None:
     """Bytes that this process may lock, as its limits have it; None: any number, or unknown."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    return None if soft == resource.RLIM_INFINITY else soft
+    return this_system().lock_limit()
 
 
 def total_host_bytes() -> int:
-    """Memory of this machine."""
-    return _meminfo("MemTotal")
+    """Memory that this process can have at most: the machine's, or its container's."""
+    return this_system().total_bytes()
 
 
 def free_host_bytes() -> int:
-    """Memory that can still be had without swapping."""
-    return _meminfo("MemAvailable")
-
-
-def _meminfo(key: str) -> int:
-    path = Path("/proc/meminfo")
-    if path.exists():
-        for line in path.read_text().splitlines():
-            if line.startswith(key + ":"):
-                return int(line.split()[1]) * 1024
-    # No such file on this system: assume that there is enough, allocation itself will tell.
-    return 1 << 46
+    """Memory that can still be had without swapping, in the machine and in its container."""
+    return this_system().free_bytes()
 
 
 def host(buffer: Buffer) -> HostBuffer:
@@ -168,7 +140,8 @@ class HostMemory:
     def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
         """See :class:`~unladen.backends.base.Backend`."""
         data = host(buffer).data
-        advise(data, "DONTNEED")
+        if data.nbytes:
+            this_system().discard(*_pages(data, inside=True))
         # In huge pages a little here and there would take all of it again; but they come back
         # faster than as many small ones.
         advise(data, "HUGEPAGE" if densely_used else "NOHUGEPAGE")

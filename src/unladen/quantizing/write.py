@@ -21,6 +21,10 @@ Progress = Callable[[str, int, int], None]
 """Told a tensor's name, and how many bytes of the new file are written of how many."""
 
 
+_FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Not for programs that this one starts; bytes as they are, where a system would change some."""
+
+
 def write_plan(plan: QuantizePlan, target: Path, *, n_threads: int,
                progress: Progress | None = None) -> None:
     """Write the file of ``plan`` at ``target``, replacing what is there once all is complete.
@@ -32,8 +36,7 @@ def write_plan(plan: QuantizePlan, target: Path, *, n_threads: int,
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     level = isa_level()
     try:
-        file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0),
-                       0o666)
+        file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | _FLAGS, 0o666)
         try:
             os.ftruncate(file, plan.nbytes)
             _write_all(file, plan.header.encoded, 0)
@@ -70,14 +73,15 @@ def _failure(error: OSError, target: Path) -> UnladenError:
         return DiskFull(f"the disk ran full while {target} was written",
                         hint="make room, or write to another disk")
     return InvalidArgument(f"{target} can't be written: {error.strerror or error}",
-                           hint="check the folder and its permissions")
+                           hint="check the folder and its permissions, and that no other program "
+                                "has the file open")
 
 
 def _write_all(file: int, data: bytes | memoryview, offset: int) -> None:
     view = memoryview(data)
+    os.lseek(file, offset, os.SEEK_SET)  # not all systems have pwrite
     while view:
-        n = os.pwrite(file, view[:1 << 26], offset)
-        view, offset = view[n:], offset + n
+        view = view[os.write(file, view[:1 << 26]):]
 
 
 def _convert(file: int, offset: int, row: Row, level: str, n_threads: int) -> None:

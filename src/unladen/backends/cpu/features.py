@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Collection
 from pathlib import Path
 
 from unladen._native import cpu as native
+from unladen.backends._system import this_system
 from unladen.errors import InvalidArgument
 
 ISA_VARIABLE = "UNLADEN_CPU_ISA"
@@ -32,26 +32,14 @@ def isa_level() -> str:
 
 
 def n_physical_cores(among: Collection[int] | None = None) -> int:
-    """Cores that this process may use, hardware threads of one core counted once; of the
-    processors ``among`` alone, if given."""
-    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
-    if allowed is None:
-        return os.cpu_count() or 1
-    cores = set()
-    for n in allowed if among is None else allowed & set(among):
-        path = Path(f"/sys/devices/system/cpu/cpu{n}/topology/thread_siblings_list")
-        cores.add(path.read_text().strip() if path.exists() else str(n))
-    return len(cores) or 1
+    """Cores that this process may use, hardware threads of one core counted once, and no more than
+    its container has time of; of the processors ``among`` alone, if given."""
+    return this_system().n_cores(among)
 
 
 def processor_name() -> str:
     """The maker's name for the processor."""
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+    return this_system().processor_name()
 
 
 def isa_levels() -> list[str]:

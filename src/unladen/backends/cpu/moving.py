@@ -29,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen._native import cpu as native
+from unladen.backends import _cgroups as cgroups
 from unladen.backends._host import advise, file_of, free_host_bytes, give_back, host
 from unladen.backends.base import Segment
 from unladen.packed import Packed, PackedCache, Rows
@@ -266,8 +267,8 @@ def may_move(wanted: list[Stretch]) -> bool:
     if not wanted or os.environ.get(VARIABLE) == "0" or not SMAPS.exists():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
-    return (min(free_host_bytes(), _free_in_groups(CGROUPS)) >= SPARE_FACTOR * n_bytes
-            and not _mapped(wanted).is_locked)
+    free = min(free_host_bytes(), cgroups.free_bytes(CGROUPS, cache_is_free=False))
+    return free >= SPARE_FACTOR * n_bytes and not _mapped(wanted).is_locked
 
 
 def are_small(wanted: list[Stretch]) -> bool:
@@ -297,28 +298,3 @@ def _mapped(wanted: list[Stretch]) -> _Mapped:
             elif counts and key == "VmFlags":
                 is_locked = is_locked or "lo" in value.split()
     return _Mapped(huge, is_locked)
-
-
-def _free_in_groups(root: Path) -> int:
-    """The least that any control group above this process leaves; what the system's cache holds of
-    it counts as used."""
-    free = 1 << 62
-    own = Path("/proc/self/cgroup")
-    for line in own.read_text().splitlines() if own.exists() else ():
-        _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory") and "memory" not in controllers.split(","):
-            continue
-        base, names = ((root, ("memory.max", "memory.current")) if not controllers else
-                       (root / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes")))
-        folder = base / path.strip("/")
-        while folder.is_relative_to(base):
-            limit, used = (_number(folder / name) for name in names)
-            if limit is not None and used is not None:
-                free = min(free, limit - used)
-            folder = folder.parent
-    return free
-
-
-def _number(path: Path) -> int | None:
-    text = path.read_text().strip() if path.exists() else ""
-    return int(text) if text.isdecimal() else None

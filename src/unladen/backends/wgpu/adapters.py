@@ -21,7 +21,7 @@ BACKENDS = ("Vulkan", "Metal", "D3D12")
 ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 DRIVER_FILES = ("dri/renderD*", "nvidia[0-9]*", "dxg", "kgsl-*", "mali*")
 """Of Linux's own drivers, NVIDIA's, Windows' for its guests, Qualcomm's and Arm's."""
-INSTALL = "pip install 'unladen[gpu]'"
+INSTALL = "pip install 'wgpu>=0.32,<0.33'"
 
 
 @functools.cache

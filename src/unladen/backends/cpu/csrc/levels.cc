@@ -1,5 +1,6 @@
 #include "backends/cpu/csrc/cpu.h"
 
+#include <initializer_list>
 #include <stdexcept>
 
 #ifdef __x86_64__
@@ -9,6 +10,8 @@
 #include <sys/auxv.h>
 #elif defined(__aarch64__) && defined(__APPLE__)
 #include <sys/sysctl.h>
+#elif defined(__aarch64__) && defined(_WIN32)
+#include <windows.h>
 #endif
 
 namespace unladen::cpu {
@@ -35,6 +38,9 @@ ArmFeatures arm_features() {
         return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
     };
     return {has("hw.optional.arm.FEAT_DotProd"), has("hw.optional.arm.FEAT_I8MM")};
+#elif defined(_WIN32)
+    // PF_ARM_V82_DP_INSTRUCTIONS_AVAILABLE and PF_ARM_V82_I8MM_INSTRUCTIONS_AVAILABLE, likewise.
+    return {IsProcessorFeaturePresent(43) != 0, IsProcessorFeaturePresent(66) != 0};
 #else
     return {};
 #endif
@@ -42,49 +48,89 @@ ArmFeatures arm_features() {
 #endif
 
 #ifdef __x86_64__
+// The processor is asked here, not by __builtin_cpu_supports: that reads a table of the compiler's
+// run-time library, which some toolchains leave empty.
+struct Answer {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+};
+
+// All zeros for a leaf that the processor doesn't have.
+Answer cpuid(unsigned leaf) {
+    Answer answer;
+    __get_cpuid_count(leaf, 0, &answer.a, &answer.b, &answer.c, &answer.d);
+    return answer;
+}
+
+constexpr bool has_bits(unsigned answer, std::initializer_list<int> bits) {
+    for (const int bit : bits)
+        if ((answer >> bit & 1) == 0) return false;
+    return true;
+}
+
+// Which registers the system keeps when it switches threads: XCR0. Only where CPUID says OSXSAVE.
+unsigned kept_registers() {
+    unsigned low, high;
+    asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
 struct X86Features {
     bool avx2 = false, avx512 = false, vbmi = false;
 };
 
-// Not every compiler's __builtin_cpu_supports knows it.
-bool has_f16c() {
-    unsigned a, b, c, d;
-    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
-}
-
 X86Features x86_features() {
-    __builtin_cpu_init();
+    const Answer basic = cpuid(1), extended = cpuid(7);
+    constexpr int osxsave = 27;
+    const unsigned kept = has_bits(basic.c, {osxsave}) ? kept_registers() : 0;
+    const bool keeps_ymm = has_bits(kept, {1, 2});
+#ifdef __APPLE__
+    const bool keeps_zmm = keeps_ymm;  // this system says so only after the first use
+#else
+    const bool keeps_zmm = keeps_ymm && has_bits(kept, {5, 6, 7});
+#endif
+    constexpr int fma = 12, avx = 28, f16c = 29;              // ECX of leaf 1
+    constexpr int avx2 = 5, bmi2 = 8;                         // EBX of leaf 7
+    constexpr int avx512f = 16, avx512dq = 17, avx512bw = 30, avx512vl = 31;
+    constexpr int avx512vnni = 11;                            // ECX of leaf 7
     X86Features has;
-    has.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-               __builtin_cpu_supports("bmi2") && has_f16c();
-    has.avx512 = has.avx2 && __builtin_cpu_supports("avx512f") &&
-                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-                 __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vnni");
+    has.avx2 = keeps_ymm && has_bits(basic.c, {fma, avx, f16c}) &&
+               has_bits(extended.b, {avx2, bmi2});
+    has.avx512 = has.avx2 && keeps_zmm && has_bits(extended.c, {avx512vnni}) &&
+                 has_bits(extended.b, {avx512f, avx512dq, avx512bw, avx512vl});
 #ifdef UNLADEN_EMULATE_AVX512
     has.avx512 = has.avx2;
 #endif
 #ifdef UNLADEN_EMULATE_VBMI
     has.vbmi = has.avx512;
 #else
-    has.vbmi = has.avx512 && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni");
+    constexpr int avx512vbmi = 1, gfni = 8;                   // ECX of leaf 7
+    has.vbmi = has.avx512 && has_bits(extended.c, {avx512vbmi, gfni});
 #endif
     return has;
+}
+
+// AMD's processors up to Zen 2, and Hygon's, have families below this one.
+constexpr unsigned zen3_or_zen4_family = 0x19;
+
+Reading reading_of_x86() {
+    const Answer vendor = cpuid(0), basic = cpuid(1);
+    if (vendor.b == signature_INTEL_ebx) return Reading::intel;
+    if (vendor.b != signature_AMD_ebx) return Reading::other;
+    const unsigned base = basic.a >> 8 & 15, model = (basic.a >> 4 & 15) | (basic.a >> 12 & 0xf0);
+    const unsigned family = base == 15 ? base + (basic.a >> 20 & 0xff) : base;
+    if (family > zen3_or_zen4_family) return Reading::zen5;
+    if (family < zen3_or_zen4_family) return Reading::other;
+    const bool is_zen3 = model < 0x10 || (model >= 0x20 && model < 0x60);
+    return is_zen3 ? Reading::zen3 : Reading::zen4;
 }
 #endif
 
 Reading reading_of_this_processor() {
 #ifdef __x86_64__
-    __builtin_cpu_init();
-    if (__builtin_cpu_is("intel")) return Reading::intel;
-    if (__builtin_cpu_is("znver3")) return Reading::zen3;
-    if (__builtin_cpu_is("amdfam19h")) return Reading::zen4;
-    // Later families than compilers have names for.
-    if (__builtin_cpu_is("amd") && !__builtin_cpu_is("amdfam17h") &&
-        !__builtin_cpu_is("amdfam15h")) {
-        return Reading::zen5;
-    }
-#endif
+    return reading_of_x86();
+#else
     return Reading::other;
+#endif
 }
 
 std::vector<Level> present_levels() {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <new>
 
 namespace unladen::cpu {
@@ -11,9 +10,14 @@ namespace {
 // Below this a region costs more to share than it saves: two cache-line transfers and a wake.
 constexpr double worth_sharing_ns = 4000;
 
+// A page apart, so that threads never share a cache line.
+constexpr size_t page = 4096;
+
 }  // namespace
 
-void Program::FreeDeleter::operator()(void *p) const { std::free(p); }
+void Program::FreeDeleter::operator()(void *p) const {
+    operator delete(p, std::align_val_t{page});
+}
 
 void Program::add(std::unique_ptr<Operation> op) {
     operations_.push_back(std::make_unique<OperationRegion>(std::move(op), running_));
@@ -45,11 +49,10 @@ void Program::reserve_scratch() {
     size_t largest = 64;
     for (auto &region : operations_)
         largest = std::max(largest, region->operation().scratch_bytes());
-    // A page apart, so that threads never share a cache line.
-    const size_t stride = (largest + 4095) / 4096 * 4096;
+    const size_t stride = (largest + page - 1) / page * page;
     int n_threads = std::max(n_threads_, n_threads_batch_);
-    scratch_.reset(static_cast<uint8_t *>(std::aligned_alloc(4096, stride * n_threads)));
-    if (!scratch_) throw std::bad_alloc();
+    void *memory = operator new(stride * n_threads, std::align_val_t{page});
+    scratch_.reset(static_cast<uint8_t *>(memory));
     running_.scratch = scratch_.get();
     running_.scratch_stride = stride;
 }

@@ -1,15 +1,13 @@
 #include "backends/cpu/csrc/quantize.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <memory>
 #include <mutex>
 #include <vector>
 
 #include "backends/cpu/csrc/pool.h"
+#include "backends/cpu/csrc/write_at.h"
 
 namespace unladen::cpu {
 namespace {
@@ -70,19 +68,10 @@ private:
         if (!work_.finite(scratch.x.get(), n)) return stop(Requantized::strange);
         const QuantizeArgs args{scratch.x.get(), importance, int(n_rows), work_.n_cols};
         if (!work_.write(scratch.blocks.get(), args)) return stop(Requantized::beyond);
-        store(scratch.blocks.get(), size_t(n_rows) * work_.row_bytes,
-              work_.offset + row * work_.row_bytes);
-    }
-
-    void store(const uint8_t *bytes, size_t n_bytes, int64_t at) {
-        while (n_bytes > 0) {
-            const ssize_t n_written = pwrite(work_.file, bytes, n_bytes, at);
-            if (n_written < 0 && errno == EINTR) continue;
-            if (n_written <= 0) return stop(Requantized::failed, n_written < 0 ? errno : EIO);
-            bytes += n_written;
-            at += n_written;
-            n_bytes -= size_t(n_written);
-        }
+        const int error =
+            write_at(work_.file, scratch.blocks.get(), size_t(n_rows) * work_.row_bytes,
+                     work_.offset + row * work_.row_bytes);
+        if (error != 0) stop(Requantized::failed, error);
     }
 
     const Requantize &work_;
