@@ -89,6 +89,11 @@ class DeviceLost(UnladenError):
     """A device stopped answering, or belongs to the process that this one was forked from."""
 
 
+class NotFinite(UnladenError):
+    """Logits or embeddings hold NaN or infinity: the file's weights are damaged, or the type of the
+    cache can't hold the model's keys and values."""
+
+
 class TapError(UnladenError):
     """A function given to :meth:`unladen.Model.tap` raised an exception, or returned what can't
     take the place of the value of ``node``."""

@@ -85,7 +85,8 @@ def check_no_trace(model: Model, request: Request, at: int) -> None:
     assert not request._logprobs
 
 
-@pytest.mark.parametrize("token", NO_TOKENS, ids=repr)
+@pytest.mark.parametrize("token", NO_TOKENS,
+                         ids=lambda token: "object" if type(token) is object else repr(token))
 def test_no_token_of_the_vocabulary(model: Model, token: Any) -> None:
     for chain in (SamplerChain().step(Picks(2, token)),
                   SamplerChain().top_k(5).step(Picks(2, token))):

@@ -21,6 +21,7 @@ from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
+from unladen.engine.finite import checked, explain
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.prompt import check_prompt
 from unladen.engine.request import Request
@@ -412,7 +413,7 @@ class Engine:
             request.n_drafted += len(item.draft)
             if request.sampler is None:
                 try:
-                    request.take_logits(results[0][first:row])
+                    request.take_logits(checked(results[0][first:row], self.plan))
                 except BaseException as error:  # noqa: BLE001  # charge() tells whose
                     charge(request, error)
             elif item.n_outputs:
@@ -421,6 +422,9 @@ class Engine:
         while sampled:
             choose([(item.request, sampler, first + n) for item, sampler, first in sampled],
                    flight.op, results, self.n_vocab, self.context_size)
+            for item, _, _ in sampled:
+                if item.request.error is not None:
+                    explain(item.request, self.plan)
             sampled = [each for each in sampled if _takes_over(each[0], n)]
             n += 1
         if self.watch is not None:

@@ -60,6 +60,18 @@ fn code(x: f32, inverse: f32) -> u32 {
   return bitcast<u32>(i32(select(q, -q, scaled < 0.0))) & 255u;
 }
 
+// Whether the key of head `row` of all heads can't be stored: a score that is NaN may become a weight,
+// a value that is NaN spoils any sum.
+fn key_is_beyond(row: u32) -> bool {
+  let unit = select(1.0, 127.0, K_TYPE == Q8_0);
+  var beyond = false;
+  for (var j = 0u; j < params.k.x && K_TYPE != F32; j++) {
+    let bits = bitcast<u32>(k[row * params.k.x + j] / unit) & 0x7fffffffu;
+    beyond = beyond || bits >= 0x477ff000u;
+  }
+  return beyond;
+}
+
 fn store_block(to: u32, i: u32) {
   var largest = 0.0;
   for (var j = 0u; j < 32u; j++) { largest = max(largest, abs(number(i + j))); }
@@ -103,5 +115,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
                stored_half(number(from_x)) | (stored_half(number(from_x + 1u)) << 16u));
   } else {
     store_block(at + d / 32u * 34u, from_x);
+  }
+  if (is_value && d == 0u && key_is_beyond(t * params.n_heads + head)) {
+    if (kind == F32) { store_word(at, 0x7fc00000u); } else { store_half(at, 0x7e00u); }
   }
 }
