@@ -58,17 +58,11 @@ def _memory() -> dict[str, int | None]:
     """``total_bytes`` are what this process may have, ``machine_bytes`` what there is;
     ``lock_bytes`` what it may lock (None: any number)."""
     from unladen.backends._host import free_host_bytes, memory_lock_limit, total_host_bytes
+    from unladen.backends._system import this_system
     total = total_host_bytes()
     return {"total_bytes": total, "free_bytes": free_host_bytes(),
-            "machine_bytes": max(total, _machine_bytes()), "lock_bytes": memory_lock_limit()}
-
-
-def _machine_bytes() -> int:
-    """The machine's memory, whatever this process may have of it; 0 where Python can't tell."""
-    names = getattr(os, "sysconf_names", {})
-    if "SC_PHYS_PAGES" not in names or "SC_PAGE_SIZE" not in names:
-        return 0
-    return max(0, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+            "machine_bytes": max(total, this_system().total_bytes()),
+            "lock_bytes": memory_lock_limit()}
 
 
 def _backends() -> list[dict[str, Any]]:
