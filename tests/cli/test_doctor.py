@@ -11,7 +11,6 @@ import pytest
 from cli.conftest import Run, Shell
 from unladen import backends, devices, gpu
 from unladen.backends import registry
-from unladen.cli import doctor
 
 
 def test_for_people(unladen: Run) -> None:
@@ -58,14 +57,14 @@ def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_host, "total_host_bytes", lambda: 512 << 20)
     monkeypatch.setattr(_host, "free_host_bytes", lambda: 100 << 20)
     monkeypatch.setattr(_host, "memory_lock_limit", lambda: 8 << 20)
-    monkeypatch.setattr(doctor, "_machine_bytes", lambda: 4096 << 20)
+    monkeypatch.setattr(_host, "machine_bytes", lambda: 4096 << 20)
     facts = json.loads(unladen("doctor", "--json").out)["memory"]
     assert facts == {"total_bytes": 512 << 20, "free_bytes": 100 << 20,
                      "machine_bytes": 4096 << 20, "lock_bytes": 8 << 20}
     out = unladen("doctor").out
     assert "100 of 512 MiB free" in out and "512 MiB for this container" in out
     assert "the machine's 4096 MiB" in out and "at most 8 MiB" in out
-    monkeypatch.setattr(doctor, "_machine_bytes", lambda: 0)
+    monkeypatch.setattr(_host, "machine_bytes", lambda: 512 << 20)
     monkeypatch.setattr(_host, "memory_lock_limit", lambda: None)
     out = unladen("doctor").out
     assert "container" not in out and "ulimit" not in out

@@ -111,6 +111,11 @@ def total_host_bytes() -> int:
     return this_system().total_bytes()
 
 
+def machine_bytes() -> int:
+    """The machine's memory, whatever this process may have of it."""
+    return this_system().machine_bytes()
+
+
 def free_host_bytes() -> int:
     """Memory that can still be had without swapping, in the machine and in its container."""
     return this_system().free_bytes()

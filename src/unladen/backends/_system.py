@@ -21,9 +21,13 @@ class System:
 
     can_lock = False
 
+    def machine_bytes(self) -> int:
+        """The machine's memory, whatever this process may have of it."""
+        return UNKNOWN_BYTES
+
     def total_bytes(self) -> int:
         """Memory that this process can have at most."""
-        return UNKNOWN_BYTES
+        return self.machine_bytes()
 
     def free_bytes(self) -> int:
         """Memory that can still be had without swapping."""

@@ -20,8 +20,11 @@ class Linux(Posix):
         self._root = root
         self._groups = root / "sys/fs/cgroup", root / "proc/self/cgroup"
 
+    def machine_bytes(self) -> int:
+        return self._meminfo("MemTotal")
+
     def total_bytes(self) -> int:
-        return min(self._meminfo("MemTotal"), cgroups.limit_bytes(*self._groups))
+        return min(self.machine_bytes(), cgroups.limit_bytes(*self._groups))
 
     def free_bytes(self) -> int:
         return min(self._meminfo("MemAvailable"),

@@ -33,8 +33,8 @@ class Mac(Posix):
     """Memory that can be had is what is free and what wasn't used lately: the system keeps files
     there, and takes it without writing most of it anywhere."""
 
-    def total_bytes(self) -> int:
-        return self._number("hw.memsize") or super().total_bytes()
+    def machine_bytes(self) -> int:
+        return self._number("hw.memsize") or super().machine_bytes()
 
     def free_bytes(self) -> int:
         found, total = VmStatistics(), self.total_bytes()

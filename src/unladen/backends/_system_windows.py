@@ -50,9 +50,9 @@ class Windows(System):
             kernel32.GetCurrentProcess.restype = ctypes.c_void_p
         self._kernel32 = kernel32
 
-    def total_bytes(self) -> int:
+    def machine_bytes(self) -> int:
         status = self._memory()
-        return int(status.total) if status is not None else super().total_bytes()
+        return int(status.total) if status is not None else super().machine_bytes()
 
     def free_bytes(self) -> int:
         status = self._memory()

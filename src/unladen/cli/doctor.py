@@ -57,12 +57,9 @@ def _processor() -> dict[str, Any]:
 def _memory() -> dict[str, int | None]:
     """``total_bytes`` are what this process may have, ``machine_bytes`` what there is;
     ``lock_bytes`` what it may lock (None: any number)."""
-    from unladen.backends._host import free_host_bytes, memory_lock_limit, total_host_bytes
-    from unladen.backends._system import this_system
-    total = total_host_bytes()
-    return {"total_bytes": total, "free_bytes": free_host_bytes(),
-            "machine_bytes": max(total, this_system().total_bytes()),
-            "lock_bytes": memory_lock_limit()}
+    from unladen.backends import _host
+    return {"total_bytes": _host.total_host_bytes(), "free_bytes": _host.free_host_bytes(),
+            "machine_bytes": _host.machine_bytes(), "lock_bytes": _host.memory_lock_limit()}
 
 
 def _backends() -> list[dict[str, Any]]:
