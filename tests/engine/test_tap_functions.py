@@ -14,7 +14,7 @@ from engine.test_batching import alone, check_same, greedy, together
 from engine.test_speculate import eager
 from tiny_model import N_VOCAB
 from unladen.engine.tap import TapInfo
-from unladen.errors import TapError
+from unladen.errors import ReentrantCall, TapError
 
 Floats = npt.NDArray[np.float32]
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}
@@ -157,3 +157,19 @@ def test_tokens_follow_the_changed_logits(load: Load, node: str) -> None:
     with model.tap({"logits": wish}), model.tap([node]):
         got = model.generate([5, 6, 7], temperature=0.0, max_tokens=6)
     assert got.tokens == [17] * 6
+
+
+def test_calls_of_the_model_from_a_function(load: Load) -> None:
+    """They would wait for the step that they are part of."""
+    model = load(**EXACT)
+    calls: list[Callable[[], object]] = [
+        lambda: model.generate([5, 6], **GREEDY), lambda: model.logits([5, 6]),
+        lambda: next(model.stream([5, 6], **GREEDY)), lambda: model.place(context_size=64),
+        lambda: model.save_state([5, 6]), model.tap(["blk.0.ffn_out"]).__enter__]
+    for call in calls:
+        def ask(values: Floats, info: TapInfo, call: Callable[[], object] = call) -> None:
+            call()
+        with model.tap({"blk.0.ffn_out": ask}), pytest.raises(TapError) as caught:
+            model.generate([7] * 5, **GREEDY)
+        assert isinstance(caught.value.__cause__, ReentrantCall)
+        check_idle(model)
