@@ -12,7 +12,7 @@ import numpy as np
 from unladen.api import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument
-from unladen.parameters.kinds import Items, Whole, flag, reject
+from unladen.parameters.kinds import Called, Items, OrNone, Whole, flag, reject
 from unladen.schedule.narrow import SKIPPED
 from unladen.schedule.plan import Plan
 from unladen.types import BLOCK_TOKENS
@@ -108,6 +108,7 @@ def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False,
     if not isinstance(test, Test):
         reject("test", "a Test, as tests() gives them", test)
     n_repeat, logits = Whole(1).of("n_repeat", n_repeat), flag("logits", logits)
+    OrNone(Called("a function of a number of repetitions")).of("progress", progress)
     most = model.engine.plan.draft.limits.n_seqs
     if test.n_seqs > most:
         raise InvalidArgument(f"{test.name}: a step holds at most {most} sequences",

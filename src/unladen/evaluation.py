@@ -85,6 +85,7 @@ class Evaluation:
         """Write the log-probabilities, for :meth:`divergence` of another model from this one;
         ``progress`` is told the chunks done."""
         path = Path(PathText().of("path", path))
+        _PROGRESS.of("progress", progress)
         found = []
         for i, (rows, _) in enumerate(self.chunks(), 1):
             found.append(rows)
@@ -98,6 +99,7 @@ class Evaluation:
         """Of this model from the one whose log-probabilities are in ``base``; ``progress`` is told
         the chunks done."""
         base = Path(PathText().of("base", base))
+        _PROGRESS.of("progress", progress)
         saved = _load(base)
         if not (np.array_equal(saved["chunk"], self._chunk)
                 and np.array_equal(saved["tokens"], self._tokens)):
