@@ -64,7 +64,7 @@ def test_load_state_from_a_step(model: Model) -> None:
     chain = SamplerChain().step(Acts(0, lambda _: model.load_state(state))).greedy()
     with pytest.raises(ReentrantCall):
         model.generate([5], max_tokens=2, sampler=chain)
-    assert model.load_state(state) == [5] * 32
+    assert model.load_state(state) == [5] * 40
 
 
 def test_from_a_constraint(model: Model) -> None:

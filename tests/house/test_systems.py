@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 
-from house.tree import PACKAGE, ROOT, package_sources
+from house.tree import ROOT, package_sources
 
 SCRIPT = """
 import asyncio, concurrent.futures.thread, ctypes, ctypes.util, email, getpass, http.client, json
@@ -45,7 +45,7 @@ WINDOWS_MODULES = "winreg _winapi msvcrt winsound nt"
 
 
 def imported(names: str, modules: str, wanted: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(PACKAGE.parent), *sys.path])
+    path = os.pathsep.join(sys.path)  # the package that the tests import
     return subprocess.run([sys.executable, "-c", SCRIPT, names, modules, wanted], cwd=ROOT,
                           env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True,
                           check=False)

@@ -97,7 +97,7 @@ def test_planned_and_taken(path: Path, caplog: pytest.LogCaptureFixture) -> None
 def test_either_devices_or_pretended_ones(path: Path) -> None:
     with pytest.raises(InvalidArgument, match="pretend"):
         plan(path, pretend="8GB", devices=["cpu"])
-    with pytest.raises(InvalidArgument, match="n_gpu_layers=-77"):
+    with pytest.raises(InvalidArgument, match="n_gpu_layers must be at least -1, got -77"):
         plan(path, pretend="8GB", n_gpu_layers=-77)
 
 

@@ -48,7 +48,7 @@ def segment(data: np.ndarray, *parts: tuple[str, int, int]) -> Any:
         nodes.append(SimpleNamespace(op=op, weights={"w": weight}))
         weights[weight.name] = SimpleNamespace(weight=weight, quant="Q8_0", offset=first,
                                                buffer=HostBuffer(DEVICE, data))
-    return SimpleNamespace(nodes=nodes, weights=weights, options=Options())
+    return SimpleNamespace(nodes=nodes, weights=weights, options=Options(), is_brief=False)
 
 
 class Interleaver:

@@ -96,9 +96,9 @@ def test_every_strategy_on_this_machine(strategy: str) -> None:
 
 
 def test_another_strategy() -> None:
-    with pytest.raises(InvalidArgument, match="numa='mirror'") as caught:
+    with pytest.raises(InvalidArgument, match=r"numa must be .* got 'mirror'") as caught:
         Model("tiny", devices=["cpu"], numa="mirror")
-    assert "isolate" in caught.value.hint
+    assert "isolate" in str(caught.value)
 
 
 def test_busy_neighbours() -> None:

@@ -14,8 +14,9 @@ from unladen.graph.graph import KVSpec
 from unladen.graph.ops.base import Array
 from unladen.quants import dequantize, get, quantize
 
-NAN = np.array([np.nan], np.float16).view(np.uint8)
+NAN16 = np.array([np.nan], np.float16).view(np.uint8)
 """In place of a float16, and of the scale that a block of Q8_0 begins with."""
+NAN32 = np.array([np.nan], np.float32).view(np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,12 @@ class PagedKV:
     def store(self, batch: Batch, k: Array, v: Array) -> None:
         """See :class:`~unladen.graph.ops.base.KVState`."""
         layout = self.placed.layout
-        for rows, quant, pages in ((k, layout.k_type, self._pages("k")),
-                                   (v, layout.v_type, self._pages("v"))):
-            raw = _encoded(quant, rows.astype(np.float32))
+        keys, is_beyond = _encoded(layout.k_type, k.astype(np.float32))
+        values, _ = _encoded(layout.v_type, v.astype(np.float32))
+        # A score that is NaN may become a weight; a value that is NaN spoils any sum.
+        nan = NAN32 if layout.v_type == "F32" else NAN16
+        values[is_beyond, :len(nan)] = nan[:values.shape[-1]]
+        for raw, pages in ((keys, self._pages("k")), (values, self._pages("v"))):
             for t in range(batch.n_tokens):
                 block, slot = self._where(batch, int(batch.seq_of[t]), int(batch.positions[t]))
                 pages[block, :, slot] = raw[t]
@@ -65,14 +69,17 @@ class PagedKV:
         return host(buffer).data.reshape(layout.n_blocks, spec.n_kv_heads, layout.block_tokens, row)
 
 
-def _encoded(quant: str, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
-    """:func:`quantize`, with NaN in place of what the format can't hold: an infinite key could get
-    the weight zero and be overlooked, NaN reaches the logits, where it becomes an error."""
+def _encoded(quant: str, rows: npt.NDArray[np.float32]
+             ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
+    """:func:`quantize` of float32 [n_tokens, n_heads, dim], with NaN in place of what the format
+    can't hold: an infinite key could get the weight zero and be overlooked, NaN reaches the logits,
+    where it becomes an error. And bool [n_tokens, n_heads]: which rows have such numbers."""
     size = get(quant).block_size
     blocks = rows.reshape(-1, size)
     with np.errstate(over="ignore"):
         scales = np.abs(blocks).max(axis=1) / np.float32(1 if size == 1 else 127)
         is_beyond = ~np.isfinite(scales.astype(np.float16)) & (quant != "F32")
     raw = quantize(quant, np.where(is_beyond[:, None], np.float32(0), blocks))
-    raw[is_beyond, :2] = NAN
-    return raw.reshape(*rows.shape[:-1], -1)
+    raw[is_beyond, :2] = NAN16
+    return (raw.reshape(*rows.shape[:-1], -1),
+            is_beyond.reshape(*rows.shape[:-1], -1).any(axis=-1))

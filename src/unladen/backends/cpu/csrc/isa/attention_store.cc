@@ -14,7 +14,7 @@ bool infinities_to_nan(uint16_t *x, int n) {
     uint16_t any = 0;
     for (int i = 0; i < n; i++) {
         const uint16_t is_infinite = (x[i] & 0x7fff) == f16_infinity;
-        x[i] |= (uint16_t)(is_infinite << 9);
+        x[i] = is_infinite ? f16_nan : x[i];
         any |= is_infinite;
     }
     return any;
