@@ -95,7 +95,9 @@ class Kernels:
             types += [f"a {self.layout.k_type} and {self.layout.v_type} cache"]
         where = f"{device.name} computes {node.op} wrongly" + (
             f" with {', '.join(types)}" if types else "") + (f" by {variant}" if variant else "")
-        hint = f"update the driver of {device.name}; UNLADEN_PROBE=0 uses the kernel nevertheless"
+        mend = ("report it with what unladen doctor says" if device.is_host
+                else f"update the driver of {device.name}")
+        hint = f"{mend}; UNLADEN_PROBE=0 uses the kernel nevertheless"
         if self.strict:
             raise UnsupportedOp(f"{where}: {what}", node=node.name, device=device.name, hint=hint)
         if is_new and where not in self._reported:
