@@ -96,8 +96,8 @@ class Evaluation:
             np.savez(file, logprobs=logprobs, tokens=np.asarray(self._tokens), chunk=self._chunk)
 
     def divergence(self, base: Path, progress: Callable[[int], None] | None = None) -> Divergence:
-        """Of this model from the one whose log-probabilities are in ``base``; ``progress`` is told
-        the chunks done."""
+        """The divergence of this model from the one whose log-probabilities are in ``base``;
+        ``progress`` is told the chunks done."""
         base = Path(PathText().of("base", base))
         _PROGRESS.of("progress", progress)
         saved = _load(base)

@@ -50,7 +50,7 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _maker(device: Path) -> str:
-    """Who made the graphics processor that ``device`` is; "" where it is something else."""
+    """The maker of the graphics processor ``device``; "" where it is another kind of device."""
     try:
         kind, number = ((device / name).read_text().strip() for name in ("class", "vendor"))
     except OSError:

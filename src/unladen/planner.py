@@ -83,7 +83,7 @@ class Planner:
             try:
                 plan = allocate(self._file, drafted, engine.plan.keep())
             except OutOfMemory as error:
-                # Whoever keeps the error must not keep the memory.
+                # A caller that keeps the error must not keep the memory by it.
                 traceback.clear_frames(error.__traceback__)
                 raise
             engine.adopt(plan, context)
@@ -111,7 +111,7 @@ class Planner:
                 self._watch.taps = before
                 if not engine.plan.draft.options.is_tapped:
                     self._untapped = None
-                # Whoever keeps the error must not keep the memory.
+                # A caller that keeps the error must not keep the memory by it.
                 traceback.clear_frames(error.__traceback__)
                 raise
             if tap.functions:  # nothing computed by now is what the model computes from here on

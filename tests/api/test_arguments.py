@@ -120,7 +120,7 @@ NEEDED: dict[str, dict[str, object]] = {
         "generate", "stream", "agenerate", "astream")},
     "save_state": {"prompt": TEXT}, "logits": {"tokens": [5]}, "embed": {"text": TEXT},
     "tokenize": {"text": TEXT}, "detokenize": {"tokens": [5]}, "load_state": {"data": b""}}
-"""Of a model's methods, what is needed beside the parameter that is tried."""
+"""By method of a model: the arguments needed beside the parameter that is tried."""
 
 
 def of_tables(model: Model, path: Path) -> Iterator[Tried]:

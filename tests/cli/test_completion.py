@@ -140,7 +140,7 @@ def test_what_bash_would_not_say(changed: dict[str, str]) -> None:
 
 
 def test_every_value_belongs_to_an_option() -> None:
-    """Of each name in VALUES a command has a parameter, and what it offers is accepted."""
+    """Every name in VALUES is a parameter of a command, which accepts what is offered."""
     callbacks = [c.callback for c in build_app().registered_commands]
     names = {name for callback in callbacks if callback is not None
              for name in with_values(callback).__annotations__}

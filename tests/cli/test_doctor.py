@@ -88,7 +88,7 @@ def test_caches_and_environment(unladen: Run, tmp_path: Path, monkeypatch: pytes
 
 
 def test_plugins_that_are_left_out(shell: Shell, tmp_path: Path) -> None:
-    """Of every kind, each with one warning; everything else is there."""
+    """One of every kind is left out, each with one warning; everything else is there."""
     texts = {"models": "import no.such.module", "quants": "def (:", "ops": "1 / 0",
              "passes": "x = 1", "tokenizers": "import sys; sys.exit()", "sample": "",
              "commands": "command = 3", "backends": "def create(): return 3"}

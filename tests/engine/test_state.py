@@ -55,7 +55,7 @@ def test_every_token_is_kept(path: Path, rng: np.random.Generator, n: int) -> No
         with Model(path, **{"kv_type": "f32", **options}) as model:
             assert model.load_state(data) == tokens
             for _ in range(2):  # what was restored serves more than once
-                # Of a prompt the last token is computed, and so the whole block that it ends.
+                # A prompt's last token is computed, and so the whole block that it ends.
                 n_same = n - 1 if n % 32 else n - 32
                 for text, tokens_then, n_cached in (
                         (longer, wanted[1], n), (tokens, wanted[0], n_same)):

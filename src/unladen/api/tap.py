@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Added = Mapping[str, npt.ArrayLike]
 
 ONE_LINE = 8
-"""So many names stand in a short text about nodes."""
+"""Names that a short text about nodes lists at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,12 +267,13 @@ def _mapping(given: object, parameter: str) -> Mapping[str, Any]:
     return given
 
 
-def _names(given: Any, parameter: str) -> list[str]:
-    names = list(given)
-    for name in names:
+def _names(given: Iterable[object], parameter: str) -> list[str]:
+    names = []
+    for name in given:
         if not isinstance(name, str):
             raise InvalidArgument(f"{parameter}: a node's name is a text, got {name!r}",
                                   hint="model.nodes lists all names")
+        names.append(name)
     return names
 
 

@@ -10,7 +10,7 @@ from unladen.backends._system_posix import Posix
 
 HOST_VM_INFO64 = 4
 MADV_FREE_REUSABLE = 7
-"""Of <sys/mman.h>. MADV_DONTNEED only moves pages to the end of a queue there."""
+"""From <sys/mman.h>. MADV_DONTNEED only moves pages to the end of a queue there."""
 
 
 class VmStatistics(ctypes.Structure):

@@ -2,8 +2,8 @@
 
 A block is a number; the memory behind it is the plan's, in every layer at once. A full block is
 known by its content: its own tokens and the block before it, so one entry means a whole prefix. The
-last block of a restored state is known too, though it may not be full: a tail. Whoever goes on from
-a tail writes to a copy of it.
+last block of a restored state is known, too. If it isn't full it is called a tail: a sequence that
+continues it writes to a copy.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def program() -> None:
 def _close(code: int) -> int:
     """What is left for the end of the process; another exit code where that goes wrong."""
     try:
-        # Whoever is impatient now is right.
+        # From here on Ctrl-C ends the process at once: exit handlers may wait for seconds.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         atexit._run_exitfuncs()
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Whose fault it is: what fails while the engine works for one request ends that request alone."""
+"""An error that occurs while the engine works for one request ends that request alone."""
 
 from __future__ import annotations
 
@@ -42,9 +42,8 @@ def keep(request: Request, function: Callable[..., _T], *args: object) -> _T:
 def charge(request: Request, error: BaseException) -> None:
     """Make ``error``, just caught, that of ``request``, for which alone something was done.
 
-    Of what isn't an :class:`Exception` nobody can say in the main thread whether a step of the
-    request raised it or a signal handler did, for whoever called: there it is raised again, and
-    ``request`` goes on.
+    A KeyboardInterrupt or SystemExit in the main thread is raised again, and ``request`` goes on:
+    a signal handler may have raised it, which looks the same as a step of the request doing so.
     """
     if (not isinstance(error, Exception)
             and threading.current_thread() is threading.main_thread()):

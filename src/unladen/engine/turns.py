@@ -1,8 +1,8 @@
-"""Whose turn it is to run an engine's steps, or to change what they work on.
+"""Gives one thread at a time the right to run an engine's steps, or to change what they use.
 
-One thread has it at a time. A thread that is in a step already would wait for itself, so it is
-refused: the caller is a sampler step, a callback, a signal handler, or a finalizer that the garbage
-collector runs.
+A thread that is in a step already would wait for itself, so it is refused. That happens when a
+sampler step, a callback, a signal handler, or a finalizer that the garbage collector runs calls the
+model.
 """
 
 from __future__ import annotations
