@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pages import write_or_check
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks/results"
 HISTORY = ROOT / "docs/reference/performance-history.md"
@@ -140,17 +142,8 @@ def _now(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def main() -> int:
-    old = PAGE.read_text(encoding="utf-8")
-    wanted = {HISTORY: history(), PAGE: filled(old)}
-    if "--check" in sys.argv[1:]:
-        stale = [path for path, text in wanted.items()
-                 if not path.exists() or path.read_text(encoding="utf-8") != text]
-        for path in stale:
-            print(f"{path} is out of date: run tools/gen_history.py", file=sys.stderr)
-        return int(bool(stale))
-    for path, text in wanted.items():
-        path.write_text(text, encoding="utf-8")
-    return 0
+    page = filled(PAGE.read_text(encoding="utf-8"))
+    return write_or_check({HISTORY: history(), PAGE: page}, "gen_history.py")
 
 
 if __name__ == "__main__":

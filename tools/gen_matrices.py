@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from pages import write_or_check  # noqa: E402
 from unladen._native import cpu as native  # noqa: E402
 from unladen.backends.cpu.compile import LOWERINGS as CPU  # noqa: E402
 from unladen.backends.wgpu.backend import LOWERINGS as WGPU  # noqa: E402
@@ -136,16 +137,8 @@ def _ways() -> Mapping[str, Mapping[str, str]]:
 
 
 def main() -> int:
-    wanted = {REFERENCE / "ops.md": ops_page(), REFERENCE / "formats.md": formats_page()}
-    if "--check" in sys.argv[1:]:
-        stale = [path for path, text in wanted.items()
-                 if not path.exists() or path.read_text(encoding="utf-8") != text]
-        for path in stale:
-            print(f"{path} is out of date: run tools/gen_matrices.py", file=sys.stderr)
-        return int(bool(stale))
-    for path, text in wanted.items():
-        path.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check({REFERENCE / "ops.md": ops_page(),
+                           REFERENCE / "formats.md": formats_page()}, "gen_matrices.py")
 
 
 if __name__ == "__main__":

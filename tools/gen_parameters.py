@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
+from pages import write_or_check  # noqa: E402
 from unladen.parameters.kinds import Kind  # noqa: E402
 from unladen.parameters.model import MODEL, PLACE  # noqa: E402
 from unladen.parameters.pasted import GENERATION_NAMES, METHODS, MODEL_NAMES  # noqa: E402
@@ -105,15 +106,7 @@ def table(heads: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
 
 
 def main() -> int:
-    text = page()
-    if "--check" in sys.argv:
-        current = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        if not current:
-            print(f"{PAGE.relative_to(ROOT)} isn't current")
-        return int(not current)
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check({PAGE: page()}, "gen_parameters.py")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools")]
 
+from pages import write_or_check  # noqa: E402
 from reference import commands, environment, exit_codes, python_api  # noqa: E402
 
 FOLDER = ROOT / "docs/reference"
@@ -30,15 +31,7 @@ def pages() -> Mapping[Path, str]:
 
 
 def main() -> int:
-    stale = [path for path, text in pages().items()
-             if not path.exists() or path.read_text(encoding="utf-8") != text]
-    if "--check" in sys.argv:
-        print(*(f"{path.relative_to(ROOT)} isn't current" for path in stale), sep="\n")
-        return int(bool(stale))
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for path, text in pages().items():
-        path.write_text(text, encoding="utf-8")
-    return 0
+    return write_or_check(pages(), "gen_reference.py")
 
 
 if __name__ == "__main__":

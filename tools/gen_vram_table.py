@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "src"), str(ROOT / "tests")]
 
 from factory import Shape  # noqa: E402
+from pages import write_or_check  # noqa: E402
 from schedule.paper import paper_file  # noqa: E402
 from unladen.models import load_architecture  # noqa: E402
 from unladen.schedule.draft import PlanOptions  # noqa: E402
@@ -111,14 +112,7 @@ def filled(text: str) -> str:
 
 
 def main() -> int:
-    old = DOC.read_text(encoding="utf-8")
-    new = filled(old)
-    if "--check" in sys.argv[1:]:
-        if old != new:
-            print(f"{DOC} is out of date: run tools/gen_vram_table.py", file=sys.stderr)
-        return int(old != new)
-    DOC.write_text(new, encoding="utf-8")
-    return 0
+    return write_or_check({DOC: filled(DOC.read_text(encoding="utf-8"))}, "gen_vram_table.py")
 
 
 if __name__ == "__main__":

@@ -201,8 +201,8 @@ def lm(model: Model, *, max_gen_toks: int = MAX_NEW_TOKENS, add_bos: bool | None
 
 
 def _score(logits: npt.NDArray[np.float32], wanted: Sequence[int]) -> tuple[float, bool]:
-    """The log-likelihood of the ``wanted`` tokens, and whether each is the likeliest. The last rows of
-    ``logits`` f32 [n, n_vocab] are those before them."""
+    """The log-likelihood of the ``wanted`` tokens, and whether each is the likeliest. The last rows
+    of ``logits`` f32 [n, n_vocab] stand before them."""
     rows = logits[len(logits) - len(wanted):].astype(np.float64)
     rows -= rows.max(axis=1, keepdims=True)
     chosen = rows[np.arange(len(wanted)), wanted]

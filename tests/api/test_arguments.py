@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unladen
-from tiny_model import write_tiny
 from unladen import Model, SamplerChain, SamplingParams, benchmark, contents, evaluation, gpu
 from unladen.errors import InvalidArgument, UnladenError
 from unladen.parameters.model import MODEL, PLACE
@@ -69,17 +68,6 @@ VALUES: tuple[Callable[[], object], ...] = (
     lambda: np.zeros((2, 2), "f4"), lambda: np.array([2**63], np.uint64))
 SENSELESS = (object(), 1 + 2j, ..., [object()], {"a": object()})
 """No parameter takes these, but for one that takes anything."""
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("models") / "tiny.gguf", np.random.default_rng(0),
-                      context=96)
-
-
-@pytest.fixture(scope="module")
-def model(path: Path) -> Model:
-    return Model(path, kv_type="f32")
 
 
 def use(result: object) -> object:

@@ -6,26 +6,13 @@ import inspect
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import unladen
-from tiny_model import write_tiny
 from unladen import Model, SamplingParams
 from unladen.errors import InvalidArgument
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 6}
-
-
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny(tmp_path_factory.mktemp("models") / "tiny.gguf", np.random.default_rng(0),
-                      context=96)
-
-
-@pytest.fixture(scope="module")
-def model(path: Path) -> Model:
-    return Model(path, kv_type="f32")
 
 
 def test_a_script_for_llama_cpp_python(path: Path) -> None:

@@ -40,6 +40,7 @@ class Cache(RuleBasedStateMachine):
         self.memory = Memory(9)
         self.live: list[Tracked] = []
         self.seen: list[list[int]] = [[]]
+        self.tails: list[list[int]] = []
 
     def pick(self, data: st.DataObject) -> Tracked:
         return data.draw(st.sampled_from(self.live))
@@ -74,6 +75,7 @@ class Cache(RuleBasedStateMachine):
         cached = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS)
         n = cached.attach(tokens)
         assert n == cached.length and (n < len(tokens) or n == 0)
+        assert n % SIZE == 0 or tokens[:n] in (tail[:n] for tail in self.tails)
         seq = Tracked(cached, tokens[:n])
         self.live.append(seq)
         self.write(seq, tokens[n:])
@@ -89,6 +91,7 @@ class Cache(RuleBasedStateMachine):
         """As a restored state does."""
         seq = self.pick(data)
         seq.cached.publish_tail(seq.tokens)
+        self.tails.append(seq.tokens)
         seq.cached.release()
         self.live.remove(seq)
 

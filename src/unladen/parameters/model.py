@@ -80,7 +80,7 @@ class PlaceNames(_OthersNames, total=False):
     """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
 
     devices: Annotated[Sequence[str | NamedDevice] | None, P(
-        OrNone(Items(DEVICE, "a list of device names", 'for example ["cuda:0", "cpu"]',
+        OrNone(Items(DEVICE, "a list of device names", 'for example ["wgpu:0", "cpu"]',
                      filled=True)),
         None,
         'names like "cpu:0", or what devices() lists; None: those of UNLADEN_DEVICES, else the '
