@@ -47,7 +47,7 @@ def submitting(model: Model, n_steps: int) -> float:
     """Median of the milliseconds until the plan has submitted a step; the device is idle before."""
     engine = model.engine
     plan = engine.plan
-    (device,) = plan.draft.devices
+    (device,) = plan.blueprint.devices
     sequence, times = engine.sequence(), []
     request = Request([1], sampler=SamplerChain().build(), decoder=StreamDecoder(model.tokenizer))
     request.cached = sequence

@@ -23,7 +23,7 @@ N_WARM = 16
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """As :class:`unladen.benchmark.Test`."""
+    """As :class:`unladen.measure.speed.Test`."""
 
     n_prompt: int
     n_gen: int

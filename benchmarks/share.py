@@ -21,7 +21,8 @@ import roofline
 from programs import Test
 from work import Work
 
-from unladen import Model, benchmark
+from unladen import Model
+from unladen.measure import speed
 
 N_READ = 512 << 20
 """Bytes of the loop's pass."""
@@ -44,7 +45,7 @@ def main() -> None:
 
 
 def _row(path: Path, program: Path, args: argparse.Namespace) -> str:
-    test = benchmark.Test(0, args.tokens, 0)
+    test = speed.Test(0, args.tokens, 0)
     n_bytes = args.tokens * Work.of(path).bytes_per_step(Test(0, args.tokens, 0))
     n_passes = max(1, round(n_bytes / N_READ))
     loop: list[float] = []
@@ -54,10 +55,10 @@ def _row(path: Path, program: Path, args: argparse.Namespace) -> str:
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
         assert reader.stdin and reader.stdout
         reader.stdout.readline()  # what it measures at the start
-        benchmark.measure(model, test, 1)
+        speed.measure(model, test, 1)
         loop.append(_read(reader.stdin, reader.stdout, n_passes))
         for _ in range(args.turns):
-            steps.append(1e9 * n_bytes / benchmark.measure(model, test, 1).samples_ns[0])
+            steps.append(1e9 * n_bytes / speed.measure(model, test, 1).samples_ns[0])
             loop.append(_read(reader.stdin, reader.stdout, n_passes))
         reader.stdin.close()
     shares = [2 * mine / (before + after)

@@ -82,7 +82,7 @@ def _rates(feed: Callable[[int], None], one: Callable[[], None]) -> dict[str, fl
 
 def _unladen(args: argparse.Namespace) -> dict[str, float]:
     from unladen import Model
-    from unladen.benchmark import Test, measure
+    from unladen.measure.speed import Test, measure
     result = {}
     if args.large:
         with Model(args.large, n_threads=args.threads, context_size=1024) as model:

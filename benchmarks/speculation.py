@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    print("| file | text | plain, t/s | speculating, t/s | ratio | right of drafted |")
+    print("| file | text | plain, t/s | speculating, t/s | ratio | right of blueprint |")
     print("| --- | --- | --- | --- | --- | --- |")
     for path in args.models:
         options: dict[str, Any] = {"n_threads": args.threads, "devices": ["cpu"]}

@@ -42,7 +42,7 @@ weights in any block format; other weights are F32.
 OPS_TAIL = """
 Limits of size; a node beyond them runs on another device, and a warning names it:
 
-* `cpu`: `conv1d` with at most {taps} taps, `stream_weights` with at most {streams} streams.
+* `cpu`: `conv1d` with at most {taps} taps, `hyper_weights` with at most {streams} streams.
 * `wgpu`: `moe` with at most {experts} experts, whose gate and up matrices have the same format;
   recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
 """

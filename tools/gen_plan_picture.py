@@ -9,12 +9,12 @@ import sys
 
 from gen_vram_table import MODELS, ROOT, recipe  # it makes the package and the tests importable
 from schedule.paper import paper_file
+from unladen.assembly.setup import blueprint_for
 from unladen.backends.base import Device
 from unladen.models import load_architecture
-from unladen.schedule.draft import PlanOptions
-from unladen.schedule.pretend import pretended
-from unladen.schedule.report import PlanReport
-from unladen.setup import make_draft
+from unladen.schedule.options import PlanOptions
+from unladen.schedule.show.pretend import pretended
+from unladen.schedule.show.report import PlanReport
 
 FILE = ROOT / "docs/concepts/plan.svg"
 CARDS = "24GB:1000GBs,12GB:360GBs:12GBs"
@@ -28,9 +28,9 @@ def picture() -> str:
     name, shape, _ = MODELS["70B"]
     architecture = load_architecture(paper_file(shape, recipe("Q4_K_M", shape)))
     options = PlanOptions([*pretended(CARDS), HOST])
-    drafted, context = make_draft(architecture, options, context_size=8192, batch_size=512,
+    blueprint, context = blueprint_for(architecture, options, context_size=8192, batch_size=512,
                                   max_seqs=4, kv_type="f16")
-    svg = PlanReport.of(drafted, f"{name}, Q4_K_M", context).svg()
+    svg = PlanReport.of(blueprint, f"{name}, Q4_K_M", context).svg()
     for device, word in NAMES.items():
         svg = svg.replace(device, word)
     return svg

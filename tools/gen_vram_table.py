@@ -16,12 +16,12 @@ sys.path += [str(ROOT / "src"), str(ROOT / "tests")]
 from factory import Shape  # noqa: E402
 from pages import write_or_check  # noqa: E402
 from schedule.paper import paper_file  # noqa: E402
+from unladen.assembly.setup import blueprint_for  # noqa: E402
 from unladen.models import load_architecture  # noqa: E402
-from unladen.schedule.draft import PlanOptions  # noqa: E402
 from unladen.schedule.fit import DeviceMemory  # noqa: E402
+from unladen.schedule.options import PlanOptions  # noqa: E402
 from unladen.schedule.place import PlaceOptions  # noqa: E402
-from unladen.schedule.pretend import pretended  # noqa: E402
-from unladen.setup import make_draft  # noqa: E402
+from unladen.schedule.show.pretend import pretended  # noqa: E402
 
 DOC = ROOT / "docs/concepts/memory.md"
 GB = 10**9
@@ -77,9 +77,9 @@ def memory(shape: Shape, quant: str, context: int, kv_type: str = "f16") -> Devi
     """Everything on one device that is large enough."""
     architecture = load_architecture(paper_file(shape, recipe(quant, shape)))
     options = PlanOptions(pretended("900GB"), PlaceOptions(n_gpu_layers="all"))
-    drafted, _ = make_draft(architecture, options, context_size=context, batch_size=BATCH,
+    blueprint, _ = blueprint_for(architecture, options, context_size=context, batch_size=BATCH,
                             max_seqs=1, kv_type=kv_type)
-    (device,) = drafted.memory.devices
+    (device,) = blueprint.memory.devices
     return device
 
 

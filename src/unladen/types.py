@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import mmap
-import os
-import sys
-import threading
-import weakref
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -163,45 +156,3 @@ class Completion:
         rate = self.timings.completion_per_second
         return (f"<Completion {text!r}: {len(self.tokens)} tokens"
                 + (f" at {rate:.1f}/s" if rate else "") + f", ended by {self.stop_reason}>")
-
-
-_UINT64 = (1 << 64) - 1
-
-
-class FileMapping(mmap.mmap):
-    """A file mapped to be read, in huge pages where the system reads it from the disk now.
-
-    ``identity``: its number, its bytes and when it was last written to, uint64 each; another file,
-    or another version of it, has others.
-    ``guard`` is held by whoever gives pages back to the file, or puts other memory with the same
-    bytes in their place. ``is_replaced``: the latter was done, so nothing may be given back.
-    """
-
-    def __new__(cls, file: int) -> FileMapping:
-        mapping = super().__new__(cls, file, 0, access=mmap.ACCESS_READ)
-        if sys.platform != "win32" and hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without them
-                mapping.madvise(mmap.MADV_HUGEPAGE)
-        return mapping
-
-    def __init__(self, file: int) -> None:
-        status = os.fstat(file)
-        self.identity = (status.st_ino & _UINT64, status.st_size, status.st_mtime_ns & _UINT64)
-        self.guard = threading.Lock()
-        self.is_replaced = False
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=functools.partial(_free_guard, weakref.ref(self)))
-
-    def in_small_pages(self, end: int | None) -> None:
-        """From now on a byte read before ``end`` brings some pages around it, not a huge one."""
-        if sys.platform != "win32" and hasattr(mmap, "MADV_NOHUGEPAGE"):
-            whole = (len(self) if end is None else end) // mmap.PAGESIZE * mmap.PAGESIZE
-            with contextlib.suppress(OSError):
-                self.madvise(mmap.MADV_NOHUGEPAGE, 0, whole)
-
-
-def _free_guard(mapping: weakref.ref[FileMapping]) -> None:
-    """In a forked child nobody would ever: it may be a thread of the parent's that holds it."""
-    inherited = mapping()
-    if inherited is not None:
-        inherited.guard = threading.Lock()

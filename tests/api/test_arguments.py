@@ -21,8 +21,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unladen
-from unladen import Model, SamplerChain, SamplingParams, benchmark, contents, evaluation, gpu
+from unladen import Model, SamplerChain, SamplingParams, gpu
 from unladen.errors import InvalidArgument, UnladenError
+from unladen.measure import contents, perplexity, speed
 from unladen.parameters.model import MODEL, PLACE
 from unladen.parameters.pasted import GENERATION_NAMES, MODEL_NAMES
 from unladen.parameters.sampling import GENERATION, SAMPLING
@@ -158,24 +159,24 @@ def of_signatures(model: Model, path: Path, folder: Path) -> Iterator[Tried]:
     for parameter, call in named(unladen.quantize, source=source, target=target, overwrite=True):
         yield "quantize", parameter, call
     for name, function in inspect.getmembers(gpu, inspect.isfunction):
-        if not name.startswith("_") and function.__module__ == gpu.__name__:
+        if not name.startswith("_") and name in gpu.__all__:
             for parameter, call in named(function):
                 yield f"gpu.{name}", parameter, call
     for parameter, call in named(contents.contents, path=source):
         yield "contents", parameter, call
-    for parameter, call in named(evaluation.Evaluation, model=model, tokens=[5] * 8, chunk=8):
+    for parameter, call in named(perplexity.Evaluation, model=model, tokens=[5] * 8, chunk=8):
         yield "Evaluation", parameter, call
-    measured = evaluation.Evaluation(model, [5] * 8, 8)
+    measured = perplexity.Evaluation(model, [5] * 8, 8)
     for name, needed in (("perplexity", {}), ("save", {"path": folder / "base"}),
                          ("divergence", {"base": folder / "none"})):
         for parameter, call in named(getattr(measured, name), **needed):
             yield f"Evaluation.{name}", parameter, call
-    for parameter, call in named(benchmark.Test, n_prompt=1, n_gen=0, n_depth=0):
+    for parameter, call in named(speed.Test, n_prompt=1, n_gen=0, n_depth=0):
         yield "benchmark.Test", parameter, call
-    for parameter, call in named(benchmark.tests, n_prompts=[1], n_gens=[1], depths=[0],
+    for parameter, call in named(speed.tests, n_prompts=[1], n_gens=[1], depths=[0],
                                  n_seqs=[1]):
         yield "benchmark.tests", parameter, call
-    for parameter, call in named(benchmark.measure, model=model, test=benchmark.Test(1, 0, 0),
+    for parameter, call in named(speed.measure, model=model, test=speed.Test(1, 0, 0),
                                  n_repeat=1):
         yield "benchmark.measure", parameter, call
     yield "Model", "path", lambda value: Model(value, vocab_only=True).close()

@@ -14,6 +14,7 @@ import pytest
 
 from tiny_model import BOS, N_VOCAB, write_tiny
 from unladen import Model, SamplerChain, SamplingParams
+from unladen.assembly.setup import device_names
 from unladen.backends import backend_of
 from unladen.errors import (
     BackendNotInitialised,
@@ -22,7 +23,6 @@ from unladen.errors import (
     OutOfMemory,
     UnsupportedModel,
 )
-from unladen.setup import device_names
 
 TEXT = "ab, abc. h\u00e9"
 

@@ -10,7 +10,7 @@ import pytest
 
 from unladen.backends import all_devices, backend_of, registry
 from unladen.backends._host import HostBuffer
-from unladen.backends.base import Backend, Buffer, Device, Options, device_number
+from unladen.backends.base import Backend, BackendOptions, Buffer, Device, device_number
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu.features import ISA_VARIABLE, isa_level
 from unladen.errors import BackendNotInitialised, InvalidArgument, OutOfMemory
@@ -28,7 +28,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 @pytest.fixture
 def device(backend: Backend) -> Device:
-    return backend.open(backend.name, Options())
+    return backend.open(backend.name, BackendOptions())
 
 
 def test_registry_names_each_backend_as_it_names_itself() -> None:
@@ -40,19 +40,20 @@ def test_devices_belong_to_their_backend() -> None:
     for name, backend in registry().items():
         for device in backend.devices():
             assert device.name.partition(":")[0] == name
-            assert backend.open(device.name, Options()) == device
+            assert backend.open(device.name, BackendOptions()) == device
         assert bool(backend.devices()) != bool(backend.why_none()), name
     assert {d.name.partition(":")[0] for d in all_devices()}.isdisjoint({"null", "reference"})
 
 
 def test_a_bare_name_is_the_first_device(backend: Backend) -> None:
-    assert backend.open(backend.name, Options()) == backend.open(f"{backend.name}:0", Options())
+    options = BackendOptions()
+    assert backend.open(backend.name, options) == backend.open(f"{backend.name}:0", options)
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "1.0", "", " 1", "\u00b2", "\u0663"])
 def test_names_that_are_no_device(backend: Backend, number: str) -> None:
     with pytest.raises(BackendNotInitialised, match="no device") as error:
-        backend.open(f"{backend.name}:{number}", Options())
+        backend.open(f"{backend.name}:{number}", BackendOptions())
     assert backend.name in error.value.hint
 
 
@@ -154,7 +155,7 @@ def test_too_much_memory(backend: Backend, device: Device) -> None:
 @pytest.mark.parametrize("value", [0, -1, 256])
 def test_threads_out_of_range(name: str, value: int) -> None:
     with pytest.raises(InvalidArgument, match=f"{name}={value}"):
-        backend_of("cpu").open("cpu", Options(**{name: value}))
+        backend_of("cpu").open("cpu", BackendOptions(**{name: value}))
 
 
 def test_an_impossible_instruction_set(monkeypatch: pytest.MonkeyPatch) -> None:

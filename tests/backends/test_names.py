@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from unladen.assembly.setup import device_names
 from unladen.backends import backend_of
 from unladen.backends.base import full_name
 from unladen.errors import BackendNotInitialised, InvalidArgument
-from unladen.setup import device_names
 
 
 @pytest.mark.parametrize(("name", "full"), [

@@ -10,7 +10,7 @@ import pytest
 
 import cases
 from cases import running
-from unladen.backends.base import Backend, Options, Support
+from unladen.backends.base import Backend, BackendOptions, Support
 from unladen.graph.ops import registry
 
 every_op = pytest.mark.parametrize("op", sorted(registry()))
@@ -61,7 +61,7 @@ def test_within_the_bound(op: str, part: slice, backend: Backend, rng: np.random
 def test_precise_keeps_activations_whole(op: str, backend: Backend, rng: np.random.Generator
                                          ) -> None:
     for case in of(op, backend, rng):
-        bench = running.Bench(backend, case, Options(precise=True))
+        bench = running.Bench(backend, case, BackendOptions(precise=True))
         running.check(case, bench.run(), precise=True, what=bench.device.name)
 
 
@@ -70,7 +70,7 @@ def test_threads_change_no_bit(op: str, backend: Backend, rng: np.random.Generat
     for case in of(op, backend, rng):
         results = []
         for n in (1, 2, 3):
-            bench = running.Bench(backend, case, Options(n_threads=n, n_threads_batch=n))
+            bench = running.Bench(backend, case, BackendOptions(n_threads=n, n_threads_batch=n))
             outputs = bench.run()
             results.append([*outputs, *(bench.cache() if case.kv is not None else ()),
                             *([bench.slots()] if case.slots is not None else ())])

@@ -10,7 +10,7 @@ import pytest
 from cases import running
 from cases.base import Maker
 from unladen import quants
-from unladen.backends.base import Backend, Options
+from unladen.backends.base import Backend, BackendOptions
 
 every_quant = pytest.mark.parametrize("quant", sorted(quants.registry()))
 
@@ -46,5 +46,5 @@ def test_products_are_within_bounds(quant: str, precise: bool, backend: Backend,
         m = Maker(rng, n_tokens)
         n = width(quant, rng)
         case = m.case("linear", m.input("T", n), weights={"w0": m.weight("w0", 37, n, quant=quant)})
-        outputs = running.Bench(backend, case, Options(precise=precise)).run()
+        outputs = running.Bench(backend, case, BackendOptions(precise=precise)).run()
         running.check(case, outputs, precise=precise, what=quant)

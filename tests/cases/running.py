@@ -13,7 +13,7 @@ from cases.base import HOST, Array, Bytes, Case
 from unladen import quants
 from unladen.backends import registry
 from unladen.backends._host import HostBuffer
-from unladen.backends.base import Backend, Buffer, Device, Options, Placed, PlacedKV, Segment
+from unladen.backends.base import Backend, BackendOptions, Buffer, Device, Placed, PlacedKV, Segment
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
@@ -49,9 +49,9 @@ def opened(name: str) -> Iterator[Backend]:
 class Bench:
     """A case compiled on a backend; outputs and scratch hold NaN before every run."""
 
-    def __init__(self, backend: Backend, case: Case, options: Options | None = None) -> None:
+    def __init__(self, backend: Backend, case: Case, options: BackendOptions | None = None) -> None:
         self.backend, self.case = backend, case
-        options = options or Options()
+        options = options or BackendOptions()
         names = [d.name for d in backend.devices()] or [backend.name]
         self.device: Device = backend.open(names[0], options)
         self._offsets: dict[Value, int] = {}

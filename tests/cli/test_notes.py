@@ -12,6 +12,7 @@ from cli.conftest import Run
 from tiny_model import write_tiny
 from unladen import backends, gpu
 from unladen.backends import Device
+from unladen.backends._gpu import drivers
 from unladen.cli._notes import why_unused
 
 QUICK = ("abc", "-n", "2", "--temp", "0")
@@ -31,7 +32,7 @@ def bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     device(folder, "0000:00:02.0", "0x030000", "0x1a03")
     device(folder, "0000:01:00.0", "0x030200", "0x10de")
     monkeypatch.undo()
-    monkeypatch.setattr(gpu, "PCI_DEVICES", folder)
+    monkeypatch.setattr(drivers, "PCI_DEVICES", folder)
     monkeypatch.setattr("sys.platform", "linux")
     monkeypatch.delenv("UNLADEN_DEVICES", raising=False)
     monkeypatch.delenv("UNLADEN_DEBUG", raising=False)
@@ -47,7 +48,7 @@ def test_cards(bus: Path) -> None:
 
 def test_no_bus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(gpu, "PCI_DEVICES", tmp_path / "nowhere")
+    monkeypatch.setattr(drivers, "PCI_DEVICES", tmp_path / "nowhere")
     monkeypatch.setattr("sys.platform", "linux")
     assert gpu.cards() == []
 
@@ -59,7 +60,8 @@ def test_an_unused_gpu_is_said_once(unladen: Run, model: str, text_file: Path,
                                     monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
                                     ) -> None:
     monkeypatch.setattr(backends, "why_no_hardware", lambda: ["no wgpu; pip install it"])
-    monkeypatch.setattr("unladen.setup.default_devices", lambda: backends.all_devices()[:1])
+    monkeypatch.setattr("unladen.assembly.setup.default_devices",
+                        lambda: backends.all_devices()[:1])
     name, *rest = [str(text_file) if word == "TEXT" else word for word in command]
     lines = [line for line in unladen(name, model, *rest).err.splitlines() if "GPU" in line]
     assert lines == ["note: a GPU is there and isn't used (NVIDIA): no wgpu; pip install it"]

@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import Run, Start
 from unladen.cli._placement import placement
 from unladen.cli.app import build_app
-from unladen.schedule import draft as draft_module
+from unladen.schedule import blueprint
 from unladen.schedule.place import PlaceOptions, place
 
 
@@ -108,7 +108,7 @@ def test_placement_reaches_the_model(unladen: Run, model: str, text_file: Path,
                                      monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
                                      ) -> None:
     seen: list[PlaceOptions] = []
-    monkeypatch.setattr(draft_module, "place", lambda graph, devices, options, *rest: (
+    monkeypatch.setattr(blueprint, "place", lambda graph, devices, options, *rest: (
         seen.append(options), real(graph, devices, options, *rest))[1])
     real = place
     name, *rest = command

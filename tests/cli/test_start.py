@@ -12,8 +12,8 @@ import pytest
 NEEDLESS = {
     "unladen.backends.null.backend", "unladen.backends.wgpu.backend", "unladen.cli._completion",
     "unladen.cli._elsewhere", "unladen.cli.doctor",
-    "unladen.cli.show", "unladen.evaluation", "unladen.hub.fetch", "unladen.models.qwen3",
-    "unladen.quantizing", "unladen.schedule.picture", "unladen.schedule.report",
+    "unladen.cli.show", "unladen.measure.perplexity", "unladen.hub.fetch", "unladen.models.qwen3",
+    "unladen.quantizing", "unladen.schedule.show.picture", "unladen.schedule.show.report",
     "wgpu", "huggingface_hub", "tokenizers", "rich", "asyncio", "fractions", "html",
     "statistics"}
 """Neither the first token nor any other of a local file on the CPU waits for these."""
@@ -40,7 +40,7 @@ def test_pages_are_mapped_before_numpy_is_imported() -> None:
     code = "import sys, unladen.api; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                             check=True, timeout=60).stdout.split()
-    assert {"unladen.api", "unladen.mapped", "unladen._native"} <= set(loaded)
+    assert {"unladen.api", "unladen.storage.mapping", "unladen._native"} <= set(loaded)
     assert "numpy" not in loaded
 
 

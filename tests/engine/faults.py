@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from unladen.backends import backend_of
-from unladen.backends.base import Buffer, Device, Options, Program, Use
+from unladen.backends.base import BackendOptions, Buffer, Device, Program, Use
 from unladen.errors import OutOfMemory
 
 
@@ -70,7 +70,7 @@ class Faults:
 
 
 def _with_a_far_one(open_: Any) -> Any:
-    def opened(name: str, options: Options) -> Device:
+    def opened(name: str, options: BackendOptions) -> Device:
         device: Device = open_(name, options)
         return replace(device, is_host=device.name != "cpu:1")
     return opened

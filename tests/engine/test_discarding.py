@@ -9,7 +9,7 @@ from engine.conftest import Load
 from tiny_model import N_VOCAB
 from unladen.backends.base import Buffer
 from unladen.backends.cpu import CpuBackend
-from unladen.schedule.plan import MUCH_LARGER, SMALL_STEPS, Plan
+from unladen.runtime.plan import MUCH_LARGER, SMALL_STEPS, Plan
 
 OPTIONS = {"devices": ["cpu"], "batch_size": 64, "speculate": False}
 

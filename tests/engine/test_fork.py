@@ -23,7 +23,7 @@ from unladen import Model, SamplerChain
 from unladen._native.gguf import PagesAhead
 from unladen.api.stepper import Stepper
 from unladen.errors import Cancelled, DeviceLost, ReentrantCall
-from unladen.mapped import map_file
+from unladen.storage.mapping import map_file
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}

@@ -54,7 +54,7 @@ def test_too_few_blocks_for_all_threads(tmp_path: Path, rng: np.random.Generator
     sizes = []
     for n_threads in (1, 2):
         with Model(path, devices=["cpu"], n_threads=n_threads) as model:
-            sizes.append(model.engine.plan.draft.arena_bytes()["cpu:0"])
+            sizes.append(model.engine.plan.blueprint.arena_bytes()["cpu:0"])
     assert sizes[0] < sizes[1]
 
 

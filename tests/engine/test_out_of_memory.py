@@ -14,7 +14,7 @@ from tests.tiny_model import write_tiny
 
 from unladen import Model
 from unladen.errors import InvalidArgument, OutOfMemory
-from unladen.schedule.speed import measure
+from unladen.schedule.search.device_speed import measure
 
 LADDER = ["ubatch", "kv:q8_0", "layers", "context"]
 PROMPT = list(range(5, 60))
@@ -119,7 +119,7 @@ def test_the_ladder_at_every_allocation_of_a_generation(path: Path, fault: Fault
                 result = model.generate(PROMPT, **GREEDY)
             assert result.tokens == expected and result.usage.n_prompt == len(PROMPT)
             assert model.degradations == ("batch_size 256 -> 128",)
-            assert model.engine.plan.draft.limits.n_tokens == 128
+            assert model.engine.plan.blueprint.limits.n_tokens == 128
         assert fault.live_bytes() == before
 
 
@@ -153,8 +153,8 @@ def test_every_rung_in_its_order(path: Path, fault: Faults, caplog: pytest.LogCa
         assert model.degradations == (
             "batch_size 64 -> 32", "kv_type f32 -> q8_0", "n_gpu_layers 2 -> 1",
             "n_gpu_layers 1 -> 0", "context_size 256 -> 128")
-        draft = model.engine.plan.draft
-        assert (draft.limits.n_tokens, draft.layout.k_type, draft.n_offloaded(),
+        blueprint = model.engine.plan.blueprint
+        assert (blueprint.limits.n_tokens, blueprint.layout.k_type, blueprint.n_offloaded(),
                 model.context_size) == (32, "Q8_0", 0, 128) and model.gpu_layers == 0
         assert len([*request]) and len(request.result.tokens) == 6
     messages = [r.message for r in caplog.records if r.levelno == logging.WARNING]
@@ -243,7 +243,7 @@ def test_every_allocation_of_a_tap(path: Path, fault: Faults, on_oom: tuple[str,
                     rows = taps.rows("blk.1.ffn_out")
                     assert rows.tokens.tolist() == PROMPT + expected[:-1]
                     assert rows.positions.tolist() == list(range(len(rows)))
-            assert not model.engine.plan.draft.options.is_tapped and model.engine.watch is None
+            assert not model.engine.plan.blueprint.options.is_tapped and model.engine.watch is None
             assert model.generate(PROMPT, **GREEDY).tokens == expected
             assert bool(model.degradations) == (bool(on_oom) and k > 0)
         assert fault.live_bytes() == before

@@ -12,12 +12,13 @@ import pytest
 
 from engine.test_moving import INTERLEAVED, wants_some
 from factory import Shape, write_model
-from unladen import Model, packed
+from unladen import Model
 from unladen._native import cpu as native
 from unladen.backends import backend_of
 from unladen.backends.cpu import moving
 from unladen.backends.cpu.features import isa_levels
 from unladen.errors import InvalidArgument, UnladenError
+from unladen.storage import packed
 
 
 @pytest.fixture(params=[level for level in isa_levels() if level in ("avx512", "vbmi")])

@@ -16,7 +16,7 @@ from tests.tiny_model import N_VOCAB, write_tiny
 from unladen import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument, UnladenError
-from unladen.schedule.saved import MAGIC, PREFIX
+from unladen.runtime.saved import MAGIC, PREFIX
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12, "ignore_eos": True}
 

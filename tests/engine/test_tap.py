@@ -20,7 +20,7 @@ from tiny_model import N_VOCAB
 from unladen import Model
 from unladen.backends import backend_of
 from unladen.errors import InvalidArgument, OutOfMemory, TapError, UnladenError
-from unladen.schedule.plan import Plan
+from unladen.runtime.plan import Plan
 
 Floats = npt.NDArray[np.float32]
 NODES = ["blk.0.attn_out", "blk.*.ffn_residual", "logits"]
@@ -189,7 +189,7 @@ def test_without_memory_a_tap_ends(load: Load, caplog: pytest.LogCaptureFixture)
         np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
         with model.tap("*") as again:
             np.testing.assert_array_equal(model.logits([5, 6, 7]), expected)
-    assert len(again.tokens) == 3 and not model.engine.plan.draft.options.is_tapped
+    assert len(again.tokens) == 3 and not model.engine.plan.blueprint.options.is_tapped
 
 
 def test_taps_in_one_another(load: Load, prompts: list[list[int]]) -> None:
@@ -230,7 +230,7 @@ def test_placed_elsewhere_meanwhile(load: Load, prompts: list[list[int]]) -> Non
         model.logits(prompts[3])
     assert len(taps.tokens) == len(prompts[3])
     assert {d.device.name for d in model.memory().devices} == {"cpu:1"}
-    assert not model.engine.plan.draft.options.is_tapped and model.context_size == CONTEXT - 32
+    assert not model.engine.plan.blueprint.options.is_tapped and model.context_size == CONTEXT - 32
     np.testing.assert_array_equal(model.logits(prompts[3]), expected)
 
 
@@ -251,7 +251,7 @@ def test_from_many_threads(load: Load, prompts: list[list[int]]) -> None:
     for thread in threads:
         thread.join(120)
     check_same([got[i] for i in range(4)], expected)
-    assert model.engine.watch is None and not model.engine.plan.draft.options.is_tapped
+    assert model.engine.watch is None and not model.engine.plan.blueprint.options.is_tapped
 
 
 def test_on_pretend_devices(path: Path) -> None:
@@ -352,10 +352,10 @@ def test_a_step_without_taps_does_nothing_for_them(load: Load, monkeypatch: pyte
     with model.tap("*"):
         model.logits([5, 6])
     for plan in (model.engine.plan, other.engine.plan):
-        assert isinstance(plan, Plan) and not plan.draft.options.is_tapped
-        assert set(plan.draft.graph.outputs) <= {"logits", "argmax", "top_ids", "top_logits"}
-    assert [n.name for n in model.engine.plan.draft.graph.nodes] == [
-        n.name for n in other.engine.plan.draft.graph.nodes]
+        assert isinstance(plan, Plan) and not plan.blueprint.options.is_tapped
+        assert set(plan.blueprint.graph.outputs) <= {"logits", "argmax", "top_ids", "top_logits"}
+    assert [n.name for n in model.engine.plan.blueprint.graph.nodes] == [
+        n.name for n in other.engine.plan.blueprint.graph.nodes]
     monkeypatch.setattr("unladen.engine.tap.Watch.record", None)
     assert model.generate([5, 6], **GREEDY).tokens == other.generate([5, 6], **GREEDY).tokens
 

@@ -14,7 +14,7 @@ from tiny_model import write_tiny
 from unladen._native import gguf as native
 from unladen.gguf import GGUFWriter, StringArray, open_gguf
 from unladen.gguf.reader import _ranges
-from unladen.mapped import map_file
+from unladen.storage.mapping import map_file
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing happens ahead")
 

@@ -14,7 +14,7 @@ from cases.running import on_paper
 from unladen import quants
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import Recurrent
-from unladen.graph.ops.stream_weights import Sizes
+from unladen.graph.ops.hyper_weights import Sizes
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +33,7 @@ def assert_close(y: Array, expected: Array) -> None:
 
 
 def test_streams_mixed_one_by_one(rng: np.random.Generator) -> None:
-    for case in cases.registry()["mix_streams"](rng):
+    for case in cases.registry()["hyper_mix"](rng):
         width, ((y,), _, _) = case.node.int_attr("width"), on_paper(case)
         *xs, w = [values(case, i) for i in range(len(case.node.inputs))]
         t = int(rng.integers(len(y)))
@@ -45,7 +45,7 @@ def test_streams_mixed_one_by_one(rng: np.random.Generator) -> None:
 
 
 def test_stream_weights_by_definition(rng: np.random.Generator) -> None:
-    for case in cases.registry()["stream_weights"](rng):
+    for case in cases.registry()["hyper_weights"](rng):
         x, scale, base, attrs = (values(case, 0), weight(case, "scale"), weight(case, "base"),
                                  case.node.attrs)
         (into, *spread), _, _ = on_paper(case)

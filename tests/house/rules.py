@@ -12,7 +12,7 @@ Found = Iterator[tuple[int, str]]
 Rule = Callable[[Source], Found]
 
 MAX_FUNCTION = 60
-BACKENDS = frozenset(p.parent.name for p in (PACKAGE / "backends").glob("*/__init__.py"))
+BACKENDS = frozenset(p.parent.name for p in (PACKAGE / "backends").glob("[!_]*/__init__.py"))
 ARCH_EXCEPTIONS = {"unladen.tokenizer.special"}
 """For two vocabularies nothing but the architecture tells which white space a token swallows."""
 FORBIDDEN = re.compile(r"(^|_)(utils?|helpers?|common|managers?)(_|$)")

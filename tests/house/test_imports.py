@@ -20,35 +20,30 @@ ORDER = {
     "discover": "",
     "_native": "",
     "parameters": "",  # what public functions of every part take
-    "paths": "",  # what a name leads to, for whoever opens files
-    "mapped": "paths",
-    "packed": "",
+    "paths": "",  # what a name leads to, for everything that opens files
+    "storage": "paths",
     "hub": "paths",
     "tokenizer": "",
     "sample": "",
     "quants": "",
-    "gguf": "mapped quants",
+    "gguf": "storage quants",
     "graph": "quants",
     "models": "gguf quants graph",
-    "backends": "packed quants graph",
+    "backends": "storage quants graph",
+    "gpu": "backends",  # the public face of backends/_gpu/drivers.py
     "cache": "",
     "schedule": "quants graph backends",
-    "engine": "tokenizer sample graph cache schedule",
-    "pooling": "gguf",
-    "setup": "quants gguf graph models backends schedule",
-    "ladder": "quants graph backends schedule setup",
-    "planner": "gguf models backends schedule engine setup ladder",
+    "runtime": "quants graph backends cache schedule",
+    "engine": "tokenizer sample graph cache schedule runtime",
+    "assembly": "quants gguf graph models backends schedule runtime engine",
+    "api": "storage hub tokenizer sample gguf graph models backends cache schedule runtime engine "
+           "assembly",
+    "measure": "tokenizer gguf graph models backends cache schedule runtime engine assembly api",
     "quantizing": "paths quants gguf models backends",
-    "gpu": "",
-    "contents": "tokenizer gguf graph models backends schedule setup",
-    "api": "mapped packed hub tokenizer sample gguf graph models backends schedule engine setup "
-           "ladder planner pooling",
-    "evaluation": "api",
-    "benchmark": "cache schedule api",
-    "lm_eval": "api",  # a face over the front door
-    "__init__": "sample backends quantizing gpu api",
-    "cli": "packed hub tokenizer sample quants gguf graph models backends schedule setup ladder "
-           "quantizing gpu contents api evaluation benchmark __init__",
+    "lm_eval": "api",  # the front door as another program calls it
+    "__init__": "sample backends gpu api measure quantizing",
+    "cli": "storage hub tokenizer sample quants gguf graph models backends gpu schedule assembly "
+           "api measure quantizing __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {f"unladen.backends.{name}" for name in (
@@ -57,8 +52,9 @@ SHARED_GROUND = {f"unladen.backends.{name}" for name in (
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
-    } | {("unladen.cli._completion", "unladen.backends.cpu.numa")}
-"""These say which processor this is; one how its threads may be placed."""
+    } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
+         ("unladen.gpu", "unladen.backends._gpu.drivers")}
+"""These say which processor this is; one how its threads may be placed; one is a public face."""
 THIRD_PARTY = {"numpy"}
 """What a module may import when it is imported itself; all else waits for its first use."""
 

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from unladen import Model, SamplingParams
+from unladen.assembly.ladder import Wishes
+from unladen.assembly.setup import KV_TYPES
 from unladen.cli import _placement, _sampling
 from unladen.errors import InvalidArgument
-from unladen.ladder import Wishes
 from unladen.parameters.model import MODEL, PLACE, ModelNames
 from unladen.parameters.pasted import GENERATION_NAMES, MODEL_NAMES
 from unladen.parameters.sampling import GENERATION, SAMPLING, GenerationNames
 from unladen.parameters.table import MISSING, Foreign, Synonym, Table, described
 from unladen.schedule.place import OFFLOAD_ORDERS, SPLIT_MODES, PlaceOptions
-from unladen.setup import KV_TYPES
 
 TABLES = pytest.mark.parametrize("table", [MODEL, PLACE, SAMPLING, GENERATION],
                                  ids=lambda table: table.call)

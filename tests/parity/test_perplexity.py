@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import SHARED
 
 from unladen import Model
-from unladen.evaluation import Evaluation
+from unladen.measure.perplexity import Evaluation
 
 REFERENCE = SHARED / "models/refs/PERPLEXITY_numpy_dequant_f32.txt"
 

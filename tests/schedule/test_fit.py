@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
-from schedule.conftest import LAYOUT, LIMITS, Tiny
+from tiny_plan import LAYOUT, LIMITS, Tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
+from unladen.runtime.plan import Plan
+from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes
+from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
-from unladen.schedule.plan import Plan, PlanOptions, draft
 
 Allocated = dict[tuple[str, str], int]
 
@@ -44,7 +46,7 @@ def test_counts_are_what_is_allocated(tiny: Tiny, allocated: Allocated, names: t
                                       use_mmap: bool) -> None:
     plan = tiny.plan(*names, use_mmap=use_mmap, place=PlaceOptions(n_gpu_layers=2))
     counted = {}
-    for memory in plan.draft.memory.devices:
+    for memory in plan.blueprint.memory.devices:
         for use, n in (("weights", memory.weight_bytes), ("kv", memory.kv_bytes),
                        ("arena", memory.arena_bytes)):
             if n:
@@ -56,7 +58,7 @@ def test_counts_are_what_is_allocated(tiny: Tiny, allocated: Allocated, names: t
 
 
 def test_nothing_is_allocated_by_a_draft(tiny: Tiny, allocated: Allocated) -> None:
-    draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "null:0")))
+    make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "null:0")))
     assert not allocated
 
 
@@ -64,7 +66,7 @@ def test_pretend_memory_is_given_back(tiny: Tiny) -> None:
     null: Any = backend_of("null")
     plan: Plan | None = tiny.plan("cpu:0", "null:0")
     assert plan is not None
-    memory = {m.device.name: m for m in plan.draft.memory.devices}
+    memory = {m.device.name: m for m in plan.blueprint.memory.devices}
     assert null.used_bytes("null:0") == memory["null:0"].allocated_bytes > 0
     del plan
     assert null.used_bytes("null:0") == 0
@@ -73,11 +75,11 @@ def test_pretend_memory_is_given_back(tiny: Tiny) -> None:
 def test_too_little_memory(tiny: Tiny, allocated: Allocated, monkeypatch: pytest.MonkeyPatch
                            ) -> None:
     monkeypatch.setenv("UNLADEN_NULL_MEMORY", "100000000,4096")
-    drafted = draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(
+    blueprint = make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(
         ("cpu:0", "null:0", "null:1"), PlaceOptions(n_gpu_layers="all")))
     with pytest.raises(OutOfMemory) as caught:
-        drafted.memory.check({})
-    error, needed = caught.value, {m.device.name: m for m in drafted.memory.devices}
+        blueprint.memory.check({})
+    error, needed = caught.value, {m.device.name: m for m in blueprint.memory.devices}
     assert (error.device, error.free) == ("null:1", 4096)
     assert error.requested == needed["null:1"].allocated_bytes and error.hint
     assert not allocated
@@ -103,5 +105,5 @@ def test_cache_bytes() -> None:
 
 def test_printed(tiny: Tiny) -> None:
     plan = tiny.plan("cpu:0", "null:0", place=PlaceOptions(n_gpu_layers=2))
-    text = str(plan.draft.memory)
+    text = str(plan.blueprint.memory)
     assert [line.split()[0] for line in text.splitlines()] == ["device", "cpu:0", "null:0"]

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factory import Shape
-from schedule.conftest import N_LAYERS, Tiny
 from schedule.paper import graph_of, paper_file
+from tiny_plan import N_LAYERS, Tiny
 from unladen.backends import backend_of
-from unladen.backends.base import Device, Options
+from unladen.backends.base import BackendOptions, Device
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph
 from unladen.schedule.place import PlaceOptions, place
@@ -22,7 +22,7 @@ CPU, NULL0, NULL1 = "cpu:0", "null:0", "null:1"
 
 
 def devices(*names: str) -> list[Device]:
-    return [backend_of(n).open(n, Options()) for n in names]
+    return [backend_of(n).open(n, BackendOptions()) for n in names]
 
 
 def layers(graph: Graph, *names: str, **options: Any) -> list[str]:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.schedule.conftest import LAYOUT, LIMITS, Tiny, open_tiny
 from tests.tiny_model import write_tiny
 
+from tiny_plan import LAYOUT, LIMITS, Tiny, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import Support
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
-from unladen.schedule.plan import PlanOptions, draft
+from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.options import PlanOptions
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def no_q8(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_converted_weights(q8: Tiny, no_q8: None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "unladen"):
-        draft(q8.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "cpu:1")))
+        make_blueprint(q8.graph, LIMITS, LAYOUT, PlanOptions(("cpu:0", "cpu:1")))
     assert len(caplog.records) == 2, "once for each device"
     for record, device in zip(caplog.records, ("cpu:0", "cpu:1"), strict=True):
         for word in (device, "Q8_0", "linear", "F32", "hint: place them elsewhere"):
@@ -40,13 +41,13 @@ def test_converted_weights(q8: Tiny, no_q8: None, caplog: pytest.LogCaptureFixtu
 def test_strict_about_weights(q8: Tiny, no_q8: None) -> None:
     message = "no kernel for Q8_0: .* as F32 for embed, linear"
     with pytest.raises(UnsupportedOp, match=message) as caught:
-        draft(q8.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
+        make_blueprint(q8.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
     assert caught.value.device == "cpu:0" and "override_tensor" in caught.value.hint
     assert caught.value.node in {n.name for n in q8.graph.nodes}
 
 
 def test_strict_about_nothing(q8: Tiny) -> None:
-    draft(q8.graph, LIMITS, LAYOUT, PlanOptions(strict=True, probe=True))
+    make_blueprint(q8.graph, LIMITS, LAYOUT, PlanOptions(strict=True, probe=True))
 
 
 def test_an_op_that_is_missing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
@@ -57,19 +58,19 @@ def test_an_op_that_is_missing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
         return Support.NO if node.op == "rope" else supports(node)
     monkeypatch.setattr(backend_of("cpu"), "supports", without_rope)
     with caplog.at_level(logging.WARNING, "unladen"):
-        draft(tiny.graph, LIMITS, LAYOUT, PlanOptions())
+        make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions())
     (record,) = caplog.records
     for word in ("cpu:0", "rope", "reference:0", "hint"):
         assert word in record.message
     with pytest.raises(UnsupportedOp, match="cpu:0 can't run rope") as caught:
-        draft(tiny.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
+        make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(strict=True))
     assert caught.value.hint
 
 
 def test_a_weight_that_one_node_wants_converted(tmp_path: Path, rng: np.random.Generator,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     """Tied embeddings: what the stricter of two nodes needs is what both get."""
-    from unladen.schedule.weights import needs
+    from unladen.schedule.needs import needs_of
     tiny = open_tiny(write_tiny(tmp_path / "m.gguf", rng, quant="Q8_0"))
     table = next(n for n in tiny.graph.nodes if n.op == "embed")
     head = tiny.graph.nodes[-1]
@@ -79,5 +80,5 @@ def test_a_weight_that_one_node_wants_converted(tmp_path: Path, rng: np.random.G
     def formats(_: object, node: Node, weight: Weight) -> str:
         return "F32" if node.op == "linear" else weight.quant
     for nodes in ((table, shared), (shared, table)):
-        (need,) = needs(dict.fromkeys(nodes, device), use_mmap=True, format_of=formats)
+        (need,) = needs_of(dict.fromkeys(nodes, device), use_mmap=True, format_of=formats)
         assert need.quant == "F32" and not need.mapped

@@ -13,7 +13,8 @@ import unladen
 from reference.markdown import prose, table
 from unladen import api, backends, errors, gpu, sample, types
 from unladen.backends import base
-from unladen.schedule import fit, report
+from unladen.schedule import fit
+from unladen.schedule.show import report
 
 HEAD = """# Python API
 
@@ -38,7 +39,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
                          ("unladen.sample.Step", sample.Step),
                          ("unladen.sample.Candidates", sample.Candidates),
                          ("unladen.sample.State", sample.State))),
-    ("Plans and devices", (("unladen.schedule.report.PlanReport", report.PlanReport),
+    ("Plans and devices", (("unladen.schedule.show.report.PlanReport", report.PlanReport),
                            ("unladen.schedule.fit.MemoryPlan", fit.MemoryPlan),
                            ("unladen.schedule.fit.DeviceMemory", fit.DeviceMemory),
                            ("unladen.backends.Device", base.Device))),

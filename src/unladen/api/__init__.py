@@ -9,6 +9,6 @@ from unladen.api.paper import plan
 from unladen.api.stream import Stream
 
 if TYPE_CHECKING:
-    from unladen.schedule.report import PlanReport as PlanReport
+    from unladen.schedule.show.report import PlanReport as PlanReport
 
 __all__ = ["TINY", "Model", "Stream", "plan"]

@@ -22,17 +22,17 @@ from unladen.api.wishes import (
 )
 from unladen.errors import InvalidArgument
 from unladen.hub import resolve_model
-from unladen.mapped import map_file
-from unladen.packed import packed_cache as cache_of
 from unladen.parameters.model import NO_FILE, PLACE
+from unladen.storage.mapping import map_file
+from unladen.storage.packed import packed_cache as cache_of
 
 # All else is imported by those who need it first, while a thread without Python's lock maps the
 # file's pages: that takes about as long.
 if TYPE_CHECKING:
-    from unladen.backends.base import Device, Options
+    from unladen.assembly.ladder import Wishes
+    from unladen.backends.base import BackendOptions, Device
     from unladen.engine import Engine
     from unladen.gguf import GGUFFile, Metadata, TensorInfo
-    from unladen.ladder import Wishes
     from unladen.parameters.model import ModelNames, PlaceNames
     from unladen.schedule.fit import MemoryPlan
     from unladen.tokenizer import Tokenizer
@@ -136,8 +136,8 @@ class Model(Reading, Tapping):
             wanted["packed_cache"], mapping if reads else None, strict=wanted["strict"],
             in_place=wanted["use_mmap"] and not wanted["use_mlock"], progress=wanted["progress"])
         ahead = PagesAhead(mapping) if reads and self._packed is None else None
+        from unladen.assembly.setup import device_names
         from unladen.gguf import check_numbers, open_gguf
-        from unladen.setup import device_names
         self._file: GGUFFile = open_gguf(self.path, mapping)
         self._engine: Engine | None = None
         self._stepper = Stepper()
@@ -169,7 +169,7 @@ class Model(Reading, Tapping):
         self._breakers = functools.cache(functools.partial(sequences, tokenizer))
 
     def _map_ahead(self, begun: PagesAhead | None, devices: Sequence[str | Device],
-                   options: Options) -> None:
+                   options: BackendOptions) -> None:
         """``begun`` goes on if weights are read where they are in the file."""
         from unladen.backends import backend_of
         if begun is None:
@@ -181,8 +181,8 @@ class Model(Reading, Tapping):
             begun.stop()
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.assembly.planner import Planner
         from unladen.models import load_architecture
-        from unladen.planner import Planner
         self.architecture = load_architecture(self._file)
         self._planner = Planner(self._file, self.architecture, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
@@ -216,7 +216,7 @@ class Model(Reading, Tapping):
     @property
     def gpu_layers(self) -> int:
         """Layers on devices other than the host."""
-        return self._used_plan().draft.n_offloaded()
+        return self._used_plan().blueprint.n_offloaded()
 
     @property
     def degradations(self) -> Sequence[str]:
@@ -233,7 +233,7 @@ class Model(Reading, Tapping):
         """
         taken: Any = PLACE.taken(with_kv_type(changes))
         if "devices" in taken:
-            from unladen.setup import device_names
+            from unladen.assembly.setup import device_names
             taken["devices"] = device_names(taken["devices"])
         engine = self.engine
         self._planner.place(engine, taken)
@@ -262,7 +262,7 @@ class Model(Reading, Tapping):
         if self._engine is None:
             return f"<Model {name!r}, without weights in memory>"
         from unladen.schedule.place import numbers
-        layers = numbers(self._used_plan().draft.layers)
+        layers = numbers(self._used_plan().blueprint.layers)
         return (f"<Model {name!r}: {self.architecture.arch}, {layers} layers, context of "
                 f"{self.context_size} tokens>")
 

@@ -14,9 +14,9 @@ from unladen.parameters.kinds import Text, flag
 from unladen.parameters.model import NO_FILE
 
 if TYPE_CHECKING:
-    from unladen.ladder import Wishes
+    from unladen.assembly.ladder import Wishes
     from unladen.parameters.model import ModelNames
-    from unladen.schedule.report import PlanReport
+    from unladen.schedule.show.report import PlanReport
 
 
 _PRETEND = Text("devices like \"2x24GB\"", filled=True)
@@ -29,13 +29,13 @@ class OnPaper(Model):
     _reads_weights = False
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
+        from unladen.assembly.planner import Planner
         from unladen.models import load_architecture
-        from unladen.planner import Planner
-        from unladen.schedule.report import PlanReport
+        from unladen.schedule.show.report import PlanReport
         self.architecture = load_architecture(self._file)
         on_paper = replace(wishes, options=replace(wishes.options, probe=False))
-        drafted, context = Planner(self._file, self.architecture, on_paper, on_oom).draft()
-        self.report = PlanReport.of(drafted, Path(self.path).name, context)
+        blueprint, context = Planner(self._file, self.architecture, on_paper, on_oom).blueprint()
+        self.report = PlanReport.of(blueprint, Path(self.path).name, context)
 
 
 def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,
@@ -43,11 +43,11 @@ def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,
     """What :class:`Model` would do with ``path`` and ``parameters``, before anything is allocated.
 
     ``pretend``: devices that aren't there, beside the CPU, as
-    :func:`~unladen.schedule.pretend.pretended` takes them. Raises what :class:`Model` does, but for
-    :class:`OutOfMemory`: the report says by how much a device is too small.
+    :func:`~unladen.schedule.show.pretend.pretended` takes them. Raises what :class:`Model` does,
+    but for :class:`OutOfMemory`: the report says by how much a device is too small.
     """
     if pretend is not None:
-        from unladen.schedule.pretend import pretended
+        from unladen.schedule.show.pretend import pretended
         if parameters.get("devices") is not None:
             raise InvalidArgument("both devices and pretended ones are given", hint="use one")
         parameters["devices"] = [*pretended(_PRETEND.of("pretend", pretend)), "cpu"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unladen.api.prompts import Ids, Prompt, Prompts
     from unladen.engine import Request
     from unladen.models import Architecture
-    from unladen.schedule.plan import Plan
+    from unladen.runtime.plan import Plan
 
 
 class Reading(Generation):
@@ -40,7 +40,7 @@ class Reading(Generation):
         where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
         encoder."""
         prompts, several = split("tokens", tokens)
-        if "logits" not in self._used_plan().draft.graph.outputs:
+        if "logits" not in self._used_plan().blueprint.graph.outputs:
             raise InvalidArgument("the model is an encoder: it has no logits", hint="use embed()")
         rows = self._rows("tokens", prompts, several, lambda found: found)
         return rows if several else rows[0]
@@ -69,12 +69,12 @@ class Reading(Generation):
         "none" a list; where one fails, the error names ``text[i]``. Raises
         :class:`InvalidArgument` for a model that is no encoder.
         """
-        from unladen.pooling import checked_pooling, chosen, pooled
+        from unladen.engine.pooling import checked_pooling, chosen, pooled
         normalize, pooling = flag("normalize", normalize), checked_pooling(pooling)
         prompts, several = split("text", text)
-        if "embeddings" not in self._used_plan().draft.graph.outputs:
+        if "embeddings" not in self._used_plan().blueprint.graph.outputs:
             raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
-        kind = chosen(pooling, self.architecture.hparams)
+        kind = chosen(pooling, self.architecture.hparams.int("pooling_type", 0))
         rows = self._rows("text", prompts, several,
                           lambda found: pooled(found, kind, normalize=normalize))
         if not several:
@@ -82,7 +82,7 @@ class Reading(Generation):
         import numpy as np
         if kind == "none":
             return rows
-        width = self._used_plan().draft.graph.outputs["embeddings"].shape[-1]
+        width = self._used_plan().blueprint.graph.outputs["embeddings"].shape[-1]
         return np.array(rows, np.float32).reshape(len(rows), int(width))
 
     def _rows(self, name: str, prompts: Sequence[object], several: bool,

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from unladen.assembly.planner import Planner
     from unladen.engine import Engine
     from unladen.engine.tap import Tap, TapFunction, TapInfo, TapRows
     from unladen.graph.graph import Graph, Value
-    from unladen.planner import Planner
     from unladen.types import Shape
 
     class Switch(Protocol):
@@ -169,7 +169,7 @@ class Tapping:
     def nodes(self) -> Nodes:
         """What :meth:`tap` can name, by name, with shapes: a mapping in the order of computation.
         """
-        return Nodes(self.engine.plan.draft.source)
+        return Nodes(self.engine.plan.blueprint.source)
 
     def tap(self, nodes: Wanted = (), *, add: Added | None = None) -> Taps:
         """Look at the values of nodes while the model computes, or change them::
@@ -205,7 +205,7 @@ class Tapping:
         of that step with :class:`TapError`. Raises :class:`InvalidArgument` for names that match
         nothing, entering it :class:`OutOfMemory`.
         """
-        tap = make_tap(self.engine.plan.draft.source, nodes, add)
+        tap = make_tap(self.engine.plan.blueprint.source, nodes, add)
         return Taps(tap, weakref.WeakMethod(self._switch))
 
     def _switch(self, tap: Tap, *, on: bool) -> None:

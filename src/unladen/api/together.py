@@ -28,7 +28,7 @@ class Together(Generic[T]):
                  take: Callable[[Request], T], name: str) -> None:
         self._engine, self._make, self._take, self._name = engine, make, take, name
         self._n, self._next = n, 0
-        self._room = SHARE * engine.plan.draft.limits.n_seqs
+        self._room = SHARE * engine.plan.blueprint.limits.n_seqs
         self._under_way: dict[int, Request] = {}
         self._results: dict[int, T] = {}
 

@@ -12,9 +12,9 @@ from unladen.parameters.model import KV_TYPE, MODEL, NO_FILE, PATH, ModelNames
 if TYPE_CHECKING:
     from inspect import Signature
 
-    from unladen.backends.base import Device, Options
-    from unladen.ladder import Wishes
-    from unladen.packed import PackedCache
+    from unladen.assembly.ladder import Wishes
+    from unladen.backends.base import BackendOptions, Device
+    from unladen.storage.packed import PackedCache
 
 PROBE_VARIABLE = "UNLADEN_PROBE"
 _CACHE_NAMES = (("type_k", "cache_type_k"), ("type_v", "cache_type_v"))
@@ -67,17 +67,19 @@ def with_kv_type(given: Mapping[str, object]) -> dict[str, object]:
     return named
 
 
-def options_of(wanted: ModelNames, packed: PackedCache | None) -> Options:
+def options_of(wanted: ModelNames, packed: PackedCache | None) -> BackendOptions:
     """How backends shall work."""
-    from unladen.backends.base import Options
-    return Options(wanted["n_threads"], wanted["n_threads_batch"], wanted["precise"],
+    from unladen.backends.base import BackendOptions
+    return BackendOptions(wanted["n_threads"], wanted["n_threads_batch"], wanted["precise"],
                    wanted["deterministic"], wanted["numa"], packed)
 
 
-def plan_wishes(devices: Sequence[str | Device], wanted: ModelNames, used: Options) -> Wishes:
+def plan_wishes(devices: Sequence[str | Device], wanted: ModelNames, used: BackendOptions
+                ) -> Wishes:
     """What decides the plan."""
-    from unladen.ladder import Wishes
-    from unladen.schedule.draft import LoadOptions, PlaceOptions, PlanOptions
+    from unladen.assembly.ladder import Wishes
+    from unladen.schedule.options import LoadOptions, PlanOptions
+    from unladen.schedule.place import PlaceOptions
     placing: dict[str, Any] = {name: value for name, value in wanted.items()
                                if name in PlaceOptions.__dataclass_fields__}
     placing["override_tensor"] = placing["override_tensor"] or {}

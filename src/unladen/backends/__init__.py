@@ -10,11 +10,11 @@ from typing import cast
 import numpy as np
 
 from unladen.backends._system import this_system
-from unladen.backends.base import Backend, Device, Options
+from unladen.backends.base import Backend, BackendOptions, Device
 from unladen.discover import Found, is_plugin, modules
 from unladen.errors import BackendNotInitialised
 
-__all__ = ["Backend", "Device", "Options", "all_devices", "backend_of", "default_devices",
+__all__ = ["Backend", "Device", "BackendOptions", "all_devices", "backend_of", "default_devices",
            "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc",
            "why_no_hardware"]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unladen.backends._system import this_system
 from unladen.backends.base import Buffer, Device, Program
 from unladen.errors import MemoryLockError, OutOfMemory
-from unladen.types import FileMapping
+from unladen.storage.mapping import FileMapping
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from unladen.errors import BackendNotInitialised
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec, Node, Value, Weight
-from unladen.packed import PackedCache
+from unladen.storage.packed import PackedCache
 from unladen.types import Limits, size_text
 
 Use = Literal["weights", "kv", "arena"]
@@ -145,7 +145,7 @@ class PlacedKV:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BackendOptions:
     """What a user may say about how a backend works; None: the backend decides.
 
     ``n_threads`` serves steps of few tokens, ``n_threads_batch`` those of many. ``precise`` keeps
@@ -186,7 +186,7 @@ class Segment:
     slots: Mapping[str, Buffer]
     limits: Limits
     batch: Batch
-    options: Options
+    options: BackendOptions
     stored: Mapping[Value, int] = field(default_factory=dict)
     is_brief: bool = False
 
@@ -215,7 +215,7 @@ class Backend(Protocol):
     """A forked child can go on with what its parent made here. Where that isn't said, it can't."""
 
     is_deterministic: bool
-    """It keeps the promise of :attr:`Options.deterministic`."""
+    """It keeps the promise of :attr:`BackendOptions.deterministic`."""
 
     def devices(self) -> Sequence[Device]:
         """The devices present; empty is fine, and then :meth:`why_none` says why."""
@@ -223,7 +223,7 @@ class Backend(Protocol):
     def why_none(self) -> str:
         """Why there are no devices, and what to do about it; "" where there are some."""
 
-    def open(self, device: str, options: Options) -> Device:
+    def open(self, device: str, options: BackendOptions) -> Device:
         """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
 
     def free_bytes(self, device: Device) -> int:
@@ -261,7 +261,7 @@ class Backend(Protocol):
         """The format in which ``node`` takes ``weight``: the file's own, another that it must be
         converted to when loaded (it costs memory, and the plan says so), or None."""
 
-    def variant(self, device: Device, node: Node, options: Options) -> str:
+    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         """What the kernels for ``node``, its weights in the formats that they have on the device,
         use of the hardware beyond the plain ones; "" for the plain ones."""
 
@@ -270,11 +270,11 @@ class Backend(Protocol):
         :meth:`variant` was found to compute something wrong."""
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: Options) -> Mapping[Value, int]:
+                     options: BackendOptions) -> Mapping[Value, int]:
         """Bytes in the arena of those values of a segment of ``nodes`` that don't take 4 for each
         number: some of ``inner``, which nothing else reads."""
 
-    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Working memory that ``node`` needs while it runs."""
 
     def compile(self, segment: Segment) -> Program:

@@ -11,7 +11,7 @@ from unladen.cache.blocks import NO_BLOCK, BlockPool
 from unladen.types import NO_SLOT
 
 CopyBlock = Callable[[int, int], None]
-"""``copy(target, source)``: the plan's :meth:`~unladen.schedule.plan.Plan.copy_block`."""
+"""``copy(target, source)``: the plan's :meth:`~unladen.runtime.plan.Plan.copy_block`."""
 
 
 class CachedSequence:

@@ -133,7 +133,7 @@ def devices() -> list[str]:
 
 def kv_types() -> list[str]:
     """Formats of the cache."""
-    from unladen.setup import KV_TYPES
+    from unladen.assembly.setup import KV_TYPES
     return list(KV_TYPES)
 
 
@@ -169,7 +169,7 @@ def _steps() -> list[str]:
 
 
 def _rungs() -> list[str]:
-    from unladen.ladder import RUNGS
+    from unladen.assembly.ladder import RUNGS
     fixed = [rung for rung in RUNGS if not rung.endswith("TYPE")]
     return [*fixed, *(f"kv:{kv_type}" for kv_type in kv_types())]
 

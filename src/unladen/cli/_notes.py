@@ -41,7 +41,7 @@ def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = 
         return
     from unladen import gpu
     present = gpu.cards()
-    why = why_unused([d for d in loaded.engine.plan.draft.devices if not d.is_host]) \
+    why = why_unused([d for d in loaded.engine.plan.blueprint.devices if not d.is_host]) \
         if present else ""
     if why:
         makers = ", ".join(dict.fromkeys(present))

@@ -22,7 +22,7 @@ from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api import Model
-    from unladen.benchmark import Result
+    from unladen.measure.speed import Result
 
 COLUMNS = ("model", "size", "params", "backend", "threads", "n_batch", "type_kv", "test", "t/s")
 
@@ -49,7 +49,7 @@ def command(
 ) -> None:
     """Time prompts (pp) and generation (tg). Options that name a number take several, by comma."""
     from unladen.api import Model
-    from unladen.benchmark import measure, tests
+    from unladen.measure.speed import measure, tests
     wanted = list(tests(o.numbers(n_prompt, "-p", least=0), o.numbers(n_gen, "-n", least=0),
                         o.numbers(n_depth, "-d", least=0), o.numbers(n_seqs, "-s", least=1)))
     if not wanted or repetitions < 1:
@@ -84,7 +84,7 @@ def record(model: Model, result: Result, n_threads: int | None, n_batch: int, kv
     from unladen.backends.cpu.features import n_physical_cores, processor_name
     tensors = model.tensors
     kv = kv_type.split(",")
-    devices = [d.name for d in model.engine.plan.draft.devices]
+    devices = [d.name for d in model.engine.plan.blueprint.devices]
     n_params = sum(t.n_elements for t in tensors.values())
     ns = result.samples_ns
     return {

@@ -25,7 +25,7 @@ AT: Final = 15
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
 ) -> None:
-    """Show processor, memory, every backend with its devices or why it has none, drivers, caches,
+    """Show processor, memory, every backend with its devices or why it has none, gpu, caches,
     and plug-ins that were left out."""
     facts = {"unladen": _version(), "processor": _processor(), "memory": _memory(),
              "backends": _backends(), "drivers": _drivers(), "supports": _supports(),
@@ -101,7 +101,7 @@ def _packages() -> dict[str, str | None]:
 
 def _caches() -> dict[str, dict[str, Any]]:
     from unladen.cli._completion import hub_cache
-    from unladen.packed import folder_of_copies
+    from unladen.storage.packed import folder_of_copies
     return {name: {"path": str(folder), "n_bytes": _size_of(folder)}
             for name, folder in (("models", hub_cache()), ("packed", folder_of_copies()))}
 

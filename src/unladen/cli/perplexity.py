@@ -22,7 +22,7 @@ from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api import Model
-    from unladen.evaluation import Evaluation
+    from unladen.measure.perplexity import Evaluation
 
 
 @placeable
@@ -43,7 +43,7 @@ def command(
 ) -> None:
     """Perplexity of a text, and the divergence from another model's predictions."""
     from unladen.api import Model
-    from unladen.evaluation import Evaluation
+    from unladen.measure.perplexity import Evaluation
     loaded = Model(fetched(model), context_size=chunk, batch_size=batch_size, n_threads=threads,
                    kv_type=o.kv_types(kv_type), precise=precise, tokenizer=tokenizer_file,
                    **placement)

@@ -57,7 +57,7 @@ def command(
     else:
         _show(report)
     if explain:
-        print(report.draft.explain())
+        print(report.blueprint.explain())
 
 
 def _show(report: PlanReport) -> None:
@@ -68,7 +68,7 @@ def _show(report: PlanReport) -> None:
                  m.staging_bytes, left[m.device.name]))] for m in report.devices]
     lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
-    for line in [*report.draft.offloaded(), *report.speed(), *_bar(report)]:
+    for line in [*report.blueprint.offloaded(), *report.speed(), *_bar(report)]:
         lines += paragraph(visible(line), columns, "  ")
     print("\n".join(map(visible, lines)))
     print("\n".join(["", *legend(_words(report, rows), columns)]))
@@ -95,4 +95,4 @@ def _bar(report: PlanReport) -> list[str]:
     names = [m.device.name for m in report.devices]
     letters = {name: ascii_uppercase[i % 26] for i, name in enumerate(names)}
     legend = ", ".join(f"{letter} {name}" for name, letter in letters.items())
-    return [f"layers: {''.join(letters[d.name] for d in report.draft.layers)} ({legend})"]
+    return [f"layers: {''.join(letters[d.name] for d in report.blueprint.layers)} ({legend})"]

@@ -18,7 +18,7 @@ from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from unladen.contents import Contents
+    from unladen.measure.contents import Contents
 
 _N_FIRST = 6
 """Items that are shown of an array."""
@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Show what is in a file and what it takes to run it. Reads only the header."""
     from unladen.api import TINY
-    from unladen.contents import contents
     from unladen.hub import resolve_model
+    from unladen.measure.contents import contents
     found = contents(resolve_model(fetched(model), aliases={"tiny": TINY}))
     with found.file:
         if template:

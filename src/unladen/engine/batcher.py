@@ -10,7 +10,7 @@ import numpy as np
 from unladen.engine.blame import blame
 from unladen.engine.request import Request
 from unladen.graph.batch import Batch
-from unladen.schedule.narrow import SKIPPED
+from unladen.schedule.cut.choose_on_device import SKIPPED
 from unladen.types import Limits
 
 

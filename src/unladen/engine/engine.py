@@ -29,8 +29,8 @@ from unladen.engine.speculate import Speculator
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
 from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory
+from unladen.runtime.plan import Plan
 from unladen.sample import Sampler
-from unladen.schedule.plan import Plan
 
 log = logging.getLogger("unladen")
 
@@ -67,7 +67,7 @@ class Engine:
         self._relieve = relieve
         self._copier = _Copier(plan)
         self.n_vocab = self._n_rows = n_rows
-        self._limits = plan.draft.limits
+        self._limits = plan.blueprint.limits
         self.pool = self._empty_pool()
         self._turns = Turns()
         self._waiting: deque[Request] = deque()
@@ -180,7 +180,7 @@ class Engine:
             grows = plan.continues_cache and context_size >= self.context_size
             self.plan = self._copier.plan = plan
             self.speculator.forget()
-            self._limits, self.context_size = plan.draft.limits, context_size
+            self._limits, self.context_size = plan.blueprint.limits, context_size
             if not grows:
                 self._restart()
                 self._end_what_outgrew()
@@ -338,7 +338,7 @@ class Engine:
         self._running.clear()
 
     def _empty_pool(self) -> BlockPool:
-        return BlockPool(self._limits.n_blocks, self.plan.draft.layout.block_tokens,
+        return BlockPool(self._limits.n_blocks, self.plan.blueprint.layout.block_tokens,
                          self._limits.n_slots)
 
     def _admit(self) -> None:

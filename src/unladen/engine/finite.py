@@ -6,8 +6,8 @@ import numpy as np
 
 from unladen.engine.request import Logits, Request
 from unladen.errors import NotFinite
+from unladen.runtime.plan import Plan
 from unladen.sample import BadLogits
-from unladen.schedule.plan import Plan
 
 
 def checked(rows: Logits, plan: Plan) -> Logits:
@@ -16,7 +16,7 @@ def checked(rows: Logits, plan: Plan) -> Logits:
     be -inf: some models rule out tokens so."""
     # The largest number of a row is NaN if any is.
     bad = np.flatnonzero(~np.isfinite(rows.max(axis=1)))
-    what = "embeddings" if "embeddings" in plan.draft.graph.outputs else "logits"
+    what = "embeddings" if "embeddings" in plan.blueprint.graph.outputs else "logits"
     if len(bad):
         raise NotFinite(f"{len(bad)} of {len(rows)} rows of {what} hold NaN or infinity",
                         hint=hint(plan))
@@ -32,7 +32,7 @@ def explain(request: Request, plan: Plan) -> None:
 
 def hint(plan: Plan) -> str:
     """What to try where a step of ``plan`` made numbers that aren't finite."""
-    layout, weights = plan.draft.layout, "check_tensors=True looks for damaged weights"
+    layout, weights = plan.blueprint.layout, "check_tensors=True looks for damaged weights"
     types = {layout.k_type, layout.v_type} - {"F32"}
     if not types or not plan.kv:
         return weights

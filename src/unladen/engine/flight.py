@@ -17,8 +17,8 @@ from typing import Any
 import numpy.typing as npt
 
 from unladen.engine.batcher import Work
-from unladen.schedule.narrow import NARROWING
-from unladen.schedule.plan import Plan
+from unladen.runtime.plan import Plan
+from unladen.schedule.cut.choose_on_device import NARROWING
 
 Results = Sequence[npt.NDArray[Any]]
 
@@ -40,7 +40,7 @@ class Flight:
         if op and plan.runs_ahead:
             waits = [plan.fetch(name) for name in NARROWING[op]]
             return cls(work, op, lambda: [wait() for wait in waits])
-        names = NARROWING[op] if op else _WHOLE & plan.draft.graph.outputs.keys()
+        names = NARROWING[op] if op else _WHOLE & plan.blueprint.graph.outputs.keys()
         return cls(work, op, lambda: [plan.output(name) for name in names])
 
     def results(self) -> Results:

@@ -8,7 +8,7 @@ from unladen.cache import CachedSequence
 from unladen.engine.engine import Engine
 from unladen.engine.request import Request
 from unladen.errors import ContextOverflow, UnladenError
-from unladen.schedule.saved import SavedState, pack
+from unladen.runtime.saved import SavedState, pack
 
 
 def save(engine: Engine, request: Request) -> bytes:

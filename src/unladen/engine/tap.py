@@ -24,7 +24,7 @@ from unladen.errors import Cancelled, TapError
 from unladen.graph.batch import I32, Batch
 from unladen.graph.graph import Value
 from unladen.graph.taps import PREFIX
-from unladen.schedule.plan import Plan
+from unladen.runtime.plan import Plan
 
 Array = npt.NDArray[Any]
 

@@ -20,8 +20,7 @@ from unladen.gguf.layout import MAGIC, VERSIONS, ByteOrder, order_char
 from unladen.gguf.metadata import Metadata, entry_count, read_metadata
 from unladen.gguf.others import HEAD_BYTES, STILL_LOADING, is_unfinished, what_is
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
-from unladen.mapped import map_file
-from unladen.types import FileMapping
+from unladen.storage.mapping import FileMapping, map_file
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _N_DROPPING: Final = 2

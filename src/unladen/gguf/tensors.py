@@ -16,7 +16,7 @@ from unladen.gguf.cursor import TRUNCATED, Cursor
 from unladen.gguf.layout import DEFAULT_ALIGNMENT, MAX_DIMS, ByteOrder
 from unladen.gguf.metadata import Metadata
 from unladen.quants import Quant, by_id, get
-from unladen.types import FileMapping
+from unladen.storage.mapping import FileMapping
 
 SMALLEST_RECORD: Final = 8 + 4 + 8 + 4 + 8  # name's length, dimensions, one of them, type, offset
 

@@ -1,1 +1,1 @@
-"""Where it runs: fit (count bytes), place (weights to devices), split (segments), plan."""
+"""Where it runs, on paper: bytes counted, nodes placed, segments cut. Allocates nothing."""

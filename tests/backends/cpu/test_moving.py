@@ -13,10 +13,10 @@ import pytest
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostBuffer, file_of, give_back
-from unladen.backends.base import Device, Options
+from unladen.backends.base import BackendOptions, Device
 from unladen.backends.cpu import moving
 from unladen.backends.cpu.moving import Moving, Stretch, are_small, may_move, stretches
-from unladen.types import FileMapping
+from unladen.storage.mapping import FileMapping
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux moves pages")
 
@@ -48,7 +48,7 @@ def segment(data: np.ndarray, *parts: tuple[str, int, int]) -> Any:
         nodes.append(SimpleNamespace(op=op, weights={"w": weight}))
         weights[weight.name] = SimpleNamespace(weight=weight, quant="Q8_0", offset=first,
                                                buffer=HostBuffer(DEVICE, data))
-    return SimpleNamespace(nodes=nodes, weights=weights, options=Options(), is_brief=False)
+    return SimpleNamespace(nodes=nodes, weights=weights, options=BackendOptions(), is_brief=False)
 
 
 class Interleaver:

@@ -21,7 +21,7 @@ from unladen.backends.cpu import moving
 from unladen.backends.cpu.features import isa_level
 from unladen.gguf import open_gguf
 from unladen.sample import BadLogits
-from unladen.schedule.narrow import SKIPPED
+from unladen.schedule.cut.choose_on_device import SKIPPED
 
 SCREENING = ("avx2", "avx512", "vbmi")
 LEVELS = [level for level in cpu.levels() if level in SCREENING]

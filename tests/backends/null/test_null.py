@@ -7,7 +7,7 @@ import gc
 import numpy as np
 import pytest
 
-from unladen.backends.base import Options
+from unladen.backends.base import BackendOptions
 from unladen.backends.null import create
 from unladen.backends.null.backend import DEFAULT_MEMORY, MEMORY_VARIABLE, NullBackend
 from unladen.errors import InvalidArgument, OutOfMemory
@@ -21,9 +21,9 @@ def null() -> NullBackend:
 
 
 def test_any_number_of_devices(null: NullBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert null.open("null:17", Options()).memory_bytes == DEFAULT_MEMORY
+    assert null.open("null:17", BackendOptions()).memory_bytes == DEFAULT_MEMORY
     monkeypatch.setenv(MEMORY_VARIABLE, "1000,2000")
-    assert [null.open(f"null:{i}", Options()).memory_bytes for i in range(4)] == [
+    assert [null.open(f"null:{i}", BackendOptions()).memory_bytes for i in range(4)] == [
         1000, 2000, 2000, 2000]
 
 
@@ -31,11 +31,11 @@ def test_any_number_of_devices(null: NullBackend, monkeypatch: pytest.MonkeyPatc
 def test_no_list_of_bytes(null: NullBackend, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MEMORY_VARIABLE, text)
     with pytest.raises(InvalidArgument, match=MEMORY_VARIABLE):
-        null.open("null", Options())
+        null.open("null", BackendOptions())
 
 
 def test_every_byte_is_counted_and_given_back(null: NullBackend, rng: np.random.Generator) -> None:
-    device = null.open("null:1", Options())
+    device = null.open("null:1", BackendOptions())
     sizes = [int(n) for n in rng.integers(0, 10_000, 20)]
     buffers = [null.alloc(device, n, "weights") for n in sizes]
     assert null.used_bytes(device.name) == sum(sizes)
@@ -50,7 +50,7 @@ def test_every_byte_is_counted_and_given_back(null: NullBackend, rng: np.random.
 
 def test_full_is_full(null: NullBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MEMORY_VARIABLE, "1000")
-    device = null.open("null", Options())
+    device = null.open("null", BackendOptions())
     kept = null.alloc(device, 600, "kv")
     with pytest.raises(OutOfMemory) as error:
         null.alloc(device, 401, "arena")

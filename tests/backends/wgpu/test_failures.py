@@ -13,7 +13,7 @@ import pytest
 from engine.test_fork import in_child
 from unladen import Model
 from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu import adapters, source
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
@@ -108,7 +108,7 @@ def test_nothing_to_run_on(without: Callable[[str], None], what: str, advice: st
     assert list(backend.devices()) == []
     assert advice in backend.why_none()
     with pytest.raises(BackendNotInitialised) as error:
-        backend.open("wgpu:0", Options())
+        backend.open("wgpu:0", BackendOptions())
     assert advice in error.value.hint
 
 

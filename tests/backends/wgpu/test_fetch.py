@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unladen.backends import backend_of
-from unladen.backends.base import Options
+from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu import fetch
 
 
@@ -22,7 +22,7 @@ class Interrupted(dict[int, int]):
 def test_an_interrupt_inside_the_callback_is_raised_and_nothing_is_lost(
         rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = backend_of("wgpu")
-    device = backend.open("wgpu:0", Options())
+    device = backend.open("wgpu:0", BackendOptions())
     data = rng.integers(0, 256, 64, np.uint8)
     buffer = backend.alloc(device, 64, "arena")
     backend.write(buffer, data)

@@ -9,7 +9,7 @@ from cases import running
 from cases.base import Case, Maker
 from unladen import quants
 from unladen.backends import backend_of
-from unladen.backends.base import KVLayout, Options
+from unladen.backends.base import BackendOptions, KVLayout
 from unladen.backends.wgpu.program import WgpuProgram
 from unladen.backends.wgpu.source import has_kernel
 from unladen.graph.graph import Attr, KVSpec, Weight
@@ -22,7 +22,7 @@ WHOLE_NUMBERS = {"I8", "I16", "I32", "I64"}
 
 def bench(case: Case) -> running.Bench:
     """Without rounded activations, whatever the adapter has; test_variants rounds them."""
-    return running.Bench(backend_of("wgpu"), case, Options(precise=True))
+    return running.Bench(backend_of("wgpu"), case, BackendOptions(precise=True))
 
 
 def width(quant: str, rng: Rng) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from unladen import Model
 from unladen.backends import backend_of
-from unladen.backends.base import Options, Use
+from unladen.backends.base import BackendOptions, Use
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
@@ -29,7 +29,7 @@ def backend() -> WgpuBackend:
 
 @pytest.fixture
 def small(backend: WgpuBackend) -> Iterator[Gpu]:
-    backend.open(SMALL, Options())
+    backend.open(SMALL, BackendOptions())
     gpu = backend.gpu(SMALL)
     kept = gpu.max_binding, gpu.max_buffer
     yield gpu

@@ -12,7 +12,7 @@ from tests.parity import recipes
 from tests.parity.recipes import answer, error
 
 from unladen import Model
-from unladen.evaluation import Evaluation
+from unladen.measure.perplexity import Evaluation
 
 DEVICE = ["wgpu:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",

@@ -14,7 +14,7 @@ from cases import running
 from cases.base import Maker
 from unladen import Model, quants
 from unladen.backends import backend_of
-from unladen.backends.base import Options, Support
+from unladen.backends.base import BackendOptions, Support
 from unladen.backends.wgpu import adapters, features, source
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.errors import InvalidArgument, UnsupportedOp
@@ -39,10 +39,10 @@ def backend(variant: str) -> WgpuBackend:
 @pytest.mark.parametrize("op", sorted(features.REDUCING))
 def test_within_the_bound(op: str, variant: str, backend: WgpuBackend, rng: Rng) -> None:
     """Some of the op's cases, others each time."""
-    device = backend.open("wgpu:0", Options())
+    device = backend.open("wgpu:0", BackendOptions())
     found = [case for case in cases.registry()[op](rng)
              if backend.supports(case.node) is not Support.NO
-             and backend.variant(device, case.node, Options()) == variant]
+             and backend.variant(device, case.node, BackendOptions()) == variant]
     assert bool(found) == (op in features.MULTIPLYING or variant == "subgroups")
     for i in rng.permutation(len(found))[:6]:
         running.check(found[i], running.Bench(backend, found[i]).run(),
@@ -62,7 +62,7 @@ def test_products(quant: str, variant: str, backend: WgpuBackend, rng: Rng) -> N
 def test_precise_ones_round_no_activations(variant: str, backend: WgpuBackend, rng: Rng) -> None:
     m = Maker(rng, 20)
     case = m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 9, 256, quant="Q4_K")})
-    run = running.Bench(backend, case, Options(precise=True))
+    run = running.Bench(backend, case, BackendOptions(precise=True))
     running.check(case, run.run(), precise=True, what=variant)
 
 

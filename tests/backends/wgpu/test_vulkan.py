@@ -14,15 +14,16 @@ import pytest
 
 from factory import Shape
 from schedule.paper import graph_of, paper_file
+from unladen.assembly.setup import DEVICES_VARIABLE, device_names
 from unladen.backends import backend_of, default_devices
-from unladen.backends.base import Device, KVLayout, Options
+from unladen.backends.base import BackendOptions, Device, KVLayout
 from unladen.backends.wgpu import adapters, gpu, vulkan
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.backends.wgpu.gpu import device_of
 from unladen.backends.wgpu.vulkan import Card, own_memory
-from unladen.schedule.draft import PlanOptions, draft
+from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
-from unladen.setup import DEVICES_VARIABLE, device_names
 from unladen.types import Limits
 
 LOCAL = vulkan.DEVICE_LOCAL
@@ -35,7 +36,7 @@ def test_the_device_here() -> None:
     assert all(c.memory_bytes >= c.free_bytes > 0 for c in cards)
     found = adapters.card_of(adapter)
     assert found is not None and found.name == adapter.info["device"]
-    device = backend_of("wgpu").open("wgpu", Options())
+    device = backend_of("wgpu").open("wgpu", BackendOptions())
     assert 0 < backend_of("wgpu").free_bytes(device) <= device.memory_bytes
 
 
@@ -215,7 +216,7 @@ def test_memory_that_nobody_knows(caplog: pytest.LogCaptureFixture,
     def layers(*devices: Device, **place: Any) -> set[str]:
         caplog.clear()
         options = PlanOptions(devices, PlaceOptions(**place))
-        made = draft(graph, limits, layout, options)
+        made = make_blueprint(graph, limits, layout, options)
         assert made.streamed is None or unknown not in devices
         return {d.name for d in made.layers}
     with caplog.at_level(logging.WARNING, "unladen"):

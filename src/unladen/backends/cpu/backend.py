@@ -9,7 +9,7 @@ from typing import Final
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
-from unladen.backends.base import Device, Options, Program, Segment, Support, device_number
+from unladen.backends.base import BackendOptions, Device, Program, Segment, Support, device_number
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
@@ -25,7 +25,7 @@ TILE_ROWS: Final = 64
 """Of a matrix that many activations meet, a thread takes so many rows at a time, or a block."""
 
 
-def _threads(options: Options) -> tuple[int, int]:
+def _threads(options: BackendOptions) -> tuple[int, int]:
     """How many serve steps of few tokens, and of many."""
     # Isolated threads are at most as many as their node has cores.
     own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
@@ -58,7 +58,7 @@ class CpuBackend(HostMemory):
     def why_none(self) -> str:
         return ""
 
-    def open(self, device: str, options: Options) -> Device:
+    def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
         for name in ("n_threads", "n_threads_batch"):
             value = getattr(options, name)
@@ -75,7 +75,7 @@ class CpuBackend(HostMemory):
     def supports(self, node: Node) -> Support:
         if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
             return Support.NO
-        if node.op == "stream_weights" and node.int_attr("n_streams") > native.MAX_STREAMS:
+        if node.op == "hyper_weights" and node.int_attr("n_streams") > native.MAX_STREAMS:
             return Support.NO
         return Support.YES if node.op in LOWERINGS else Support.NO
 
@@ -85,18 +85,18 @@ class CpuBackend(HostMemory):
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 
-    def variant(self, device: Device, node: Node, options: Options) -> str:
+    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         return ""
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         raise AssertionError(f"{self.name} has no variants")
 
-    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}
         return scratch_bytes(node, limits, self._level, quants, options.precise)
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: Options) -> Mapping[Value, int]:
+                     options: BackendOptions) -> Mapping[Value, int]:
         n_threads = functools.cache(lambda: max(_threads(options)))  # asks the system
 
         def packed_bytes(reader: Node) -> int | None:

@@ -19,14 +19,14 @@ from unladen.graph.ops.columns import column_attrs
 from unladen.graph.ops.concat import head_count, head_parts
 from unladen.graph.ops.gated import GatedUnit
 from unladen.graph.ops.head_linear import head_width
+from unladen.graph.ops.hyper_mix import stream_counts
+from unladen.graph.ops.hyper_weights import Sizes
 from unladen.graph.ops.linear import n_weights
-from unladen.graph.ops.mix_streams import stream_counts
 from unladen.graph.ops.moe import first_expert, has_gate, n_held, seen_by_router, weighs_input
 from unladen.graph.ops.norm_groups import group_of
 from unladen.graph.ops.pool_tokens import pool_sizes
 from unladen.graph.ops.rope import first_rotated, positions_back
 from unladen.graph.ops.routing import Routing
-from unladen.graph.ops.stream_weights import Sizes
 from unladen.quants import get
 from unladen.types import Limits
 
@@ -313,19 +313,19 @@ def _rwkv_mix(p: native.Program, node: Node, at: Addresses) -> None:
                _cols(node.inputs[0]) // n_heads)
 
 
-def _stream_weights(p: native.Program, node: Node, at: Addresses) -> None:
+def _hyper_weights(p: native.Program, node: Node, at: Addresses) -> None:
     (x,), sizes = node.inputs, Sizes.of(node)
     into, *spread = map(at, node.outputs)
-    p.stream_weights(at(x), at.weight(node, "scale"), at.weight(node, "base"), into,
+    p.hyper_weights(at(x), at.weight(node, "scale"), at.weight(node, "base"), into,
                      spread[0] if spread else 0, _rows(x),
                      (sizes.n, node.int_attr("n_rounds"), sizes.mixes, node.float_attr("eps"),
                       node.float_attr("magnitude"), node.float_attr("out_eps")))
 
 
-def _mix_streams(p: native.Program, node: Node, at: Addresses) -> None:
+def _hyper_mix(p: native.Program, node: Node, at: Addresses) -> None:
     *xs, w = node.inputs
     width = node.int_attr("width")
-    p.mix_streams([(at(x), _cols(x) // width) for x in xs], at(w), at(node.outputs[0]), _rows(w),
+    p.hyper_mix([(at(x), _cols(x) // width) for x in xs], at(w), at(node.outputs[0]), _rows(w),
                   width, stream_counts(node)[1])
 
 
@@ -350,7 +350,7 @@ LOWERINGS: Mapping[str, Lowering] = MappingProxyType({
     "head_linear": _head_linear, "position_scale": _position_scale,
     "head_sum": _head_sum, "l2_norm": _l2_norm, "token_shift": _token_shift,
     "conv1d": _conv1d, "ssm_scan": _ssm_scan, "linear_attention": _linear_attention,
-    "rwkv_mix": _rwkv_mix, "stream_weights": _stream_weights, "mix_streams": _mix_streams,
+    "rwkv_mix": _rwkv_mix, "hyper_weights": _hyper_weights, "hyper_mix": _hyper_mix,
     "pool_tokens": _pool_tokens, "pooled_attention": _pooled_attention, "argmax": _argmax,
 })
 """By op."""

@@ -9,8 +9,8 @@ read.
 Then they are this process's own: they count as memory that can't be had back, which is why there
 must be plenty.
 
-Where a file keeps interleaved rows from the time before (:mod:`unladen.packed`), they are used from
-there, from the first step on, and move to huge pages as other weights do.
+Where a file keeps interleaved rows from the time before (:mod:`unladen.storage.packed`), they are
+used from there, from the first step on, and move to huge pages as other weights do.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from unladen._native import cpu as native
 from unladen.backends import _cgroups as cgroups
 from unladen.backends._host import advise, file_of, free_host_bytes, give_back, host
 from unladen.backends.base import Segment
-from unladen.packed import Packed, PackedCache, Rows
-from unladen.types import FileMapping
+from unladen.storage.mapping import FileMapping
+from unladen.storage.packed import Packed, PackedCache, Rows
 
 log = logging.getLogger("unladen")
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends.base import (
+    BackendOptions,
     Buffer,
     Device,
-    Options,
     Program,
     Segment,
     Support,
@@ -62,7 +62,7 @@ class NullBackend:
     def why_none(self) -> str:
         return "pretend devices are opened by name: null:0, null:1, ..."
 
-    def open(self, device: str, options: Options) -> Device:
+    def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
                       is_pretend=True, link_bandwidth=25e9, link_latency_s=10e-6, launch_s=5e-6)
@@ -114,17 +114,17 @@ class NullBackend:
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         return weight.quant
 
-    def variant(self, device: Device, node: Node, options: Options) -> str:
+    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         return ""
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         raise AssertionError(f"{self.name} has no variants")
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: Options) -> Mapping[Value, int]:
+                     options: BackendOptions) -> Mapping[Value, int]:
         return {}
 
-    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         return 0
 
     def compile(self, segment: Segment) -> Program:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unladen.backends._host import HostMemory, host, total_host_bytes
-from unladen.backends.base import Device, Options, Program, Segment, Support, device_number
+from unladen.backends.base import BackendOptions, Device, Program, Segment, Support, device_number
 from unladen.backends.reference.kv import PagedKV
 from unladen.errors import Cancelled
 from unladen.graph.batch import Batch
@@ -44,7 +44,7 @@ class ReferenceBackend(HostMemory):
     def why_none(self) -> str:
         return "the reference is for checking: ask for it by name (--device reference)"
 
-    def open(self, device: str, options: Options) -> Device:
+    def open(self, device: str, options: BackendOptions) -> Device:
         return Device(f"reference:{device_number(device)}", "NumPy, float64", total_host_bytes(),
                       bandwidth=BANDWIDTH, flops=FLOPS, is_host=True)
 
@@ -54,17 +54,17 @@ class ReferenceBackend(HostMemory):
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         return weight.quant
 
-    def variant(self, device: Device, node: Node, options: Options) -> str:
+    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         return ""
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         raise AssertionError(f"{self.name} has no variants")
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: Options) -> Mapping[Value, int]:
+                     options: BackendOptions) -> Mapping[Value, int]:
         return {}
 
-    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         return 0
 
     def compile(self, segment: Segment) -> Program:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from unladen.backends.base import (
+    BackendOptions,
     Buffer,
     Device,
-    Options,
     Program,
     Segment,
     Support,
@@ -60,7 +60,7 @@ class WgpuBackend:
     def why_none(self) -> str:
         return adapters.why_none()
 
-    def open(self, device: str, options: Options) -> Device:
+    def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
         adapters.check_process()
         name = f"wgpu:{number}"
@@ -111,17 +111,17 @@ class WgpuBackend:
             node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES))
         return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
 
-    def variant(self, device: Device, node: Node, options: Options) -> str:
+    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: Options) -> Mapping[Value, int]:
+                     options: BackendOptions) -> Mapping[Value, int]:
         return {}
 
-    def scratch_bytes(self, node: Node, limits: Limits, options: Options) -> int:
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         if node.op == "linear":
             return linear_scratch(node, limits, options)
         if node.op == "moe":

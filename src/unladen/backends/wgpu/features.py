@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from unladen.backends.base import Options
+from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu.source import has_codes
 from unladen.errors import InvalidArgument
 
@@ -62,7 +62,7 @@ def _suitable(info: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(WANTED) - ({"int_dot"} if info["backend_type"] == "Metal" else set())
 
 
-def of_node(there: frozenset[str], op: str, formats: frozenset[str], options: Options
+def of_node(there: frozenset[str], op: str, formats: frozenset[str], options: BackendOptions
             ) -> frozenset[str]:
     """Which of the features that are ``there`` serve nodes of ``op`` with weights in ``formats``.
     """

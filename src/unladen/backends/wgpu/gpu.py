@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._host import free_host_bytes, total_host_bytes
-from unladen.backends.base import Device, Options
+from unladen.backends.base import BackendOptions, Device
 from unladen.backends.wgpu import features
 from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, native
 from unladen.backends.wgpu.failure import HINT, typed
@@ -98,7 +98,7 @@ class Gpu:
         """The device's name."""
         return self.device.name
 
-    def used_by(self, op: str, formats: frozenset[str], options: Options) -> frozenset[str]:
+    def used_by(self, op: str, formats: frozenset[str], options: BackendOptions) -> frozenset[str]:
         """The features that kernels use for nodes of ``op`` with weights in ``formats``."""
         if (op, formats) in self.forgone:
             return frozenset()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from unladen.backends.base import Options
+from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu.gpu import ALIGNMENT, Range
 from unladen.backends.wgpu.lower import (
     BATCH_WORDS,
@@ -307,7 +307,7 @@ def _half_scratch(limits: Limits, node: Node) -> int:
     return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT
 
 
-def linear_scratch(node: Node, limits: Limits, options: Options) -> int:
+def linear_scratch(node: Node, limits: Limits, options: BackendOptions) -> int:
     """Bytes of both products of a gated pair, and of x as int8."""
     halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
     return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))

@@ -11,15 +11,15 @@ from unladen.backends.wgpu.lower import Lower, Lowering, n_cols, row_bytes, whol
 from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.recurrent import scan
 from unladen.graph.graph import Node
-from unladen.graph.ops.mix_streams import stream_counts
+from unladen.graph.ops.hyper_mix import stream_counts
+from unladen.graph.ops.hyper_weights import Sizes
 from unladen.graph.ops.pool_tokens import pool_sizes
-from unladen.graph.ops.stream_weights import Sizes
 
 THREADS = 128
 
 
-def stream_weights(low: Lowering, node: Node) -> None:
-    """See :class:`~unladen.graph.ops.stream_weights.StreamWeights`."""
+def hyper_weights(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.hyper_weights.HyperWeights`."""
     (x,), (y, *spread), sizes = node.inputs, node.outputs, Sizes.of(node)
     ranges: dict[str, Range | int] = {
         "params": low.params(node.int_attr("n_rounds"), node.float_attr("eps"),
@@ -28,17 +28,17 @@ def stream_weights(low: Lowering, node: Node) -> None:
         **{role: low.vector(node, role) for role in node.weights}}
     if spread:
         ranges["spread"] = low.value(spread[0])
-    low.elements("stream_weights", y, ranges, {
+    low.elements("hyper_weights", y, ranges, {
         "N": sizes.n, "M": n_cols(x), "SPREADS": sizes.spreads, "MIXES": sizes.mixes}, cols=1)
 
 
-def mix_streams(low: Lowering, node: Node) -> None:
-    """See :class:`~unladen.graph.ops.mix_streams.MixStreams`: one dispatch for each input."""
+def hyper_mix(low: Lowering, node: Node) -> None:
+    """See :class:`~unladen.graph.ops.hyper_mix.HyperMix`: one dispatch for each input."""
     *xs, w = node.inputs
     (y,), width, first = node.outputs, node.int_attr("width"), 0
     for x in xs:
         count = n_cols(x) // width
-        low.elements("mix_streams", y, {
+        low.elements("hyper_mix", y, {
             "params": low.params(width, *stream_counts(node), first, count), "x": low.value(x),
             "w": low.value(w), "y": low.value(y)}, {"FURTHER": first > 0})
         first += count
@@ -71,6 +71,6 @@ def pooled_attention(low: Lowering, node: Node) -> None:
 
 
 STREAMS: Mapping[str, Lower] = MappingProxyType({
-    "stream_weights": stream_weights, "mix_streams": mix_streams, "pool_tokens": pool_tokens,
+    "hyper_weights": hyper_weights, "hyper_mix": hyper_mix, "pool_tokens": pool_tokens,
     "pooled_attention": pooled_attention})
 """By op."""

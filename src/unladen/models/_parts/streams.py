@@ -21,7 +21,7 @@ class StreamsDecoder(Decoder):
 
     def stream_attrs(self) -> Mapping[str, Attr]:
         """How weights become of products; see
-        :class:`~unladen.graph.ops.stream_weights.StreamWeights`."""
+        :class:`~unladen.graph.ops.hyper_weights.HyperWeights`."""
         return {"eps": self.hparams.float("hyper_connection.epsilon"), "magnitude": 2.0,
                 "out_eps": 0.0,
                 "n_rounds": self.hparams.int("hyper_connection.sinkhorn_iterations", minimum=1)}
@@ -54,10 +54,10 @@ class StreamsDecoder(Decoder):
         weights: dict[str, Weight] = {
             role: self.tensors.weight(self.name(g, f"{part}_{role}.weight"), size)
             for role, size in (("scale", n_kinds), ("base", n))}
-        into, *rest = g.add("stream_weights", (products,), name=f"{part}_weights", weights=weights,
+        into, *rest = g.add("hyper_weights", (products,), name=f"{part}_weights", weights=weights,
                             attrs={"n_streams": self.n_streams, **self.stream_attrs()})
-        return g.one("mix_streams", x, into, name=part, attrs={"width": self.n_embd}), rest
+        return g.one("hyper_mix", x, into, name=part, attrs={"width": self.n_embd}), rest
 
     def spread(self, g: GraphBuilder, x: Value, y: Value, weights: Value, name: str) -> Value:
         """The streams x after a half of a layer made y f32 [T, n_embd]."""
-        return g.one("mix_streams", x, y, weights, name=name, attrs={"width": self.n_embd})
+        return g.one("hyper_mix", x, y, weights, name=name, attrs={"width": self.n_embd})

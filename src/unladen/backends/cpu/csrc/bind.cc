@@ -390,20 +390,20 @@ void bind_rearranging(nb::class_<P> &program) {
 
 void bind_streams(nb::class_<P> &program) {
     program
-        .def("stream_weights", [](P &p, uintptr_t x, uintptr_t scale, uintptr_t base,
+        .def("hyper_weights", [](P &p, uintptr_t x, uintptr_t scale, uintptr_t base,
                                   uintptr_t into, uintptr_t spread, const std::string &rows,
                                   const std::tuple<int, int, bool, double, double, double> &o) {
             auto [n_streams, n_rounds, mixes, eps, magnitude, out_eps] = o;
-            p.program.add(make_stream_weights(
+            p.program.add(make_hyper_weights(
                 at<const float>(x), at<const float>(scale), at<const float>(base), at<float>(into),
                 at<float>(spread), rows_of(rows),
                 {n_streams, n_rounds, mixes, eps, magnitude, out_eps}));
         })
-        .def("mix_streams", [](P &p, const std::vector<std::pair<uintptr_t, int>> &xs, uintptr_t w,
+        .def("hyper_mix", [](P &p, const std::vector<std::pair<uintptr_t, int>> &xs, uintptr_t w,
                                uintptr_t y, const std::string &rows, int width, int n_out) {
             std::vector<std::pair<const float *, int>> sources;
             for (auto [x, n] : xs) sources.emplace_back(at<const float>(x), n);
-            p.program.add(make_mix_streams(p.kernels(), std::move(sources), at<const float>(w),
+            p.program.add(make_hyper_mix(p.kernels(), std::move(sources), at<const float>(w),
                                            at<float>(y), rows_of(rows), width, n_out));
         })
         .def("pool_tokens", [](P &p, const PySlots &slots, uintptr_t x, uintptr_t scores,

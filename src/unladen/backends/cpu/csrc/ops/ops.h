@@ -100,16 +100,16 @@ struct HeadPart {
 OperationPtr make_concat(std::vector<HeadPart> parts, int n_heads, float *y, Rows rows);
 
 constexpr int max_streams = 16;
-// See StreamWeights; `spread` is nullptr where there is one output.
+// See HyperWeights; `spread` is nullptr where there is one output.
 struct StreamOptions {
     int n_streams, n_rounds;
     bool mixes;
     double eps, magnitude, out_eps;
 };
-OperationPtr make_stream_weights(const float *x, const float *scale, const float *base, float *into,
+OperationPtr make_hyper_weights(const float *x, const float *scale, const float *base, float *into,
                                  float *spread, Rows rows, StreamOptions options);
-// `xs`: address and streams of `width` columns; see MixStreams.
-OperationPtr make_mix_streams(const Kernels &k, std::vector<std::pair<const float *, int>> xs,
+// `xs`: address and streams of `width` columns; see HyperMix.
+OperationPtr make_hyper_mix(const Kernels &k, std::vector<std::pair<const float *, int>> xs,
                               const float *w, float *y, Rows rows, int width, int n_out);
 
 // The sum of each head's columns.

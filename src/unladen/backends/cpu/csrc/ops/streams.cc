@@ -19,7 +19,7 @@ void normalize(double *a, int n, bool rows, double eps) {
     }
 }
 
-// What stays of each stream where that is learned: see StreamWeights.
+// What stays of each stream where that is learned: see HyperWeights.
 void mixing(float *y, const double *z, const StreamOptions &o) {
     const int n = o.n_streams;
     double a[max_streams * max_streams];
@@ -40,7 +40,7 @@ void mixing(float *y, const double *z, const StreamOptions &o) {
 
 }  // namespace
 
-OperationPtr make_stream_weights(const float *x, const float *scale, const float *base, float *into,
+OperationPtr make_hyper_weights(const float *x, const float *scale, const float *base, float *into,
                                  float *spread, Rows rows, StreamOptions o) {
     const int n = o.n_streams;
     if (n > max_streams) throw std::invalid_argument("there are too many residual streams");
@@ -65,7 +65,7 @@ OperationPtr make_stream_weights(const float *x, const float *scale, const float
     });
 }
 
-OperationPtr make_mix_streams(const Kernels &k, std::vector<std::pair<const float *, int>> xs,
+OperationPtr make_hyper_mix(const Kernels &k, std::vector<std::pair<const float *, int>> xs,
                               const float *w, float *y, Rows rows, int width, int n_out) {
     int n_in = 0;
     for (auto &x : xs) n_in += x.second;

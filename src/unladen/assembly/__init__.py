@@ -1,0 +1,1 @@
+"""From files and wishes to a running engine, and from that to another one."""

@@ -1,0 +1,117 @@
+"""What a model may give up, one rung after another, where memory runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from unladen.assembly.setup import kv_types
+from unladen.errors import InvalidArgument
+from unladen.graph.graph import Graph
+from unladen.quants import get
+from unladen.schedule.options import PlanOptions
+from unladen.types import BLOCK_TOKENS
+
+MIN_BATCH = 32
+"""Tokens of a step: with fewer, the weights are read as often as without a batch."""
+
+_Steps = Iterator[tuple["Wishes", str]]
+
+RUNGS = ("ubatch", "kv:TYPE", "layers", "context")
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What decides a model's plan, as :class:`unladen.Model` takes it."""
+
+    options: PlanOptions
+    context_size: int | None = None
+    batch_size: int = 512
+    max_seqs: int = 32
+    kv_type: str | tuple[str, str] = "f16"
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Rungs in the order in which they are taken, each as far as it goes before the next.
+
+    "ubatch" halves the step; "kv:q8_0" stores the cache in that type (two by comma: keys, values);
+    "layers" halves the layers on devices other than the host; "context" halves the context.
+    Raises :class:`InvalidArgument`.
+    """
+
+    rungs: Sequence[str]
+    graph: Graph
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rungs, str):
+            raise InvalidArgument(f"on_oom={self.rungs!r} is no list",
+                                  hint=f"for example on_oom=[{self.rungs!r}]")
+        for rung in self.rungs:
+            if rung.startswith("kv:"):
+                kv_types(_kv_pair(rung), self.graph)
+            elif rung not in RUNGS:
+                raise InvalidArgument(f"on_oom: {rung!r} isn't known",
+                                      hint="use " + ", ".join(RUNGS))
+
+    def down(self, wishes: Wishes, n_offloaded: int, context: int, n_needed: int
+             ) -> Iterator[tuple[Wishes, str]]:
+        """Ever smaller wishes, and what the last step down changed.
+
+        Begins at ``wishes`` where ``n_offloaded`` layers are off the host and the context is
+        ``context`` tokens, of which ``n_needed`` are in use.
+        """
+        for rung in self.rungs:
+            if rung == "ubatch":
+                steps = _smaller_steps(wishes, context)
+            elif rung == "layers":
+                steps = _fewer_layers(wishes, n_offloaded)
+            elif rung == "context":
+                steps = _shorter_contexts(wishes, context, n_needed)
+            else:
+                steps = self._smaller_cache(_kv_pair(rung), wishes)
+            for wishes, change in steps:  # the next rung goes on from the last step
+                yield wishes, change
+
+    def _smaller_cache(self, pair: str | tuple[str, str], wishes: Wishes) -> _Steps:
+        now, then = (kv_types(t, self.graph) for t in (wishes.kv_type, pair))
+        for spec in islice(self.graph.states().values(), 1):
+            present, smaller = (get(k).row_bytes(spec.k_dim) + get(v).row_bytes(spec.v_dim)
+                                for k, v in (now, then))
+            if smaller < present:
+                yield replace(wishes, kv_type=pair), f"kv_type {_named(now)} -> {_named(then)}"
+
+
+def _smaller_steps(wishes: Wishes, context: int) -> _Steps:
+    n = min(wishes.batch_size, context)
+    while n > MIN_BATCH:
+        less = max(MIN_BATCH, n // 2)
+        yield replace(wishes, batch_size=less), f"batch_size {n} -> {less}"
+        n = less
+
+
+def _fewer_layers(wishes: Wishes, n: int) -> _Steps:
+    options = wishes.options
+    on_host = [d.is_host for d in options.open_devices()]
+    while n and any(on_host) and not all(on_host):
+        place = replace(options.place, n_gpu_layers=n // 2)
+        yield (replace(wishes, options=replace(options, place=place)),
+               f"n_gpu_layers {n} -> {n // 2}")
+        n //= 2
+
+
+def _shorter_contexts(wishes: Wishes, n: int, n_needed: int) -> _Steps:
+    least = -(-n_needed // BLOCK_TOKENS) * BLOCK_TOKENS
+    while (less := max(n // 2 // BLOCK_TOKENS * BLOCK_TOKENS, least)) < n:
+        yield replace(wishes, context_size=less), f"context_size {n} -> {less}"
+        n = less
+
+
+def _kv_pair(rung: str) -> str | tuple[str, str]:
+    k_type, comma, v_type = rung.removeprefix("kv:").partition(",")
+    return (k_type, v_type) if comma else k_type
+
+
+def _named(types: tuple[str, str]) -> str:
+    return ",".join(t.lower() for t in dict.fromkeys(types))

@@ -1,0 +1,152 @@
+"""From a file and wishes to a plan: how much context, how many blocks, which step sizes."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from typing import TypedDict, Unpack
+
+from unladen.backends import default_devices
+from unladen.backends._host import free_host_bytes
+from unladen.backends.base import Device, KVLayout, full_name
+from unladen.errors import InvalidArgument
+from unladen.gguf import GGUFFile
+from unladen.graph.graph import Graph
+from unladen.graph.ops import get_op
+from unladen.graph.ops.attention import Scoring
+from unladen.models import Architecture
+from unladen.quants import get
+from unladen.runtime.carry import Kept
+from unladen.runtime.plan import Plan
+from unladen.schedule import fit
+from unladen.schedule.blueprint import Blueprint, make_blueprint
+from unladen.schedule.options import PlanOptions
+from unladen.types import BLOCK_TOKENS, Limits
+
+log = logging.getLogger("unladen")
+
+MAX_LOGITS_BYTES = 64 << 20
+"""Logits of one step; longer texts whose every logit is wanted take several steps."""
+
+MAX_SLOT_BYTES = 1 << 30
+"""Recurrent state of all sequences and checkpoints; where it is large, fewer of both."""
+
+MIN_SLOTS, N_CHECKPOINTS = 4, 8
+"""Slots of recurrent state: for one sequence, which needs two in a step, and two checkpoints; and
+checkpoints beyond what as many sequences need as take part in a step."""
+
+KV_TYPES = ("f16", "f32", "q8_0")
+
+DEVICES_VARIABLE = "UNLADEN_DEVICES"
+
+
+class StepSizes(TypedDict):
+    """Wishes for a step's largest size and the cache: :class:`unladen.Model`'s parameters."""
+
+    context_size: int | None
+    batch_size: int
+    max_seqs: int
+    kv_type: str | tuple[str, str]
+
+
+def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
+    """``devices`` by their full names, other engines' too (see
+    :func:`~unladen.backends.base.full_name`); None: the environment's, else those that
+    :func:`~unladen.backends.default_devices` finds."""
+    if devices is None:
+        devices = [d for d in os.environ.get(DEVICES_VARIABLE, "").split(",") if d] or [
+            d.name for d in default_devices()]
+    if isinstance(devices, str) or not devices:
+        raise InvalidArgument(f"devices={devices!r} is no list of device names",
+                              hint='for example devices=["cpu"]')
+    names = [full_name(d) if isinstance(d, str) else d for d in devices]
+    if len({d if isinstance(d, str) else d.name for d in names}) != len(names):
+        raise InvalidArgument(f"devices={list(devices)} names one of them twice",
+                              hint='for another logical one: devices=["cpu:0", "cpu:1"]')
+    return tuple(names)
+
+
+def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
+              **sizes: Unpack[StepSizes]) -> tuple[Plan, int]:
+    """The plan of ``architecture`` and the context size that it serves."""
+    blueprint, context = blueprint_for(architecture, options, **sizes)
+    return allocate(file, blueprint), context
+
+
+def allocate(file: GGUFFile, blueprint: Blueprint, kept: Kept | None = None) -> Plan:
+    """The plan of ``blueprint`` with the weights of ``file``, except what is ``kept`` of another;
+    raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
+    kept = Kept() if kept is None else kept
+    kept.restrict_to(blueprint.graph)
+    shared = kept.shared_bytes(blueprint.needs, blueprint.caches(), blueprint.layout,
+                               blueprint.slots())
+    blueprint.memory.check({name: n + shared.get(name, 0)
+                            for name, n in fit.free_bytes(blueprint.devices).items()})
+    plan = Plan(blueprint, lambda name: file.tensors[name].data, kept)
+    log.debug("memory:\n%s", plan.memory())
+    return plan
+
+
+def blueprint_for(architecture: Architecture, options: PlanOptions, **sizes: Unpack[StepSizes]
+               ) -> tuple[Blueprint, int]:
+    """The plan before anything is allocated, whether it fits or not, and its context size."""
+    context_size, batch_size = sizes["context_size"], sizes["batch_size"]
+    max_seqs, kv_type = sizes["max_seqs"], sizes["kv_type"]
+    for name, value in (("context_size", context_size), ("batch_size", batch_size),
+                        ("max_seqs", max_seqs)):
+        if value is not None and value < 1:
+            raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
+    graph = architecture.build(context_size)
+    k_type, v_type = kv_types(kv_type, graph)
+    context = _context(graph, architecture.context_length, context_size, k_type, v_type)
+    n_blocks = -(-context // BLOCK_TOKENS)
+    layout = KVLayout(BLOCK_TOKENS, n_blocks, k_type, v_type)
+    is_whole = not all(Scoring.of(n).causal for n in graph.nodes if n.op == "attention")
+    batch_size = context if is_whole else min(batch_size, context)
+    n_seqs = min(max_seqs, batch_size)
+    n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
+    limits = Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs, n_blocks, n_blocks,
+                    BLOCK_TOKENS, _n_slots(graph, n_seqs), is_whole)
+    return make_blueprint(graph, limits, layout, options), context
+
+
+def _n_slots(graph: Graph, n_seqs: int) -> int:
+    slot_bytes = 4 * sum(get_op(n.op).state_size(n) for n in graph.nodes)
+    if slot_bytes == 0:
+        return 0
+    return max(MIN_SLOTS, min(2 * n_seqs + N_CHECKPOINTS, MAX_SLOT_BYTES // slot_bytes))
+
+
+def kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
+    """Formats of keys and values; raises :class:`InvalidArgument` where one is unknown or doesn't
+    fit the heads of ``graph``."""
+    pair = (kv_type, kv_type) if isinstance(kv_type, str) else kv_type
+    if len(pair) != 2 or any(t.lower() not in KV_TYPES for t in pair):
+        raise InvalidArgument(f"kv_type={kv_type!r} isn't known",
+                              hint="use " + ", ".join(KV_TYPES) + ", or a pair of these")
+    k_type, v_type = (t.upper() for t in pair)
+    for spec in graph.states().values():
+        for name, dim in ((k_type, spec.k_dim), (v_type, spec.v_dim)):
+            if dim % get(name).block_size:
+                raise InvalidArgument(
+                    f"heads of {dim} are no whole number of {name} blocks of "
+                    f"{get(name).block_size}", hint="use kv_type=f16 with this model")
+    return k_type, v_type
+
+
+def _context(graph: Graph, trained: int, wanted: int | None, k_type: str, v_type: str) -> int:
+    if wanted is not None:
+        if wanted > trained:
+            log.warning("context_size=%d is more than the %d tokens that the model was trained "
+                        "for: it may write nonsense beyond them", wanted, trained)
+        return wanted
+    one = KVLayout(1, 1, k_type, v_type)
+    per_token = sum(sum(fit.kv_bytes(s, one)) for s in graph.states().values())
+    fits = free_host_bytes() // 2 // max(1, per_token)
+    if fits >= trained:
+        return trained
+    context = max(BLOCK_TOKENS, fits // BLOCK_TOKENS * BLOCK_TOKENS)
+    log.warning("the context is %d tokens instead of the model's %d: the cache may take half of "
+                "the free memory (set context_size for another)", context, trained)
+    return context

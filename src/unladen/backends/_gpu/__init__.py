@@ -1,0 +1,1 @@
+"""What the backends for graphics processors share."""

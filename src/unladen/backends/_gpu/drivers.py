@@ -1,0 +1,166 @@
+"""Which drivers for graphics processors this machine has, and what they find.
+
+Each function asks the driver's own library, and no answer of it is an error: what isn't there,
+isn't loaded or refuses to answer counts as absent. Whether unladen has a backend for a driver is
+another question: :func:`unladen.devices` lists what it can use, ``unladen doctor`` both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from unladen.parameters.kinds import INT32_MAX, Whole
+
+CUDA = ("libcuda.so.1", "nvcuda.dll")
+NVML = ("libnvidia-ml.so.1", "nvml.dll")
+HIP = ("libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+       "amdhip64_7.dll", "amdhip64_6.dll", "amdhip64.dll")
+VULKAN = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib", "libMoltenVK.dylib")
+METAL = ("/System/Library/Frameworks/Metal.framework/Metal",)
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
+"""By the numbers on the PCI bus. Others' display adapters only show pictures: those of servers'
+boards and of virtual machines."""
+DISPLAY, ACCELERATOR = "0x03", "0x12"
+"""How the classes of such devices on the PCI bus begin."""
+
+PCI_ID_BYTES = 32
+_VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1
+
+
+def cards() -> list[str]:
+    """The makers of the graphics processors in this machine, one for each, whether or not there is
+    a driver: on Linux those on the PCI bus, elsewhere what a driver shows."""
+    if sys.platform == "linux":
+        return [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
+    if sys.platform == "darwin":
+        return ["Apple"] if metal_available() else []
+    return ["NVIDIA"] * cuda_device_count() or (["AMD"] if rocm_available() else [])
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []  # a system without the bus, or one that hides it
+
+
+def _maker(device: Path) -> str:
+    """The maker of the graphics processor ``device``; "" where it is another kind of device."""
+    try:
+        kind, number = ((device / name).read_text().strip() for name in ("class", "vendor"))
+    except OSError:
+        return ""  # it went just now
+    return MAKERS.get(number, "") if kind.startswith((DISPLAY, ACCELERATOR)) else ""
+
+
+def cuda_available() -> bool:
+    """NVIDIA's driver is there and shows at least one device to this process."""
+    return cuda_device_count() > 0
+
+
+def cuda_device_count() -> int:
+    """Devices that NVIDIA's driver shows to this process (``CUDA_VISIBLE_DEVICES`` counts)."""
+    cuda = _cuda()
+    count = ctypes.c_int(0)
+    if cuda is None or cuda.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        return 0
+    return count.value
+
+
+def cuda_memory_info(device: int = 0) -> tuple[int, int]:
+    """(used, total) bytes of a device, by all processes; (0, 0) where that can't be told.
+
+    ``device`` is its number. The bytes are as NVML counts them, which takes no memory of the device
+    to find out. Raises :class:`InvalidArgument` for what is no number.
+    """
+    device = Whole(-INT32_MAX).of("device", device)
+    cuda, nvml = _cuda(), _load(
+        NVML, "nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByPciBusId_v2",
+        "nvmlDeviceGetMemoryInfo")
+    if cuda is None or nvml is None or not 0 <= device < cuda_device_count():
+        return 0, 0
+    # The two libraries number devices differently; the place on the bus is the same.
+    handle, place = ctypes.c_int(0), ctypes.create_string_buffer(PCI_ID_BYTES)
+    if (cuda.cuDeviceGet(ctypes.byref(handle), device) != 0
+            or cuda.cuDeviceGetPCIBusId(place, PCI_ID_BYTES, handle) != 0
+            or nvml.nvmlInit_v2() != 0):
+        return 0, 0
+    try:
+        found, memory = ctypes.c_void_p(), _NvmlMemory()
+        if (nvml.nvmlDeviceGetHandleByPciBusId_v2(place, ctypes.byref(found)) != 0
+                or nvml.nvmlDeviceGetMemoryInfo(found, ctypes.byref(memory)) != 0):
+            return 0, 0
+        return memory.used, memory.total
+    finally:
+        nvml.nvmlShutdown()
+
+
+def rocm_available() -> bool:
+    """AMD's HIP runtime is there and shows at least one device to this process."""
+    hip, count = _load(HIP, "hipGetDeviceCount"), ctypes.c_int(0)
+    return hip is not None and hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def metal_available() -> bool:
+    """This is a Mac with a device that Metal can use."""
+    metal = _load(METAL, "MTLCreateSystemDefaultDevice") if sys.platform == "darwin" else None
+    if metal is None:
+        return False
+    metal.MTLCreateSystemDefaultDevice.restype = ctypes.c_void_p
+    return bool(metal.MTLCreateSystemDefaultDevice())
+
+
+def vulkan_available() -> bool:
+    """Vulkan's loader is there and a driver of it has at least one device. One that computes on the
+    processor, as Mesa's lavapipe does, counts too."""
+    vulkan = _load(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkDestroyInstance")
+    instance = ctypes.c_void_p()
+    if vulkan is None or vulkan.vkCreateInstance(ctypes.byref(_VkInstanceCreateInfo()), None,
+                                                 ctypes.byref(instance)) != 0:
+        return False
+    count = ctypes.c_uint32(0)
+    try:
+        answer = vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), None)
+        return bool(answer == 0 and count.value)
+    finally:
+        vulkan.vkDestroyInstance(instance, None)
+
+
+class _NvmlMemory(ctypes.Structure):
+    """nvmlMemory_t of nvml.h."""
+
+    _fields_ = [("total", ctypes.c_uint64), ("free", ctypes.c_uint64), ("used", ctypes.c_uint64)]
+
+
+class _VkInstanceCreateInfo(ctypes.Structure):
+    """VkInstanceCreateInfo of vulkan_core.h, with nothing asked for."""
+
+    _fields_ = [("sType", ctypes.c_int32), ("pNext", ctypes.c_void_p), ("flags", ctypes.c_uint32),
+                ("pApplicationInfo", ctypes.c_void_p), ("n_layers", ctypes.c_uint32),
+                ("layers", ctypes.c_void_p), ("n_extensions", ctypes.c_uint32),
+                ("extensions", ctypes.c_void_p)]
+
+    def __init__(self) -> None:
+        super().__init__(sType=_VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO)
+
+
+def _cuda() -> ctypes.CDLL | None:
+    cuda = _load(CUDA, "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetPCIBusId")
+    return cuda if cuda is not None and cuda.cuInit(0) == 0 else None
+
+
+def _load(names: Sequence[str], *functions: str) -> ctypes.CDLL | None:
+    """The first library of these ``names`` that can be loaded and has all ``functions``."""
+    for name in names:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue  # not under this name
+        if all(hasattr(library, function) for function in functions):
+            return library
+    return None

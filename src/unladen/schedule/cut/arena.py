@@ -1,0 +1,105 @@
+"""Where in a device's arena each value lies: lifetimes first, then offsets."""
+
+from __future__ import annotations
+
+import bisect
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from unladen.graph.graph import Graph, Value
+from unladen.schedule.cut.segments import ChangeStep, CopyStep, RunStep, Step
+from unladen.types import Limits, size_text
+
+ALIGNMENT = 256
+"""Bytes: cache lines and the widest vectors ask for 64, a range that a GPU's kernel binds for 256.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ArenaPlan:
+    """One device's arena: offsets of values, a scratch range after them, the size of it all.
+    ``stored``: the bytes of values that don't take 4 for each number."""
+
+    offsets: Mapping[Value, int]
+    scratch_offset: int
+    scratch_bytes: int
+    nbytes: int
+    stored: Mapping[Value, int]
+
+    def __repr__(self) -> str:
+        return f"<ArenaPlan of {size_text(self.nbytes)} for {len(self.offsets)} values>"
+
+
+@dataclass(slots=True)
+class _Life:
+    value: Value
+    nbytes: int
+    first: int
+    last: int
+
+
+def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
+               scratch_bytes: int, stored: Mapping[Value, int]) -> ArenaPlan:
+    """Lay out what lives on ``device``: a value's bytes are its own from where it is made (or
+    copied in) to its last use there; outputs of the graph live to the end. ``stored`` as
+    :class:`ArenaPlan` has it."""
+    lives = _lives(graph, steps, device, limits, stored)
+    offsets, top = _first_fit(lives)
+    return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored)
+
+
+def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
+           stored: Mapping[Value, int]) -> list[_Life]:
+    lives: dict[Value, _Life] = {}
+    time = 0
+
+    def touch(value: Value, *, born: bool) -> None:
+        if born:
+            nbytes = _align(stored.get(value, 4 * limits.count(value.shape)))
+            lives[value] = _Life(value, nbytes, time, time)
+        elif value in lives:
+            lives[value].last = time
+
+    for step in steps:
+        if isinstance(step, RunStep):
+            for node in step.nodes:
+                time += 1
+                if step.device.name == device:
+                    for value in node.inputs:
+                        touch(value, born=False)
+                    for value in node.outputs:
+                        touch(value, born=True)
+        elif isinstance(step, CopyStep):
+            time += 1
+            if step.source.name == device:
+                touch(step.value, born=False)
+            if step.target.name == device:
+                touch(step.value, born=True)
+        elif isinstance(step, ChangeStep):
+            time += 1
+            if step.device.name == device:
+                touch(step.value, born=False)
+    for value in graph.outputs.values():
+        if value in lives:
+            lives[value].last = time + 1
+    return list(lives.values())
+
+
+def _first_fit(lives: Sequence[_Life]) -> tuple[dict[Value, int], int]:
+    """Largest first, each at the lowest offset that is free for all of its life."""
+    placed: list[tuple[int, _Life]] = []  # by offset
+    for life in sorted(lives, key=lambda x: (-x.nbytes, x.first)):
+        offset = 0
+        for start, other in placed:
+            if start >= offset + life.nbytes:
+                break
+            if life.last >= other.first and other.last >= life.first:
+                offset = max(offset, start + other.nbytes)
+        bisect.insort(placed, (offset, life), key=operator.itemgetter(0))
+    offsets = {life.value: start for start, life in placed}
+    return offsets, max((start + life.nbytes for start, life in placed), default=0)
+
+
+def _align(n: int) -> int:
+    return (n + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT

@@ -1,0 +1,235 @@
+"""Cuts a placed graph into segments of one device each, and finds what must be copied."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from unladen.backends import backend_of
+from unladen.backends.base import Device, Support
+from unladen.errors import UnsupportedOp
+from unladen.graph.graph import Graph, Node, Value
+from unladen.schedule.needs import Need
+from unladen.schedule.place import Placement
+
+log = logging.getLogger("unladen")
+
+N_NAMED = 3
+"""Ops that a warning names of those that a device lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """``value`` goes from one device's arena to another's."""
+
+    value: Value
+    source: Device
+    target: Device
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """Consecutive nodes of one device."""
+
+    device: Device
+    nodes: tuple[Node, ...]
+
+    def __repr__(self) -> str:
+        ends = " ... ".join(dict.fromkeys(n.name for n in (*self.nodes[:1], *self.nodes[-1:])))
+        return f"<RunStep of {len(self.nodes)} nodes on {self.device.name}: {ends}>"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchStep:
+    """Weights for a ``run`` that comes later go from ``hosts``, one for each, into a slot of its
+    device's ring (see :mod:`~unladen.schedule.cut.through_device`)."""
+
+    run: RunStep
+    hosts: tuple[Device, ...]
+    needs: tuple[Need, ...]
+    slot: int
+
+    @property
+    def nbytes(self) -> int:
+        """What goes over the link."""
+        return sum(n.nbytes for n in self.needs)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStep:
+    """The host may change ``value``, which lies on ``device`` and was made just now."""
+
+    value: Value
+    device: Device
+
+
+Step = CopyStep | RunStep | FetchStep | ChangeStep
+
+Runs = Callable[[Device, Node], bool]
+"""Whether a device can compute a node."""
+
+
+def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, strict: bool,
+           quiet: bool = False, runs: Runs | None = None) -> dict[Node, tuple[Device, str]]:
+    """The device that runs each node, and why: the placed one, or the first of ``fallbacks`` that
+    has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
+
+    Fallbacks are reported in one line for each pair of devices, unless ``quiet``; with ``strict``
+    one raises :class:`UnsupportedOp`, as does an op that no device has.
+    """
+    result: dict[Node, tuple[Device, str]] = {}
+    lacks: dict[tuple[Device, Device], dict[str, None]] = {}
+    states = _state_groups(graph)
+    runs = runs or _runs
+    for node in graph.nodes:
+        together = states.get(node.state.layer, [node]) if node.state else [node]
+        wanted = placement.device_of[node]
+        device = _first_that_runs(together, [wanted, *fallbacks], runs)
+        why = placement.why[node]
+        if device != wanted:
+            lacking = next(n for n in together if not runs(wanted, n))
+            why = f"{wanted.name} has no {lacking.op}"
+            if strict:
+                raise UnsupportedOp(
+                    f"{wanted.name} can't run {lacking.op} ({lacking.name})", node=lacking.name,
+                    device=wanted.name, hint=f"place it on {device.name}, or give {wanted.name} a "
+                                             "kernel for it")
+            lacks.setdefault((wanted, device), {})[lacking.op] = None
+        result[node] = (device, why)
+    if not quiet:
+        _report(lacks, fallbacks[-1] if fallbacks else None)
+    return result
+
+
+def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[Step]:
+    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
+
+    Devices other than the host are told what to do as early as it is known, so that all work at
+    once. A run ends early where it needs what another device may still be at, and after a value
+    that may be changed; and where another device needs what a run has made by its middle, that is
+    copied before the rest of it begins.
+    """
+    splitter = _Splitter(graph, device_of)
+    for node in graph.nodes:
+        splitter.add(node)
+    splitter.close()
+    return splitter.steps
+
+
+def inner_values(graph: Graph, steps: Sequence[Step]) -> dict[RunStep, frozenset[Value]]:
+    """Of each run the values that it makes and that nothing else reads."""
+    copied = {s.value for s in steps if isinstance(s, CopyStep)}
+    runs = [s for s in steps if isinstance(s, RunStep)]
+    read = [{v for n in r.nodes for v in n.inputs} for r in runs]
+    n_runs = Counter(v for values in read for v in values)
+    outside = (copied | set(graph.outputs.values()) | graph.changed
+               | {v for v, n in n_runs.items() if n > 1})
+    return {r: frozenset(v for n in r.nodes for v in n.outputs if v in values) - outside
+            for r, values in zip(runs, read, strict=True)}
+
+
+class _Splitter:
+    def __init__(self, graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> None:
+        self.device_of = device_of
+        self.steps: list[Step] = []
+        self.changed = graph.changed
+        self.run: list[Node] = []
+        self.current: Device | None = None
+        self.where: dict[Value, set[str]] = {}
+        self.home: dict[Value, Device] = {}
+        self.busy: set[str] = set()
+        self.readers: dict[Value, list[Device]] = {}
+        for node in graph.nodes:
+            for value in node.inputs:
+                self.readers.setdefault(value, []).append(device_of[node][0])
+
+    def add(self, node: Node) -> None:
+        """Let ``node`` follow."""
+        device = self.device_of[node][0]
+        copies = [v for v in dict.fromkeys(node.inputs)
+                  if v in self.home and device.name not in self.where[v]]
+        if device != self.current:
+            self._cut({v for v in copies if self.home[v] == self.current})
+            self.close()
+        elif self.busy & {self.home[v].name for v in copies}:
+            self.close()
+        # What comes from elsewhere was made before this run began, so it is copied before it.
+        for value in copies:
+            self._copy(value, device)
+        self.current = device
+        self.run.append(node)
+        for value in node.outputs:
+            self.home[value], self.where[value] = device, {device.name}
+        changed = [v for v in node.outputs if v in self.changed]
+        if changed:  # between the node that makes it and all that read it
+            self.close()
+            self.steps += [ChangeStep(v, device) for v in changed]
+            self.busy.discard(device.name)
+
+    def close(self) -> None:
+        """End the run under way, if there is one."""
+        if self.run and self.current is not None:
+            self.steps.append(RunStep(self.current, tuple(self.run)))
+            self.busy |= set() if self.current.is_host else {self.current.name}
+            self.run = []
+
+    def _cut(self, wanted: set[Value]) -> None:
+        """Bring ``wanted`` to all who read it before the rest of the run that makes it, if that
+        rest is worth a start: a product, and on a device that goes on by itself."""
+        made = [i for i, n in enumerate(self.run) if wanted & set(n.outputs)]
+        rest = self.run[made[-1] + 1:] if made else []
+        if self.current is None or self.current.is_host or not any(map(_is_product, rest)):
+            return
+        del self.run[len(self.run) - len(rest):]
+        self.close()
+        for value in sorted(wanted, key=lambda v: v.name):
+            self._copy(value, self.current)
+        self.run = rest
+
+    def _copy(self, value: Value, device: Device) -> None:
+        """To ``device``; from one that goes on by itself to all readers at once, since a later copy
+        would wait for what it has been told meanwhile."""
+        home = self.home[value]
+        for target in [device] if home.is_host else self.readers[value]:
+            if target.name not in self.where[value]:
+                self.steps.append(CopyStep(value, home, target))
+                self.where[value].add(target.name)
+        self.busy.discard(home.name)
+
+
+def _is_product(node: Node) -> bool:
+    return any(len(w.shape) > 1 for w in node.weights.values())
+
+
+def _state_groups(graph: Graph) -> dict[int, list[Node]]:
+    groups: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.state is not None:
+            groups.setdefault(node.state.layer, []).append(node)
+    return groups
+
+
+def _first_that_runs(nodes: Sequence[Node], candidates: Sequence[Device], runs: Runs) -> Device:
+    for device in candidates:
+        if all(runs(device, n) for n in nodes):
+            return device
+    raise UnsupportedOp(f"no device runs {nodes[0].op}", node=nodes[0].name,
+                        device=candidates[0].name, hint="add the device reference")
+
+
+def _runs(device: Device, node: Node) -> bool:
+    return backend_of(device.name).supports(node) is not Support.NO
+
+
+def _report(lacks: Mapping[tuple[Device, Device], Mapping[str, None]], slowest: Device | None
+            ) -> None:
+    """One line for each device that lacks ops and each other device that has them."""
+    for (wanted, device), ops in lacks.items():
+        count = f"{len(ops)} ops" if len(ops) > 1 else "the op"
+        names = ", ".join(list(ops)[:N_NAMED]) + (", ..." if len(ops) > N_NAMED else "")
+        they = "they run" if len(ops) > 1 else "it runs"
+        log.warning("%s lacks %s (%s): %s on %s, %sslower (hint: --strict stops here; unladen plan "
+                    "--explain lists them)", wanted.name, count, names, they, device.name,
+                    "much " if device == slowest else "")

@@ -1,0 +1,129 @@
+"""Weights of the host's layers that pass through a faster device: a second way to run large steps.
+
+In a step of many tokens a product takes the host longer than sending its matrix to a graphics card
+and multiplying there. So the nodes of the host's layers that touch no cache run on the card in such
+a step; caches, and attention over them, stay where the next small step needs them. The card has two
+sets of buffers for the weights of one run of nodes: while it computes with one, the host fills the
+other.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from unladen.backends.base import Device
+from unladen.graph.graph import Graph, Node, Weight
+from unladen.graph.ops import get_op
+from unladen.schedule.cut.segments import FetchStep, RunStep, Step, split
+from unladen.schedule.needs import Need
+from unladen.schedule.trust.kernels import Kernels
+
+N_SLOTS = 2
+STREAMED = "streamed"
+_LAYER = re.compile(r"^blk\.\d+\.")
+
+Where = Mapping[Node, tuple[Device, str]]
+SlotKey = tuple[str, str, str, tuple[int, ...], int]
+"""Device, role, format, shape and number of a buffer in a slot: layers use each other's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """Where the nodes run in a large step, its steps, and the buffers of one slot of the ring.
+    ``n_tokens``: steps from this size on are large."""
+
+    device_of: Where
+    steps: Sequence[Step]
+    slot: Mapping[SlotKey, Need]
+    n_tokens: int = 2
+
+    def lines(self) -> list[str]:
+        """What is streamed, in words."""
+        layers: dict[str, set[int]] = {}
+        for step in self.steps:
+            if isinstance(step, FetchStep):
+                layers.setdefault(step.run.device.name, set()).update(
+                    n.layer for n in step.run.nodes if self.device_of[n][1] == STREAMED)
+        sizes = self.ring_bytes()
+        return [f"in steps of {self.n_tokens} tokens or more, {name} computes products of "
+                f"{len(found)} more layers, their weights streamed through "
+                f"{sizes[name] / 2**20:,.1f} MiB"
+                for name, found in layers.items()]
+
+    def ring_bytes(self) -> dict[str, int]:
+        """By device, the bytes of all slots."""
+        sizes: dict[str, int] = {}
+        for need in self.slot.values():
+            sizes[need.device.name] = sizes.get(need.device.name, 0) + N_SLOTS * need.nbytes
+        return sizes
+
+
+def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: Device,
+             needs: Sequence[Need], kernels: Kernels) -> Streamed | None:
+    """The large step of a plan: the host's share of a layer goes to the layer's device, and whole
+    layers of the host to ``target``. None where nothing of the host's can run there."""
+    there = {(n.device.name, n.weight.name): n.quant for n in needs}
+
+    def can_move(node: Node, home: Device, device: Device) -> bool:
+        return (home.is_host and node.layer >= 0 and node.state is None
+                and not get_op(node.op).state_size(node)
+                and kernels.runs(device, node)
+                and all(kernels.format_of(device, node, w) == there[home.name, w.name]
+                        for w in node.weights.values()))
+    where = dict(device_of)
+    for node, (home, _) in device_of.items():
+        layer = layers[node.layer] if node.layer >= 0 else target
+        device = target if layer.is_host else layer
+        if can_move(node, home, device):
+            where[node] = device, STREAMED
+    found: dict[SlotKey, Need] = {}
+    steps = list(_with_fetches(split(graph, where), device_of, there, found))
+    return Streamed(where, steps, found) if found else None
+
+
+def slot_keys(needs: Sequence[Need]) -> list[SlotKey]:
+    """The buffer of a slot that each of ``needs``, all of one run, is fetched into."""
+    seen: dict[tuple[str, str, str, tuple[int, ...]], int] = {}
+    keys = []
+    for need in needs:
+        kind = (need.device.name, _LAYER.sub("", need.weight.name), need.quant, need.weight.shape)
+        seen[kind] = seen.get(kind, 0) + 1
+        keys.append((*kind, seen[kind]))
+    return keys
+
+
+def _with_fetches(steps: Sequence[Step], device_of: Where, there: Mapping[tuple[str, str], str],
+                  found: dict[SlotKey, Need]) -> Iterator[Step]:
+    """``steps`` and, right after each run that uses fetched weights, the fetch for the next one of
+    its device: the host is at it while the device runs. The first is fetched before all else."""
+    fetches: dict[str, list[FetchStep]] = {}
+    for step in steps:
+        if isinstance(step, RunStep) and (wanted := _wanted(step, device_of, there)):
+            mine = fetches.setdefault(step.device.name, [])
+            needs = tuple(Need(step.device, w, there[home.name, w.name], mapped=False)
+                          for w, home in wanted)
+            mine.append(FetchStep(step, tuple(home for _, home in wanted), needs,
+                                  len(mine) % N_SLOTS))
+            found |= zip(slot_keys(needs), needs, strict=True)
+    following = {a.run: b for mine in fetches.values()
+                 for a, b in itertools.pairwise(mine)}
+    yield from (mine[0] for mine in fetches.values())
+    for step in steps:
+        yield step
+        if isinstance(step, RunStep) and step in following:
+            yield following[step]
+
+
+def _wanted(run: RunStep, device_of: Where, there: Mapping[tuple[str, str], str]
+            ) -> Sequence[tuple[Weight, Device]]:
+    """The weights that ``run`` has only on a host, and on which."""
+    found: dict[str, tuple[Weight, Device]] = {}
+    for node in run.nodes:
+        home = device_of[node][0]
+        if home != run.device:
+            found |= {w.name: (w, home) for w in node.weights.values()
+                      if (run.device.name, w.name) not in there}
+    return list(found.values())

@@ -1,0 +1,56 @@
+"""What decides a plan beside its graph, and how its weights are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from unladen.backends import backend_of
+from unladen.backends.base import BackendOptions, Device
+from unladen.graph.batch import Batch
+from unladen.graph.graph import Value
+from unladen.schedule.place import PlaceOptions
+from unladen.types import LoadProgress
+
+Change = Callable[[Value, npt.NDArray[Any], Batch], npt.NDArray[Any] | None]
+"""Given a value, its array, read-only, in this step, and the step's batch: an array to take its
+place, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """``progress`` is called now and then, and at the end; what it raises ends the loading.
+    ``use_mlock``: keep weights of the host from being swapped or dropped."""
+
+    progress: Callable[[LoadProgress], object] | None = None
+    use_mlock: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """Everything that decides a plan beside the graph. ``devices``: full names, or devices as they
+    are (pretended ones). ``probe``: try each kernel on its device first. ``looked``: values that
+    become outputs of the plan (:mod:`unladen.graph.taps`); ``changes`` by the names of values."""
+
+    devices: Sequence[str | Device] = ("cpu:0",)
+    place: PlaceOptions = field(default_factory=PlaceOptions)
+    backend: BackendOptions = field(default_factory=BackendOptions)
+    use_mmap: bool = True
+    strict: bool = False
+    probe: bool = False
+    loading: LoadOptions = field(default_factory=LoadOptions)
+    looked: Sequence[str] = ()
+    changes: Mapping[str, Change] = field(default_factory=dict)
+
+    @property
+    def is_tapped(self) -> bool:
+        """Somebody looks at values of the graph, or changes some."""
+        return bool(self.looked or self.changes)
+
+    def open_devices(self) -> list[Device]:
+        """The devices, made ready; raises :class:`BackendNotInitialised`."""
+        return [d if isinstance(d, Device) else backend_of(d).open(d, self.backend)
+                for d in self.devices]

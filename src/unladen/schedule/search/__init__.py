@@ -1,0 +1,1 @@
+"""Looks for the placement that is predicted to be fastest."""

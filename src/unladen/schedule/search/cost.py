@@ -1,0 +1,203 @@
+"""How long a step takes on paper: each node by the slower of arithmetic and memory, plus a start
+for each segment and the copies between devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from unladen.backends import backend_of
+from unladen.backends.base import Device, KVLayout
+from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.ops import get_op
+from unladen.schedule import fit
+from unladen.schedule.cut.segments import ChangeStep, CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.search import device_speed
+from unladen.types import Limits
+
+CONTEXT = 4096
+"""Tokens that a sequence is taken to hold: predictions for the longest context that a model takes
+would be about a case that is rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """Seconds of one step of ``n_tokens``, and what they are spent on: "memory", "arithmetic" and
+    "starts" of each device, and "copies"."""
+
+    n_tokens: int
+    seconds: float
+    terms: Mapping[str, float]
+
+    @property
+    def per_second(self) -> float:
+        """Tokens in a second."""
+        return self.n_tokens / self.seconds if self.seconds > 0 else math.inf
+
+    @property
+    def bound(self) -> str:
+        """The term that takes longest."""
+        return max(self.terms, key=lambda name: self.terms[name], default="nothing")
+
+
+def decode_step(limits: Limits, layout: KVLayout) -> Limits:
+    """One token of one sequence."""
+    return _step(1, limits, layout)
+
+
+def prefill_step(limits: Limits, layout: KVLayout, n_tokens: int | None = None) -> Limits:
+    """``n_tokens`` of one prompt, or as many as a step takes."""
+    return _step(limits.n_tokens if n_tokens is None else n_tokens, limits, layout)
+
+
+def _step(n_tokens: int, limits: Limits, layout: KVLayout) -> Limits:
+    per_seq = min(limits.n_blocks_per_seq, -(-CONTEXT // layout.block_tokens))
+    return Limits(n_tokens, 1, 1, per_seq, limits.n_blocks, layout.block_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """Seconds of a node on a device; the larger counts."""
+
+    arithmetic: float
+    memory: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it takes: both go on at once."""
+        return max(self.arithmetic, self.memory)
+
+
+@dataclass
+class Costs:
+    """Costs of a step of the size ``step``. Nodes that look alike are counted once."""
+
+    step: Limits
+    layout: KVLayout
+    _devices: dict[str, Device] = field(default_factory=dict)
+    _nodes: dict[object, NodeCost] = field(default_factory=dict)
+
+    def node(self, node: Node, device: Device) -> NodeCost:
+        """What ``node`` costs on ``device``."""
+        key = (device.name, node.op, tuple(v.shape for v in (*node.inputs, *node.outputs)),
+               tuple((role, w.shape, w.quant) for role, w in node.weights.items()),
+               tuple((k, v) for k, v in node.attrs.items() if isinstance(v, int)),
+               node.state and (node.state.n_kv_heads, node.state.k_dim, node.state.v_dim))
+        if key not in self._nodes:
+            known = self.known(device)
+            self._nodes[key] = NodeCost(get_op(node.op).flops(node, self.step) / known.flops,
+                                        self._bytes(node, device) / known.bandwidth)
+        return self._nodes[key]
+
+    def known(self, device: Device) -> Device:
+        """``device`` with a number wherever it doesn't say one."""
+        if device.name not in self._devices:
+            self._devices[device.name] = device_speed.known(device)
+        return self._devices[device.name]
+
+    def launch(self, device: Device) -> float:
+        """What a segment costs beside its nodes."""
+        return self.known(device).launch_s
+
+    def copy(self, value: Value, source: Device, target: Device) -> float:
+        """What it costs to bring ``value`` from one device to another."""
+        nbytes = 4 * self.step.count(value.shape)
+        ends = [self.known(d) for d in (source, target) if not d.is_host]
+        over_links = [d.link_latency_s + nbytes / d.link_bandwidth for d in ends]
+        if not over_links:
+            return 2 * nbytes / self.known(source).bandwidth
+        alike = source.name.partition(":")[0] == target.name.partition(":")[0]
+        # Devices of one backend copy between them; others meet on the host.
+        return max(over_links) if alike else sum(over_links)
+
+    def read(self, value: Value, device: Device) -> float:
+        """What it costs to see an output of ``device``."""
+        if device.is_host:
+            return 0.0
+        known = self.known(device)
+        return known.link_latency_s + 4 * self.step.count(value.shape) / known.link_bandwidth
+
+    def predict(self, graph: Graph, steps: Sequence[Step]) -> Prediction:
+        """Play ``steps`` as a plan runs them, and read the outputs."""
+        clock = self.play(steps)
+        home = {v: s.device for s in steps if isinstance(s, RunStep)
+                for n in s.nodes for v in n.outputs}
+        for value in graph.outputs.values():
+            clock.copy(home[value], self.read(value, home[value]))
+        return Prediction(self.step.n_tokens, clock.now, clock.terms)
+
+    def play(self, steps: Sequence[Step]) -> Clock:
+        """The time after ``steps``: devices other than the host go on by themselves until something
+        is copied from them."""
+        clock = Clock()
+        for step in steps:
+            if isinstance(step, CopyStep):
+                clock.copy(step.source, self.copy(step.value, step.source, step.target))
+            elif isinstance(step, FetchStep):
+                self._fetch(step, clock)
+            elif isinstance(step, ChangeStep):
+                clock.copy(step.device, 2 * self.read(step.value, step.device))
+            else:
+                self._run(step, clock)
+        return clock
+
+    def _fetch(self, step: FetchStep, clock: Clock) -> None:
+        """The host reads and writes each byte while the device goes on with what it was told; over
+        the link they go in their turn, as a device with one queue has it."""
+        device = self.known(step.run.device)
+        host = self.known(step.hosts[0])
+        clock.run(host, 2 * step.nbytes / host.bandwidth)
+        over = device.link_latency_s + step.nbytes / device.link_bandwidth
+        clock.run(device, over)
+        clock.spend(f"{device.name} weights over the link", over)
+
+    def _run(self, step: RunStep, clock: Clock) -> None:
+        costs = [self.node(n, step.device) for n in step.nodes]
+        launch, name = self.launch(step.device), step.device.name
+        clock.run(step.device, sum(c.seconds for c in costs) + launch)
+        clock.spend(f"{name} starts", launch)
+        for cost in costs:
+            by = "arithmetic" if cost.arithmetic > cost.memory else "memory"
+            clock.spend(f"{name} {by}", cost.seconds)
+
+    def _bytes(self, node: Node, device: Device) -> float:
+        backend, op = backend_of(device.name), get_op(node.op)
+        sizes = {w.name: w.nbytes_in(backend.weight_format(node, w) or w.quant)
+                 for w in node.weights.values()}
+        total = op.bytes_moved(node, self.step, sizes.__getitem__)
+        if node.state is not None:
+            one_block = sum(fit.kv_bytes(node.state, KVLayout(1, 1, self.layout.k_type,
+                                                              self.layout.v_type)))
+            total += one_block * op.cache_tokens(node, self.step)
+        return total
+
+
+@dataclass(slots=True)
+class Clock:
+    """The host's time, when each other device will be free, and what time was spent on."""
+
+    now: float = 0.0
+    free_at: dict[str, float] = field(default_factory=dict)
+    terms: dict[str, float] = field(default_factory=dict)
+
+    def until(self, device: Device) -> float:
+        """When ``device`` is done with all that it was told."""
+        return max(self.now, self.free_at.get(device.name, 0.0))
+
+    def run(self, device: Device, seconds: float) -> None:
+        """Work of ``device``."""
+        end = self.until(device) + seconds
+        self.free_at[device.name] = end
+        if device.is_host:
+            self.now = end
+
+    def copy(self, source: Device, seconds: float) -> None:
+        """The host takes something from ``source``, when that is done."""
+        self.now = self.until(source) + seconds
+        if seconds:
+            self.spend("copies", seconds)
+
+    def spend(self, term: str, seconds: float) -> None:
+        """Put ``seconds`` to a term's account."""
+        self.terms[term] = self.terms.get(term, 0.0) + seconds

@@ -1,0 +1,1 @@
+"""Shows a blueprint: as tables, as JSON, as a picture."""

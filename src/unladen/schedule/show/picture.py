@@ -1,0 +1,128 @@
+"""A plan as a picture: which layers stand on which device, and what fills its memory."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING
+
+from unladen.types import size_text
+
+if TYPE_CHECKING:
+    from unladen.schedule.show.report import PlanReport
+
+COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
+PARTS = (
+    ("mapped_bytes", "mapped", "#c3cad4", "weights used where they lie in the file"),
+    ("weight_bytes", "weights", "#6b778a", "weights copied to the device"),
+    ("kv_bytes", "KV", "#2a9d8f", "cache of keys and values, for all of the context"),
+    ("arena_bytes", "arena", "#e0b94a", "what a step computes on the way, reused by the next"),
+    ("ring_bytes", "ring", "#7d8fd6",
+     "room for the CPU's weights on their way through the device in prompts"),
+    ("staging_bytes", "staging", "#c77dd6", "room on the host for copies to and from devices"))
+"""What memory is used for: its count, its name, its color, and what that means."""
+WIDTH, LEFT, LANE, TOP, LINE = 900, 150, 64, 64, 20
+"""Pixels: the picture, the names' column, a device's lane, what is above the lanes, a line of the
+legend."""
+MOST_TEXT = 90
+"""Characters of a name that the picture shows."""
+# Characters that XML 1.0 has no way to write, and those that turn the direction of text.
+_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+                    "|[\u202a-\u202e\u2066-\u2069]")
+
+
+def svg(report: PlanReport) -> str:
+    """``report`` as SVG: a lane for each device with its layers and, below them, its memory; under
+    the lanes what the colors and words mean."""
+    lanes = [m.device.name for m in report.devices]
+    below = _below(report)
+    height = TOP + LANE * len(lanes) + LINE * len(below) + 14
+    title = f"{_fit(report.title)}, context of {report.context_size:,} tokens"
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
+           'role="img" font-family="sans-serif" font-size="13" fill="#222">',
+           f"<title>{_escape(title)}</title>",
+           f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
+           _text(16, 26, title, 16), *_columns(report, lanes), *_lanes(report, lanes)]
+    y = TOP + LANE * len(lanes) + 14
+    for color, line in below:
+        if color:
+            out.append(f'<rect x="16" y="{y - 10}" width="12" height="12" fill="{color}"/>')
+        out.append(_text(34 if color else 16, y, line, 12))
+        y += LINE
+    return "\n".join([*out, "</svg>", ""])
+
+
+def _columns(report: PlanReport, lanes: list[str]) -> list[str]:
+    """Cells for embeddings, each layer and the head, in the lanes of their devices."""
+    embed, head = report.blueprint.ends()
+    cells = [(embed, "E", "embeddings"),
+             *((d.name, str(i), f"layer {i}") for i, d in enumerate(report.blueprint.layers)),
+             (head, "H", "output head")]
+    step = (WIDTH - LEFT - 24) / len(cells)
+    out = []
+    for i, (name, short, long) in enumerate(cells):
+        if name not in lanes:  # the model has none
+            continue
+        lane = lanes.index(name)
+        x, y = LEFT + i * step, TOP + lane * LANE
+        out.append(f'<rect x="{x:.1f}" y="{y}" width="{max(step - 2, 1):.1f}" height="26" rx="2" '
+                   f'fill="{COLORS[lane % len(COLORS)]}"><title>{_escape(f"{long} on {name}")}'
+                   '</title></rect>')
+        if step > 16 or short in "EH":
+            out.append(f'<text x="{x + (step - 2) / 2:.1f}" y="{y + 17}" font-size="10" '
+                       f'fill="#fff" text-anchor="middle">{short}</text>')
+    return out
+
+
+def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
+    """Names and memory bars."""
+    out = []
+    for lane, (name, memory) in enumerate(zip(lanes, report.devices, strict=True)):
+        y = TOP + lane * LANE
+        out.append(f"<g><title>{_escape(memory.device.description)}</title>"
+                   + _text(16, y + 18, name, 14) + "</g>")
+        n = report.layers_on(name)
+        pretended = "pretended, " if memory.device.is_pretend else ""
+        out.append(_text(16, y + 42, f"{pretended}{n} layer{'s' * (n != 1)}", 11))
+        total = max(report.free[name], memory.mapped_bytes + memory.needed_bytes, 1)
+        scale, x = (WIDTH - LEFT - 26) / total, float(LEFT)
+        out.append(f'<rect x="{LEFT}" y="{y + 32}" width="{WIDTH - LEFT - 26}" height="12" '
+                   'fill="#eef0f3"/>')
+        for field, label, color, _ in PARTS:
+            n_bytes = getattr(memory, field)
+            width = n_bytes * scale
+            if width >= 0.2:
+                out.append(f'<rect x="{x:.1f}" y="{y + 32}" width="{width:.1f}" height="12" '
+                           f'fill="{color}"><title>{label} {size_text(n_bytes)}</title></rect>')
+            x += width
+        left = report.left[name]
+        state = f"{size_text(left)} left of {size_text(report.free[name])}" if left >= 0 else (
+            f"{size_text(-left)} too much")
+        out.append(f'<text x="{WIDTH - 26}" y="{y + 56}" font-size="11" text-anchor="end">'
+                   f'{state}</text>')
+    return out
+
+
+def _below(report: PlanReport) -> list[tuple[str, str]]:
+    """Lines under the lanes, each with the color that it is about, or ""."""
+    lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in PARTS
+             if any(getattr(m, field) for m in report.devices)]
+    cells = "Cells are layers; E: embeddings, H: output head."
+    if any(m.device.is_pretend for m in report.devices):
+        cells += " Pretended devices are not there: the plan is made as if they were."
+    return [*lines, ("", cells), *(("", line) for line in report.speed())]
+
+
+def _text(x: int, y: int, text: str, size: int) -> str:
+    return f'<text x="{x}" y="{y}" font-size="{size}">{_escape(text)}</text>'
+
+
+def _escape(text: str) -> str:
+    """``text`` as XML has it, whatever is in it."""
+    return escape(_UNFIT.sub("\ufffd", text))
+
+
+def _fit(text: str) -> str:
+    """``text``, or its beginning and its end."""
+    half = MOST_TEXT // 2
+    return text if len(text) <= MOST_TEXT else f"{text[:half]}\u2026{text[-half:]}"

@@ -1,0 +1,1 @@
+"""Tries each kernel on its device before a plan relies on it."""

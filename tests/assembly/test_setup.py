@@ -1,0 +1,72 @@
+"""From wishes to sizes: context, blocks, step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tiny_model import N_VOCAB, write_tiny
+from unladen.assembly import setup
+from unladen.gguf import GGUFFile, open_gguf
+from unladen.models import load_architecture
+from unladen.runtime.plan import Plan
+from unladen.schedule.options import PlanOptions
+
+TRAINED = 100
+
+
+@pytest.fixture
+def file(tmp_path: Path, rng: np.random.Generator) -> Iterator[GGUFFile]:
+    with open_gguf(write_tiny(tmp_path / "tiny.gguf", rng, context=TRAINED)) as opened:
+        yield opened
+
+
+def plan(file: GGUFFile, **wishes: Any) -> tuple[Plan, int]:
+    options: dict[str, Any] = {"context_size": None, "batch_size": 512, "max_seqs": 8,
+                               "kv_type": "f16", **wishes}
+    return setup.make_plan(file, load_architecture(file), PlanOptions(), **options)
+
+
+def test_defaults_are_what_the_model_was_trained_for(file: GGUFFile) -> None:
+    made, context = plan(file)
+    limits = made.blueprint.limits
+    assert context == TRAINED
+    assert limits.n_blocks == limits.n_blocks_per_seq == 4, "blocks of 32 hold 100 tokens"
+    assert (limits.n_tokens, limits.n_seqs, limits.n_outputs) == (TRAINED, 8, TRAINED)
+    assert made.blueprint.layout.k_type == made.blueprint.layout.v_type == "F16"
+
+
+def test_wishes(file: GGUFFile, caplog: pytest.LogCaptureFixture) -> None:
+    made, context = plan(file, context_size=50, batch_size=3, max_seqs=9, kv_type=("F16", "f32"))
+    assert context == 50 and not caplog.records
+    limits, layout = made.blueprint.limits, made.blueprint.layout
+    assert (limits.n_tokens, limits.n_seqs, limits.n_blocks) == (3, 3, 2)
+    assert (layout.k_type, layout.v_type) == ("F16", "F32")
+
+
+def test_longer_than_trained(file: GGUFFile, caplog: pytest.LogCaptureFixture) -> None:
+    assert plan(file, context_size=101)[1] == 101
+    (record,) = caplog.records
+    assert "context_size=101 is more than the 100 tokens" in record.message
+
+
+def test_logits_of_a_step_are_bounded(file: GGUFFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup, "MAX_LOGITS_BYTES", 20 * 4 * N_VOCAB)
+    assert plan(file)[0].blueprint.limits.n_outputs == 20
+    monkeypatch.setattr(setup, "MAX_LOGITS_BYTES", 1)
+    assert plan(file)[0].blueprint.limits.n_outputs == 8, "but every sequence has its own"
+
+
+def test_context_shrinks_where_memory_is_short(file: GGUFFile, monkeypatch: pytest.MonkeyPatch,
+                                               caplog: pytest.LogCaptureFixture) -> None:
+    per_token = 3 * 2 * 32 * 2  # layers, K and V, two heads of 16, float16
+    monkeypatch.setattr(setup, "free_host_bytes", lambda: 2 * 70 * per_token)
+    architecture = load_architecture(file)
+    assert setup._context(architecture.build(), TRAINED, None, "F16", "F16") == 64
+    (record,) = caplog.records
+    assert "64 tokens instead of the model's 100" in record.message
+    assert setup._context(architecture.build(), TRAINED, 90, "F16", "F16") == 90

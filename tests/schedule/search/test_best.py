@@ -1,0 +1,140 @@
+"""Placement by predicted time, on devices that are only pretended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from schedule.paper import graph_of, paper_file, random_devices, random_shape, sizes
+from unladen.backends import backend_of
+from unladen.backends.base import Device
+from unladen.errors import OutOfMemory
+from unladen.graph.graph import Graph
+from unladen.runtime.plan import Plan
+from unladen.schedule.blueprint import Blueprint, blueprint_of, make_blueprint
+from unladen.schedule.cut.experts import divide
+from unladen.schedule.fit import free_bytes
+from unladen.schedule.options import PlanOptions
+from unladen.schedule.place import Choice, PlaceOptions, choose
+
+N_COMBINATIONS, N_RIVALS = 500, 50
+EQUAL = 1 + 1e-9
+"""The same seconds, added up in another order; between equals prefill decides."""
+
+
+def random_place(rng: np.random.Generator, n_layers: int, devices: list[Device], *, experts: bool
+                 ) -> PlaceOptions:
+    has_host = any(d.is_host for d in devices)
+    others = [d for d in devices if not d.is_host]
+    n = rng.choice(["auto", "all", "number"], p=[0.6, 0.2, 0.2])
+    least = 0 if has_host else n_layers
+    mode = str(rng.choice(["layer", "none", "row", "tensor"], p=[0.7, 0.1, 0.1, 0.1]))
+    shares = None
+    if mode != "none" and rng.random() < 0.2:
+        shares = rng.uniform(0.1, 10, len(others)) + 1
+    return PlaceOptions(
+        n_gpu_layers=int(rng.integers(least, n_layers + 1)) if n == "number" else str(n),
+        offload_order=str(rng.choice(["first", "last", "cost"])), split_mode=mode,
+        tensor_split=None if shares is None else shares.tolist(),
+        main_gpu=int(rng.integers(len(others))),
+        cpu_moe=bool(has_host and rng.random() < 0.1),
+        n_cpu_moe=int(rng.integers(n_layers + 1)) if has_host and rng.random() < 0.1 else None,
+        kv_offload=not has_host or rng.random() < 0.9,
+        embed_device=str(rng.choice([d.name for d in devices])) if rng.random() < 0.2 else None,
+        head_device=str(rng.choice([d.name for d in devices])) if rng.random() < 0.2 else None,
+        expert_split=(rng.uniform(0, 10, len(devices)) + 1).tolist()
+        if experts and rng.random() < 0.4 else None)
+
+
+def random_choice(rng: np.random.Generator, graph: Graph, devices: list[Device],
+                  options: PlaceOptions) -> Choice:
+    """Layers anywhere in the devices' order, the host's at the end that the options say; where
+    these give shares, any number of layers."""
+    if options.tensor_split is not None or options.split_mode in ("row", "tensor"):
+        has_host = any(d.is_host for d in devices)
+        order = str(rng.choice(["first", "last"])) if options.offload_order == "cost" else (
+            options.offload_order)
+        n_offloaded = int(rng.integers(graph.n_layers + 1)) if has_host else graph.n_layers
+        return choose(graph.n_layers, devices, replace(options, offload_order=order), n_offloaded)
+    host = [d for d in devices if d.is_host]
+    others = [d for d in devices if not d.is_host]
+    if options.split_mode == "none":
+        others = [others[options.main_gpu]]
+    host_last = options.offload_order == "first" or (options.offload_order == "cost"
+                                                     and rng.random() < 0.5)
+    order = others + host if host_last else host + others
+    kept = [d for d in order if rng.random() < 0.7] or [order[int(rng.integers(len(order)))]]
+    borders = np.sort(rng.integers(0, graph.n_layers + 1, len(kept) - 1)).tolist()
+    layers = [d for d, a, b in zip(kept, [0, *borders], [*borders, graph.n_layers], strict=True)
+              for _ in range(b - a)]
+    named = {d.name: d for d in devices}
+    embed = [layers[0], *host] if options.embed_device is None else [named[options.embed_device]]
+    head = [layers[-1], *host] if options.head_device is None else [named[options.head_device]]
+    n_cpu_moe = options.n_cpu_moe
+    if n_cpu_moe is None:
+        is_open = bool(host) and options.expert_split is None and rng.random() < 0.7
+        n_cpu_moe = int(rng.integers(graph.n_layers + 1)) if is_open else 0
+    return Choice(tuple(layers), embed[int(rng.integers(len(embed)))],
+                  head[int(rng.integers(len(head)))], n_cpu_moe)
+
+
+def check_rivals(rng: np.random.Generator, auto: Blueprint, graph: Graph, devices: list[Device]
+                 ) -> None:
+    seconds = auto.predict()[0].seconds
+    graph = divide(graph, devices, auto.options.place)
+    rivals = dict.fromkeys(random_choice(rng, graph, devices, auto.options.place)
+                           for _ in range(N_RIVALS))
+    for choice in rivals:
+        rival = blueprint_of(graph, auto.limits, auto.layout, auto.options, devices, choice,
+                             quiet=True)
+        if rival.predict()[0].seconds * EQUAL < seconds:
+            assert not legal(rival), "\n".join(
+                f"{[d.name for d in x.layers]} {x.choice.embed.name} {x.choice.head.name} "
+                f"{x.choice.n_cpu_moe} {x.predict()[0]}\n{x.memory}" for x in (auto, rival)
+            ) + f"\n{devices}\n{auto.options.place}\n{auto.limits}"
+
+
+def legal(plan: Blueprint) -> bool:
+    """Within each device."""
+    return all(n >= 0 for n in plan.memory.left(free_bytes(plan.devices)).values())
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_random_combinations(rng: np.random.Generator, part: int) -> None:
+    """No device is ever exceeded, what is planned is what is taken, and "auto" is the best."""
+    seen = {"ran": 0, "full": 0, "compared": 0}
+    for _ in range(N_COMBINATIONS // 10):
+        shape = random_shape(rng)
+        file = paper_file(shape, str(rng.choice(["F16", "Q8_0", "Q4_K", "Q6_K"])))
+        graph = graph_of(file)
+        limits, layout = sizes(rng, shape)
+        devices = random_devices(rng, sum(t.nbytes for t in file.tensors.values()))
+        place = random_place(rng, graph.n_layers, devices, experts=shape.n_experts > 0)
+        options = PlanOptions(devices, place, use_mmap=bool(rng.integers(2)))
+        made = make_blueprint(graph, limits, layout, options)
+        free = free_bytes(made.devices)
+        if min(made.memory.left(free).values()) < 0:
+            seen["full"] += 1
+            with pytest.raises(OutOfMemory):
+                made.memory.check(free)
+        else:
+            seen["ran"] += 1
+            check_taken(made, file.data)
+        if place.n_gpu_layers == "auto" and legal(made):
+            seen["compared"] += 1
+            check_rivals(rng, made, graph, devices)
+    assert min(seen.values()) > 0, seen
+
+
+def check_taken(made: Blueprint, data: object) -> None:
+    plan = Plan(made, data)  # type: ignore[arg-type]
+    for memory in plan.memory().devices:
+        device = memory.device
+        taken = backend_of(device.name).used_bytes(device.name)  # type: ignore[attr-defined]
+        assert taken == memory.taken_bytes <= device.memory_bytes
+        assert abs(taken - memory.allocated_bytes) <= 0.01 * memory.allocated_bytes
+    plan.batch.n_tokens = plan.batch.n_outputs = plan.batch.n_seqs = 1
+    plan.run()
+    assert plan.output("logits").shape[0] == 1

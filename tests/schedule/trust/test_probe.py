@@ -1,0 +1,259 @@
+"""Kernels are tried before they are used, and wrong ones are found out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.tiny_model import N_VOCAB, write_tiny
+
+from unladen import Model
+from unladen.backends import backend_of
+from unladen.backends.base import BackendOptions
+from unladen.backends.cpu import CpuBackend
+from unladen.backends.cpu import compile as lowering
+from unladen.errors import UnsupportedOp
+from unladen.graph.ops.rms_norm import RmsNorm
+from unladen.schedule.trust import kernels, probe
+from unladen.schedule.trust.probe import Sample, fault
+
+Sabotage = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every device is unknown before and after each test."""
+    monkeypatch.delenv("UNLADEN_PROBE", raising=False)
+    fault.cache_clear()
+    yield
+    fault.cache_clear()
+
+
+@pytest.fixture
+def path(tmp_path: Path, rng: np.random.Generator) -> Path:
+    return write_tiny(tmp_path / "tiny.gguf", rng, quant="Q8_0", n_embd=128)
+
+
+@pytest.fixture
+def tokens(rng: np.random.Generator) -> list[int]:
+    return list(rng.integers(3, N_VOCAB, 50).tolist())
+
+
+@pytest.fixture
+def sabotage(monkeypatch: pytest.MonkeyPatch) -> Sabotage:
+    """``sabotage("glu")``: the CPU's kernel of that op gives twice its result, if the weights or
+    the cache are of type ``only``."""
+    def break_(op: str, only: str = "") -> None:
+        lower = lowering.LOWERINGS[op]
+
+        def wrong(p: Any, node: Any, at: Any) -> None:
+            lower(p, node, at)
+            types = {at.segment.weights[w.name].quant for w in node.weights.values()}
+            if node.state is not None:
+                types.add(at.segment.kv[node.state.layer].layout.k_type)
+            if not only or only in types:
+                for y in node.outputs:
+                    p.add(at(y), at(y), False, at(y), y.shape[0], y.shape[1])
+        monkeypatch.setattr(lowering, "LOWERINGS",
+                            MappingProxyType({**lowering.LOWERINGS, op: wrong}))
+    return break_
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [r.message for r in caplog.records if r.levelno == logging.WARNING]
+
+
+def on(model: Model, op: str) -> set[str]:
+    return {d.name for n, (d, _) in model.engine.plan.blueprint.device_of.items() if n.op == op}
+
+
+def test_a_sound_device_says_nothing(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for devices in (["cpu"], ["reference"], ["cpu:1", "cpu:0"], ["cpu", "null:0"]):
+        for precise in (False, True):
+            with Model(path, devices=devices, precise=precise, strict=True) as model:
+                assert model.degradations == ()
+    assert not warnings(caplog) and fault.cache_info().currsize > 30
+
+
+@pytest.mark.parametrize("arch", ["llama", "qwen2", "qwen3", "qwen3moe", "gpt2"])
+@pytest.mark.parametrize("quant", ["F32", "F16", "Q4_0", "Q5_K", "IQ2_XS", "TQ2_0"])
+def test_architectures(make_model: Any, arch: str, quant: str) -> None:
+    sizes = {"n_experts": 5, "n_used": 3} if arch.endswith("moe") else {}
+    path = make_model(arch, quant=quant, n_embd=256, n_ff=256, n_ctx=32, **sizes)
+    with Model(path, strict=True, kv_type="q8_0"), Model(path, strict=True, devices=["reference"]):
+        pass
+
+
+def test_tried_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Model(path).close()
+    n = fault.cache_info().misses
+    assert 10 < n < 20, "not once for every layer"
+    monkeypatch.setattr(probe, "_Trial", None)
+    Model(path, context_size=64, batch_size=7).close()
+    assert fault.cache_info().misses == n
+
+
+def test_a_wrong_op_runs_elsewhere(path: Path, tokens: list[int], sabotage: Sabotage,
+                                   caplog: pytest.LogCaptureFixture) -> None:
+    with Model(path, kv_type="f32") as model:
+        expected = model.logits(tokens)
+    fault.cache_clear()
+    sabotage("rms_norm")
+    with Model(path, kv_type="f32") as model:
+        assert on(model, "rms_norm") == {"reference:0"} and on(model, "linear") == {"cpu:0"}
+        # Elsewhere its rounding is another, and that of the activations to 8 bits goes with it.
+        assert np.abs(model.logits(tokens) - expected).max() < 0.05 * np.abs(expected).max()
+    found, fallback = warnings(caplog)
+    assert "cpu:0 computes rms_norm wrongly" in found and "instead of" in found
+    assert "UNLADEN_PROBE=0" in found
+    assert "cpu:0 lacks the op (rms_norm)" in fallback and "reference:0" in fallback
+    caplog.clear()
+    with Model(path, devices=["cpu", "cpu:1"], kv_type="f32") as model:
+        assert on(model, "rms_norm") == {"reference:0"}
+    assert "cpu:1 computes rms_norm" in warnings(caplog)[0], "another device"
+    assert not any("cpu:0 computes" in w for w in warnings(caplog)), "reported before"
+
+
+def test_a_wrong_type_is_converted(path: Path, tokens: list[int], sabotage: Sabotage,
+                                   caplog: pytest.LogCaptureFixture) -> None:
+    with Model(path, kv_type="f32", devices=["reference"]) as model:
+        expected = model.logits(tokens)
+    sabotage("linear", only="Q8_0")
+    with Model(path, kv_type="f32") as model:
+        assert on(model, "linear") == {"cpu:0"}
+        plan = model.engine.plan.blueprint
+        assert {n.quant for n in plan.needs if "attn" in n.weight.name} == {"F32"}
+        assert {n.quant for n in plan.needs if n.weight.name == "token_embd.weight"} == {"Q8_0"}
+        # Weights of 32 bits meet activations of 32 bits: as exact as the reference.
+        assert np.abs(model.logits(tokens) - expected).max() < 1e-4 * np.abs(expected).max()
+    messages = warnings(caplog)
+    assert "cpu:0 computes linear wrongly with Q8_0" in messages[0]
+    assert "cpu:0 has no kernel for Q8_0: " in messages[-1] and "F32 for linear" in messages[-1]
+
+
+def test_tied_weights_are_converted_for_both(make_model: Any, sabotage: Sabotage) -> None:
+    """The table of embeddings is the output's matrix too, which must not see the wrong kernel."""
+    sabotage("linear", only="Q8_0")
+    with Model(make_model("llama", quant="Q8_0", tied=True)) as model:
+        need, = (n for n in model.engine.plan.blueprint.needs
+                 if n.weight.name == "token_embd.weight")
+        assert need.quant == "F32"
+
+
+def test_a_wrong_cache_type(path: Path, tokens: list[int], sabotage: Sabotage,
+                            caplog: pytest.LogCaptureFixture) -> None:
+    sabotage("attention", only="Q8_0")
+    with Model(path, strict=True) as model:
+        assert on(model, "attention") == {"cpu:0"}
+        with pytest.raises(UnsupportedOp, match="a Q8_0 and Q8_0 cache"):
+            model.place(kv_type="q8_0")
+        assert model.generate(tokens, max_tokens=2).tokens
+    with Model(path, kv_type="q8_0") as model:
+        assert on(model, "attention") == on(model, "kv_write") == {"reference:0"}
+        assert model.generate(tokens, max_tokens=2).tokens
+
+
+def test_a_little_wrong_and_not_at_all_computed(path: Path, monkeypatch: pytest.MonkeyPatch
+                                                ) -> None:
+    def other_eps(p: Any, node: Any, at: Any) -> None:
+        (x,), (y,) = node.inputs, node.outputs
+        weights = at.weight(node, "w"), 0, x.shape[1]
+        p.rms_norm(at(x), weights, at(y), x.shape[0], x.shape[1], x.shape[1],
+                   node.float_attr("eps") * 30)
+    for wrong in (other_eps, lambda p, node, at: None):
+        fault.cache_clear()
+        monkeypatch.setattr(lowering, "LOWERINGS",
+                            MappingProxyType({**lowering.LOWERINGS, "rms_norm": wrong}))
+        with Model(path) as model:
+            assert on(model, "rms_norm") == {"reference:0"}
+
+
+def test_rows_stored_wrongly(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lower = lowering.LOWERINGS["kv_write"]
+
+    def swapped(p: Any, node: Any, at: Any) -> None:
+        p.kv_write(at.kv(node), *(at(v) for v in reversed(node.inputs)))
+    for wrong in (swapped, lambda p, node, at: None):
+        fault.cache_clear()
+        monkeypatch.setattr(lowering, "LOWERINGS",
+                            MappingProxyType({**lowering.LOWERINGS, "kv_write": wrong}))
+        with pytest.raises(UnsupportedOp, match="computes kv_write wrongly"):
+            Model(path, strict=True)
+    monkeypatch.setattr(lowering, "LOWERINGS",
+                        MappingProxyType({**lowering.LOWERINGS, "kv_write": lower}))
+    fault.cache_clear()
+    Model(path, strict=True).close()
+
+
+def test_a_kernel_that_does_not_compile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(p: Any, node: Any, at: Any) -> None:
+        raise UnsupportedOp("no such instruction", node=node.name, device="cpu:0")
+    monkeypatch.setattr(lowering, "LOWERINGS", MappingProxyType({**lowering.LOWERINGS,
+                                                                "rope": refuse}))
+    with Model(path) as model:
+        assert on(model, "rope") == {"reference:0"}
+
+
+def test_strict(path: Path, sabotage: Sabotage) -> None:
+    sabotage("linear", only="Q8_0")
+    for _ in range(2):
+        with pytest.raises(UnsupportedOp) as caught:
+            Model(path, strict=True)
+        assert caught.value.device == "cpu:0" and caught.value.hint
+        assert "linear" in caught.value.message and "Q8_0" in caught.value.message
+
+
+def test_trusted(path: Path, sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
+    sabotage("rms_norm")
+    monkeypatch.setenv("UNLADEN_PROBE", "0")
+    with Model(path, strict=True) as model:
+        assert on(model, "rms_norm") == {"cpu:0"}
+    assert fault.cache_info().currsize == 0
+
+
+def test_an_op_without_a_bound_is_trusted(path: Path, monkeypatch: pytest.MonkeyPatch,
+                                          sabotage: Sabotage) -> None:
+    monkeypatch.delattr(RmsNorm, "error_bound")
+    sabotage("rms_norm")
+    with Model(path, strict=True) as model:
+        assert on(model, "rms_norm") == {"cpu:0"}
+
+
+def test_a_sample_stands_for_its_likes(path: Path) -> None:
+    with Model(path) as model:
+        blueprint = model.engine.plan.blueprint
+    names = {v: name for name, v in blueprint.graph.inputs.items()}
+    (device,) = (d for d in blueprint.devices if d.name == "cpu:0")
+    by_op: dict[str, set[Sample]] = {}
+    for node in blueprint.graph.nodes:
+        formats = {role: str(backend_of(device.name).weight_format(node, w))
+                   for role, w in node.weights.items()}
+        by_op.setdefault(node.op, set()).add(Sample.of(node, formats, names, blueprint.layout))
+    assert len(by_op["attention"]) == len(by_op["kv_write"]) == 1
+    assert len(by_op["linear"]) == 5, "q k v, their output, gate and up, down, logits"
+    for samples in by_op.values():
+        for sample in samples:
+            assert fault(device, BackendOptions(), sample, "") is None
+            assert all(np.prod(shape) <= 64 * 512 for _, shape, _ in sample.weights)
+
+
+def test_kernels_of_every_level(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unladen._native import cpu
+    for level in cpu.levels():
+        monkeypatch.setenv("UNLADEN_CPU_ISA", level)
+        backend = CpuBackend()
+        with monkeypatch.context() as patch:
+            for module in (kernels, probe):
+                patch.setattr(module, "backend_of", lambda name, b=backend: b)
+            fault.cache_clear()
+            with Model(path) as model:
+                for node in model.engine.plan.blueprint.graph.nodes:
+                    known = kernels.Kernels(
+                        {v: n for n, v in model.engine.plan.blueprint.graph.inputs.items()},
+                        model.engine.plan.blueprint.layout, BackendOptions(), strict=True)
+                    assert known.runs(backend.open("cpu", BackendOptions()), node)

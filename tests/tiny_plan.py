@@ -1,0 +1,94 @@
+"""Plans of a tiny model, and steps by hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from tiny_model import N_VOCAB, write_tiny
+from unladen.backends.base import KVLayout
+from unladen.gguf import GGUFFile, open_gguf
+from unladen.graph.graph import Graph
+from unladen.models import load_architecture
+from unladen.runtime.plan import Plan
+from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.options import PlanOptions
+from unladen.types import Limits
+
+N_LAYERS = 4
+LIMITS = Limits(n_tokens=16, n_outputs=16, n_seqs=2, n_blocks_per_seq=4, n_blocks=8)
+LAYOUT = KVLayout(block_tokens=8, n_blocks=8, k_type="F32", v_type="F32")
+
+
+@dataclass
+class Tiny:
+    """An open file and its graph."""
+
+    file: GGUFFile
+    graph: Graph
+
+    def plan(self, *devices: str, **options: object) -> Plan:
+        blueprint = make_blueprint(self.graph, LIMITS, LAYOUT,
+                        PlanOptions(devices or ("cpu:0",), **options))  # type: ignore[arg-type]
+        return Plan(blueprint, lambda name: self.file.tensors[name].data)
+
+
+def open_tiny(path: Path) -> Tiny:
+    file = open_gguf(path)
+    return Tiny(file, load_architecture(file).build())
+
+
+@pytest.fixture(scope="package")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tiny]:
+    seed = secrets.randbits(32)
+    print(f"weights: {seed}")
+    path = write_tiny(tmp_path_factory.mktemp("tiny") / "tiny.gguf",
+                      np.random.default_rng(seed), n_layers=N_LAYERS)
+    result = open_tiny(path)
+    yield result
+    result.file.close()
+
+
+@pytest.fixture
+def tokens(rng: np.random.Generator) -> list[int]:
+    return list(rng.integers(3, N_VOCAB, 21).tolist())
+
+
+Feed = Callable[[Plan, list[int]], npt.NDArray[np.float32]]
+
+
+@pytest.fixture
+def feed() -> Feed:
+    """Compute tokens in steps of at most 16 and one last step of one; all logits."""
+    def run(plan: Plan, tokens: list[int]) -> npt.NDArray[np.float32]:
+        rows, done = [], 0
+        for n in (min(16, len(tokens) - 1), len(tokens) - 1 - min(16, len(tokens) - 1), 1):
+            if n:
+                fill(plan, tokens[done:done + n], done)
+                plan.run()
+                rows.append(plan.output("logits").copy())
+                done += n
+        return np.concatenate(rows)
+    return run
+
+
+def fill(plan: Plan, tokens: list[int], start: int, table: tuple[int, ...] = (3, 1, 5, 0), *,
+         outputs: tuple[int, ...] | None = None) -> None:
+    """One sequence's tokens from position ``start`` on, its cache in the blocks ``table``; logits
+    of the rows ``outputs``, or all."""
+    batch, n = plan.batch, len(tokens)
+    batch.tokens[:n] = tokens
+    batch.positions[:n] = range(start, start + n)
+    batch.seq_of[:n] = 0
+    batch.q_start[:2] = 0, n
+    batch.kv_len[0] = start + n
+    batch.block_table[0, :len(table)] = table
+    rows = tuple(range(n)) if outputs is None else outputs
+    batch.out_rows[:len(rows)] = rows
+    batch.n_tokens, batch.n_outputs, batch.n_seqs = n, len(rows), 1
