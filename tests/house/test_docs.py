@@ -122,3 +122,9 @@ def test_map_has_every_part() -> None:
     parts = {f"{p.name}/" for p in PACKAGE.iterdir() if (p / "__init__.py").exists()}
     parts |= {p.name for p in PACKAGE.glob("[!_]*.py")}
     assert {part for part in parts if f"`{part}`" not in text} == set()
+
+
+def test_a_loose_file_has_a_reason() -> None:
+    _, _, reasons = (PACKAGE / "README.md").read_text(encoding="utf-8").partition("stands alone")
+    loose = {path.name for path in PACKAGE.glob("[!_]*.py")}
+    assert {name for name in loose if f"`{name}`" not in reasons} == set()
