@@ -103,6 +103,10 @@ class TapError(UnladenError):
         self.node = node
 
 
+class ExtensionError(UnladenError):
+    """Files that extend the package don't fit together; the message names them."""
+
+
 class BackendNotInitialised(UnladenError):
     """A device name names no backend or device that is present."""
 

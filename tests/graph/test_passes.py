@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from unladen.errors import ExtensionError
 from unladen.graph import passes
 from unladen.graph.batch import Batch
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Graph, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import RefContext
+from unladen.graph.passes import Pass
 from unladen.types import Limits
 
 Array = npt.NDArray[Any]
@@ -192,3 +196,73 @@ def test_rows_are_chosen_after_one_of_two_outputs_is_read(rng: np.random.Generat
     first, second = net.linear(net.x, 2)
     graph = net.g.finish(y=chosen_rows(net, first), second=second)
     assert ops(same(net, graph, ["select_early"], rng)) == ["linear", "select_rows"]
+
+
+def a_pass(name: str, phase: str = "fuse", *, after: Iterable[str] = (), before: Iterable[str] = ()
+           ) -> tuple[str, Pass]:
+    return name, Pass(name, f"/somewhere/{name}.py", lambda graph: graph, phase, frozenset(after),
+                      frozenset(before))
+
+
+def test_passes_run_by_phase_then_as_they_say_then_by_name(rng: np.random.Generator) -> None:
+    given = [a_pass("a", after=["c"]), a_pass("b"), a_pass("c"), a_pass("d", before=["b"]),
+             a_pass("z", "adapt"), a_pass("y", "adapt", after=["z"])]
+    shuffled = {given[i][0]: given[i][1] for i in rng.permutation(len(given))}
+    assert [each.name for each in passes.ordered(shuffled)] == ["z", "y", "c", "a", "d", "b"]
+
+
+@pytest.mark.parametrize(("given", "says"), [
+    ([a_pass("a", after=["b"]), a_pass("b", after=["a"])], "a before b before a|b before a"),
+    ([a_pass("a", after=["a"])], "a before a"),
+    ([a_pass("a", before=["b"]), a_pass("b", before=["c"]), a_pass("c", before=["a"])],
+     "can't be put in order"),
+    ([a_pass("a", "adapt", after=["b"]), a_pass("b")], "can't be put in order"),
+    ([a_pass("a"), a_pass("b", before=["a"], after=["nobody"])], "names 'nobody'"),
+    ([a_pass("a", before=["nobody"])], "names 'nobody'")])
+def test_orders_that_contradict_themselves(given: list[tuple[str, Pass]], says: str) -> None:
+    with pytest.raises(ExtensionError, match=says) as caught:
+        passes.ordered(dict(given))
+    named = [name for name, each in given if each.where in str(caught.value)]
+    assert named and (given[0][0] in named or "nobody" in says) and caught.value.hint
+
+
+def test_a_fusion_that_is_not_there() -> None:
+    with pytest.raises(ExtensionError, match=r"'fuse_nothing'.*no pass"):
+        passes.apply(Net().g.finish(), ["fuse_glu", "fuse_nothing"])
+
+
+@pytest.mark.parametrize(("given", "says"), [
+    ({}, "no function run"), ({"run": 3}, "no function run"), ({"run": len}, "PHASE is None"),
+    ({"run": len, "PHASE": "later"}, "PHASE is 'later'"),
+    ({"run": len, "PHASE": "fuse", "AFTER": "fuse_glu"}, "AFTER is 'fuse_glu'"),
+    ({"run": len, "PHASE": "fuse", "BEFORE": {1}}, "BEFORE is {1}")])
+def test_a_file_that_does_not_say_what_it_must(given: dict[str, Any], says: str) -> None:
+    module = ModuleType("unladen_plugin_passes_mine")
+    vars(module).update(given)
+    with pytest.raises(TypeError, match=says):
+        Pass.of(module)
+
+
+def test_passes_that_say_nothing_of_one_another_commute(rng: np.random.Generator) -> None:
+    """In each order that they allow, they make the same graph."""
+    net = Net()
+    x = net.x
+    for _ in range(int(rng.integers(1, 4))):
+        a, b, table = net.linear(x, 3)
+        turn = {"head_dim": N, "style": "norm"}
+        a, b = net.op("rope", a, table, **turn), net.op("rope", b, table, **turn)
+        x = net.op("add", x, net.linear(net.op("add", a, b))[0])
+        x = net.op("add", net.op("glu", *net.linear(x, 2), act="silu"), x)
+    graph = net.g.finish(y=chosen_rows(net, x))
+    known, results = passes.registry(), set()
+    for order in itertools.permutations(known):
+        if any(order.index(a) > order.index(name) for name, p in known.items() for a in p.after):
+            continue
+        after = graph
+        for name in order:
+            after = known[name].run(after)
+        results.add(repr([(n, n.weights, sorted(n.attrs.items())) for n in after.nodes]))
+    assert len(results) == 1
+    assert "fuse_glu" in known["fuse_residual"].after, "and this order matters:"
+    wrong = known["fuse_glu"].run(known["fuse_residual"].run(graph))
+    assert ops(wrong) != ops(passes.apply(graph, ["fuse_glu", "fuse_residual"]))

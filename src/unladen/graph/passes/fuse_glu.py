@@ -1,6 +1,6 @@
-"""Gate and up products and the gated unit over them become one ``linear`` with attribute ``act``.
+"""Joins gate and up products and the gated unit over them: one ``linear`` with attribute ``act``.
 
-Saves writing and reading both products: of a step's activations the largest.
+This saves writing and reading both products, the largest activations of a step.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops.gated import GatedUnit
 
+PHASE = "fuse"
+
 
 def run(graph: Graph) -> Graph:
-    """The graph with every plain ``glu`` fused whose two inputs are used by nothing else."""
+    """``graph`` with each plain ``glu`` joined whose two inputs nothing else reads."""
     uses = graph.uses()
     products = {n.outputs: n for n in graph.nodes
                 if n.op == "linear" and len(n.outputs) == 2 and len(n.inputs) == 1}

@@ -1,15 +1,18 @@
-"""A product and the addition of the residual stream become one ``linear`` with ``residual``.
+"""Joins a product and the addition of the residual stream: one ``linear`` with ``residual``.
 
-Saves a pass over the result.
+This saves a pass over the result.
 """
 
 from __future__ import annotations
 
 from unladen.graph.graph import Graph, Node, Value
 
+PHASE = "fuse"
+AFTER = {"fuse_glu"}  # makes products that a residual may follow
+
 
 def run(graph: Graph) -> Graph:
-    """The graph with every ``add`` fused into the single-output product that only it reads."""
+    """``graph`` with each ``add`` joined to the single-output product that only it reads."""
     uses = graph.uses()
     product_of = {n.outputs[0]: n for n in graph.nodes
                   if n.op == "linear" and len(n.outputs) == 1 and "residual" not in n.attrs}

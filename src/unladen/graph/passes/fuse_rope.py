@@ -1,15 +1,17 @@
-"""Rotations that follow one another, of queries and of keys, become one ``rope`` of both.
+"""Joins the rotations of queries and of keys, which follow one another: one ``rope`` of both.
 
-Saves a device the start of a kernel that does little.
+This saves a device the start of a small kernel.
 """
 
 from __future__ import annotations
 
 from unladen.graph.graph import Graph, Node
 
+PHASE = "fuse"
+
 
 def run(graph: Graph) -> Graph:
-    """The graph with every ``rope`` fused into the one before it that rotates the same way."""
+    """``graph`` with each ``rope`` joined to the node before it where that rotates the same way."""
     nodes: list[Node] = []
     for node in graph.nodes:
         before = nodes[-1] if nodes else None

@@ -1,6 +1,6 @@
-"""Rows whose logits are wanted are chosen before the row-wise nodes that lead to them, not after.
+"""Moves the choice of the rows whose logits are wanted before the row-wise nodes that lead to them.
 
-What the last layer does after its attention is then done for these alone: of a prompt for one row
+The last layer then computes what follows its attention for these rows alone: for a prompt, one row
 instead of all.
 """
 
@@ -11,13 +11,16 @@ from dataclasses import replace
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 
+PHASE = "fuse"
+AFTER = {"fuse_rope"}  # which joins neighbours; this pass puts nodes between them
+
 
 def run(graph: Graph) -> Graph:
-    """The graph with ``select_rows`` moved up as far as nothing else reads what it passes."""
+    """``graph`` with ``select_rows`` moved up over all nodes whose results nothing else reads."""
     which = graph.inputs["out_rows"]
     unread = graph.uses()
-    chosen: dict[Value, Node] = {}  # what is to be chosen from a value
-    nodes: list[Node] = []  # the last first
+    chosen: dict[Value, Node] = {}  # value -> the node that chooses its rows
+    nodes: list[Node] = []  # in reverse order
     for node in reversed(graph.nodes):
         if node.op == "select_rows" and node.inputs[1] is which and node.inputs[0] not in chosen:
             chosen[node.inputs[0]] = node
