@@ -121,7 +121,7 @@ def _of_module(module: ModuleType) -> Iterator[tuple[str, Pass]]:
 
 
 def _names(module: ModuleType, attribute: str) -> frozenset[str]:
-    names = getattr(module, attribute, frozenset())
+    names: object = getattr(module, attribute, frozenset())
     if not isinstance(names, set | frozenset) or not all(isinstance(n, str) for n in names):
         raise TypeError(f"{attribute} is {names!r}; use a set of names of passes")
     return frozenset(names)
