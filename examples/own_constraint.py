@@ -3,7 +3,8 @@
     python examples/own_constraint.py [MODEL]
 
 MODEL is a GGUF file, ``org/repo:QUANT`` on Hugging Face, or (by default) ``tiny``. unladen has no
-grammars yet; a constraint is the hook for one.
+grammars yet; a constraint is the hook for one. The ``mask`` of a grammar would follow
+``self.tokens``, which the base class keeps.
 """
 
 from __future__ import annotations
@@ -14,24 +15,25 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen import Model, SamplerChain
+from unladen.sample import Constraint, mask_of
 
 
-class WithoutLetter:
-    """Allows the tokens whose text doesn't contain ``letter``."""
+class Only(Constraint):
+    """Allows the tokens of one mask, whatever came before."""
 
-    def __init__(self, model: Model, letter: str) -> None:
-        n_vocab = model.logits(model.tokenize("A")).shape[1]
-        self._allowed = np.array([letter not in model.detokenize([token]).lower()
-                                  for token in range(n_vocab)])
+    def __init__(self, allowed: npt.NDArray[np.uint32]) -> None:
+        self._allowed = allowed
 
-    def allowed(self, tokens: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
-        """bool [n_vocab]: what may follow ``tokens``; here it doesn't depend on them."""
-        return self._allowed
+    def mask(self, out: npt.NDArray[np.uint32]) -> None:
+        """Set the bits of the tokens that may come next."""
+        out[:] = self._allowed
 
 
 def main(path: str = "tiny") -> None:
     with Model(path) as model:
-        chain = SamplerChain().constraint(WithoutLetter(model, "e")).temp(0.8).dist(seed=1)
+        allowed = mask_of(np.array(["e" not in model.detokenize([token]).lower()
+                                    for token in range(model.tokenizer.n_vocab)]))
+        chain = SamplerChain().constraint(lambda: Only(allowed)).temp(0.8).dist(seed=1)
         print(model.generate("A cat sat on a mat.", max_tokens=40, sampler=chain).text)
 
 

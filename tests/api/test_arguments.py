@@ -142,7 +142,7 @@ def of_signatures(model: Model, path: Path, folder: Path) -> Iterator[Tried]:
             yield f"SamplerChain.{name}", parameter, call
     for name, step in registry().items():
         if step.__module__.startswith("unladen."):
-            for parameter, call in named(step, allows=None) if name == "constraint" else named(
+            for parameter, call in named(step, make=None) if name == "constraint" else named(
                     step):
                 yield f"step {name}", parameter, call
     sampler = chain.greedy().build()

@@ -105,9 +105,9 @@ def test_numbers_of_numpy(load: Load, token: Any) -> None:
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_broken_candidates(load: Load, broken: Any) -> None:
     """Before a native stretch of the chain, before a step in NumPy, and on a device's best."""
-    model, all_allowed = load(**DETERMINISTIC), Constraining(99, N_VOCAB, raises())
+    model = load(**DETERMINISTIC)
     for chain in (SamplerChain().step(Acts(1, broken)).greedy(),
-                  SamplerChain().step(Acts(1, broken)).constraint(all_allowed).dist(1),
+                  SamplerChain().step(Acts(1, broken)).constraint(lambda: Constraining(99)).dist(1),
                   SamplerChain().top_k(20).step(Acts(1, broken)).dist(1)):
         with pytest.raises(InvalidArgument, match="step 'acts' left"):
             model.generate([5, 6], max_tokens=9, sampler=chain)
@@ -129,12 +129,20 @@ def test_what_a_step_may_leave(load: Load) -> None:
             assert set(model.generate([5], max_tokens=1, sampler=chain).tokens) <= allowed
 
 
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-def test_constraints(load: Load, answer: Any) -> None:
+@pytest.mark.parametrize(("act", "error"), ANSWERS.values(), ids=ANSWERS)
+def test_constraints(load: Load, act: Any, error: type[Exception]) -> None:
     model = load(**DETERMINISTIC)
-    chain = SamplerChain().constraint(Constraining(2, N_VOCAB, answer), 2)
-    with pytest.raises(InvalidArgument, match=r"allowed\(\)"):
+    chain = SamplerChain().constraint(lambda: Constraining(2, act))
+    with pytest.raises(error, match=r"mask\(\)" if error is InvalidArgument else None):
         model.generate([5, 6], max_tokens=9, sampler=chain)
+    check_idle(model)
+
+
+def test_a_constraint_that_cannot_begin(model: Model) -> None:
+    """The error comes from the call, before anything runs."""
+    for make, error in ((lambda: None, InvalidArgument), (lambda: raises()(None), Trouble)):
+        with pytest.raises(error):
+            model.generate([5], max_tokens=9, sampler=SamplerChain().constraint(make))
     check_idle(model)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from unladen import Model, SamplerChain
 from unladen.engine import Request
 from unladen.errors import InvalidArgument, ReentrantCall
-from unladen.sample import Sampler
+from unladen.sample import BadLogits, Constraint, Sampler
 from unladen.sample.base import Candidates, State, Step
 from unladen.tokenizer import StopMatcher, StreamDecoder
 
@@ -94,22 +94,42 @@ NO_TOKENS: tuple[Any, ...] = (10**6, -5, 2**40, 2**31 - 1, 1.0, np.float32(3), N
                               np.bool_(True), [5], object())
 
 
-class Constraining:
-    """Answers ``answer`` after ``at`` tokens, and allows all before."""
+class Constraining(Constraint):
+    """Does ``act`` with the mask of token ``at``, or ``refuse`` when it is accepted; allows all
+    else."""
 
-    def __init__(self, at: int, n_vocab: int, answer: Callable[[int], Any]) -> None:
-        self.at, self.n_vocab, self.answer = at, n_vocab, answer
+    def __init__(self, at: int, act: Callable[[Any], Any] | None = None,
+                 refuse: Callable[[Any], Any] | None = None) -> None:
+        self.at, self.act, self.refuse = at, act, refuse
 
-    def allowed(self, tokens: Any) -> Any:
-        if len(tokens) == self.at:
-            return self.answer(self.n_vocab)
-        return np.ones(self.n_vocab, bool)
+    def mask(self, out: Any) -> Any:
+        if self.act is not None and len(self.tokens) == self.at:
+            return self.act(out)
+        out[:] = 2**32 - 1
+        return None
+
+    def accept(self, token: int) -> None:
+        if self.refuse is not None and len(self.tokens) == self.at:
+            self.refuse(token)
+        super().accept(token)
+
+    def rollback(self, n: int) -> None:
+        super().rollback(n)
 
 
-ANSWERS: Mapping[str, Callable[[int], Any]] = {
-    "short": lambda n: np.ones(3, bool), "numbers": lambda n: np.ones(n),
-    "ragged": lambda n: [[True], [True, False]], "none": lambda n: None,
-    "table": lambda n: np.ones((1, n), bool)}
+def _writes(made: Any) -> Callable[[Any], None]:
+    def act(out: Any) -> None:
+        out[:] = made
+    return act
+
+
+ANSWERS: Mapping[str, tuple[Callable[[Any], Any], type[Exception]]] = {
+    "a row": (lambda out: np.ones(32 * len(out), bool), InvalidArgument),
+    "itself": (lambda out: out, InvalidArgument), "True": (lambda out: True, InvalidArgument),
+    "nothing": (lambda out: None, BadLogits), "too long": (_writes(np.ones(999)), ValueError),
+    "a table": (_writes(np.ones((2, 2), np.uint32)), ValueError),
+    "words": (_writes("x"), ValueError), "resized": (lambda out: out.resize(3), ValueError)}
+"""What a constraint may do with a mask, and the error that it becomes."""
 
 
 class Decoder(StreamDecoder):
@@ -189,9 +209,14 @@ def _chain(act: Callable[[Candidates], object], at: int) -> Sampler:
     return SamplerChain().step(Acts(at, act)).greedy().build()
 
 
-def _constrained(model: Model, at: int, answer: Callable[[int], Any]) -> Sampler:
-    allows = Constraining(at, model.engine.n_vocab, answer)
-    return SamplerChain().constraint(allows).greedy().build()
+def _constrained(at: int, act: Callable[[Any], Any] | None = None,
+                 refuse: Callable[[Any], Any] | None = None) -> Sampler:
+    return SamplerChain().constraint(lambda: Constraining(at, act, refuse)).greedy().build()
+
+
+def _constraints_answer(model: Model, prompt: list[int], max_tokens: int, at: int) -> Made:
+    act, error = [*ANSWERS.values()][at % len(ANSWERS)]
+    return a_request(model, prompt, max_tokens, sampler=_constrained(at, act)), error
 
 
 Make = Callable[[Model, list[int], int, int], Made]
@@ -208,10 +233,12 @@ WAYS: Mapping[str, Make] = {
         a_request(m, p, n, sampler=_chain([*BROKEN.values()][at % len(BROKEN)], at)),
         InvalidArgument),
     "constraint raises": lambda m, p, n, at: (
-        a_request(m, p, n, sampler=_constrained(m, at, raises())), Trouble),
-    "constraint's answer": lambda m, p, n, at: (
-        a_request(m, p, n, sampler=_constrained(m, at, [*ANSWERS.values()][at % len(ANSWERS)])),
-        InvalidArgument),
+        a_request(m, p, n, sampler=_constrained(at, raises())), Trouble),
+    "constraint refuses": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_constrained(at, refuse=raises())), Trouble),
+    "constraint exits": lambda m, p, n, at: (
+        a_request(m, p, n, sampler=_constrained(at, raises(SystemExit(3)))), SystemExit),
+    "constraint's answer": _constraints_answer,
     "own sampler raises": lambda m, p, n, at: (
         a_request(m, p, n, sampler=own_sampler(at)), Trouble),
     "own sampler's token": lambda m, p, n, at: (

@@ -11,7 +11,7 @@ from numpy.random import Generator
 
 from unladen._native import sample as native
 from unladen.errors import InvalidArgument
-from unladen.sample import BadLogits, Candidates, SamplerChain, SamplingParams, Step
+from unladen.sample import Candidates, SamplerChain, SamplingParams, Step
 from unladen.sample.adaptive_p import AdaptiveP
 from unladen.sample.dry import Dry
 from unladen.sample.dynamic_temperature import DynamicTemperature
@@ -231,36 +231,6 @@ def test_dry_of_a_long_repetition_overflows_nothing() -> None:
     left, _ = both(Dry(2.0, 4.0, 1), np.zeros(3, np.float32), [1] * 500)
     assert left[0] == left[2] == 0
     assert left[1] < -1e37
-
-
-class Even:
-    def __init__(self) -> None:
-        self.seen: list[list[int]] = []
-
-    def allowed(self, tokens: np.ndarray) -> np.ndarray:
-        self.seen.append(tokens.tolist())
-        return np.arange(10) % 2 == 0
-
-
-def test_a_constraint_is_asked_for_each_token(rng: Generator) -> None:
-    rule = Even()
-    sampler = SamplerChain().constraint(rule, n_prompt=2).top_k(3).build()
-    sampler.accept_prompt([9, 9])
-    picked = [sampler.sample(rng.normal(size=10).astype(np.float32)) for _ in range(20)]
-    assert all(token % 2 == 0 for token in picked)
-    assert rule.seen == [picked[:n] for n in range(20)]
-
-
-@pytest.mark.parametrize(("given", "error"), [
-    (np.zeros(10, bool), BadLogits), (np.ones(3, bool), InvalidArgument),
-    (np.ones(10), InvalidArgument)])
-def test_a_constraint_that_makes_no_sense(given: np.ndarray, error: type[Exception]) -> None:
-    class Fixed:
-        def allowed(self, tokens: np.ndarray) -> np.ndarray:
-            return given
-
-    with pytest.raises(error):
-        SamplerChain().constraint(Fixed()).build().sample(np.zeros(10, np.float32))
 
 
 def names(params: SamplingParams, **more: object) -> list[str]:

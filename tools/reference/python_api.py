@@ -38,7 +38,10 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
                          ("unladen.sample.Sampler", sample.Sampler),
                          ("unladen.sample.Step", sample.Step),
                          ("unladen.sample.Candidates", sample.Candidates),
-                         ("unladen.sample.State", sample.State))),
+                         ("unladen.sample.State", sample.State),
+                         ("unladen.sample.Constraint", sample.Constraint),
+                         ("unladen.sample.Constrains", sample.Constrains),
+                         ("unladen.sample.mask_of", sample.mask_of))),
     ("Plans and devices", (("unladen.schedule.show.report.PlanReport", report.PlanReport),
                            ("unladen.schedule.fit.MemoryPlan", fit.MemoryPlan),
                            ("unladen.schedule.fit.DeviceMemory", fit.DeviceMemory),
@@ -83,7 +86,7 @@ def _class(name: str, cls: type) -> str:
         text += table(("field", "type"), (
             (f"`{f.name}`", f"`{_plain(f.type)}`") for f in fields(cls)
             if not f.name.startswith("_"))) + "\n"
-    elif "__init__" in vars(cls):
+    elif "__init__" in vars(cls) and not getattr(cls, "_is_protocol", False):
         text += _code("__init__", cls.__init__, of=cls.__name__)
     text += f"{_doc(cls)}\n\n"
     for each, member in _members(cls):

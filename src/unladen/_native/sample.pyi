@@ -13,9 +13,19 @@ class State:
 
 class Chain:
     def __init__(self, steps: Sequence[tuple[str, Sequence[float]]]) -> None: ...
-    def pick(self, logits: npt.NDArray[np.float32], state: State, accept: bool) -> int: ...
+    def pick(
+        self,
+        logits: npt.NDArray[np.float32],
+        state: State,
+        accept: bool,
+        masks: Sequence[npt.NDArray[np.uint32]] | None = None,
+    ) -> int: ...
     def run(
-        self, logits: npt.NDArray[np.float32], ids: npt.NDArray[np.int32] | None, state: State
+        self,
+        logits: npt.NDArray[np.float32],
+        ids: npt.NDArray[np.int32] | None,
+        state: State,
+        masks: Sequence[npt.NDArray[np.uint32]] | None = None,
     ) -> tuple[int, npt.NDArray[np.int32], npt.NDArray[np.float32]]: ...
 
 def sample_rows(

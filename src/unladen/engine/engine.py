@@ -21,6 +21,7 @@ from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
+from unladen.engine.constrained import with_allowed_drafts
 from unladen.engine.finite import checked, explain
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.prompt import check_prompt
@@ -284,7 +285,7 @@ class Engine:
         extended = (work if self.watch is not None and self.watch.sees_rows else
                     self.speculator.extend(work, self._limits, self.context_size))
         if extended is not work:
-            work = [self._with_room(w) for w in extended]
+            work = [self._with_room(w) for w in with_allowed_drafts(extended, self.n_vocab)]
         # Devices choose among all columns of the logits, with or without a token.
         op = narrowest(work, self.plan.n_best if self.n_vocab == self._n_rows else {})
         fill(self.plan.batch, work, op)

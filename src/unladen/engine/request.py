@@ -60,13 +60,12 @@ class Request:
         self.cancelled = False
         # A subclass of the caller's may pick tokens by other ways than its steps.
         ours = sampler if type(sampler) is Sampler else None
-        self.samples_natively = ours is not None and all(
-            step.opcode is not None for step in ours.steps)
+        self.samples_natively = ours is not None and ours.is_native
         self.n_best = ours.n_best if ours is not None and n_logprobs is None else None
         self.is_greedy = ours is not None and ours.is_greedy
         self._is_awaited = False
         self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._eog_ids = eog_ids
+        self.eog_ids = eog_ids
         self._decoder = decoder
         self._matcher = StopMatcher(stop) if stop else None
         self._text: list[str] = []
@@ -111,7 +110,7 @@ class Request:
     def take_token(self, token: int, row: Logits | None, context_size: int) -> None:
         """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab], which are needed
         where log-probabilities are wanted. If that raises, nothing was appended or shown."""
-        now, ends = time.perf_counter(), token in self._eog_ids
+        now, ends = time.perf_counter(), token in self.eog_ids
         text, logprob = "", None
         reason: StopReason | None = "eos"
         if not ends:

@@ -13,7 +13,8 @@ from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import flag, items, reject, shown, token_ids
 from unladen.sample.adaptive_p import AdaptiveP
 from unladen.sample.base import Step
-from unladen.sample.constraint import Allows, Constraint
+from unladen.sample.constrain import Make
+from unladen.sample.constraint import ConstraintStep
 from unladen.sample.dist import Dist, seed_of
 from unladen.sample.dry import Dry
 from unladen.sample.dynamic_temperature import DynamicTemperature
@@ -117,9 +118,10 @@ class SamplerChain:
             items("breakers", breakers, "lists of token ids")))
         return self.step(Dry(multiplier, base, allowed_length, last_n, taken))
 
-    def constraint(self, allows: Allows, n_prompt: int = 0) -> SamplerChain:
-        """Keep what ``allows`` allows after the first ``n_prompt`` tokens."""
-        return self.step(Constraint(allows, n_prompt))
+    def constraint(self, make: Make) -> SamplerChain:
+        """Keep what a constraint allows; ``make`` returns a new one for each sequence. See
+        :class:`unladen.sample.Constraint`."""
+        return self.step(ConstraintStep(make))
 
     def penalties(self, last_n: int = 64, repeat: float = 1.0, frequency: float = 0.0,
                   presence: float = 0.0) -> SamplerChain:

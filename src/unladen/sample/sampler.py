@@ -22,6 +22,8 @@ from unladen.sample.base import (
     check_candidates,
     token_id,
 )
+from unladen.sample.constrain.running import RunningConstraint
+from unladen.sample.constraint import ConstraintStep
 from unladen.sample.dist import seed_of
 from unladen.sample.state import PythonState
 
@@ -38,7 +40,11 @@ class Sampler:
     slowly.
 
     :attr:`n_best`: how many of the best candidates decide the token (see :meth:`sample_best`), None
-    where all do. :attr:`is_greedy`: the best one is the token.
+    where all do. :attr:`is_greedy`: the best one is the token. :attr:`is_native`: no step and no
+    constraint runs in Python. :attr:`is_constrained`: there is a constraint in the chain.
+
+    Raises :class:`InvalidArgument`, also for constraints that are none, and what the functions that
+    make the constraints raise.
     """
 
     def __init__(self, steps: Sequence[Step], seed: int | None = None, *,
@@ -56,19 +62,30 @@ class Sampler:
         self.is_greedy = first_change.chooses and self.n_best == 1
         self._state = native.State(self.seed) if use_native else PythonState(self.seed)
         self._state.memory = {}
-        self._parts = _compile(self.steps) if use_native else self.steps
+        self._constraints: list[RunningConstraint] = []
+        steps = [self._started(step) for step in self.steps]
+        self._parts = _compile(steps) if use_native else steps
         first = self._parts[0]
-        self._fast: tuple[native.Chain, native.State] | None = None  # all of it in one call
+        self._whole: tuple[native.Chain, native.State] | None = None  # all of it in one call
         if len(self._parts) == 1 and isinstance(first, native.Chain):
             assert isinstance(self._state, native.State)
-            self._fast = first, self._state
+            self._whole = first, self._state
+        self._fast = None if self._constraints else self._whole
+        self.is_native = self._fast is not None
+        self.is_constrained = bool(self._constraints)
+
+    def _started(self, step: Step) -> Step:
+        if not isinstance(step, ConstraintStep):
+            return step
+        self._constraints.append(step.start(len(self._constraints)))
+        return self._constraints[-1]
 
     def sample(self, logits: Logits) -> int:
         """Pick a token from float32 [n_vocab] ``logits``, which stay as they are, and accept it.
 
-        Raises :class:`BadLogits` for NaN, +inf or nothing but -inf, and :class:`InvalidArgument`
-        where a step of the caller's leaves broken candidates or chooses no id of the vocabulary;
-        the history then stays as it was.
+        Raises :class:`BadLogits` for NaN, +inf or nothing but -inf, :class:`InvalidArgument` where
+        a step of the caller's leaves broken candidates or chooses no id of the vocabulary, and what
+        a constraint raises; the history then stays as it was.
         """
         if self._fast is not None:
             chain, state = self._fast
@@ -77,15 +94,16 @@ class Sampler:
             except TypeError:
                 _reject(logits, 1)
         token = self.pick(logits)
-        self._state.accept(token)
+        self._accept(token)
         return token
 
     def pick(self, logits: Logits) -> int:
         """Pick a token without accepting it; a draw moves the generator on. Errors as above."""
         _check(logits, 1)
-        if self._fast is not None:
-            chain, state = self._fast
-            return chain.pick(logits, state, False)
+        masks = [constraint.ask(len(logits)) for constraint in self._constraints]
+        if self._whole is not None:
+            chain, state = self._whole
+            return chain.pick(logits, state, False, masks)
         return self._choose(logits, None, len(logits))
 
     def sample_best(self, ids: Ids, logits: Logits, n_vocab: int = MAX_ID + 1) -> int:
@@ -100,8 +118,17 @@ class Sampler:
             raise BadLogits("no candidate has a finite logit")
         order = np.argsort(ids[:n])
         token = self._choose(logits, Candidates(ids[:n][order], logits[:n][order]), n_vocab)
-        self._state.accept(token)
+        self._accept(token)
         return token
+
+    def n_allowed(self, draft: Sequence[int], n_vocab: int) -> int:
+        """How many tokens of ``draft`` from the first one on the constraints allow one after
+        another, in a vocabulary of ``n_vocab``; all where there is no constraint. Nothing is
+        accepted. Raises what ``rollback`` of a constraint does."""
+        n = len(draft)
+        for constraint in self._constraints:
+            n = constraint.n_allowed(draft[:n], n_vocab)
+        return n
 
     def _choose(self, logits: Logits, candidates: Candidates | None, n_vocab: int) -> int:
         """The token, of all or of some candidates."""
@@ -122,11 +149,13 @@ class Sampler:
         return token_id(candidates.chosen, n_vocab, f"step {self.steps[-1].name!r}")
 
     def accept(self, token: int) -> None:
-        """Append ``token`` to the history that penalties look at."""
-        self._state.accept(token_id(token, MAX_ID + 1, "the caller"))
+        """Append ``token`` to the history that penalties look at, and to what constraints have
+        accepted."""
+        self._accept(token_id(token, MAX_ID + 1, "the caller"))
 
     def accept_prompt(self, ids: Sequence[int] | Ids) -> None:
-        """Append a prompt's token ids, so that penalties see them; nothing is drawn."""
+        """Append a prompt's token ids, so that penalties see them. Constraints don't see them, and
+        nothing is drawn."""
         self._state.accept_all(np.array(token_ids("ids", ids), np.int32))
 
     def explain(self) -> str:
@@ -136,10 +165,16 @@ class Sampler:
     def __repr__(self) -> str:
         return f"Sampler({' -> '.join(step.name for step in self.steps)}, seed={self.seed})"
 
+    def _accept(self, token: int) -> None:
+        for constraint in self._constraints:
+            constraint.accept(token)
+        self._state.accept(token)
+
     def _run(self, chain: native.Chain, logits: Logits, before: Candidates | None) -> Candidates:
         assert isinstance(self._state, native.State)
         values, ids = (logits, None) if before is None else (before.logits, before.ids)
-        chosen, out_ids, out_logits = chain.run(values, ids, self._state)
+        masks = [constraint.mask for constraint in self._constraints]
+        chosen, out_ids, out_logits = chain.run(values, ids, self._state, masks)
         return Candidates(out_ids, out_logits, None if chosen < 0 else chosen)
 
 

@@ -24,6 +24,8 @@ using sample::Chain;
 using sample::State;
 using Row = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Rows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Masks = std::optional<std::vector<Words>>;
 using Ids = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
@@ -32,16 +34,29 @@ nb::object array(std::unique_ptr<T[]> data, size_t n) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data.release(), {n}, owner));
 }
 
-int32_t pick(const Chain &chain, Row logits, State &state, bool accept) {
+// Lends masks to a state whose mutex is held, for as long as this lives.
+struct Lent {
+    Lent(State &state, const Masks &masks) : state(state) {
+        if (masks)
+            for (const Words &each : *masks) state.masks.push_back({each.data(), each.shape(0)});
+    }
+    ~Lent() { state.masks.clear(); }
+    Lent(const Lent &) = delete;
+    State &state;
+};
+
+int32_t pick(const Chain &chain, Row logits, State &state, bool accept, const Masks &masks) {
     const Unlocked unlocked;
     std::lock_guard lock(state.mutex);
+    const Lent lent(state, masks);
     int32_t token = chain.pick(logits.data(), logits.shape(0), state);
     if (accept) state.accept(token);
     return token;
 }
 
 // (chosen or -1, ids, logits): a native stretch between steps that run in Python.
-nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &state) {
+nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &state,
+              const Masks &masks) {
     if (ids && ids->shape(0) != logits.shape(0)) throw nb::value_error("one id for each logit");
     std::unique_ptr<int32_t[]> out_ids;
     std::unique_ptr<float[]> out_logits;
@@ -50,6 +65,7 @@ nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &sta
     {
         const Unlocked unlocked;
         std::lock_guard lock(state.mutex);
+        const Lent lent(state, masks);
         Candidates c(logits.data(), ids ? ids->data() : nullptr, logits.shape(0));
         chain.run(c, state);
         out_ids.reset(new int32_t[c.size()]);
@@ -140,9 +156,10 @@ void bind_sample(nb::module_ &m) {
     using Steps = std::vector<std::pair<std::string, sample::Parameters>>;
     nb::class_<Chain>(m, "Chain")
         .def(nb::init<const Steps &>(), "steps"_a)
-        .def("pick", pick, nb::arg("logits").noconvert(), "state"_a, "accept"_a)
+        .def("pick", pick, nb::arg("logits").noconvert(), "state"_a, "accept"_a,
+             "masks"_a = nb::none())
         .def("run", run, nb::arg("logits").noconvert(), nb::arg("ids").noconvert().none(),
-             "state"_a);
+             "state"_a, "masks"_a = nb::none());
     m.def("sample_rows", sample_rows, nb::arg("logits").noconvert(), "chains"_a, "states"_a);
     m.def("logprobs", logprobs, nb::arg("logits").noconvert(), "token"_a, "n_top"_a);
     m.def("opcodes", [] {

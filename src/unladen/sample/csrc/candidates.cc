@@ -19,6 +19,11 @@ struct Scratch {
 };
 thread_local Scratch scratch;
 
+// Candidates that a constraint leaves are gathered where they are at most one in kGathered. Else
+// the others are banned in a copy of all logits, which costs by what is dropped.
+constexpr size_t kGathered = 8;
+constexpr float kBanned = -std::numeric_limits<float>::infinity();
+
 // 2**23 weights of up to 2**40 can be summed in 64 bits.
 constexpr size_t kMaxTokens = size_t{1} << (63 - kWeightBits);
 
@@ -134,12 +139,46 @@ void Candidates::keep_best(size_t k) {
     keep(positions);
 }
 
+void Candidates::keep_allowed(const uint32_t *words) {
+    std::vector<uint32_t> positions;
+    if (ids_) {
+        for (size_t i = 0; i < n_; ++i)
+            if (words[ids_[i] >> 5] >> (ids_[i] & 31) & 1) positions.push_back(uint32_t(i));
+        keep(positions);
+    } else {
+        // A position is an id. The last word may have bits beyond the last position.
+        auto valid = [this](size_t first) {
+            return n_ - first < 32 ? (uint32_t{1} << (n_ - first)) - 1 : ~uint32_t{0};
+        };
+        auto for_each_bit = [](uint32_t bits, size_t first, auto &&visit) {
+            for (; bits; bits &= bits - 1) visit(first + size_t(std::countr_zero(bits)));
+        };
+        size_t n_allowed = 0;
+        for (size_t i = 0; i < n_; i += 32)
+            n_allowed += size_t(std::popcount(words[i / 32] & valid(i)));
+        if (n_allowed <= n_ / kGathered) {
+            positions.reserve(n_allowed);
+            for (size_t i = 0; i < n_; i += 32)
+                for_each_bit(words[i / 32] & valid(i), i,
+                             [&](size_t at) { positions.push_back(uint32_t(at)); });
+            keep(positions);
+        } else if (n_allowed < n_) {
+            float *logits = writable();
+            for (size_t i = 0; i < n_; i += 32)
+                for_each_bit(~words[i / 32] & valid(i), i,
+                             [&](size_t at) { logits[at] = kBanned; });
+            touched();
+        }
+    }
+    if (n_ == 0 || max() == kBanned)
+        throw BadLogits("the constraint allows none of the candidates");
+}
+
 void Candidates::drop_banned() {
-    constexpr float banned = -std::numeric_limits<float>::infinity();
-    if (std::find(logits_, logits_ + n_, banned) == logits_ + n_) return;
+    if (std::find(logits_, logits_ + n_, kBanned) == logits_ + n_) return;
     std::vector<uint32_t> positions;
     for (size_t i = 0; i < n_; ++i)
-        if (logits_[i] != banned) positions.push_back(uint32_t(i));
+        if (logits_[i] != kBanned) positions.push_back(uint32_t(i));
     if (positions.empty()) throw BadLogits("no candidate has a finite logit");
     keep(positions);
 }

@@ -44,6 +44,8 @@ public:
 
     void keep(const std::vector<uint32_t> &positions);  // ascending
     void keep_best(size_t k);
+    // Those whose bit is set; throws BadLogits where none is left. `words` has a bit for each id.
+    void keep_allowed(const uint32_t *words);
     void drop_banned();  // those at -inf, so that what is left is as the NumPy definitions see it
 
     int32_t chosen = -1;

@@ -1,6 +1,7 @@
 // What a chain remembers of one sequence: its generator and the accepted tokens.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -10,6 +11,12 @@
 #include <vector>
 
 namespace unladen::sample {
+
+// The tokens that a constraint allows: bit t % 32 of word t / 32 for token t.
+struct Mask {
+    const uint32_t *words;
+    size_t n_words;
+};
 
 class State {
 public:
@@ -29,6 +36,8 @@ public:
     double &number(const std::string &name, double initial) {
         return numbers_.try_emplace(name, initial).first->second;
     }
+
+    std::vector<Mask> masks;  // those of the constraints in the chain, lent for the next run
 
     std::mutex mutex;  // held by whoever uses the state while the interpreter lock is released
 
