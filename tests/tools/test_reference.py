@@ -68,7 +68,7 @@ def test_variables() -> None:
 def test_python_names() -> None:
     """Everything public of the package, of a model and of errors has its place."""
     text = page("python.md")
-    for name in set(unladen.__all__) - {"__version__", "backends", "drivers"}:
+    for name in set(unladen.__all__) - {"__version__", "backends", "gpu"}:
         assert f"### unladen.{name}\n" in text, name
     for name in dir(Model):
         if not name.startswith("_") and inspect.isfunction(getattr(Model, name)):

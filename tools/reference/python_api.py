@@ -63,11 +63,12 @@ def page() -> str:
 
 
 def _functions(module: Any) -> Iterator[tuple[str, Callable[..., Any]]]:
-    names = getattr(module, "__all__", None) or list(vars(module))
-    for name in names:
+    named = getattr(module, "__all__", ())
+    for name in named or list(vars(module)):
         thing = getattr(module, name)
         if (inspect.isfunction(inspect.unwrap(thing)) and not name.startswith("_")
-                and thing.__module__ == module.__name__ and name not in ("registry", "found")):
+                and (named or thing.__module__ == module.__name__)
+                and name not in ("registry", "found")):
             yield name, thing
 
 
