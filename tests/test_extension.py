@@ -1,25 +1,35 @@
-"""An architecture, an op and a block format from a stranger's folder, no file of ours touched."""
+"""An architecture, an op and a block format, a file each, no file of ours touched: in a stranger's
+folder, and in a copy of the sources, where the tests that go through everything take them in."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
 
 OP = '''
 """y = tanh(x)."""
 
 import numpy as np
 
-from unladen.graph.ops.base import Op
+from unladen.graph.ops.base import EPS32, Op
 
 
 class Squash(Op):
+    """Squashes."""
+
     name = "squash"
 
     def infer(self, node):
@@ -27,6 +37,21 @@ class Squash(Op):
 
     def reference(self, node, inputs, ctx):
         return [np.tanh(inputs[0])]
+
+    def error_bound(self, node, inputs, ctx):
+        return [4 * EPS32 * np.abs(np.tanh(inputs[0]))]
+'''
+
+CASES = '''
+"""Squashing."""
+
+from cases.base import Maker
+
+
+def cases(rng):
+    for n_tokens, n in [(1, 5), (7, 33)]:
+        m = Maker(rng, n_tokens)
+        yield m.case("squash", m.input("T", n))
 '''
 
 QUANT = '''
@@ -38,6 +63,8 @@ from unladen.quants.base import Quant
 
 
 class Nibble8(Quant):
+    """float32 scale, then codes of 4 bits."""
+
     name, type_id, block_size, block_bytes = "NIBBLE8", 250, 8, 8
     fields32 = (0,)
 
@@ -63,6 +90,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Squashed(Decoder):
+    """See above."""
+
     arch = "squashed"
 
     def feed_forward(self, g, x):
@@ -108,19 +137,21 @@ print(json.dumps({
 '''
 
 
+def run(program: str, environment: Mapping[str, str], folder: Path, seed: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(Path(__file__).parent), str(folder / "m.gguf"),
+         str(seed)], env={**os.environ, **environment}, text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout))
+
+
 @pytest.fixture
 def found(tmp_path: Path, rng: Any) -> dict[str, Any]:
     for kind, name, text in (("ops", "squash", OP), ("quants", "nibble8", QUANT),
                              ("models", "squashed", ARCHITECTURE)):
         (tmp_path / kind).mkdir()
         (tmp_path / kind / f"{name}.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(Path(__file__).parent), str(tmp_path / "m.gguf"),
-         str(rng.integers(2**31))],
-        env={**os.environ, "UNLADEN_PLUGIN_PATH": str(tmp_path)}, text=True, capture_output=True,
-        check=False)
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    return run(PROGRAM, {"UNLADEN_PLUGIN_PATH": str(tmp_path)}, tmp_path, int(rng.integers(2**31)))
 
 
 def test_three_files_make_a_new_model_run(found: dict[str, Any]) -> None:
@@ -139,3 +170,78 @@ def test_what_the_cpu_lacks_is_said_once(found: dict[str, Any]) -> None:
     where = {line.split()[0]: line.split()[2] for line in found["placement"].splitlines()}
     assert {n for n, d in where.items() if d != "cpu:0"} == {
         f"blk.{i}.ffn_squash" for i in range(3)}
+
+
+ADDED = {"src/unladen/graph/ops/squash.py": OP, "tests/cases/squash.py": CASES,
+         "src/unladen/quants/nibble8.py": QUANT, "src/unladen/models/squashed.py": ARCHITECTURE}
+GENERATED = {"docs/reference/ops.md", "docs/reference/formats.md"}
+"""Pages that tools/gen_pages.py writes anew."""
+TAKE_IN = {
+    "tests/models/test_registry.py": "", "tests/tools/test_architectures.py": "squashed",
+    "tests/parity/test_architectures.py": "has_a_recipe and squashed",
+    "tests/backends/test_ops.py": "squash or every_file",
+    "tests/graph/test_references.py": "squash",
+    "tests/quants/test_registry.py": "published", "tests/quants/test_dequantize.py": "NIBBLE8",
+    "tests/quants/test_quantize.py": "NIBBLE8", "tests/gguf/test_check.py": "NIBBLE8",
+    "tests/gguf/test_hostile.py": "unknown_types", "tests/tools/test_matrices.py": "",
+    "tests/backends/cpu/test_dequantize.py": "NIBBLE8",
+    "tests/backends/cpu/test_linear_kernels.py": "NIBBLE8",
+    "tests/backends/wgpu/test_kernels.py": "NIBBLE8 or every_format",
+    "tests/tools/test_generated.py": "gen_matrices", "tests/house/test_docs.py": "ops or architect",
+    "tests/house/test_python.py": "documented"}
+"""Tests that go through all architectures, ops or formats, and what of them sees the new ones."""
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of the sources beside the shared test data, with the module that was built."""
+    root = tmp_path / "repository"
+    leave = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", ".*_cache")
+    for folder in ("src", "tests", "tools", "docs", "benchmarks", "examples"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=leave)
+    for file in ROOT.glob("*.*"):
+        if file.is_file():
+            shutil.copy(file, root)
+    built = importlib.import_module("unladen._native").__file__
+    assert built is not None
+    shutil.copy(built, root / "src/unladen")
+    if (ROOT.parent / "shared").is_dir():
+        (tmp_path / "shared").symlink_to(ROOT.parent / "shared")
+    return root
+
+
+def hashes(root: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(root.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path.relative_to(root).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_a_file_each_in_the_tree(tree: Path, rng: Any) -> None:
+    """Nothing else is edited. One command writes the generated pages; then the tests that go
+    through everything pass, and say what they can't compare."""
+    before = dict(hashes(tree))
+    for name, text in ADDED.items():
+        (tree / name).write_text(text.lstrip(), encoding="utf-8")
+    environment = {"PYTHONPATH": os.pathsep.join(map(str, (tree / "src", tree / "tests"))),
+                   "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "tools/gen_pages.py"], cwd=tree, check=True,
+                   env={**os.environ, **environment})
+    after = dict(hashes(tree))
+    assert {name for name in after if after[name] != before.get(name)} == {*ADDED, *GENERATED}
+    assert "| `squash` |" in (tree / "docs/reference/ops.md").read_text(encoding="utf-8")
+    assert "NIBBLE8" in (tree / "docs/reference/formats.md").read_text(encoding="utf-8")
+    chosen = [f"({Path(file).name} and ({what}))" if what else Path(file).name
+              for file, what in TAKE_IN.items()]
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-n", "0", "-p", "no:cacheprovider",
+         *TAKE_IN, "-k", " or ".join(chosen)], cwd=tree, env={**os.environ, **environment},
+        text=True, capture_output=True, check=False)
+    assert ran.returncode == 0, ran.stdout[-5000:] + ran.stderr[-2000:]
+    skipped = " ".join(ran.stdout.split())
+    for reason in ("no recipe for squashed", "the gguf package doesn't know NIBBLE8",
+                   "NIBBLE8 has no header for the CPU"):
+        assert reason in skipped or not (tree.parent / "shared").exists(), reason
+    assert int(re.findall(r"(\d+) passed", ran.stdout)[-1]) > 40
+    result = run(PROGRAM, environment, tree, int(rng.integers(2**31)))
+    assert result["quants"] == ["F32", "NIBBLE8"] and result["n_written"] == 12
+    assert result["difference"] < 1e-4 * max(1.0, result["spread"])

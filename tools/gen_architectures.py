@@ -3,6 +3,8 @@
     python tools/gen_architectures.py            # every row
     python tools/gen_architectures.py NAME ...   # those of these recipes, the others as they are
 
+``tools/gen_pages.py`` adds the rows that are missing.
+
 Needs the recipes that tests/parity/recipes.py looks for, and a Vulkan driver (Mesa's will do).
 ``tests/tools/test_architectures.py`` checks that the table leaves none out.
 """
@@ -18,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path += [str(ROOT / "src"), str(ROOT)]
 
 from tests.parity import recipes  # noqa: E402
-from tests.parity.recipes import Recipe, answer, error  # noqa: E402
+from tests.parity.recipes import TRAINED, Recipe, answer, error  # noqa: E402
 
 from unladen import Model  # noqa: E402
 from unladen.models import registry  # noqa: E402
@@ -68,6 +70,11 @@ def known_rows() -> dict[str, str]:
     return {"-".join(cell.strip() for cell in r.split("|")[1:3]): r for r in rows}
 
 
+def missing() -> list[str]:
+    """The recipes that have no row."""
+    return [name for name in recipes.names() if name not in known_rows()]
+
+
 def main(wanted: list[str]) -> None:
     lines, known = [], known_rows() if wanted else {}
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +84,7 @@ def main(wanted: list[str]) -> None:
                 continue
             lines.append(row(recipes.make(name, Path(folder))))
             print(lines[-1], file=sys.stderr, flush=True)
-    rest = sorted(set(registry()) - {name.rpartition("-")[0] for name in recipes.names()})
+    rest = sorted(TRAINED & registry().keys())
     tail = f"\nWithout a recipe, compared on trained models: {', '.join(rest)}.\n" if rest else ""
     DOC.write_text(HEAD + "\n".join(lines) + "\n" + tail)
 

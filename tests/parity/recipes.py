@@ -23,6 +23,9 @@ alone moves them by about 1e-7. These are the same engine's without the table: s
 TABLE = math.ldexp(1, -20)
 """The most that a table of 11 bits may move logits, squared and normalized."""
 
+TRAINED = frozenset({"rwkv6", "rwkv7"})
+"""Architectures that are compared on trained models instead of recipes: see test_rwkv."""
+
 WITHOUT_MEANING = frozenset({"refact-moe"})
 """Its answer passes over the experts, and so has no feed-forward network at all."""
 

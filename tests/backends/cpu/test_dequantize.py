@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 import machines as cpu
+from formats import native_formats
 from unladen import quants
 
 every_level = pytest.mark.parametrize("level", cpu.levels())
@@ -29,7 +30,7 @@ def assert_same(name: str, raw: npt.NDArray[np.uint8], level: str) -> None:
 
 
 @every_level
-@pytest.mark.parametrize("name", sorted(quants.registry()))
+@pytest.mark.parametrize("name", native_formats())
 def test_random_blocks(name: str, level: str, rng: np.random.Generator) -> None:
     for n_blocks in [*range(1, 10), 1000]:
         # From an odd address: a row of blocks may start anywhere.
