@@ -17,10 +17,10 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from pages import write_or_check  # noqa: E402
 from unladen._native import cpu as native  # noqa: E402
+from unladen.backends._gpu.lowering import registry as lowerings  # noqa: E402
+from unladen.backends._gpu.lowering.moe import MAX_EXPERTS  # noqa: E402
 from unladen.backends.cpu.compile import LOWERINGS as CPU  # noqa: E402
-from unladen.backends.wgpu.backend import LOWERINGS as WGPU  # noqa: E402
-from unladen.backends.wgpu.backend import MAX_EXPERTS  # noqa: E402
-from unladen.backends.wgpu.source import has_codes, has_kernel  # noqa: E402
+from unladen.backends.wgpu.source import has_codes, has_format, has_kernel  # noqa: E402
 from unladen.graph.ops import registry as ops  # noqa: E402
 from unladen.quants import registry as quants  # noqa: E402
 
@@ -75,10 +75,15 @@ def ops_page() -> str:
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
         rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in CPU)} "
-                    f"| {_yes(name in WGPU)} |")
+                    f"| {_yes(_on_wgpu(name))} |")
     tail = OPS_TAIL.format(taps=native.MAX_CONV_TAPS, streams=native.MAX_STREAMS,
                            experts=MAX_EXPERTS)
     return OPS_HEAD + "\n".join(rows) + "\n" + tail
+
+
+def _on_wgpu(op: str) -> bool:
+    how = lowerings().get(op)
+    return how is not None and all(map(has_kernel, how.kernels))
 
 
 def _yes(answer: bool) -> str:
@@ -99,7 +104,7 @@ def formats_page() -> str:
     rows = []
     for name, quant in sorted(quants().items(), key=lambda item: item[1].type_id):
         bits = 8 * quant.block_bytes / quant.block_size
-        gpu = ("int8" if has_codes(name) else "float") if has_kernel(name) else "as F32"
+        gpu = ("int8" if has_codes(name) else "float") if has_format(name) else "as F32"
         cells = [name, str(quant.type_id), str(quant.block_size), f"{bits:g}",
                  _yes(name in _writable()), *(ways[level].get(name, "as F32") for level in LEVELS),
                  gpu]

@@ -50,6 +50,8 @@ SHARED_GROUND = {f"unladen.backends.{name}" for name in (
     "base", "_host", "_cgroups", "_system", "_system_posix", "_system_linux", "_system_mac",
     "_system_windows")}
 """What of ``backends`` every backend may import, and everyone whom ORDER lets."""
+GPU_BACKENDS = {"wgpu"}
+"""Backends on the dispatch that is shared in ``backends/_gpu``; a new driver is one more."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
     } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
@@ -94,8 +96,10 @@ def wrong(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def _may_see(module: str, target: str) -> bool:
-    backend = target.split(".")[2:3]
-    return not set(backend) & BACKENDS or module.split(".")[1:3] == ["backends", *backend]
+    backend, own = target.split(".")[2:3], module.split(".")[1:3]
+    if backend == ["_gpu"]:
+        return own in [["backends", name] for name in ("_gpu", *GPU_BACKENDS)]
+    return not set(backend) & BACKENDS or own == ["backends", *backend]
 
 
 def _is_private_of_other(module: str, target: str) -> bool:
@@ -127,6 +131,9 @@ def test_imports_go_one_way() -> None:
     ("src/unladen/engine/new.py", "from unladen import api"),
     ("src/unladen/engine/new.py", "from unladen.backends.cpu import create"),
     ("src/unladen/backends/null/new.py", "from unladen.backends.cpu.compile import LOWERINGS"),
+    ("src/unladen/backends/_gpu/new.py", "from unladen.backends.wgpu import source"),
+    ("src/unladen/backends/cpu/new.py", "from unladen.backends._gpu.memory import Range"),
+    ("src/unladen/backends/new.py", "from unladen.backends._gpu.lowering import registry"),
     ("src/unladen/gguf/new.py", "from unladen.quants._bits import half"),
 ])
 def test_wrong_way_is_noticed(path: str, code: str) -> None:

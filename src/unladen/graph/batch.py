@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +13,37 @@ import numpy.typing as npt
 from unladen.types import Limits
 
 I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchArray:
+    """The shape of an array of a batch. ``rows`` names the number of its rows, in :class:`Batch`
+    those of this step and in :class:`~unladen.types.Limits` the most; it has ``more`` rows than
+    that. ``cols``: the limit that is the length of a row; "": it has one dimension."""
+
+    name: str
+    rows: str
+    more: int = 0
+    cols: str = ""
+
+    def empty(self, limits: Limits) -> I32:
+        """Zeros for the largest step of ``limits``."""
+        rows = getattr(limits, self.rows) + self.more
+        return np.zeros((rows, getattr(limits, self.cols)) if self.cols else rows, np.int32)
+
+    def whole(self, batch: Batch) -> I32:
+        """The array itself."""
+        found: I32 = getattr(batch, self.name)
+        return found
+
+    def used(self, batch: Batch) -> I32:
+        """The rows of this step."""
+        return self.whole(batch)[:getattr(batch, self.rows) + self.more]
+
+
+def _rows(rows: str, more: int = 0, cols: str = "") -> Mapping[str, object]:
+    """What a field of :class:`Batch` says of its shape; see :class:`BatchArray`."""
+    return {"rows": rows, "more": more, "cols": cols}
 
 
 @dataclass(slots=True)
@@ -31,15 +64,15 @@ class Batch:
     :attr:`tokens` says nothing; only for backends that run ahead.
     """
 
-    tokens: I32        # [n_tokens]
-    positions: I32     # [n_tokens]
-    seq_of: I32        # [n_tokens] index of the sequence in this step
-    q_start: I32       # [n_seqs + 1]
-    kv_len: I32        # [n_seqs]
-    block_table: I32   # [n_seqs, n_blocks_per_seq]
-    out_rows: I32      # [n_outputs]
-    state_in: I32      # [n_seqs]
-    state_out: I32     # [n_seqs]
+    tokens: I32 = field(metadata=_rows("n_tokens"))
+    positions: I32 = field(metadata=_rows("n_tokens"))
+    seq_of: I32 = field(metadata=_rows("n_tokens"))  # index of the sequence in this step
+    q_start: I32 = field(metadata=_rows("n_seqs", more=1))
+    kv_len: I32 = field(metadata=_rows("n_seqs"))
+    block_table: I32 = field(metadata=_rows("n_seqs", cols="n_blocks_per_seq"))
+    out_rows: I32 = field(metadata=_rows("n_outputs"))
+    state_in: I32 = field(metadata=_rows("n_seqs"))
+    state_out: I32 = field(metadata=_rows("n_seqs"))
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
@@ -49,13 +82,8 @@ class Batch:
     @classmethod
     def empty(cls, limits: Limits) -> Batch:
         """Arrays for the largest step of ``limits``."""
-        def zeros(*shape: int) -> I32:
-            return np.zeros(shape, np.int32)
-
-        return cls(zeros(limits.n_tokens), zeros(limits.n_tokens), zeros(limits.n_tokens),
-                   zeros(limits.n_seqs + 1), zeros(limits.n_seqs),
-                   zeros(limits.n_seqs, limits.n_blocks_per_seq), zeros(limits.n_outputs),
-                   zeros(limits.n_seqs), zeros(limits.n_seqs))
+        zeros: dict[str, Any] = {array.name: array.empty(limits) for array in arrays_of(cls)}
+        return cls(**zeros)
 
     def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32) -> int:
         """Sequence ``i`` computes ``tokens``, at its positions from ``start`` on, in the rows from
@@ -76,3 +104,12 @@ class Batch:
     def size(self, symbol: str) -> int:
         """The present value of ``T`` or ``S``."""
         return self.n_tokens if symbol == "T" else self.n_outputs
+
+
+def arrays_of(batch: type[Batch]) -> tuple[BatchArray, ...]:
+    """The shapes of a batch's arrays, in the order of its fields."""
+    return tuple(BatchArray(f.name, **f.metadata) for f in dataclasses.fields(batch) if f.metadata)
+
+
+ARRAYS = arrays_of(Batch)
+"""The shape of each array of a batch."""

@@ -12,7 +12,7 @@ from unladen import quants
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, KVLayout
 from unladen.backends.wgpu.program import WgpuProgram
-from unladen.backends.wgpu.source import has_kernel
+from unladen.backends.wgpu.source import has_format
 from unladen.graph.graph import Attr, KVSpec, Weight
 
 Rng = np.random.Generator
@@ -32,7 +32,7 @@ def width(quant: str, rng: Rng) -> int:
 
 
 def test_every_format_has_a_kernel() -> None:
-    assert {name for name in PUBLISHED if not has_kernel(name)} == {"F64", *WHOLE_NUMBERS}
+    assert {name for name in PUBLISHED if not has_format(name)} == {"F64", *WHOLE_NUMBERS}
 
 
 @every_quant
@@ -73,8 +73,8 @@ def test_products_of_one_input_in_one_dispatch(formats: list[str], n_tokens: int
     running.check(run.case, run.run(), precise=True, what=str(formats))
     assert isinstance(run.program, WgpuProgram)
     n_groups = sum(-(-formats.count(f) // 3) for f in set(formats))
-    (parts,) = run.program.encoded.values()
-    assert sum(map(len, parts)) == n_groups
+    (groups,) = run.program.encoded.values()
+    assert sum(map(len, groups)) == n_groups
 
 
 def test_a_wide_product(rng: Rng) -> None:

@@ -14,6 +14,7 @@ from cases import running
 from cases.base import Maker
 from unladen import Model, quants
 from unladen.backends import backend_of
+from unladen.backends._gpu.lowering import registry
 from unladen.backends.base import BackendOptions, Support
 from unladen.backends.wgpu import adapters, features, source
 from unladen.backends.wgpu.backend import WgpuBackend
@@ -36,14 +37,14 @@ def backend(variant: str) -> WgpuBackend:
     return WgpuBackend()
 
 
-@pytest.mark.parametrize("op", sorted(features.REDUCING))
+@pytest.mark.parametrize("op", sorted(op for op, how in registry().items() if how.features))
 def test_within_the_bound(op: str, variant: str, backend: WgpuBackend, rng: Rng) -> None:
     """Some of the op's cases, others each time."""
     device = backend.open("wgpu:0", BackendOptions())
     found = [case for case in cases.registry()[op](rng)
              if backend.supports(case.node) is not Support.NO
              and backend.variant(device, case.node, BackendOptions()) == variant]
-    assert bool(found) == (op in features.MULTIPLYING or variant == "subgroups")
+    assert bool(found) == (variant in registry()[op].features)
     for i in rng.permutation(len(found))[:6]:
         running.check(found[i], running.Bench(backend, found[i]).run(),
                       precise=variant == "subgroups", what=variant)

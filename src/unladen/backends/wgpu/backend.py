@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 
+from unladen.backends._gpu.backend import GpuBackend
+from unladen.backends._gpu.lowering import lower
+from unladen.backends._gpu.target import Bytes, Family
 from unladen.backends.base import (
     BackendOptions,
     Buffer,
     Device,
     Program,
     Segment,
-    Support,
     Use,
     device_number,
 )
-from unladen.backends.wgpu import adapters, memory
-from unladen.backends.wgpu.attend import attention, attention_scratch, kv_write
-from unladen.backends.wgpu.experts import head_linear, moe, moe_scratch
+from unladen.backends.wgpu import adapters, memory, source
 from unladen.backends.wgpu.fetch import fetch
 from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
-from unladen.backends.wgpu.lower import SIMPLE, Lower, Lowering
-from unladen.backends.wgpu.memory import Bytes, of_gpu
-from unladen.backends.wgpu.narrow import argmax, narrow_scratch, top_k
-from unladen.backends.wgpu.products import embed, linear, linear_scratch
+from unladen.backends.wgpu.memory import of_gpu
 from unladen.backends.wgpu.program import WgpuProgram
-from unladen.backends.wgpu.recurrent import RECURRENT
-from unladen.backends.wgpu.source import has_kernel
-from unladen.backends.wgpu.streams import STREAMS
-from unladen.graph.graph import Node, Value, Weight
-from unladen.graph.ops import get_op
-from unladen.graph.ops.moe import VECTOR_ROLES
-from unladen.types import Limits
-
-LOWERINGS: Mapping[str, Lower] = MappingProxyType({
-    **SIMPLE, **RECURRENT, **STREAMS, "embed": embed, "linear": linear, "moe": moe,
-    "head_linear": head_linear, "kv_write": kv_write, "attention": attention, "argmax": argmax,
-    "top_k": top_k})
-"""By op."""
-MAX_EXPERTS = 1024
 
 
-class WgpuBackend:
+class WgpuBackend(GpuBackend):
     """See the package. ``wgpu:0`` is the fastest kind of adapter; numbers beyond the last adapter
     are further logical devices on the same ones."""
 
     name = "wgpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
+    family: Family = source
     runs_ahead = True
     survives_fork = False
     is_deterministic = False
@@ -98,50 +80,9 @@ class WgpuBackend:
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         return memory.copy(of_gpu(dst), dst_offset, of_gpu(src), src_offset, nbytes)
 
-    def supports(self, node: Node) -> Support:
-        state = node.state
-        if node.op not in LOWERINGS or (state and (state.k_dim % 4 or state.v_dim % 2)):
-            return Support.NO
-        if node.op == "moe" and not _takes_experts(node):
-            return Support.NO
-        return Support.YES
-
-    def weight_format(self, node: Node, weight: Weight) -> str | None:
-        takes_quants = len(weight.shape) > 1 and get_op(node.op).takes_quants and not (
-            node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES))
-        return weight.quant if takes_quants and has_kernel(weight.quant) else "F32"
-
-    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
-        return ", ".join(sorted(self.gpu(device.name).used_by(node.op, formats(node), options)))
-
-    def forgo_variant(self, device: Device, node: Node) -> None:
-        self.gpu(device.name).forgone.add((node.op, formats(node)))
-
-    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: BackendOptions) -> Mapping[Value, int]:
-        return {}
-
-    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        if node.op == "linear":
-            return linear_scratch(node, limits, options)
-        if node.op == "moe":
-            return moe_scratch(node, limits)
-        if node.op in ("argmax", "top_k"):
-            return narrow_scratch(node, limits)
-        return attention_scratch(node, limits) if node.op == "attention" else 0
-
     def compile(self, segment: Segment) -> Program:
         gpu = self.gpu(segment.device.name)
-        program = WgpuProgram(gpu, segment.batch, segment.limits)
-        heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
-        program.n_kv_heads = min(heads, default=1)
-        lowering = Lowering(gpu, segment, program)
-        for node in segment.nodes:
-            lowering.begin(node)
-            LOWERINGS[node.op](lowering, node)
-        program.chosen = None if segment.chosen is None else lowering.value(segment.chosen)
-        program.finish(lowering.dispatches())
-        return program
+        return WgpuProgram(gpu, segment.batch, segment.limits, lower(gpu, segment))
 
     def run(self, program: Program) -> None:
         assert isinstance(program, WgpuProgram)
@@ -157,13 +98,3 @@ class WgpuBackend:
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
 
-
-def _takes_experts(node: Node) -> bool:
-    w = node.weights
-    alike = "gate" not in w or w["gate"].quant == w["up"].quant
-    return alike and w["router"].shape[0] <= MAX_EXPERTS
-
-
-def formats(node: Node) -> frozenset[str]:
-    """Of its weights."""
-    return frozenset(w.quant for w in node.weights.values())

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from unladen.backends._gpu.target import Range
 from unladen.backends.wgpu.adapters import native
 from unladen.backends.wgpu.failure import typed
-from unladen.backends.wgpu.gpu import Gpu, Range
+from unladen.backends.wgpu.gpu import Gpu
 
 
 @dataclass(frozen=True, slots=True)

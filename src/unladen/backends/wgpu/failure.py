@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from unladen.backends._gpu.memory import HINT
 from unladen.backends.wgpu.adapters import load
 from unladen.errors import DeviceLost, OutOfMemory, UnladenError
-
-HINT = "use a smaller context_size or batch_size, a smaller kv_type, or fewer layers on the device"
 
 
 @contextmanager

@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from unladen.backends.base import BackendOptions
-from unladen.backends.wgpu.source import has_codes
 from unladen.errors import InvalidArgument
 
 VARIABLE = "UNLADEN_WGPU_FEATURES"
@@ -30,9 +28,6 @@ VARIABLE = "UNLADEN_WGPU_FEATURES"
 WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "subgroups": ("subgroup",), "int_dot": ()})
 """The adapter's features that each takes; packed integer products are part of the language."""
-
-MULTIPLYING = frozenset({"linear", "moe"})
-REDUCING = MULTIPLYING | {"rms_norm", "layer_norm"}
 
 
 def available(adapter: Any) -> frozenset[str]:
@@ -60,16 +55,6 @@ def _suitable(info: Mapping[str, Any]) -> frozenset[str]:
     if info["adapter_type"] == "CPU":
         return frozenset()
     return frozenset(WANTED) - ({"int_dot"} if info["backend_type"] == "Metal" else set())
-
-
-def of_node(there: frozenset[str], op: str, formats: frozenset[str], options: BackendOptions
-            ) -> frozenset[str]:
-    """Which of the features that are ``there`` serve nodes of ``op`` with weights in ``formats``.
-    """
-    used = there & {"subgroups"} if op in REDUCING else frozenset()
-    if op in MULTIPLYING and not options.precise and any(map(has_codes, formats)):
-        used |= there & {"int_dot"}
-    return used
 
 
 def device_features(adapter: Any) -> list[str]:

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from unladen.backends._gpu.target import Bytes
 from unladen.backends.wgpu.adapters import load, native
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
-from unladen.backends.wgpu.memory import Bytes, WgpuBuffer
+from unladen.backends.wgpu.memory import WgpuBuffer
 from unladen.errors import DeviceLost
 
 MAP_READ = 1

@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from unladen.backends._gpu.memory import HINT
+from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes, total_host_bytes
-from unladen.backends.base import BackendOptions, Device
-from unladen.backends.wgpu import features
+from unladen.backends.base import Device
+from unladen.backends.wgpu import features, source
 from unladen.backends.wgpu.adapters import adapter_of, card_of, hardware, load, native
-from unladen.backends.wgpu.failure import HINT, typed
-from unladen.backends.wgpu.source import Constants, Source, assemble
+from unladen.backends.wgpu.failure import typed
+from unladen.backends.wgpu.source import Source, assemble
 from unladen.errors import DeviceLost, OutOfMemory
 from unladen.quants import codebook
 
-ALIGNMENT = 256
-"""Bytes: where a bound range may begin on every device; some allow more."""
 LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-storage-size", "max-compute-invocations-per-workgroup",
           "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
@@ -46,15 +45,6 @@ WRITE_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """Bytes of a GPU's buffer, as a kernel sees them."""
-
-    buffer: Any
-    offset: int
-    nbytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Pipeline:
     """A compiled kernel: ``handle`` as the C API knows it."""
 
@@ -69,7 +59,9 @@ class Pipeline:
 
 
 class Gpu:
-    """See the module. ``device`` is what the rest of unladen knows of it."""
+    """See the module, and :class:`~unladen.backends._gpu.target.Target`."""
+
+    family: Family = source
 
     def __init__(self, name: str, number: int) -> None:
         module, _ = load()
@@ -98,12 +90,6 @@ class Gpu:
         """The device's name."""
         return self.device.name
 
-    def used_by(self, op: str, formats: frozenset[str], options: BackendOptions) -> frozenset[str]:
-        """The features that kernels use for nodes of ``op`` with weights in ``formats``."""
-        if (op, formats) in self.forgone:
-            return frozenset()
-        return features.of_node(self.features, op, formats, options)
-
     def free_bytes(self) -> int:
         """What can still be had, as far as that can be told without asking the driver."""
         if shares_host_memory(self.adapter):
@@ -124,7 +110,13 @@ class Gpu:
         with typed(self.name, requested=size, free=free):
             return self.wgpu.create_buffer(size=size, usage=usage)
 
-    def write(self, buffer: Any, offset: int, data: npt.NDArray[np.uint8]) -> None:
+    def upload(self, data: Bytes, *, uniform: bool = False) -> Range:
+        """A new buffer that holds ``data``; raises :class:`OutOfMemory`."""
+        buffer = self.buffer(data.nbytes, uniform=uniform)
+        self.write(buffer, 0, data)
+        return Range(buffer, 0, data.nbytes)
+
+    def write(self, buffer: Any, offset: int, data: Bytes) -> None:
         """Upload ``data``; ``offset`` and its size are multiples of 4."""
         with typed(self.name, requested=data.nbytes):
             is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
@@ -230,10 +222,8 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            data = np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1)
-            buffer = self.buffer(data.nbytes)
-            self.write(buffer, 0, data)
-            self._grids[name] = Range(buffer, 0, data.nbytes)
+            self._grids[name] = self.upload(
+                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
         return self._grids[name]
 
 

@@ -1,70 +1,24 @@
-"""Buffers on a GPU: one for a kernel's eyes, of several where the device limits their size."""
+"""Buffers of wgpu: allocating, reading, writing and copying them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from unladen.backends.base import Buffer, Device, Use
-from unladen.backends.wgpu.failure import HINT, typed
-from unladen.backends.wgpu.gpu import Gpu, Range
+from unladen.backends._gpu.memory import HINT, GpuBuffer
+from unladen.backends._gpu.target import Bytes, Range
+from unladen.backends.base import Buffer, Use
+from unladen.backends.wgpu.failure import typed
+from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
-
-Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class WgpuBuffer:
-    """``parts`` hold ``part_bytes`` each, the last one what is left; none cuts a row."""
+class WgpuBuffer(GpuBuffer):
+    """Memory whose parts are buffers of wgpu."""
 
     gpu: Gpu
-    nbytes: int
-    parts: tuple[Range, ...]
-    part_bytes: int
-
-    @property
-    def device(self) -> Device:
-        """Where it lies."""
-        return self.gpu.device
-
-    def pieces(self, offset: int, nbytes: int) -> Iterator[tuple[Range, int, int, int]]:
-        """The parts that hold a range: part, offset in it, where in the range, and how much."""
-        done = 0
-        while done < nbytes:
-            index, at = divmod(offset + done, self.part_bytes)
-            n = min(nbytes - done, self.part_bytes - at)
-            yield self.parts[index], at, done, n
-            done += n
-
-    def range(self, offset: int, nbytes: int) -> Range:
-        """A range that a kernel binds; raises :class:`OutOfMemory` where the device can't."""
-        assert offset % self.gpu.alignment == 0, offset
-        size = -(-nbytes // 4) * 4
-        index, at = divmod(offset, self.part_bytes)
-        if size > self.gpu.max_binding or at + nbytes > self.part_bytes:
-            raise OutOfMemory(device=self.gpu.name, requested=size, free=self.gpu.max_binding,
-                              hint="that is the most that a kernel can use at once here: " + HINT)
-        return Range(self.parts[index].buffer, at, size)
-
-    def rows(self, offset: int, row_bytes: int, n_rows: int) -> Iterator[tuple[Range, int, int]]:
-        """``n_rows`` rows in pieces that a kernel can bind: range, first row, number of rows."""
-        step = self.gpu.alignment // math.gcd(self.gpu.alignment, row_bytes)
-        most = self.gpu.max_binding // row_bytes
-        most = max(1, most // step * step) if most < n_rows else n_rows
-        for part, at, done, n in self.pieces(offset, n_rows * row_bytes):
-            for first in range(0, n // row_bytes, most):
-                count = min(most, n // row_bytes - first)
-                start = at + first * row_bytes
-                if start % self.gpu.alignment or count * row_bytes > self.gpu.max_binding:
-                    raise OutOfMemory(device=self.gpu.name, requested=row_bytes,
-                                      free=self.gpu.max_binding,
-                                      hint="that is the most that a kernel can use at once here")
-                size = -(-count * row_bytes // 4) * 4
-                yield Range(part.buffer, start, size), done // row_bytes + first, count
 
 
 def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuffer:

@@ -1,8 +1,9 @@
 """Puts a kernel's text together: its parts, the format of its weights, and its constants.
 
-Beside WGSL a file of ``kernels/`` may hold lines of five kinds. ``#use NAME ...`` asks for files of
+Beside WGSL a file of ``kernels/`` may hold lines of six kinds. ``#use NAME ...`` asks for files of
 ``kernels/parts/`` once each, and ``quant`` for the file of the weights' format; ``#grid NAME`` asks
-for a codebook, ``#enable NAME`` for an extension of the language; ``#if NAME`` ... ``#else`` ...
+for a codebook, ``#enable NAME`` for an extension of the language, ``#words`` for
+the numbers of the words of the step's header; ``#if NAME`` ... ``#else`` ...
 ``#end`` keep lines where the constant NAME is given and neither false nor 0.
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from unladen.backends._gpu.step_header import CONSTANTS
+from unladen.backends._gpu.target import Constants
 
 FOLDER = Path(__file__).parent / "kernels"
 BINDING = re.compile(r"@group\(1\) @binding\((\d+)\) var<([\w, ]+)> (\w+)\s*:")
 KINDS = {"uniform": "uniform", "storage, read": "read-only-storage",
          "storage, read_write": "storage"}
-
-Constants = Mapping[str, int | bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ class _Assembly:
                     yield from self._part(name)
             elif word == "#grid":
                 self.grid = rest
+            elif word == "#words":
+                yield from (f"const {name} = {value}u;" for name, value in CONSTANTS.items())
             elif word == "#enable":
                 self.enabled.append(f"enable {rest};")
             else:
@@ -86,13 +90,19 @@ def quant_file(quant: str) -> Path:
 
 
 @functools.cache
-def has_kernel(quant: str) -> bool:
-    """Whether weights of this format are decoded by a kernel."""
+def has_kernel(kernel: str) -> bool:
+    """Whether there is a text for ``kernel``."""
+    return (FOLDER / f"{kernel}.wgsl").exists()
+
+
+@functools.cache
+def has_format(quant: str) -> bool:
+    """Whether kernels decode weights of this block format."""
     return quant_file(quant).exists()
 
 
 @functools.cache
 def has_codes(quant: str) -> bool:
     """Whether its weights are int8 codes times a scale, see kernels/parts/packed.wgsl."""
-    return (bool(quant) and has_kernel(quant)
+    return (bool(quant) and has_format(quant)
             and "fn packed(" in quant_file(quant).read_text(encoding="utf-8"))

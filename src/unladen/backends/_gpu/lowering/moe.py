@@ -1,4 +1,4 @@
-"""The mixture of experts: route, the experts' hidden rows, their sum.
+"""Dispatches of :class:`~unladen.graph.ops.moe.Moe`: route, the experts' hidden rows, their sum.
 
 Few tokens go to their experts one by one. Of many tokens, those that chose the same expert go
 together, so that its weights are decoded once for all of them.
@@ -9,39 +9,78 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from unladen.backends.wgpu.gpu import ALIGNMENT, Range
-from unladen.backends.wgpu.lower import (
-    ROWS_WORD,
+from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
+from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix, matrices, stacked
+from unladen.backends._gpu.lowering._products import FEW_ROWS, PLAIN_KERNELS, product
+from unladen.backends._gpu.lowering.base import (
+    ELEMENT_THREADS,
     Lowering,
-    Ranges,
+    OpLowering,
     activation_flag,
-    fold,
     n_cols,
-    row_bytes,
+    numbers,
+    rows_word,
     symbol,
 )
-from unladen.backends.wgpu.memory import of_gpu
-from unladen.backends.wgpu.products import (
-    FEW_ROWS,
-    ROWS_PER_GROUP,
-    ROWS_PER_TILE,
-    Matrix,
-    matrices,
-    product,
-)
-from unladen.backends.wgpu.program import Grid, Groups, Size
-from unladen.backends.wgpu.source import Constants
-from unladen.graph.graph import Node, Value
+from unladen.backends._gpu.step import Size
+from unladen.backends._gpu.target import ALIGNMENT, Constants, Range
+from unladen.backends.base import BackendOptions
+from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops.gated import GatedUnit
-from unladen.graph.ops.head_linear import head_width
-from unladen.graph.ops.moe import first_expert, has_gate, seen_by_router, weighs_input
+from unladen.graph.ops.moe import (
+    VECTOR_ROLES,
+    first_expert,
+    has_gate,
+    seen_by_router,
+    weighs_input,
+)
 from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
+
+MAX_EXPERTS = 1024
+"""Experts whose logits fit into a workgroup's memory."""
+ROWS_PER_TILE = 64
+"""Pairs of token and expert, and rows of a weight, in a workgroup's tile."""
+ROUTE_THREADS = 64
+"""Threads of a workgroup that chooses a token's experts."""
+
+
+class Moe(OpLowering):
+    """Two ways that share the router: one by one, and together."""
+
+    op = "moe"
+    kernels = PLAIN_KERNELS | {"moe_route", "moe_hidden", "moe_out", "moe_group", "moe_tile",
+                               "moe_join"}
+    features = frozenset({"subgroups", "int_dot"})
+
+    def supports(self, node: Node) -> bool:
+        """Up to :data:`MAX_EXPERTS` experts whose gate and up matrices have the same format."""
+        w = node.weights
+        alike = "gate" not in w or w["gate"].quant == w["up"].quant
+        return alike and w["router"].shape[0] <= MAX_EXPERTS
+
+    def reads_blocks(self, node: Node, weight: Weight) -> bool:
+        """Biases and scales of experts are float32, as other vectors are."""
+        is_vector = any(node.weights.get(role) is weight for role in VECTOR_ROLES)
+        return not is_vector and OpLowering.reads_blocks(self, node, weight)
+
+    def lower(self, low: Lowering, node: Node) -> None:
+        shape = Shape.of(node, low.segment.limits)
+        scratch = {name: low.scratch(*place) for name, place in shape.scratch()[0].items()}
+        _route(low, node, shape, scratch)
+        x, y = low.value(node.inputs[0]), low.value(node.outputs[0])
+        _one_by_one(low, node, shape, {**scratch, "x": x, "y": y})
+        if shape.n_tokens > FEW_ROWS:
+            _together(low, node, shape, {**scratch, "x": x, "y": y})
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes of what a node keeps while it runs."""
+        return Shape.of(node, limits).scratch()[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Of a node, with the largest number of tokens of a step."""
+    """Sizes of a node, with the largest number of tokens of a step."""
 
     rows: str
     n_tokens: int
@@ -72,7 +111,7 @@ class Shape:
                  "hidden": pairs * self.n_ff}
         if self.n_tokens > FEW_ROWS:
             sizes |= {"order": pairs, "tiles": 1 + 3 * self.n_tiles(self.n_tokens),
-                      "parts": pairs * self.n}
+                      "results": pairs * self.n}
         places, at = {}, 0
         for name, n in sizes.items():
             places[name] = at, 4 * n
@@ -80,21 +119,10 @@ class Shape:
         return places, at
 
 
-def moe(low: Lowering, node: Node) -> None:
-    """See :class:`~unladen.graph.ops.moe.Moe`."""
-    shape = Shape.of(node, low.segment.limits)
-    scratch = {name: low.scratch(*place) for name, place in shape.scratch()[0].items()}
-    _route(low, node, shape, scratch)
-    x, y = low.value(node.inputs[0]), low.value(node.outputs[0])
-    _one_by_one(low, node, shape, {**scratch, "x": x, "y": y})
-    if shape.n_tokens > FEW_ROWS:
-        _together(low, node, shape, {**scratch, "x": x, "y": y})
-
-
 def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
     routing, has = Routing.of(node), node.weights
-    extra: dict[str, Range | int] = {"x": low.value(node.inputs[seen_by_router(node)]),
-                                      "y": at["logits"]}
+    extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[seen_by_router(node)]),
+                                       "y": at["logits"]}
     if "router_b" in has:
         extra["bias"] = low.vector(node, "router_b")
     for m in matrices(low, node, "router"):
@@ -103,10 +131,10 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
     def grid(size: Size) -> Groups | None:
         return (size.rows(shape.rows), 1, 1) if size.rows(shape.rows) else None
 
-    params = low.params(shape.n_used, routing.scale, shape.first_expert, routing.n_groups,
-                        routing.n_groups_used, routing.fold)
-    ranges: dict[str, Range | int] = {"params": params, "x": at["logits"],
-                                      "chosen": at["chosen"], "weights": at["weights"]}
+    params = numbers(shape.n_used, routing.scale, shape.first_expert, routing.n_groups,
+                     routing.n_groups_used, routing.fold)
+    ranges: dict[str, Range | bytes] = {"params": params, "x": at["logits"],
+                                        "chosen": at["chosen"], "weights": at["weights"]}
     if "select_b" in has:
         ranges["select_bias"] = low.vector(node, "select_b")
     if node.attrs.get("given"):
@@ -114,8 +142,8 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
     # Probabilities stand in the order of the logits, which are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
     low.emit("moe_route", grid, ranges,
-             {"EXPERTS": shape.n_experts, "WG": 64, routing.gating.upper(): True, "SCORED": scored,
-              "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
+             {"EXPERTS": shape.n_experts, "WG": ROUTE_THREADS, routing.gating.upper(): True,
+              "SCORED": scored, "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
               "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})
 
 
@@ -133,12 +161,12 @@ def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -
     for a, ranges in _gate_up(low, node, shape):
         low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), {
             **ranges, **extra, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
-            {"ALL_OUT": (1 + has_gate(node)) * ROWS_PER_GROUP, **_few(a), **flags}, quant=a.quant)
+            {"ALL_OUT": (1 + has_gate(node)) * ROWS_PER_GROUP, **a.few, **flags}, quant=a.quant)
     extra, flags = _results(low, node)
     for m, ranges in _down(low, node):
         low.emit("moe_out", grid(shape.n, 1), {
             **ranges, **extra, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
-            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **_few(m), **flags},
+            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **m.few, **flags},
             quant=m.quant)
 
 
@@ -151,9 +179,9 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
                                   shape.n_tiles(size.rows(shape.rows))))
 
     pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
-    rows: Constants = {"ROWS": ROWS_WORD[shape.rows]}
+    rows: Constants = {"ROWS": rows_word(shape.rows)}
     low.emit("moe_group", many(lambda size: (1, 1, 1)),
-             {"params": low.params(shape.n_used), "chosen": at["chosen"], **pairs},
+             {"params": numbers(shape.n_used), "chosen": at["chosen"], **pairs},
              {"EXPERTS": shape.n_held, **rows})
     extra, flags = _unit(low, node, at)
     for a, ranges in _gate_up(low, node, shape):
@@ -162,20 +190,21 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
                  {"HIDDEN": True, **a.constants, **flags}, quant=a.quant)
     for m, ranges in _down(low, node):
         low.emit("moe_tile", tiles(shape.n), {**ranges, **pairs, "x": at["hidden"],
-                                              "y": at["parts"]},
+                                              "y": at["results"]},
                  {**m.constants, "IDENTITY": True}, quant=m.quant)
     cols = n_cols(node.outputs[0])
     extra, flags = _results(low, node)
-    low.emit("moe_join", many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // 256)), 1)),
-             {"params": low.params(cols, shape.n_used, shape.n_held), "x": at["parts"],
-              "weights": at["weights"], "y": at["y"], "chosen": at["chosen"], **extra},
-             {**rows, **flags})
+    low.emit("moe_join", many(lambda size: (
+        *fold(-(-size.rows(shape.rows) * cols // ELEMENT_THREADS)), 1)),
+        {"params": numbers(cols, shape.n_used, shape.n_held), "x": at["results"],
+         "weights": at["weights"], "y": at["y"], "chosen": at["chosen"], **extra},
+        {**rows, **flags})
 
 
 def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Constants]:
-    """What kernels/parts/moe_unit.wgsl wants beside matrices."""
+    """What an expert's gated unit binds beside its matrices, and what it is compiled for."""
     unit = GatedUnit.of(node)
-    ranges: dict[str, Range | int] = {
+    ranges: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("gate_bias", "gate_b"),
                                                         ("up_bias", "up_b"))
         if role in node.weights}
@@ -187,67 +216,31 @@ def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Cons
 
 
 def _results(low: Lowering, node: Node) -> tuple[Ranges, Constants]:
-    """What kernels/parts/moe_result.wgsl wants."""
+    """What the sum over a token's experts binds for scales and biases, and is compiled for."""
     roles = {"down_scale": "down_scale", "down_bias": "down_b"}
     ranges = {name: low.vector(node, role) for name, role in roles.items() if role in node.weights}
     return ranges, {"WEIGHED": weighs_input(node),
                     **{name.upper(): name in ranges for name in roles}}
 
 
-def _experts(low: Lowering, node: Node, role: str) -> list[Matrix]:
-    """The weight in ``role`` in pieces of whole experts; ``first_row`` and ``n_rows`` count
-    experts."""
-    placed = low.placed(node, role)
-    n_held, n_out, n_in = placed.weight.shape
-    expert_bytes = n_out * row_bytes(placed.quant, n_in)
-    return [Matrix(placed.quant, at, first, n, n_out, n_in) for at, first, n in
-            of_gpu(placed.buffer).rows(placed.offset, expert_bytes, n_held)]
-
-
 def _gate_up(low: Lowering, node: Node, shape: Shape) -> Iterator[tuple[Matrix, Ranges]]:
     """The gate's matrix, or where there is none the other one."""
     first, second = ("gate_up",) * 2 if "gate_up" in node.weights else (
         "gate" if has_gate(node) else "up", "up")
-    for a, b in zip(_experts(low, node, first), _experts(low, node, second), strict=True):
+    for a, b in zip(stacked(low, node, first), stacked(low, node, second), strict=True):
         a, apart = replace(a, n_out=shape.n_ff), a.n_out
         up_first = shape.n_ff if first == second == "gate_up" else 0
-        ranges: dict[str, Range | int] = {"m": a.params(low), "w": a.at,
-                                          "routing": _routing(low, node, a, apart, up_first)}
+        ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at,
+                                            "routing": _routing(node, a, apart, up_first)}
         yield a, {**ranges, "w1": b.at} if has_gate(node) else ranges
 
 
 def _down(low: Lowering, node: Node) -> Iterator[tuple[Matrix, Ranges]]:
-    for m in _experts(low, node, "down"):
-        yield m, {"m": m.params(low), "w": m.at, "routing": _routing(low, node, m, m.n_out, 0)}
+    for m in stacked(low, node, "down"):
+        yield m, {"m": m.params, "w": m.at, "routing": _routing(node, m, m.n_out, 0)}
 
 
-def _few(m: Matrix) -> Constants:
-    return {"R": ROWS_PER_GROUP, "NT": 1, "WG": m.threads, **m.constants}
-
-
-def _routing(low: Lowering, node: Node, m: Matrix, rows_apart: int, up_first: int) -> int:
+def _routing(node: Node, m: Matrix, rows_apart: int, up_first: int) -> bytes:
     unit = GatedUnit.of(node)
-    return low.params(node.int_attr("n_used"), m.first_row, m.n_rows, rows_apart, up_first,
-                      unit.limit, unit.up_offset, unit.gate_cut)
-
-
-def moe_scratch(node: Node, limits: Limits) -> int:
-    """Bytes of what a node keeps while it runs."""
-    return Shape.of(node, limits).scratch()[1]
-
-
-def head_linear(low: Lowering, node: Node) -> None:
-    """See :class:`~unladen.graph.ops.head_linear.HeadLinear`: heads stand like experts."""
-    (x,), (y,) = node.inputs, node.outputs
-    n_heads, width = node.weights["w"].shape[0], head_width(node)
-    ranges = {"x": low.value(x), "y": low.value(y)}
-    for m in _experts(low, node, "w"):
-        def grid(size: Size, m: Matrix = m) -> Groups | None:
-            n = size.rows(symbol(x))
-            return (-(-m.n_out // ROWS_PER_GROUP), m.n_rows, n) if n else None
-
-        constants = {"ALL_OUT": ROWS_PER_GROUP, **_few(m)}
-        constants["RAGGED"] = bool(constants["RAGGED"]) or width % 4 > 0
-        low.emit("head_linear", grid, {
-            **ranges, "m": m.params(low), "w": m.at,
-            "heads": low.params(n_heads, width, m.first_row)}, constants, quant=m.quant)
+    return numbers(node.int_attr("n_used"), m.first_row, m.n_rows, rows_apart, up_first,
+                   unit.limit, unit.up_offset, unit.gate_cut)

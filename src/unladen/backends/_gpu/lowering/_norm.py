@@ -1,0 +1,22 @@
+"""What the norms share: a workgroup for each group of columns."""
+
+from __future__ import annotations
+
+from unladen.backends._gpu.lowering.base import Lowering, n_cols, numbers, threads_for
+from unladen.backends._gpu.target import Constants, Range
+from unladen.graph.graph import Node
+from unladen.graph.ops.norm_groups import group_of
+
+
+def norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
+    """The kernel that is called like the op. ``at_once`` columns are an item of a thread."""
+    (x,), (y,) = node.inputs, node.outputs
+    size = group_of(node)
+    period = next((w.n_elements for w in node.weights.values()), size)
+    ranges: dict[str, Range | bytes] = {
+        "params": numbers(n_cols(y) // at_once, size // at_once, node.float_attr("eps"),
+                          period // at_once),
+        "x": low.value(x), "y": low.value(y),
+        **{role: low.vector(node, role) for role in node.weights}}
+    low.one_each(node.op, y, n_cols(y) // size, ranges,
+                 {"WG": threads_for(size), "WEIGHT": "w" in node.weights, **constants})

@@ -1,0 +1,83 @@
+"""One matrix times rows of x: the kernel that suits their number."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
+from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix
+from unladen.backends._gpu.lowering.base import NO_RANGES, Lowering, rows_word
+from unladen.backends._gpu.step import Size
+from unladen.backends._gpu.target import Constants, Range
+
+PLAIN_KERNELS = frozenset({"matvec", "matmul"})
+"""Kernels of :func:`product` that take x as it is."""
+CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
+"""Kernels that round x to int8, and that take it so."""
+FEW_ROWS = 8
+"""Rows of x up to which a product reads each weight for all of them at once and is limited by
+memory. Beyond it pays to decode tiles."""
+TILES = MappingProxyType({
+    ("matmul", True): (128, 128), ("matmul", False): (64, 64),
+    ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
+"""Rows of w and of x in a workgroup's tile, wide or not."""
+ENOUGH_TILES = 128
+"""Wide tiles that fill a large GPU: fewer of them give way to smaller ones."""
+
+
+def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = NO_RANGES,
+            *, few: bool = True) -> None:
+    """``m`` times the rows of x. ``extra``: x, y and what is added before y is stored. ``coded``: x
+    as int8, for weights that are multiplied so. Without ``few``, products of few rows are left
+    out."""
+    ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
+    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROWS": rows_word(rows)}
+    if few:
+        few_rows(low, m, m.n_groups, rows, ranges, flags)
+    if low.most(rows) > FEW_ROWS:
+        has_codes = low.target.family.has_codes(m.quant)
+        kernel = "matmul_coded" if coded and has_codes else "matmul"
+        for wide in (False, True):
+            tm, tn = TILES[kernel, wide]
+            # Two small tiles fit into the workgroup memory that every device has; of the large
+            # one there is one.
+            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), {**ranges, **coded}, {
+                "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
+                **m.constants}, quant=m.quant)
+
+
+def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
+             flags: Constants) -> None:
+    """Products of up to :data:`FEW_ROWS` rows of x: one alone, or four at a time."""
+    second = bool(flags.get("SECOND"))
+    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
+        if low.most(rows) < from_rows:
+            continue
+        grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
+        low.emit("matvec", grid, ranges, {
+            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads(n_together),
+            "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
+            quant=m.quant)
+
+
+def _tiles(m: Matrix, rows: str, kernel: str, *, wide: bool) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        tm, tn = TILES[kernel, True]
+        fills = -(-m.n_rows // tm) * -(-n // tn) >= ENOUGH_TILES
+        if n <= FEW_ROWS or fills != wide:
+            return None
+        tm, tn = TILES[kernel, wide]
+        return *fold(-(-m.n_rows // tm)), -(-n // tn)
+
+    return grid
+
+
+def _groups(n_groups: int, rows: str, n_together: int, from_rows: int, to_rows: int) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        if not from_rows <= n <= to_rows:
+            return None
+        return *fold(n_groups), -(-n // n_together)
+
+    return grid

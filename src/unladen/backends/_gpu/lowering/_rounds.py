@@ -1,0 +1,22 @@
+"""What argmax and top_k share: rounds, each of which leaves fewer pairs of logit and place."""
+
+from __future__ import annotations
+
+from unladen.backends._gpu.dispatch import Grid, Groups
+from unladen.backends._gpu.lowering.base import symbol
+from unladen.backends._gpu.step import Size
+from unladen.graph.graph import Node
+
+PAIR_BYTES = 8
+"""A logit and its place in the row."""
+
+
+def chosen_grid(node: Node, n_tiles: int) -> Grid:
+    """``n_tiles`` workgroups for each row, in steps that read what ``node`` chooses."""
+    rows = symbol(node.outputs[0])
+
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        return (n_tiles, n, 1) if n and node.op not in size.skip else None
+
+    return grid

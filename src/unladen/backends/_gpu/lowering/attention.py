@@ -1,0 +1,132 @@
+"""Dispatches of :class:`~unladen.graph.ops.attention.Attention`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from unladen.backends._gpu.dispatch import Grid, Groups, fold
+from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, row_bytes
+from unladen.backends._gpu.memory import of_gpu
+from unladen.backends._gpu.step import (
+    ENOUGH_WORKGROUPS,
+    KEYS_PER_SPLIT,
+    MAX_SPLITS,
+    TILE_TOKENS,
+    Size,
+)
+from unladen.backends._gpu.target import WORKGROUP_BYTES, Constants, Range
+from unladen.backends.base import BackendOptions, PlacedKV
+from unladen.graph.graph import KVSpec, Node
+from unladen.graph.ops.attention import Scoring
+from unladen.types import Limits
+
+THREADS = 128
+"""Threads of a workgroup of the kernel that takes rows of any length."""
+TILE_ROWS = 16
+"""Query rows of a workgroup at most."""
+TILE_BYTES = WORKGROUP_BYTES - (4 << 10)
+"""Bytes of the query rows of a workgroup that leave room for their scores. A tile of a prefill may
+need more where rows are long."""
+TOTAL_BYTES = WORKGROUP_BYTES - (1 << 10)
+"""What queries, scores and sums of values of a workgroup may fill together."""
+LONGEST_WINDOW = 1 << 30
+"""Stands for a window without end."""
+
+
+class Attention(OpLowering):
+    """One kernel for prefills, one for decode steps, and where few workgroups would read many keys,
+    one whose workgroups share them."""
+
+    op = "attention"
+    kernels = frozenset({"attention", "attention_wide", "attention_join"})
+
+    def lower(self, low: Lowering, node: Node) -> None:
+        placed, n_heads = low.cache(node), node.int_attr("n_heads")
+        spec, limits = placed.spec, low.segment.limits
+        ranges, formats = _bound(low, node, placed)
+        y = ranges["y"]
+        can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > KEYS_PER_SPLIT
+        kernel, heads, constants = _kernel(spec, n_heads, 1)
+        per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
+        for split in (False, True) if can_split else (False,):
+            if split:
+                shares = self.scratch_bytes(node, limits, low.segment.options)
+                ranges["y"] = low.scratch(0, shares)
+            low.emit(kernel, _grid(per_tile, decode=True, split=split), ranges,
+                     {"SPLIT": split, **constants, **formats})
+        if can_split:
+            low.emit("attention_join", _join_grid(n_heads), {
+                "params": numbers(n_heads), "x": ranges["y"], "y": y},
+                {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
+        if limits.n_tokens > 1:
+            ranges["y"] = y
+            kernel, heads, constants = _kernel(spec, n_heads, TILE_TOKENS)
+            per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
+            low.emit(kernel, _grid(per_tile, decode=False), ranges, {**constants, **formats})
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes of what the workgroups find that share keys."""
+        assert node.state is not None
+        shares = min(limits.n_seqs * MAX_SPLITS, ENOUGH_WORKGROUPS)
+        return 4 * shares * node.int_attr("n_heads") * (node.state.v_dim + 2)
+
+
+def _bound(low: Lowering, node: Node, placed: PlacedKV
+           ) -> tuple[dict[str, Range | bytes], Constants]:
+    """What all kernels bind, and what they are compiled for beside the sizes of their tiles."""
+    spec, layout, n_heads = placed.spec, placed.layout, node.int_attr("n_heads")
+    scoring = Scoring.of(node)
+    ranges: dict[str, Range | bytes] = {
+        "params": numbers(n_heads, spec.n_kv_heads, layout.block_tokens,
+                          row_bytes(layout.k_type, spec.k_dim),
+                          row_bytes(layout.v_type, spec.v_dim), scoring.scale,
+                          min(scoring.window, LONGEST_WINDOW), scoring.softcap),
+        "keys": of_gpu(placed.k).whole(), "values": of_gpu(placed.v).whole(),
+        "q": low.value(node.inputs[0]), "y": low.value(node.outputs[0])}
+    if scoring.alibi:
+        ranges["slopes"] = low.constant(scoring.slopes(n_heads).astype(np.float32))
+    if "sinks" in node.weights:
+        ranges["sinks"] = low.vector(node, "sinks")
+    window = scoring.window_kind.upper() if scoring.window else "UNLIMITED"
+    return ranges, {
+        window: True, "BOTH_SIDES": not scoring.causal, "SOFTCAP": scoring.softcap > 0,
+        "ALIBI": scoring.alibi > 0, "SINKS": "sinks" in ranges, f"K_{layout.k_type}": True,
+        f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim}
+
+
+def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, Constants]:
+    """The kernel for tiles of ``n_tokens``, how many heads it takes of each token, and what it is
+    compiled for."""
+    group = n_heads // spec.n_kv_heads
+    shared_bytes = TOTAL_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
+    rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
+    if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
+        heads = min(group, rows // n_tokens)
+        # Measured: long rows leave the threads of 64 keys waiting for one another.
+        keys = KEYS_PER_SPLIT if n_tokens > 1 or spec.k_dim <= 64 else KEYS_PER_SPLIT // 2
+        return "attention_wide", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads, "KT": keys}
+    rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
+    heads = max(1, min(group, rows // n_tokens))
+    return "attention", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
+                                "KT": _keys(n_tokens * heads), "WG": THREADS}
+
+
+def _keys(n_rows: int) -> int:
+    """Keys of a tile: fewer rows leave more threads for them."""
+    return THREADS if n_rows == 1 else THREADS // 2 if n_rows == 2 else THREADS // 4
+
+
+def _grid(per_tile: int, *, decode: bool, split: bool = False) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        if size.is_decode != decode or (size.n_splits > 1) != split or not size.n_tiles:
+            return None
+        return size.n_tiles, per_tile, size.n_splits
+
+    return grid
+
+
+def _join_grid(n_heads: int) -> Grid:
+    def grid(size: Size) -> Groups | None:
+        return None if size.n_splits == 1 else (*fold(size.n_tokens * n_heads), 1)
+
+    return grid

@@ -1,0 +1,185 @@
+"""What the lowering of an op builds on: its base class, and the dispatches of a segment so far."""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
+from unladen.backends._gpu.memory import of_gpu
+from unladen.backends._gpu.step import RopeTable, Size
+from unladen.backends._gpu.step_header import WORDS
+from unladen.backends._gpu.target import Constants, Range, Target
+from unladen.backends.base import BackendOptions, Placed, PlacedKV, Segment
+from unladen.graph.graph import Node, Value, Weight
+from unladen.graph.ops import get_op
+from unladen.quants import get
+from unladen.types import Limits
+
+NO_CONSTANTS: Constants = MappingProxyType({})
+NO_RANGES: Ranges = MappingProxyType({})
+ELEMENT_THREADS = 256
+"""Threads of a workgroup of the kernels that compute one element in each."""
+
+
+class OpLowering(ABC):
+    """How nodes of one op become dispatches. A file of this package holds one subclass."""
+
+    op: ClassVar[str]
+    """The op's name."""
+    kernels: ClassVar[frozenset[str]]
+    """Every kernel that nodes of the op may need. Where a family has no text for one of them, its
+    backends don't run the op."""
+    features: ClassVar[frozenset[str]] = frozenset()
+    """Hardware abilities that the kernels use where a device has them: see :class:`Target`."""
+
+    def supports(self, node: Node) -> bool:
+        """Whether a node with these attributes can be lowered."""
+        return True
+
+    def reads_blocks(self, node: Node, weight: Weight) -> bool:
+        """Whether kernels read ``weight`` of ``node`` in a block format; F32 otherwise."""
+        return len(weight.shape) > 1 and get_op(node.op).takes_quants
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes of the arena that ``node`` needs while it runs."""
+        return 0
+
+    def features_on(self, target: Target, formats: frozenset[str], options: BackendOptions
+                    ) -> frozenset[str]:
+        """The features that kernels on ``target`` use for nodes with weights in ``formats``."""
+        if (self.op, formats) in target.forgone:
+            return frozenset()
+        used = self.features & target.features
+        rounds = not options.precise and any(map(target.family.has_codes, formats))
+        return used if rounds else used - {"int_dot"}
+
+    @abstractmethod
+    def lower(self, low: Lowering, node: Node) -> None:
+        """Append the dispatches of ``node`` to ``low``."""
+
+
+class Lowering:
+    """Collects the dispatches of a segment. ``features``: what kernels of the present node may use.
+    ``tables``: rotations that the segment wants uploaded in every step."""
+
+    def __init__(self, target: Target, segment: Segment) -> None:
+        self.target = target
+        self.segment = segment
+        self.features: frozenset[str] = frozenset()
+        self.tables: list[RopeTable] = []
+        self.dispatches: list[Dispatch] = []
+        self._arena = of_gpu(segment.arena)
+
+    def add(self, how: OpLowering, node: Node) -> None:
+        """Append what ``how`` makes of ``node``."""
+        formats = frozenset(self.placed(node, role).quant for role in node.weights)
+        self.features = how.features_on(self.target, formats, self.segment.options)
+        how.lower(self, node)
+
+    def value(self, value: Value) -> Range:
+        """Where a value lies in the arena."""
+        return self._arena.range(self.segment.offsets[value],
+                                 4 * self.segment.limits.count(value.shape))
+
+    def scratch(self, offset: int, nbytes: int) -> Range:
+        """Part of the arena that a node may use while it runs."""
+        return self._arena.range(self.segment.scratch[0] + offset, nbytes)
+
+    def placed(self, node: Node, role: str) -> Placed:
+        """The weight in ``role`` where it lies."""
+        return self.segment.weights[node.weights[role].name]
+
+    def vector(self, node: Node, role: str) -> Range:
+        """A weight that is a vector of float32."""
+        placed = self.placed(node, role)
+        assert placed.quant == "F32", placed
+        return of_gpu(placed.buffer).range(placed.offset, 4 * placed.weight.n_elements)
+
+    def cache(self, node: Node) -> PlacedKV:
+        """The cache of the node's layer."""
+        assert node.state is not None
+        return self.segment.kv[node.state.layer]
+
+    def constant(self, values: npt.ArrayLike) -> Range:
+        """A buffer of float32 that a kernel reads and that no step changes."""
+        data = np.ascontiguousarray(values, np.float32).reshape(-1)
+        return self.target.upload(data.view(np.uint8))
+
+    def most(self, rows: str) -> int:
+        """The most rows of a step: of tokens ("T") or of outputs ("S")."""
+        return self.segment.limits.bind("T" if rows == "T" else "S")
+
+    def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
+             *, quant: str = "") -> None:
+        """Append a dispatch."""
+        has_codes = self.target.family.has_codes(quant)
+        names = self.features if has_codes else self.features - {"int_dot"}
+        flags = {name.upper(): True for name in names}
+        self.dispatches.append(
+            Dispatch(kernel, quant, {**flags, **constants}, dict(ranges), grid))
+
+    def elements(self, kernel: str, value: Value, ranges: Ranges,
+                 constants: Constants = NO_CONSTANTS, cols: int = 0) -> None:
+        """A kernel with a thread for each element of ``value``, or with ``cols`` for that many a
+        row."""
+        rows, cols = symbol(value), cols or n_cols(value)
+
+        def grid(size: Size) -> Groups | None:
+            n = size.rows(rows) * cols
+            return (*fold(-(-n // ELEMENT_THREADS)), 1) if n else None
+
+        self.emit(kernel, grid, ranges, {"ROWS": rows_word(rows), **constants})
+
+    def one_each(self, kernel: str, value: Value, per_row: int, ranges: Ranges,
+                 constants: Constants) -> None:
+        """A kernel with ``per_row`` workgroups for each row of ``value``."""
+        rows = symbol(value)
+
+        def grid(size: Size) -> Groups | None:
+            n = size.rows(rows) * per_row
+            return (*fold(n), 1) if n else None
+
+        self.emit(kernel, grid, ranges, {"ROWS": rows_word(rows), **constants})
+
+
+def numbers(*values: int | float) -> bytes:
+    """A struct that a kernel binds: whole numbers unsigned, the others float32."""
+    return b"".join(struct.pack("<f" if isinstance(n, float) else "<I", n) for n in values)
+
+
+def symbol(value: Value) -> str:
+    """The symbol of the first dimension."""
+    assert isinstance(value.shape[0], str), value
+    return value.shape[0]
+
+
+def rows_word(rows: str) -> int:
+    """The word of the step's header that counts rows of tokens ("T") or of outputs ("S")."""
+    return WORDS["n_tokens" if rows == "T" else "n_outputs"]
+
+
+def n_cols(value: Value) -> int:
+    """The second dimension."""
+    assert len(value.shape) == 2 and isinstance(value.shape[1], int), value
+    return value.shape[1]
+
+
+def row_bytes(quant: str, n: int) -> int:
+    """Bytes of a row of ``n`` weights."""
+    return get(quant).row_bytes(n)
+
+
+def activation_flag(act: object) -> Constants:
+    """The constant that chooses an activation in a kernel's text."""
+    return {str(act).upper(): True}
+
+
+def threads_for(n: int) -> int:
+    """Threads of a workgroup that adds up ``n`` numbers: a power of two from 32 to 256."""
+    return int(min(256, max(32, 1 << max(0, (n // 4 - 1).bit_length()))))

@@ -1,0 +1,40 @@
+"""Dispatches of :class:`~unladen.graph.ops.attention.KVWrite`."""
+
+from __future__ import annotations
+
+from unladen.backends._gpu.dispatch import Groups, fold
+from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, row_bytes
+from unladen.backends._gpu.memory import of_gpu
+from unladen.backends._gpu.step import Size
+from unladen.graph.graph import Node
+
+CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
+"""Numbers of the formats in the kernel's constants."""
+THREADS = 64
+"""Threads of a workgroup."""
+
+
+class KVWrite(OpLowering):
+    """A thread for each two numbers of a row, with Q8_0 for each block of 32."""
+
+    op = "kv_write"
+    kernels = frozenset({"kv_write"})
+
+    def lower(self, low: Lowering, node: Node) -> None:
+        placed = low.cache(node)
+        spec, layout = placed.spec, placed.layout
+        k, v = node.inputs
+        sides = ((layout.k_type, spec.k_dim), (layout.v_type, spec.v_dim))
+        per_token = sum(spec.n_kv_heads * dim // (32 if quant == "Q8_0" else 2)
+                        for quant, dim in sides)
+
+        def grid(size: Size) -> Groups | None:
+            n = size.n_tokens * per_token
+            return (*fold(-(-n // THREADS)), 1) if n else None
+
+        rows = [n for quant, dim in sides for n in (dim, row_bytes(quant, dim))]
+        low.emit("kv_write", grid, {
+            "params": numbers(spec.n_kv_heads, layout.block_tokens, *rows),
+            "k": low.value(k), "v": low.value(v), "keys": of_gpu(placed.k).whole(),
+            "values": of_gpu(placed.v).whole()},
+            {"K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type]})

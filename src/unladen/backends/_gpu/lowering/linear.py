@@ -1,0 +1,187 @@
+"""Dispatches of :class:`~unladen.graph.ops.linear.Linear`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from unladen.backends._gpu.dispatch import Groups, Ranges, fold
+from unladen.backends._gpu.lowering._matrix import Matrix, matrices
+from unladen.backends._gpu.lowering._products import (
+    CODED_KERNELS,
+    FEW_ROWS,
+    PLAIN_KERNELS,
+    few_rows,
+    product,
+)
+from unladen.backends._gpu.lowering.base import (
+    ELEMENT_THREADS,
+    Lowering,
+    OpLowering,
+    activation_flag,
+    n_cols,
+    numbers,
+    rows_word,
+    symbol,
+)
+from unladen.backends._gpu.step import Size
+from unladen.backends._gpu.target import ALIGNMENT, Range
+from unladen.backends.base import BackendOptions
+from unladen.graph.graph import Node
+from unladen.graph.ops.linear import n_weights
+from unladen.types import Limits
+
+RUN = 16
+"""Columns of x that share a scale where they are rounded to int8."""
+QUANTIZE_THREADS = 64
+"""Threads of a workgroup that rounds x, each a run."""
+MOST_BINDINGS = 12
+"""Ranges of memory of a product with three weights, biases and a codebook, and the step's words."""
+MOST_TOGETHER = 3
+"""Weights that one dispatch multiplies at most."""
+
+
+class Linear(OpLowering):
+    """Few rows: one dispatch for two or three weights of a format. Many rows: tiles of one weight
+    after another."""
+
+    op = "linear"
+    kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
+    features = frozenset({"subgroups", "int_dot"})
+
+    def lower(self, low: Lowering, node: Node) -> None:
+        coded = _quantized(low, node)
+        if "act" in node.attrs:
+            _gated(low, node, coded)
+            return
+        pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
+        together = _together(low, pieces)
+        for i, found in enumerate(pieces):
+            extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]),
+                                               "y": low.value(node.outputs[i])}
+            if f"b{i}" in node.weights:
+                extra["bias"] = low.vector(node, f"b{i}")
+            if "residual" in node.attrs:
+                extra["residual"] = low.value(node.inputs[1])
+            for m in found:
+                product(low, m, symbol(node.outputs[i]), extra, coded,
+                        few=not any(i in group for group in together))
+        for group in together:
+            _joined(low, node, {i: pieces[i][0] for i in group})
+
+    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes of both products of a gated pair, and of x as int8."""
+        halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
+        return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))
+
+
+def _quantized(low: Lowering, node: Node) -> Ranges:
+    """Where tiles find x as int8, once it was rounded for all weights; nothing where none takes it
+    so."""
+    x = node.inputs[0]
+    rows, n_in = symbol(x), n_cols(x)
+    if "int_dot" not in low.features or low.most(rows) <= FEW_ROWS:
+        return {}
+    halves = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
+    codes, scales = _codes_bytes(low.segment.limits, node)
+    found = {"x_codes": low.scratch(halves, codes), "x_scales": low.scratch(halves + codes, scales)}
+
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        return (*fold(-(-n * n_in // (QUANTIZE_THREADS * RUN))), 1) if n > FEW_ROWS else None
+
+    low.emit("quantize", grid, {"m": numbers(n_in), "x": low.value(x),
+                                "codes": found["x_codes"], "scales": found["x_scales"]},
+             {"ROWS": rows_word(rows)})
+    return found
+
+
+def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
+    """Bytes of int8 codes, and of the scales and sums of their runs."""
+    n = limits.count(node.inputs[0].shape)
+    codes = -(-n // ALIGNMENT) * ALIGNMENT
+    return codes, -(-codes // RUN) * 8
+
+
+def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
+    """Which of a node's weights one dispatch multiplies with few rows: two or three of a format, in
+    one piece each."""
+    if low.target.max_storage_buffers < MOST_BINDINGS:
+        return []
+    groups: dict[str, list[int]] = {}
+    for i, found in enumerate(pieces):
+        if len(found) == 1:
+            groups.setdefault(found[0].quant, []).append(i)
+    cut = [group[at:at + MOST_TOGETHER] for group in groups.values()
+           for at in range(0, len(group), MOST_TOGETHER)]
+    return [group for group in cut if len(group) > 1]
+
+
+def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
+    """Products of few rows with several weights of a format, in one dispatch."""
+    ranges: dict[str, Range | bytes] = {
+        # Each takes 32 bytes, which all languages round a struct of five numbers up to.
+        "parts": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
+        "x": low.value(node.inputs[0])}
+    flags: dict[str, int | bool] = {"PARTS": len(weights), "W1": True, "W2": len(weights) == 3}
+    for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
+        ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
+        if f"b{i}" in node.weights:
+            ranges[f"bias{at}"] = low.vector(node, f"b{i}")
+            flags[f"BIAS{at}"] = True
+    rows = symbol(node.outputs[0])
+    few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
+             ranges, {**flags, "ROWS": rows_word(rows)})
+
+
+def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
+    """``act(x w0^T) * (x w1^T)``: in one kernel for few rows; for many, two products into scratch
+    memory and the gated unit over them."""
+    y = node.outputs[0]
+    rows, x, out = symbol(y), low.value(node.inputs[0]), low.value(y)
+    pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
+    biases: dict[str, Range | bytes] = {
+        name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
+        if role in node.weights}
+    together = all(a.quant == b.quant for a, b in pairs) and "residual" not in node.attrs
+    if together:
+        for a, b in pairs:
+            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "x": x,
+                                                "y": out, **biases}
+            few_rows(low, a, a.n_groups, rows, ranges, {
+                "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
+                "ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
+    _gated_apart(low, node, pairs, coded, few=not together)
+
+
+def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], coded: Ranges,
+                 *, few: bool) -> None:
+    y = node.outputs[0]
+    rows, cols = symbol(y), n_cols(y)
+    if not few and low.most(rows) <= FEW_ROWS:
+        return
+    half = _half_scratch(low.segment.limits, node)
+    halves = [low.scratch(i * half, half) for i in range(2)]
+    for i in range(2):
+        extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]), "y": halves[i]}
+        if f"b{i}" in node.weights:
+            extra["bias"] = low.vector(node, f"b{i}")
+        for pair in pairs:
+            product(low, pair[i], rows, extra, coded, few=few)
+
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        if n == 0 or (not few and n <= FEW_ROWS):
+            return None
+        return *fold(-(-n * cols // ELEMENT_THREADS)), 1
+
+    out = low.value(y)
+    low.emit("glu", grid, {"params": numbers(cols), "a": halves[0], "b": halves[1], "y": out},
+             {"ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
+    if "residual" in node.attrs:
+        low.emit("add", grid, {"params": numbers(cols), "a": out,
+                               "b": low.value(node.inputs[-1]), "y": out},
+                 {"ROWS": rows_word(rows)})
+
+
+def _half_scratch(limits: Limits, node: Node) -> int:
+    return -(-4 * limits.count(node.outputs[0].shape) // ALIGNMENT) * ALIGNMENT

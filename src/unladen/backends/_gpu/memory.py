@@ -1,0 +1,76 @@
+"""Memory of a device as kernels bind it: cut into parts where the device limits a buffer's size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from unladen.backends._gpu.target import Range, Target
+from unladen.backends.base import Buffer, Device
+from unladen.errors import OutOfMemory
+
+HINT = "use a smaller context_size or batch_size, a smaller kv_type, or fewer layers on the device"
+"""What to try where a device has too little memory."""
+MOST_AT_ONCE = "that is the most that a kernel can use at once here"
+"""Explains the size in an error about a range that is too long to be bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuBuffer:
+    """``parts`` hold ``part_bytes`` each, the last one what is left; none cuts a row."""
+
+    gpu: Target
+    nbytes: int
+    parts: tuple[Range, ...]
+    part_bytes: int
+
+    @property
+    def device(self) -> Device:
+        """Where it lies."""
+        return self.gpu.device
+
+    def pieces(self, offset: int, nbytes: int) -> Iterator[tuple[Range, int, int, int]]:
+        """The parts that hold a range: part, offset in it, where in the range, and how much."""
+        done = 0
+        while done < nbytes:
+            index, at = divmod(offset + done, self.part_bytes)
+            n = min(nbytes - done, self.part_bytes - at)
+            yield self.parts[index], at, done, n
+            done += n
+
+    def range(self, offset: int, nbytes: int) -> Range:
+        """A range of whole words that a kernel binds; raises :class:`OutOfMemory` where the device
+        can't bind it in one piece."""
+        assert offset % self.gpu.alignment == 0, offset
+        size = -(-nbytes // 4) * 4
+        index, at = divmod(offset, self.part_bytes)
+        if size > self.gpu.max_binding or at + nbytes > self.part_bytes:
+            raise OutOfMemory(device=self.gpu.name, requested=size, free=self.gpu.max_binding,
+                              hint=f"{MOST_AT_ONCE}: {HINT}")
+        return Range(self.parts[index].buffer, at, size)
+
+    def whole(self) -> Range:
+        """All of it in one piece; raises :class:`OutOfMemory` where the device can't bind that."""
+        return self.range(0, self.nbytes)
+
+    def rows(self, offset: int, row_bytes: int, n_rows: int) -> Iterator[tuple[Range, int, int]]:
+        """``n_rows`` rows in pieces that a kernel can bind: range, first row, number of rows."""
+        step = self.gpu.alignment // math.gcd(self.gpu.alignment, row_bytes)
+        most = self.gpu.max_binding // row_bytes
+        most = max(1, most // step * step) if most < n_rows else n_rows
+        for part, at, done, n in self.pieces(offset, n_rows * row_bytes):
+            for first in range(0, n // row_bytes, most):
+                count = min(most, n // row_bytes - first)
+                start = at + first * row_bytes
+                if start % self.gpu.alignment or count * row_bytes > self.gpu.max_binding:
+                    raise OutOfMemory(device=self.gpu.name, requested=row_bytes,
+                                      free=self.gpu.max_binding, hint=MOST_AT_ONCE)
+                size = -(-count * row_bytes // 4) * 4
+                yield Range(part.buffer, start, size), done // row_bytes + first, count
+
+
+def of_gpu(buffer: Buffer) -> GpuBuffer:
+    """``buffer``, which must be one of these: a plan hands each backend its own."""
+    assert isinstance(buffer, GpuBuffer), buffer
+    return buffer

@@ -1,0 +1,85 @@
+"""The words of a step: where Python puts them is where kernels' texts look for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from cases.base import Maker
+from unladen.backends._gpu import step_header
+from unladen.backends._gpu.step import RopeTable, Size, Step
+from unladen.backends._gpu.step_header import CONSTANTS, N_WORDS, WORDS, words_of
+from unladen.backends.wgpu.source import assemble
+from unladen.graph.batch import ARRAYS, I32, Batch, arrays_of
+from unladen.types import Limits
+
+Rng = np.random.Generator
+
+
+def test_words_follow_each_other() -> None:
+    assert sorted(WORDS.values()) == list(range(N_WORDS + 1))
+    assert {a.name for a in ARRAYS} <= WORDS.keys()
+
+
+def test_the_text_of_a_kernel_has_the_same_numbers() -> None:
+    text = assemble("select_rows", "", {"ROWS": 0}).text
+    found = dict(line.removeprefix("const ").removesuffix("u;").split(" = ")
+                 for line in text.splitlines() if line.startswith("const "))
+    assert {name: int(found[name]) for name in CONSTANTS} == CONSTANTS
+    assert "#" not in text
+
+
+def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
+    for n_tokens, n_seqs in ((1, 1), (3, 3), (40, 3)):
+        m = Maker(rng, n_tokens, n_seqs=n_seqs)
+        b = m.batch
+        tables = [RopeTable(rng.random(n), float(rng.random())) for n in (3, 8)]
+        words, size = Step(b, m.limits, tables, 2).pack()
+        counts = (b.n_tokens, b.n_outputs, b.n_seqs, size.n_splits)
+        assert tuple(words[WORDS[name]] for name in step_header.NUMBERS) == counts
+        ends = {N_WORDS + len(tables)}
+        for a in ARRAYS:
+            used = a.used(b).reshape(-1)
+            at = int(words[WORDS[a.name]])
+            assert np.array_equal(words[at:at + used.size], used), a.name
+            assert at in ends
+            ends.add(at + used.size)
+        assert words[WORDS["block_table_cols"]] == m.limits.n_blocks_per_seq
+        tiles = words[words[WORDS["tiles"]]:][:3 * size.n_tiles].reshape(-1, 3)
+        assert np.array_equal(
+            np.concatenate([np.arange(first, first + n) for first, n, _ in tiles]),
+            np.arange(n_tokens))
+        assert all((b.seq_of[first:first + n] == seq).all() for first, n, seq in tiles)
+        for i, table in enumerate(tables):
+            at = int(words[WORDS["rope_tables"] + i])
+            expected = table.at(b.positions[:n_tokens])
+            assert np.array_equal(words[at:at + expected.size].view(np.float32), expected)
+        assert at + expected.size == len(words)
+
+
+@pytest.mark.parametrize(("longest", "n_seqs", "n_kv_heads", "n_splits"), [
+    (1, 1, 8, 1), (64, 1, 8, 1), (65, 1, 8, 2), (4096, 1, 8, 64), (100_000, 1, 8, 64),
+    (4096, 32, 8, 4), (4096, 200, 8, 1)])
+def test_keys_are_shared_where_few_workgroups_would_read_many(
+        longest: int, n_seqs: int, n_kv_heads: int, n_splits: int) -> None:
+    limits = Limits(n_seqs, n_seqs, n_seqs, -(-longest // 32), n_seqs)
+    batch = Batch.empty(limits)
+    batch.n_tokens = batch.n_outputs = batch.n_seqs = n_seqs
+    batch.kv_len[:] = longest
+    _, size = Step(batch, limits, (), n_kv_heads).pack()
+    assert size == Size(n_seqs, n_seqs, n_seqs, n_splits, True, frozenset())
+
+
+def test_one_line_adds_an_array() -> None:
+    """A field of a batch that says its shape is in the header, and has memory."""
+    @dataclass(slots=True)
+    class Wider(Batch):
+        sees_to: I32 = field(default_factory=lambda: np.zeros(0, np.int32), metadata={
+            "rows": "n_tokens", "cols": "n_blocks_per_seq"})
+
+    words = words_of(Wider)
+    assert set(words) == {*WORDS, "sees_to", "sees_to_cols"}
+    assert Wider.empty(Limits(5, 1, 1, 2, 2)).sees_to.shape == (5, 2)
+    assert [a.name for a in arrays_of(Wider)] == [*(a.name for a in ARRAYS), "sees_to"]
