@@ -3,8 +3,8 @@
 There is no list to edit: a file dropped into ``quants/``, ``graph/ops/``, ``models/``,
 ``sample/`` or ``backends/`` is found by scanning. Two more places are scanned for strangers' code:
 every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may hold
-``quants/``, ``ops/``, ``models/``, ``sample/`` and ``backends/``; and the entry-point groups
-``unladen.quants`` and so on.
+``quants/``, ``ops/``, ``models/``, ``sample/``, ``backends/`` and ``lowering/`` (an op's dispatches
+on GPUs); and the entry-point groups ``unladen.quants`` and so on.
 
 A stranger's module that can't be used is left out, with one warning that names it and says why; the
 rest goes on. A fault of the package's own modules is an error.
@@ -128,14 +128,19 @@ def modules(package: str, kind: str, only: str | None = None, *,
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
         if root and not os.path.isdir(root):
             report(root, f"{PLUGIN_PATH} names it, and it is no folder")
-        elif root:
-            for path in sorted((Path(root) / kind).glob("*.py")):
-                if not path.stem.startswith("_"):
-                    yield from _imported(functools.partial(_from_file, path, kind), str(path),
-                                         report)
+    for folder in plugin_folders(kind):
+        for path in sorted(folder.glob("*.py")):
+            if not path.stem.startswith("_"):
+                yield from _imported(functools.partial(_from_file, path, kind), str(path), report)
     for entry in _installed(tuple(sys.path)):
         if entry.group == f"unladen.{kind}":
             yield from _imported(entry.load, f"entry point {entry.group}: {entry.value}", report)
+
+
+def plugin_folders(kind: str) -> list[Path]:
+    """The folders called ``kind`` in plug-in folders."""
+    roots = [Path(root) for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep) if root]
+    return [root / kind for root in roots if (root / kind).is_dir()]
 
 
 def is_plugin(module: ModuleType) -> bool:

@@ -55,8 +55,10 @@ GPU_BACKENDS = {"wgpu"}
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
     } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
-         ("unladen.gpu", "unladen.backends._gpu.drivers")}
-"""These say which processor this is; one how its threads may be placed; one is a public face."""
+         ("unladen.gpu", "unladen.backends._gpu.drivers"),
+         ("unladen.cli.doctor", "unladen.backends._gpu.lowering")}
+"""These say which processor this is; one how its threads may be placed; one is a public face; one
+lists the plug-ins that are left out."""
 THIRD_PARTY = {"numpy"}
 """What a module may import when it is imported itself; all else waits for its first use."""
 

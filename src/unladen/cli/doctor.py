@@ -127,12 +127,13 @@ def _environment() -> dict[str, str]:
 
 def _left_out() -> list[dict[str, str]]:
     from unladen import backends, models, quants
+    from unladen.backends._gpu import lowering
     from unladen.cli.app import found as commands
     from unladen.graph import ops, passes
     from unladen.sample import chain
     from unladen.tokenizer import kinds
     registries = (quants.found, ops.found, passes.found, models.found, kinds.found, chain.found,
-                  backends.found, commands)
+                  backends.found, lowering.found, commands)
     left = {each.where: each.why for found in registries for each in found().left_out}
     return [{"where": where, "why": why} for where, why in left.items()]
 

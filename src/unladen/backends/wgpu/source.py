@@ -1,10 +1,14 @@
 """Puts a kernel's text together: its parts, the format of its weights, and its constants.
 
-Beside WGSL a file of ``kernels/`` may hold lines of six kinds. ``#use NAME ...`` asks for files of
-``kernels/parts/`` once each, and ``quant`` for the file of the weights' format; ``#grid NAME`` asks
-for a codebook, ``#enable NAME`` for an extension of the language, ``#words`` for
-the numbers of the words of the step's header; ``#if NAME`` ... ``#else`` ...
-``#end`` keep lines where the constant NAME is given and neither false nor 0.
+A text lies in ``kernels/``, or in the folder ``wgsl/`` of a plug-in folder. Beside WGSL it may hold
+these lines:
+
+* ``#use NAME ...`` puts in each file of ``parts/`` once, and for ``quant`` the file of the weights'
+  format;
+* ``#words`` puts in the number of each word of the step's header;
+* ``#grid NAME`` binds a codebook, ``#enable NAME`` turns on an extension of the language;
+* ``#if NAME`` ... ``#else`` ... ``#end`` keep lines where the constant NAME is given and neither
+  false nor 0.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from pathlib import Path
 
 from unladen.backends._gpu.step_header import CONSTANTS
 from unladen.backends._gpu.target import Constants
+from unladen.discover import plugin_folders
 
 FOLDER = Path(__file__).parent / "kernels"
 BINDING = re.compile(r"@group\(1\) @binding\((\d+)\) var<([\w, ]+)> (\w+)\s*:")
@@ -69,7 +74,7 @@ class _Assembly:
     def _part(self, name: str) -> Iterator[str]:
         if name not in self.used:
             self.used.add(name)
-            path = quant_file(self.quant) if name == "quant" else FOLDER / f"parts/{name}.wgsl"
+            path = quant_file(self.quant) if name == "quant" else text_file(f"parts/{name}")
             yield from self.expand(path)
 
 
@@ -78,21 +83,28 @@ def assemble(kernel: str, quant: str, constants: Constants) -> Source:
     work = _Assembly(quant, constants)
     head = [f"const {name} = {value}u;" for name, value in constants.items()
             if not isinstance(value, bool)]
-    body = list(work.expand(FOLDER / f"{kernel}.wgsl"))
+    body = list(work.expand(text_file(kernel)))
     text = "\n".join([*work.enabled, *head, *body, ""])
     found = sorted((int(n), KINDS[kind], name) for n, kind, name in BINDING.findall(text))
     return Source(text, tuple(found), work.grid)
 
 
+def text_file(name: str) -> Path:
+    """The file of the text ``name``, which may be missing; those of the package come first."""
+    own = FOLDER / f"{name}.wgsl"
+    strangers = (folder / f"{name}.wgsl" for folder in plugin_folders("wgsl"))
+    return own if own.exists() else next((path for path in strangers if path.exists()), own)
+
+
 def quant_file(quant: str) -> Path:
     """The file of a block format."""
-    return FOLDER / f"quants/{quant.lower()}.wgsl"
+    return text_file(f"quants/{quant.lower()}")
 
 
 @functools.cache
 def has_kernel(kernel: str) -> bool:
     """Whether there is a text for ``kernel``."""
-    return (FOLDER / f"{kernel}.wgsl").exists()
+    return text_file(kernel).exists()
 
 
 @functools.cache
