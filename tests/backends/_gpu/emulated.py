@@ -1,7 +1,8 @@
 """A second GPU backend: memory of the host, dispatches that are kept, and a few kernels in Python.
 
-Its family of kernel texts are the functions of ``kernels.py``. Where ``runs_all``, it claims a text
-for every kernel and block format, so that everything can be lowered, and computes nothing.
+It takes any family of kernel texts. It can run the functions of ``kernels.py``, a family of a few
+kernels. Where ``runs_all``, that family claims a text for every kernel and block format, so that
+everything can be lowered, and nothing of it is run.
 """
 
 from __future__ import annotations
@@ -84,9 +85,9 @@ class EmulatedBackend(GpuBackend):
     name = "emulated"
     is_deterministic = True
 
-    def __init__(self, *, runs_all: bool, **target: Any) -> None:
-        self.target = Emulated(Texts(runs_all), **target)
-        self.family = self.target.family
+    def __init__(self, family: Family, **target: Any) -> None:
+        self.target = Emulated(family, **target)
+        self.family = family
 
     def devices(self) -> list[Device]:
         return [self.target.device]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cases
-from backends._gpu.emulated import Emulated, EmulatedBackend, EmulatedProgram, memory_of
+from backends._gpu.emulated import Emulated, EmulatedBackend, EmulatedProgram, Texts, memory_of
 from backends._gpu.kernels import ELEMENT_THREADS, KERNELS
 from cases import running
 from cases.base import Case, Maker
@@ -36,7 +36,7 @@ RUNNABLE = ("add", "clamp", "columns", "scale", "select_rows", "rms_norm", "embe
 def benches(op: str, rng: Rng, features: frozenset[str] = FEATURES, **target: int
             ) -> Iterator[running.Bench]:
     """The cases of ``op``, compiled for a device of which everything is asked."""
-    backend = EmulatedBackend(runs_all=True, features=features, **target)
+    backend = EmulatedBackend(Texts(runs_all=True), features=features, **target)
     for case in cases.registry()[op](rng):
         if backend.supports(case.node) is not Support.NO:
             yield running.Bench(backend, case)
@@ -165,7 +165,7 @@ def test_a_second_family_computes_the_same(op: str, target: dict[str, int], rng:
     """Kernels in Python get nothing but the dispatches and the words of the step. Outputs hold NaN
     before, so what no workgroup reaches is noticed. A device that binds little at once gets large
     weights in pieces."""
-    backend = EmulatedBackend(runs_all=False, **target)
+    backend = EmulatedBackend(Texts(runs_all=False), **target)
     n_run = 0
     for case in cases.registry()[op](rng):
         if op == "linear" and "act" in case.node.attrs:
@@ -177,7 +177,7 @@ def test_a_second_family_computes_the_same(op: str, target: dict[str, int], rng:
 
 
 def test_what_has_no_text_is_not_run(rng: Rng) -> None:
-    backend = EmulatedBackend(runs_all=False)
+    backend = EmulatedBackend(Texts(runs_all=False))
     for op, how in registry().items():
         case = next(iter(cases.registry()[op](rng)))
         has_all = how.kernels <= KERNELS.keys()
@@ -185,7 +185,7 @@ def test_what_has_no_text_is_not_run(rng: Rng) -> None:
 
 
 def test_a_forgone_feature_is_not_used(rng: Rng) -> None:
-    backend = EmulatedBackend(runs_all=True, features=FEATURES)
+    backend = EmulatedBackend(Texts(runs_all=True), features=FEATURES)
     m = Maker(rng, 20)
     case = m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 9, 256, quant="Q4_K")})
     device = backend.devices()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from backends._gpu.emulated import EmulatedBackend
+from backends._gpu.emulated import EmulatedBackend, Texts
 from unladen.backends._gpu.memory import GpuBuffer, of_gpu
 from unladen.errors import OutOfMemory
 
@@ -13,7 +13,7 @@ Rng = np.random.Generator
 
 
 def buffer(nbytes: int, row_bytes: int = 1, **target: int) -> GpuBuffer:
-    backend = EmulatedBackend(runs_all=True, **target)
+    backend = EmulatedBackend(Texts(runs_all=True), **target)
     return of_gpu(backend.alloc(backend.devices()[0], nbytes, "weights", row_bytes))
 
 

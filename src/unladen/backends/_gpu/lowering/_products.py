@@ -35,13 +35,15 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
     if few:
         few_rows(low, m, m.n_groups, rows, ranges, flags)
     if low.most(rows) > FEW_ROWS:
-        has_codes = low.target.family.has_codes(m.quant)
-        kernel = "matmul_coded" if coded and has_codes else "matmul"
+        kernel, taken = "matmul", ranges
+        if coded and low.target.family.has_codes(m.quant):
+            kernel = "matmul_coded"
+            taken = {**{name: r for name, r in ranges.items() if name != "x"}, **coded}
         for wide in (False, True):
             tm, tn = TILES[kernel, wide]
             # Two small tiles fit into the workgroup memory that every device has; of the large
             # one there is one.
-            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), {**ranges, **coded}, {
+            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), taken, {
                 "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
                 **m.constants}, quant=m.quant)
 

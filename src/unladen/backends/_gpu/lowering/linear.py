@@ -175,7 +175,9 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
         return *fold(-(-n * cols // ELEMENT_THREADS)), 1
 
     out = low.value(y)
-    low.emit("glu", grid, {"params": numbers(cols), "a": halves[0], "b": halves[1], "y": out},
+    # One gate for each column, no limit, no offset.
+    low.emit("glu", grid, {"params": numbers(cols, 1, 0.0, 0.0, 0.0), "a": halves[0],
+                           "b": halves[1], "y": out},
              {"ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
     if "residual" in node.attrs:
         low.emit("add", grid, {"params": numbers(cols), "a": out,

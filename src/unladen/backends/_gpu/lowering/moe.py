@@ -166,6 +166,7 @@ def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -
     for m, ranges in _down(low, node):
         low.emit("moe_out", grid(shape.n, 1), {
             **ranges, **extra, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
+            "routing": numbers(shape.n_used, m.first_row, m.n_rows),
             "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **m.few, **flags},
             quant=m.quant)
 
