@@ -15,8 +15,6 @@ from unladen.backends._gpu.dispatch import Dispatch, Groups
 from unladen.backends._gpu.step_header import CONSTANTS
 
 Array = npt.NDArray[Any]
-ELEMENT_THREADS = 256
-"""Threads of a workgroup of kernels with a thread for each element."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class Call:
     def elements(self, n: int) -> Array:
         """The elements that threads take, of ``n``."""
         x, y, _ = self.groups
-        return np.arange(min(x * y * ELEMENT_THREADS, n))
+        return np.arange(min(x * y * self.dispatch.threads, n))
 
 
 def add(call: Call) -> None:
@@ -111,7 +109,7 @@ def rms_norm(call: Call) -> None:
 
 def embed(call: Call) -> None:
     first_row, n_rows, _, n_in, _ = call.params("5I", "m")
-    n_columns = min(n_in, call.groups[0] * 64 * 8)
+    n_columns = min(n_in, call.groups[0] * call.dispatch.threads * 8)
     w = call.array("w")[:n_rows * n_in].reshape(n_rows, n_in)
     tokens = np.arange(call.groups[1])
     row = call.batch(call.constant("IDS"), tokens) - first_row
@@ -122,8 +120,8 @@ def embed(call: Call) -> None:
 
 def matvec(call: Call) -> None:
     """Products of few rows, of one weight or of several."""
-    ends = ("", "1", "2")[:call.constant("PARTS") or 1]
-    matrices = call.params("8I" * len(ends), "parts") if call.constant("PARTS") else (
+    ends = ("", "1", "2")[:call.constant("MATRICES") or 1]
+    matrices = call.params("8I" * len(ends), "matrices") if call.constant("MATRICES") else (
         call.params("5I", "m"))
     n_groups, n_rows = call.groups[0] * call.groups[1], call.groups[2] * call.constant("NT")
     for end, at in zip(ends, range(0, 8 * len(ends), 8), strict=True):

@@ -13,7 +13,7 @@ import pytest
 
 import cases
 from backends._gpu.emulated import Emulated, EmulatedBackend, EmulatedProgram, Texts, memory_of
-from backends._gpu.kernels import ELEMENT_THREADS, KERNELS
+from backends._gpu.kernels import KERNELS
 from cases import running
 from cases.base import Case, Maker
 from unladen.backends._gpu.dispatch import Dispatch
@@ -99,6 +99,7 @@ def test_constants_are_names_and_numbers(op: str, rng: Rng) -> None:
             for name, value in d.constants.items():
                 assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name), (d.kernel, name)
                 assert isinstance(value, bool) or 0 <= value < 1 << 32, (d.kernel, name)
+            assert 32 <= d.threads <= 256 and not d.threads & (d.threads - 1), d.kernel
             used = {name for name in FEATURES if d.constants.get(name.upper())}
             assert used <= registry()[op].features
 
@@ -128,7 +129,8 @@ def elements(d: Dispatch, node: Node, value: Value) -> int:
     c = d.constants
     cols = int(np.prod(value.shape[1:], dtype=int))
     by_kernel = {
-        "embed": lambda: 64 * 8, "matvec": lambda: c["R"] * c["NT"] * max(1, c.get("PARTS", 1)),
+        "embed": lambda: d.threads * 8,
+        "matvec": lambda: c["R"] * c["NT"] * max(1, c.get("MATRICES", 1)),
         "matmul": lambda: c["TM"] * c["TN"], "matmul_coded": lambda: c["TM"] * c["TN"],
         "moe_out": lambda: c["R"], "attention_join": lambda: c["VD"],
         # The first workgroup of a head copies the columns that stay.
@@ -137,11 +139,11 @@ def elements(d: Dispatch, node: Node, value: Value) -> int:
         "attention_wide": lambda: c["TILE_TOKENS"] * c["TILE_HEADS"] * c["VD"],
         "rms_norm": lambda: cols, "layer_norm": lambda: cols, "l2_norm": lambda: cols,
         "pooled_attention": lambda: cols // node.int_attr("n_heads"),
-        "hyper_weights": lambda: ELEMENT_THREADS * cols, "argmax": lambda: 1,
+        "hyper_weights": lambda: d.threads * cols, "argmax": lambda: 1,
         "top_k": lambda: node.int_attr("k")}
     if "slots" in d.ranges:  # a thread walks over the tokens of its sequence
-        return 64 * MOST_TOKENS
-    return int(by_kernel.get(d.kernel, lambda: ELEMENT_THREADS)())
+        return d.threads * MOST_TOKENS
+    return int(by_kernel.get(d.kernel, lambda: d.threads)())
 
 
 @pytest.mark.parametrize("features", [FEATURES, frozenset()])

@@ -59,6 +59,7 @@ def test_wgsl_takes_every_dispatch(op: str, rng: Rng) -> None:
         text = re.sub(r"//.*", "", made.text)
         declared = set(re.findall(r"\bconst (\w+)", text))
         assert set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", text)) <= declared, d.kernel
+        assert re.findall(r"@workgroup_size\((\w+)\)", text) == ["WG"], d.kernel
         kinds = {name: kind for _, kind, name in made.bindings if name != "grid"}
         assert kinds.keys() == d.ranges.keys(), d.kernel
         for name, what in d.ranges.items():

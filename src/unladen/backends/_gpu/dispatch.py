@@ -32,6 +32,11 @@ class Dispatch:
     ranges: Ranges
     grid: Grid
 
+    @property
+    def threads(self) -> int:
+        """Threads of a workgroup: the constant WG of every kernel."""
+        return int(self.constants["WG"])
+
 
 @dataclass(frozen=True, slots=True)
 class Lowered:

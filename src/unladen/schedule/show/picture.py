@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unladen.schedule.show.report import PlanReport
 
 COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
-PARTS = (
+MATRICES = (
     ("mapped_bytes", "mapped", "#c3cad4", "weights used where they lie in the file"),
     ("weight_bytes", "weights", "#6b778a", "weights copied to the device"),
     ("kv_bytes", "KV", "#2a9d8f", "cache of keys and values, for all of the context"),
@@ -88,7 +88,7 @@ def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
         scale, x = (WIDTH - LEFT - 26) / total, float(LEFT)
         out.append(f'<rect x="{LEFT}" y="{y + 32}" width="{WIDTH - LEFT - 26}" height="12" '
                    'fill="#eef0f3"/>')
-        for field, label, color, _ in PARTS:
+        for field, label, color, _ in MATRICES:
             n_bytes = getattr(memory, field)
             width = n_bytes * scale
             if width >= 0.2:
@@ -105,7 +105,7 @@ def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
 
 def _below(report: PlanReport) -> list[tuple[str, str]]:
     """Lines under the lanes, each with the color that it is about, or ""."""
-    lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in PARTS
+    lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in MATRICES
              if any(getattr(m, field) for m in report.devices)]
     cells = "Cells are layers; E: embeddings, H: output head."
     if any(m.device.is_pretend for m in report.devices):

@@ -68,7 +68,7 @@ class Matrix:
     @property
     def few(self) -> Constants:
         """What kernels are compiled for that multiply rows with one row of x."""
-        return {"R": ROWS_PER_GROUP, "NT": 1, "WG": self.threads(), **self.constants}
+        return {"R": ROWS_PER_GROUP, "NT": 1, **self.constants}
 
 
 def matrices(low: Lowering, node: Node, role: str) -> list[Matrix]:

@@ -18,5 +18,5 @@ def norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
                           period // at_once),
         "x": low.value(x), "y": low.value(y),
         **{role: low.vector(node, role) for role in node.weights}}
-    low.one_each(node.op, y, n_cols(y) // size, ranges,
-                 {"WG": threads_for(size), "WEIGHT": "w" in node.weights, **constants})
+    low.one_each(node.op, y, n_cols(y) // size, threads_for(size), ranges,
+                 {"WEIGHT": "w" in node.weights, **constants})

@@ -21,6 +21,8 @@ TILES = MappingProxyType({
     ("matmul", True): (128, 128), ("matmul", False): (64, 64),
     ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
 """Rows of w and of x in a workgroup's tile, wide or not."""
+TILE_THREADS = 256
+"""Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
 """Wide tiles that fill a large GPU: fewer of them give way to smaller ones."""
 
@@ -43,7 +45,7 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
             tm, tn = TILES[kernel, wide]
             # Two small tiles fit into the workgroup memory that every device has; of the large
             # one there is one.
-            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), taken, {
+            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), TILE_THREADS, taken, {
                 "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
                 **m.constants}, quant=m.quant)
 
@@ -56,8 +58,8 @@ def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
         if low.most(rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
-        low.emit("matvec", grid, ranges, {
-            "R": ROWS_PER_GROUP, "NT": n_together, "WG": m.threads(n_together),
+        low.emit("matvec", grid, m.threads(n_together), ranges, {
+            "R": ROWS_PER_GROUP, "NT": n_together,
             "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
             quant=m.quant)
 

@@ -9,6 +9,8 @@ from unladen.graph.graph import Node
 
 PAIR_BYTES = 8
 """A logit and its place in the row."""
+THREADS = 256
+"""Threads of a workgroup."""
 
 
 def chosen_grid(node: Node, n_tiles: int) -> Grid:

@@ -22,5 +22,6 @@ def scan(low: Lowering, node: Node, n_threads: int, ranges: Ranges,
     def grid(size: Size) -> Groups | None:
         return (n_groups, min(size.n_tokens, most), 1) if size.n_tokens else None
 
-    low.emit(node.op, grid, {**ranges, "slots": of_gpu(low.segment.slots[node.name]).whole(),
-                             "y": low.value(node.outputs[0])}, constants)
+    slots = of_gpu(low.segment.slots[node.name]).whole()
+    low.emit(node.op, grid, THREADS, {**ranges, "slots": slots, "y": low.value(node.outputs[0])},
+             constants)

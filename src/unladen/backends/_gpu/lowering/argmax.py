@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unladen.backends._gpu.lowering._rounds import PAIR_BYTES, chosen_grid
+from unladen.backends._gpu.lowering._rounds import PAIR_BYTES, THREADS, chosen_grid
 from unladen.backends._gpu.lowering.base import Lowering, OpLowering, n_cols, numbers
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node
@@ -23,9 +23,9 @@ class Argmax(OpLowering):
         n_tiles = -(-n_cols(x) // TILE)
         params = numbers(n_cols(x), n_tiles)
         tiles = low.scratch(0, self.scratch_bytes(node, low.segment.limits, low.segment.options))
-        low.emit("argmax", chosen_grid(node, n_tiles),
+        low.emit("argmax", chosen_grid(node, n_tiles), THREADS,
                  {"params": params, "tiles": tiles, "x": low.value(x)}, {"TILE": TILE})
-        low.emit("argmax", chosen_grid(node, 1),
+        low.emit("argmax", chosen_grid(node, 1), THREADS,
                  {"params": params, "tiles": tiles, "y": low.value(y)}, {"LAST": True})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:

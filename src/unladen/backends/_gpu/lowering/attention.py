@@ -46,23 +46,24 @@ class Attention(OpLowering):
         ranges, formats = _bound(low, node, placed)
         y = ranges["y"]
         can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > KEYS_PER_SPLIT
-        kernel, heads, constants = _kernel(spec, n_heads, 1)
+        kernel, heads, threads, constants = _kernel(spec, n_heads, 1)
         per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
         for split in (False, True) if can_split else (False,):
             if split:
                 shares = self.scratch_bytes(node, limits, low.segment.options)
                 ranges["y"] = low.scratch(0, shares)
-            low.emit(kernel, _grid(per_tile, decode=True, split=split), ranges,
+            low.emit(kernel, _grid(per_tile, decode=True, split=split), threads, ranges,
                      {"SPLIT": split, **constants, **formats})
         if can_split:
-            low.emit("attention_join", _join_grid(n_heads), {
+            low.emit("attention_join", _join_grid(n_heads), MAX_SPLITS, {
                 "params": numbers(n_heads), "x": ranges["y"], "y": y},
                 {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
         if limits.n_tokens > 1:
             ranges["y"] = y
-            kernel, heads, constants = _kernel(spec, n_heads, TILE_TOKENS)
+            kernel, heads, threads, constants = _kernel(spec, n_heads, TILE_TOKENS)
             per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
-            low.emit(kernel, _grid(per_tile, decode=False), ranges, {**constants, **formats})
+            low.emit(kernel, _grid(per_tile, decode=False), threads, ranges,
+                     {**constants, **formats})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes of what the workgroups find that share keys."""
@@ -94,9 +95,9 @@ def _bound(low: Lowering, node: Node, placed: PlacedKV
         f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim}
 
 
-def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, Constants]:
-    """The kernel for tiles of ``n_tokens``, how many heads it takes of each token, and what it is
-    compiled for."""
+def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, int, Constants]:
+    """The kernel for tiles of ``n_tokens``, how many heads it takes of each token, its threads, and
+    what it is compiled for."""
     group = n_heads // spec.n_kv_heads
     shared_bytes = TOTAL_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
     rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
@@ -104,11 +105,12 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, Consta
         heads = min(group, rows // n_tokens)
         # Measured: long rows leave the threads of 64 keys waiting for one another.
         keys = KEYS_PER_SPLIT if n_tokens > 1 or spec.k_dim <= 64 else KEYS_PER_SPLIT // 2
-        return "attention_wide", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads, "KT": keys}
+        return "attention_wide", heads, keys, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
+                                               "KT": keys}
     rows = max(1, min(TILE_ROWS, TILE_BYTES // (4 * spec.k_dim)))
     heads = max(1, min(group, rows // n_tokens))
-    return "attention", heads, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
-                                "KT": _keys(n_tokens * heads), "WG": THREADS}
+    return "attention", heads, THREADS, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
+                                         "KT": _keys(n_tokens * heads)}
 
 
 def _keys(n_rows: int) -> int:

@@ -115,14 +115,14 @@ class Lowering:
         """The most rows of a step: of tokens ("T") or of outputs ("S")."""
         return self.segment.limits.bind("T" if rows == "T" else "S")
 
-    def emit(self, kernel: str, grid: Grid, ranges: Ranges, constants: Constants = NO_CONSTANTS,
-             *, quant: str = "") -> None:
-        """Append a dispatch."""
+    def emit(self, kernel: str, grid: Grid, threads: int, ranges: Ranges,
+             constants: Constants = NO_CONSTANTS, *, quant: str = "") -> None:
+        """Append a dispatch of workgroups of ``threads`` threads."""
         has_codes = self.target.family.has_codes(quant)
         names = self.features if has_codes else self.features - {"int_dot"}
         flags = {name.upper(): True for name in names}
         self.dispatches.append(
-            Dispatch(kernel, quant, {**flags, **constants}, dict(ranges), grid))
+            Dispatch(kernel, quant, {"WG": threads, **flags, **constants}, dict(ranges), grid))
 
     def elements(self, kernel: str, value: Value, ranges: Ranges,
                  constants: Constants = NO_CONSTANTS, cols: int = 0) -> None:
@@ -134,10 +134,10 @@ class Lowering:
             n = size.rows(rows) * cols
             return (*fold(-(-n // ELEMENT_THREADS)), 1) if n else None
 
-        self.emit(kernel, grid, ranges, {"ROWS": rows_word(rows), **constants})
+        self.emit(kernel, grid, ELEMENT_THREADS, ranges, {"ROWS": rows_word(rows), **constants})
 
-    def one_each(self, kernel: str, value: Value, per_row: int, ranges: Ranges,
-                 constants: Constants) -> None:
+    def one_each(self, kernel: str, value: Value, per_row: int, threads: int, ranges: Ranges,
+                 constants: Constants = NO_CONSTANTS) -> None:
         """A kernel with ``per_row`` workgroups for each row of ``value``."""
         rows = symbol(value)
 
@@ -145,7 +145,7 @@ class Lowering:
             n = size.rows(rows) * per_row
             return (*fold(n), 1) if n else None
 
-        self.emit(kernel, grid, ranges, {"ROWS": rows_word(rows), **constants})
+        self.emit(kernel, grid, threads, ranges, {"ROWS": rows_word(rows), **constants})
 
 
 def numbers(*values: int | float) -> bytes:

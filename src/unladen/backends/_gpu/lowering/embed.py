@@ -30,5 +30,5 @@ class Embed(OpLowering):
             def grid(size: Size, n_groups: int = n_groups) -> Groups | None:
                 return (n_groups, size.rows(symbol(y)), 1) if size.rows(symbol(y)) else None
 
-            low.emit("embed", grid, {"m": m.params, "w": m.at, "y": low.value(y)},
+            low.emit("embed", grid, THREADS, {"m": m.params, "w": m.at, "y": low.value(y)},
                      {"IDS": ids_word, **m.constants}, quant=m.quant)

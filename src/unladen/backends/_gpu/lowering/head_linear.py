@@ -27,6 +27,6 @@ class HeadLinear(OpLowering):
 
             constants = {"ALL_OUT": ROWS_PER_GROUP, **m.few}
             constants["RAGGED"] = bool(constants["RAGGED"]) or width % 4 > 0
-            low.emit("head_linear", grid, {
+            low.emit("head_linear", grid, m.threads(), {
                 **ranges, "m": m.params, "w": m.at,
                 "heads": numbers(n_heads, width, m.first_row)}, constants, quant=m.quant)

@@ -33,7 +33,7 @@ class KVWrite(OpLowering):
             return (*fold(-(-n // THREADS)), 1) if n else None
 
         rows = [n for quant, dim in sides for n in (dim, row_bytes(quant, dim))]
-        low.emit("kv_write", grid, {
+        low.emit("kv_write", grid, THREADS, {
             "params": numbers(spec.n_kv_heads, layout.block_tokens, *rows),
             "k": low.value(k), "v": low.value(v), "keys": of_gpu(placed.k).whole(),
             "values": of_gpu(placed.v).whole()},

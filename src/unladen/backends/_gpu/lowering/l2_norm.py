@@ -20,6 +20,6 @@ class L2Norm(OpLowering):
 
     def lower(self, low: Lowering, node: Node) -> None:
         (x,), (y,), dim = node.inputs, node.outputs, node.int_attr("head_dim")
-        low.one_each("l2_norm", y, n_cols(y) // dim, {
+        low.one_each("l2_norm", y, n_cols(y) // dim, threads_for(dim), {
             "params": numbers(n_cols(y), dim, node.float_attr("eps")), "x": low.value(x),
-            "y": low.value(y)}, {"WG": threads_for(dim)})
+            "y": low.value(y)})

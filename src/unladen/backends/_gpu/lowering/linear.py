@@ -89,8 +89,9 @@ def _quantized(low: Lowering, node: Node) -> Ranges:
         n = size.rows(rows)
         return (*fold(-(-n * n_in // (QUANTIZE_THREADS * RUN))), 1) if n > FEW_ROWS else None
 
-    low.emit("quantize", grid, {"m": numbers(n_in), "x": low.value(x),
-                                "codes": found["x_codes"], "scales": found["x_scales"]},
+    low.emit("quantize", grid, QUANTIZE_THREADS, {
+        "m": numbers(n_in), "x": low.value(x), "codes": found["x_codes"],
+        "scales": found["x_scales"]},
              {"ROWS": rows_word(rows)})
     return found
 
@@ -119,10 +120,10 @@ def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
 def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
     """Products of few rows with several weights of a format, in one dispatch."""
     ranges: dict[str, Range | bytes] = {
-        # Each takes 32 bytes, which all languages round a struct of five numbers up to.
-        "parts": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
+        # Each stands in 32 bytes of the array.
+        "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
         "x": low.value(node.inputs[0])}
-    flags: dict[str, int | bool] = {"PARTS": len(weights), "W1": True, "W2": len(weights) == 3}
+    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
     for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
         ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
         if f"b{i}" in node.weights:
@@ -176,12 +177,13 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
 
     out = low.value(y)
     # One gate for each column, no limit, no offset.
-    low.emit("glu", grid, {"params": numbers(cols, 1, 0.0, 0.0, 0.0), "a": halves[0],
-                           "b": halves[1], "y": out},
+    params = numbers(cols, 1, 0.0, 0.0, 0.0)
+    low.emit("glu", grid, ELEMENT_THREADS,
+             {"params": params, "a": halves[0], "b": halves[1], "y": out},
              {"ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
     if "residual" in node.attrs:
-        low.emit("add", grid, {"params": numbers(cols), "a": out,
-                               "b": low.value(node.inputs[-1]), "y": out},
+        low.emit("add", grid, ELEMENT_THREADS, {
+            "params": numbers(cols), "a": out, "b": low.value(node.inputs[-1]), "y": out},
                  {"ROWS": rows_word(rows)})
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
 from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix, matrices, stacked
-from unladen.backends._gpu.lowering._products import FEW_ROWS, PLAIN_KERNELS, product
+from unladen.backends._gpu.lowering._products import FEW_ROWS, PLAIN_KERNELS, TILE_THREADS, product
 from unladen.backends._gpu.lowering.base import (
     ELEMENT_THREADS,
     Lowering,
@@ -141,8 +141,8 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
         ranges["given"] = low.value(node.inputs[-1])
     # Probabilities stand in the order of the logits, which are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
-    low.emit("moe_route", grid, ranges,
-             {"EXPERTS": shape.n_experts, "WG": ROUTE_THREADS, routing.gating.upper(): True,
+    low.emit("moe_route", grid, ROUTE_THREADS, ranges,
+             {"EXPERTS": shape.n_experts, routing.gating.upper(): True,
               "SCORED": scored, "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
               "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})
 
@@ -159,12 +159,12 @@ def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -
 
     extra, flags = _unit(low, node, at)
     for a, ranges in _gate_up(low, node, shape):
-        low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), {
+        low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), a.threads(), {
             **ranges, **extra, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
             {"ALL_OUT": (1 + has_gate(node)) * ROWS_PER_GROUP, **a.few, **flags}, quant=a.quant)
     extra, flags = _results(low, node)
     for m, ranges in _down(low, node):
-        low.emit("moe_out", grid(shape.n, 1), {
+        low.emit("moe_out", grid(shape.n, 1), m.threads(), {
             **ranges, **extra, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
             "routing": numbers(shape.n_used, m.first_row, m.n_rows),
             "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **m.few, **flags},
@@ -181,25 +181,25 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
 
     pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
     rows: Constants = {"ROWS": rows_word(shape.rows)}
-    low.emit("moe_group", many(lambda size: (1, 1, 1)),
+    low.emit("moe_group", many(lambda size: (1, 1, 1)), TILE_THREADS,
              {"params": numbers(shape.n_used), "chosen": at["chosen"], **pairs},
-             {"EXPERTS": shape.n_held, **rows})
+             {"EXPERTS": shape.n_held, "TILE": ROWS_PER_TILE, **rows})
     extra, flags = _unit(low, node, at)
     for a, ranges in _gate_up(low, node, shape):
-        low.emit("moe_tile", tiles(shape.n_ff), {**ranges, **pairs, **extra, "x": at["x"],
-                                                 "y": at["hidden"]},
-                 {"HIDDEN": True, **a.constants, **flags}, quant=a.quant)
+        low.emit("moe_tile", tiles(shape.n_ff), TILE_THREADS,
+                 {**ranges, **pairs, **extra, "x": at["x"], "y": at["hidden"]},
+                 {"HIDDEN": True, "TILE": ROWS_PER_TILE, **a.constants, **flags}, quant=a.quant)
     for m, ranges in _down(low, node):
-        low.emit("moe_tile", tiles(shape.n), {**ranges, **pairs, "x": at["hidden"],
-                                              "y": at["results"]},
-                 {**m.constants, "IDENTITY": True}, quant=m.quant)
+        low.emit("moe_tile", tiles(shape.n), TILE_THREADS,
+                 {**ranges, **pairs, "x": at["hidden"], "y": at["results"]},
+                 {"TILE": ROWS_PER_TILE, **m.constants, "IDENTITY": True}, quant=m.quant)
     cols = n_cols(node.outputs[0])
     extra, flags = _results(low, node)
-    low.emit("moe_join", many(lambda size: (
-        *fold(-(-size.rows(shape.rows) * cols // ELEMENT_THREADS)), 1)),
-        {"params": numbers(cols, shape.n_used, shape.n_held), "x": at["results"],
-         "weights": at["weights"], "y": at["y"], "chosen": at["chosen"], **extra},
-        {**rows, **flags})
+    joins = many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // ELEMENT_THREADS)), 1))
+    low.emit("moe_join", joins, ELEMENT_THREADS,
+             {"params": numbers(cols, shape.n_used, shape.n_held), "x": at["results"],
+              "weights": at["weights"], "y": at["y"], "chosen": at["chosen"], **extra},
+             {**rows, **flags})
 
 
 def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Constants]:

@@ -28,6 +28,6 @@ class PooledAttention(OpLowering):
             "keys": of_gpu(placed.k).whole(), "values": of_gpu(placed.v).whole(),
             "q": low.value(q), "y": low.value(y),
             **{role: low.vector(node, role) for role in node.weights}}
-        low.one_each("pooled_attention", y, n_heads, ranges, {
-            "WG": THREADS, "KD": spec.k_dim, "SINKS": "sinks" in node.weights,
+        low.one_each("pooled_attention", y, n_heads, THREADS, ranges, {
+            "KD": spec.k_dim, "SINKS": "sinks" in node.weights,
             f"K_{layout.k_type}": True, f"V_{layout.v_type}": True})

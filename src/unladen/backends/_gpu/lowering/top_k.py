@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unladen.backends._gpu.lowering._rounds import PAIR_BYTES, chosen_grid
+from unladen.backends._gpu.lowering._rounds import PAIR_BYTES, THREADS, chosen_grid
 from unladen.backends._gpu.lowering.base import Lowering, OpLowering, n_cols, numbers
 from unladen.backends._gpu.target import ALIGNMENT, WORKGROUP_BYTES, Range
 from unladen.backends.base import BackendOptions
@@ -32,7 +32,7 @@ class TopK(OpLowering):
             else:
                 at = low.scratch(turns[i % 2], _kept_bytes(n_rows, n_tiles, k))
                 ranges["kept"] = at
-            low.emit("top_k", chosen_grid(node, n_tiles), ranges,
+            low.emit("top_k", chosen_grid(node, n_tiles), THREADS, ranges,
                      {"TILE": TILE, "FIRST": i == 0, "LAST": n_tiles == 1})
             n = n_tiles * k
 

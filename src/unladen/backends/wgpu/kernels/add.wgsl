@@ -1,5 +1,5 @@
 #use step element
-// y = a + b; with ROW b is one row for all.
+// y = a + b. With ROW, b is one row that is added to every row of a.
 struct Params {
   n_cols: u32,
 }
@@ -13,7 +13,7 @@ struct Params {
 #end
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

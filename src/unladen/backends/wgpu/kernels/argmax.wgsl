@@ -1,6 +1,6 @@
 #use step order
-// The place of each row's largest number, or -1. Workgroups take TILE numbers each and leave the
-// best (key, place); with LAST, one for each row chooses among these.
+// y = the place of each row's largest number, or -1. A workgroup takes TILE numbers and leaves the
+// best (key, place). With LAST, a workgroup chooses among those of a row.
 struct Params {
   n: u32,
   n_tiles: u32,
@@ -14,24 +14,24 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> x: array<u32>;
 #end
 
-var<workgroup> found: array<vec2u, 256>;
+var<workgroup> found: array<vec2u, WG>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
   var best = NOTHING;
 #if LAST
-  for (var i = lane; i < params.n_tiles; i += 256u) {
+  for (var i = lane; i < params.n_tiles; i += WG) {
     let other = tiles[id.y * params.n_tiles + i];
 #else
   let end = min((id.x + 1u) * TILE, params.n);
-  for (var i = id.x * TILE + lane; i < end; i += 256u) {
+  for (var i = id.x * TILE + lane; i < end; i += WG) {
     let other = vec2u(key_of(x[id.y * params.n + i]), i);
 #end
     if (is_before(other, best)) { best = other; }
   }
   found[lane] = best;
   workgroupBarrier();
-  for (var half = 128u; half > 0u; half /= 2u) {
+  for (var half = WG / 2u; half > 0u; half /= 2u) {
     if (lane < half && is_before(found[lane + half], found[lane])) {
       found[lane] = found[lane + half];
     }

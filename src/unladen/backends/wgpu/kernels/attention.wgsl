@@ -1,9 +1,9 @@
 #use step exp cache_rows scoring attending
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018). A workgroup of WG threads takes R = TILE_TOKENS * TILE_HEADS query rows that read the
-// same key/value head, and walks over the keys KT at a time: KT threads a row for the scores, VD
-// threads for the values; tiles of keys that none of the rows sees are left out. With SPLIT several
-// workgroups share the keys, and attention_join adds up.
+// same key/value head. It walks over the keys, KT at a time: KT threads compute a row's scores,
+// then VD threads add up values. It leaves out tiles of keys that no row sees. With SPLIT, several
+// workgroups share the keys and attention_join adds up their results.
 
 const ROW_LANES = WG / KT;
 const ROWS_EACH = (R + ROW_LANES - 1u) / ROW_LANES;
@@ -66,7 +66,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     let slot = (block * params.n_kv_heads + kv_head) * params.block_tokens
              + known % params.block_tokens;
     if (row_lane == 0u) { value_at[key_lane] = slot * params.v_row_bytes; }
-    // Set by hand: some compilers clear a variable of a loop's body only once.
+    // Set explicitly: some compilers clear a variable of a loop's body only once.
     var score: array<f32, ROWS_EACH> = array<f32, ROWS_EACH>();
     for (var d = 0u; d < KD / 4u; d++) {
       let k = key_four(slot * params.k_row_bytes, 4u * d);

@@ -1,7 +1,6 @@
 #use step exp
-// Adds up what the workgroups found that shared the keys of a query row: each its sums of values,
-// the largest score that they are relative to, and the sum of its weights. A workgroup for each row,
-// with a thread for each share.
+// Adds up the shares of a query row's keys. Each share left its sums of values, the largest score
+// that they are relative to, and the sum of its weights. A workgroup takes a row, a thread a share.
 struct Params {
   n_heads: u32,
 }
@@ -14,7 +13,7 @@ var<workgroup> largest: array<f32, MAX_SPLITS>;
 var<workgroup> factor: array<f32, MAX_SPLITS>;
 var<workgroup> counted: array<f32, MAX_SPLITS>;
 
-@compute @workgroup_size(MAX_SPLITS)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let row = id.x + id.y * groups.x;

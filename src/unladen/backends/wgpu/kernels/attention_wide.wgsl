@@ -1,11 +1,12 @@
 #use step exp cache_runs scoring attending
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
-// (2018), where rows of the cache can be read by several words. A workgroup takes R = TILE_TOKENS *
-// TILE_HEADS query rows that read the same key/value head, and its share of the keys, KT at a time:
-// a thread for the scores of each key, then a thread for four columns of every SLICES-th value. With
-// SPLIT, attention_join adds up what workgroups find that share the keys of a token.
+// (2018). Reads several words of a row of the cache at once, so rows must be as long. A workgroup
+// takes R = TILE_TOKENS * TILE_HEADS query rows that read the same key/value head. It walks over
+// its share of the keys, KT at a time: first a thread computes the scores of a key, then a thread
+// adds up four columns of every SLICES-th value. With SPLIT, several workgroups share the keys of a
+// token and attention_join adds up their results.
 
-// Rows by four, the last ones of which may not exist.
+// Rows in groups of four; the last group may have fewer.
 const QUARTERS = (R + 3u) / 4u;
 const FOURS = VD / 4u;
 const LANES = min(FOURS, KT);
@@ -15,15 +16,15 @@ const SLICES = KT / LANES;
 var<workgroup> q_tile: array<vec4f, R * KD / 4u>;
 var<workgroup> position: array<u32, TILE_TOKENS>;
 var<workgroup> scores: array<vec4f, R * KT / 4u>;
-// Of a row of scores the largest in each quarter.
+// The largest score of each quarter of a row.
 var<workgroup> largest: array<vec4f, R>;
-// By key, then by row.
+// [key][row]
 var<workgroup> weight: array<vec4f, KT * QUARTERS>;
 var<workgroup> value_at: array<u32, KT>;
 var<workgroup> sums: array<vec4f, KT * EACH>;
 var<workgroup> counted: array<f32, KT>;
 
-@compute @workgroup_size(KT)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let first = u32(batch(TILES, 3u * id.x));
@@ -72,7 +73,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     let slot = (cache_block(seq, known, params.block_tokens) * params.n_kv_heads + kv_head)
              * params.block_tokens + known % params.block_tokens;
     value_at[lane] = slot * params.v_row_bytes;
-    // Set by hand: some compilers clear a variable of a loop's body only once.
+    // Set explicitly: some compilers clear a variable of a loop's body only once.
     var score: array<f32, R> = array<f32, R>();
     for (var d = 0u; d < KD / 8u; d++) {
       let k = key_eight(slot * params.k_row_bytes, 8u * d);

@@ -1,5 +1,5 @@
 #use step exp activation
-// Causal convolution along each sequence; a thread for each channel of a sequence.
+// Causal convolution along each sequence. A thread takes a channel of a sequence.
 struct Params {
   n_channels: u32,
   n_taps: u32,
@@ -14,7 +14,7 @@ struct Params {
 @group(1) @binding(4) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 
-// Row r of what was kept and the step's own rows below it.
+// Row r of the rows that were kept, followed by the step's own.
 fn row(seq: u32, c: u32, r: u32) -> f32 {
   let n = params.n_channels;
   let kept = params.n_taps - 1u;
@@ -24,7 +24,7 @@ fn row(seq: u32, c: u32, r: u32) -> f32 {
   return slots[(u32(source) * kept + r) * n + c];
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let n = params.n_channels;
   let c = id.x;

@@ -1,8 +1,8 @@
 #use step matrix
-// y[t] = w[ids[t]]; a thread decodes one unit of eight weights.
+// y[t] = w[ids[t]]. A thread decodes a unit of eight weights.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   const units = BLOCK / 8u;
   let row = u32(batch(IDS, id.y)) - m.first_row;

@@ -1,5 +1,6 @@
 #use step element exp activation
-// y = act(a) (b + offset), with a cut at its limit and b on both sides at another; a column of a for `each` of b.
+// y = act(a) * (b + up_offset). Each column of a serves `each` columns of b. With LIMITED, a is
+// first cut at gate_limit, and b at -limit and limit.
 struct Params {
   n_cols: u32,
   each: u32,
@@ -13,7 +14,7 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> b: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

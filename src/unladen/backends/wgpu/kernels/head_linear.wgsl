@@ -1,5 +1,5 @@
 #use step dot_rows
-// Rows of a matrix for each head times that head's first columns; the columns beyond are copied.
+// Multiplies the first columns of each head with that head's matrix, and copies the others.
 struct Heads {
   n_heads: u32,
   width: u32,

@@ -1,5 +1,5 @@
 #use step element
-// The sum of each `size` columns of x; n_cols of y.
+// y = the sum of every `size` columns of x; y has n_cols columns.
 struct Params {
   n_cols: u32,
   size: u32,
@@ -9,7 +9,7 @@ struct Params {
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

@@ -1,6 +1,6 @@
 #use step element
-// What one of the inputs adds to the weighted sums: `count` of its streams, from the weights' row
-// `first` on. The first input begins the sums.
+// Adds an input to the weighted sums: its `count` streams, with the weights from row `first` on.
+// The first input begins the sums.
 struct Params {
   width: u32,
   n_in: u32,
@@ -14,7 +14,7 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> w: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

@@ -1,5 +1,5 @@
 #use step element exp
-// Weights of N residual streams, a thread for each row: see HyperWeights in the graph's ops.
+// Weights of N residual streams: see HyperWeights in the graph's ops. A thread takes a row.
 struct Params {
   n_rounds: u32,
   eps: f32,
@@ -20,7 +20,7 @@ fn argument(row: u32, i: u32) -> f32 {
   return scale[min(i / N, 2u)] * x[row * M + i] + base[i];
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let row = element(id, groups, lane);
@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     }
     for (var j = 0u; j < N; j++) { a[i * N + j] = a[i * N + j] / sum + params.eps; }
   }
-  // By columns, then by rows and by columns.
+  // First columns are normalized, then in each round rows and columns.
   for (var step_ = 0u; step_ < 2u * params.n_rounds - 1u; step_++) {
     let across = select(N, 1u, step_ % 2u == 1u);
     let along = select(1u, N, step_ % 2u == 1u);

@@ -1,12 +1,13 @@
 #use step f16
-// Rows of keys and of values into the cache, [block][head][slot][row]. A thread stores two numbers,
-// or with Q8_0 a block of 32; rows may share a word with their neighbours, so halves are changed one
-// by one there. A number beyond float16 is stored as NaN, never as infinity: an infinite key can get
-// the weight zero and be overlooked, NaN reaches the logits, where it becomes an error.
+// Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
+// numbers, or with Q8_0 a block of 32. There rows may share a word with their neighbours, so halves
+// of words are changed one by one. A number beyond float16 is stored as NaN, never as infinity: an
+// infinite key can get the weight zero and be overlooked, while NaN reaches the logits, where it
+// becomes an error.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
-  // Of a row: how many numbers, how many bytes in the cache.
+  // How many numbers a row has, and how many bytes it takes in the cache.
   k: vec2u,
   v: vec2u,
 }
@@ -52,7 +53,7 @@ fn stored_half(x: f32) -> u32 {
 }
 
 fn code(x: f32, inverse: f32) -> u32 {
-  // Nearest, ties away from zero.
+  // The nearest; ties go away from zero.
   let scaled = x * inverse;
   let size = abs(scaled);
   let whole = floor(size);
@@ -60,8 +61,8 @@ fn code(x: f32, inverse: f32) -> u32 {
   return bitcast<u32>(i32(select(q, -q, scaled < 0.0))) & 255u;
 }
 
-// Whether the key of head `row` of all heads can't be stored: a score that is NaN may become a weight,
-// a value that is NaN spoils any sum.
+// Whether float16 can't hold the key of head `row` of all tokens' heads. Its value is then stored
+// as NaN, which spoils every sum; a key that is NaN might be overlooked.
 fn key_is_beyond(row: u32) -> bool {
   let unit = select(1.0, 127.0, K_TYPE == Q8_0);
   var beyond = false;
@@ -83,11 +84,11 @@ fn store_block(to: u32, i: u32) {
   }
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let n_rows_of_heads = n_rows(N_TOKENS) * params.n_heads;
-  var i = (id.x + id.y * groups.x) * 64u + lane;
+  var i = (id.x + id.y * groups.x) * WG + lane;
   var rows = params.k;
   var kind = K_TYPE;
   let n_keys = n_rows_of_heads * (rows.x / at_once(kind));

@@ -1,5 +1,5 @@
 #use step sum
-// Heads of `size` columns made length 1, a workgroup for each.
+// Scales each head of `size` columns to length 1. A workgroup takes a head.
 struct Params {
   n_cols: u32,
   size: u32,

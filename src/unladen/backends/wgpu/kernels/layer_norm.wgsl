@@ -1,6 +1,6 @@
 #use step sum
-// y = (x - mean) / sqrt(var + eps) * w + b, a workgroup for each group of `size` elements of a row;
-// w and b are repeated every `period`.
+// y = (x - mean) / sqrt(var + eps) * w + b. A workgroup takes a group of `size` elements of a row.
+// w and b repeat every `period` elements.
 struct Params {
   n_cols: u32,
   size: u32,

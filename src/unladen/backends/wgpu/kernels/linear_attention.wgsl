@@ -1,5 +1,6 @@
 #use step exp
-// Attention with a matrix for a past; a thread for each column of each head of a sequence.
+// Attention whose past is one matrix for each head. A thread takes a column of a head of a
+// sequence.
 struct Params {
   n_heads: u32,
   n_k_heads: u32,
@@ -28,7 +29,7 @@ struct Params {
 @group(1) @binding(6) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(7) var<storage, read_write> y: array<f32>;
 
-// What is kept of row i of the head whose token's number is `own`.
+// How much is kept of row i of the state of head `own` of all tokens.
 fn kept(own: u32, i: u32) -> f32 {
 #if FIXED
   return decay[own % params.n_heads];
@@ -38,7 +39,7 @@ fn kept(own: u32, i: u32) -> f32 {
 #end
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let n = params.n_heads * params.v_dim;
   let k_dim = params.k_dim;

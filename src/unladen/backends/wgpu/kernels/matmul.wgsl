@@ -1,7 +1,7 @@
 #use step weighed columns result
-// y = x w^T (+ bias) for many rows of x, by 256 threads in tiles of TM rows of w by TN of x, each
-// thread every 16th row of both. Sixteen columns at a time (two units of a row: their order doesn't
-// matter where it is the same in both) are decoded into one of two tiles while the other is used.
+// y = x w^T (+ bias) for many rows of x. 256 threads compute TM rows of w by TN rows of x, each
+// thread every 16th row of both. They decode sixteen columns (two units of a row) into one tile
+// while they use the other. Any order of the columns will do that is the same for w and x.
 const RM = TM / 16u;
 const RN = TN / 16u;
 const HALVES = RN / 4u;
@@ -9,8 +9,8 @@ const HALVES = RN / 4u;
 var<workgroup> w_tile: array<vec4f, BUFFERS * TM * 4u>;
 var<workgroup> x_tile: array<vec4f, BUFFERS * TN * 4u>;
 
-// Four columns of a row of a tile, in an order in which neither eight rows read together nor the
-// two units written together meet in a bank.
+// Where four columns of a row of a tile lie: neither eight rows that are read together nor two
+// units that are written together share a bank.
 fn place(row: u32, four: u32) -> u32 {
   return row * 4u + (four ^ ((row >> 1u) & 3u));
 }
@@ -34,7 +34,7 @@ fn fill(lane: u32, first: u32, token: u32, count: u32, next: u32, buffer: u32) {
   }
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let first = (id.x + id.y * groups.x) * TM;

@@ -1,7 +1,7 @@
 #use step matrix result
-// y = x w^T (+ bias) for many rows of x that were rounded to int8 (see quantize), where weights are
-// int8 codes times a scale: 256 threads in tiles of TM rows of w by TN of x, each thread every 16th
-// row of both. A tile holds one group of each row: two runs of 16 columns with a scale each.
+// y = x w^T (+ bias) for many rows of x that `quantize` rounded to int8, and weights that are int8
+// codes times a scale. 256 threads compute TM rows of w by TN rows of x, each thread every 16th row
+// of both. A tile holds one group of each row: two runs of 16 columns with a scale each.
 @group(1) @binding(2) var<storage, read_write> x_codes: array<vec4u>;
 @group(1) @binding(4) var<storage, read_write> x_scales: array<vec2f>;
 
@@ -11,9 +11,9 @@ const RN = TN / 16u;
 // The first runs of all rows, then the second ones.
 var<workgroup> w_tile: array<vec4u, 2u * TM>;
 var<workgroup> x_tile: array<vec4u, 2u * TN>;
-// Of a run of w: what its codes are multiplied with, and what is added to each.
+// For a run of w: the factor of its codes, and what is added to each.
 var<workgroup> w_scale: array<vec2f, 2u * TM>;
-// Of a run of x: what its codes are multiplied with, and its sum.
+// For a run of x: the factor of its codes, and the sum of its columns.
 var<workgroup> x_scale: array<vec2f, 2u * TN>;
 
 fn dot_run(a: vec4u, b: vec4u) -> i32 {
@@ -21,7 +21,7 @@ fn dot_run(a: vec4u, b: vec4u) -> i32 {
        + dot4I8Packed(a.w, b.w);
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   const per_block = BLOCK / 8u / GROUP;
@@ -35,7 +35,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   for (var g = 0u; g < n_groups; g++) {
     let block = g / per_block;
     let u = g % per_block * GROUP;
-    for (var row = lane; row < TM + TN; row += 256u) {
+    for (var row = lane; row < TM + TN; row += WG) {
       if (row < TM) {
         let at = min(first + row, m.n_rows - 1u) * m.row_bytes + block * BLOCK_BYTES;
         let c = packed_group(at, u);

@@ -2,21 +2,21 @@
 #if SECOND
 #use exp activation
 #end
-// y = x w^T (+ bias) for few rows of x: a workgroup computes R rows of w for NT rows of x. With
-// SECOND, act(x w^T) * (x w1^T). With PARTS, several products of the same x.
+// y = x w^T (+ bias) for few rows of x: a workgroup multiplies R rows of w with NT rows of x. With
+// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x.
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         who: Thread) {
   let lane = who.lane;
   var group = id.x + id.y * groups.x;
-#if PARTS
-  for (; which + 1u < PARTS; which++) {
-    let n_groups = (parts[which].n_rows + R - 1u) / R;
+#if MATRICES
+  for (; which + 1u < MATRICES; which++) {
+    let n_groups = (matrices[which].n_rows + R - 1u) / R;
     if (group < n_groups) { break; }
     group -= n_groups;
   }
-  m = parts[which];
+  m = matrices[which];
 #end
   let first = group * R;
   let count = n_rows(ROWS);

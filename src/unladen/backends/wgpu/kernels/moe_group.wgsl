@@ -1,8 +1,8 @@
 #use step
-// Sorts the pairs of a token and an expert chosen for it by expert, and cuts each expert's into
-// tiles of at most 64: tiles[0] of them, each an expert, its first place in `order`, and a number of
-// pairs. One workgroup; pairs of one expert stay in the order of the tokens, and those of experts
-// beyond EXPERTS are left out.
+// Sorts the pairs of a token and an expert chosen for it by expert, and cuts each expert's pairs
+// into tiles of at most TILE. tiles[0] counts them; each is an expert, its first place in `order`,
+// and a number of pairs. One workgroup does it all. Pairs of one expert stay in the order of the
+// tokens; pairs of experts beyond EXPERTS are left out.
 struct Params {
   n_used: u32,
 }
@@ -14,10 +14,10 @@ struct Params {
 
 var<workgroup> start: array<u32, EXPERTS>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(local_invocation_index) lane: u32) {
   let n_pairs = n_rows(ROWS) * params.n_used;
-  for (var e = lane; e < EXPERTS; e += 256u) {
+  for (var e = lane; e < EXPERTS; e += WG) {
     var n = 0u;
     for (var p = 0u; p < n_pairs; p++) { n += select(0u, 1u, chosen[p] == e); }
     start[e] = n;
@@ -29,10 +29,10 @@ fn main(@builtin(local_invocation_index) lane: u32) {
     for (var e = 0u; e < EXPERTS; e++) {
       let n = start[e];
       start[e] = at;
-      for (var i = 0u; i < n; i += 64u) {
+      for (var i = 0u; i < n; i += TILE) {
         tiles[1u + 3u * n_tiles] = e;
         tiles[2u + 3u * n_tiles] = at + i;
-        tiles[3u + 3u * n_tiles] = min(64u, n - i);
+        tiles[3u + 3u * n_tiles] = min(TILE, n - i);
         n_tiles++;
       }
       at += n;
@@ -40,7 +40,7 @@ fn main(@builtin(local_invocation_index) lane: u32) {
     tiles[0] = n_tiles;
   }
   workgroupBarrier();
-  for (var e = lane; e < EXPERTS; e += 256u) {
+  for (var e = lane; e < EXPERTS; e += WG) {
     var at = start[e];
     for (var p = 0u; p < n_pairs; p++) {
       if (chosen[p] == e) {

@@ -1,5 +1,5 @@
 #use step element
-// y[t] = the sum of weight * x over the pairs of token t, of the n_held experts alone.
+// y[t] = the sum of weight * x over the pairs of token t with one of the n_held experts.
 struct Params {
   n_cols: u32,
   n_used: u32,
@@ -13,7 +13,7 @@ struct Params {
 @group(1) @binding(4) var<storage, read_write> chosen: array<u32>;
 #use moe_result
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

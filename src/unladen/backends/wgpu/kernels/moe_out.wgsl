@@ -1,5 +1,5 @@
 #use step dot_rows
-// The sum over a token's experts e of weight_e * down_e hidden_e; see moe_hidden.
+// y = the sum over a token's experts e of weight_e * down_e hidden_e; see moe_hidden.
 struct Routing {
   n_used: u32,
   first_expert: u32,

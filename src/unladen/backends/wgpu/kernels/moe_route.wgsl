@@ -1,8 +1,8 @@
 #use step exp sum
-// The experts of each token, best first, and their weights, from the logits of all EXPERTS. The
-// lower index wins a tie. Experts are written counted from first_expert, round the end of u32: where
-// a node doesn't hold all, the others come out beyond those held. A workgroup of WG threads for each
-// token.
+// Chooses the experts of each token, best first, and their weights, from the logits of all EXPERTS.
+// The lower index wins a tie. Experts are stored counted from first_expert; those before it wrap
+// round the end of u32, so every expert that the node doesn't hold has a number beyond those held.
+// A workgroup takes a token.
 struct Params {
   n_used: u32,
   scale: f32,
@@ -21,12 +21,12 @@ struct Params {
 #end
 
 #if GIVEN
-// Numbers of experts that come before all others, n_used for each token.
+// Experts that are chosen before all others, n_used for each token.
 @group(1) @binding(5) var<storage, read_write> given: array<f32>;
 #end
 
 const LOWEST = -3.4e38;
-// As small as a sum that weights are divided by may be.
+// Weights are divided by their sum, but never by less than this.
 const LEAST_SUM = 6.103515625e-5;
 var<workgroup> logit: array<f32, EXPERTS>;
 var<workgroup> score: array<f32, EXPERTS>;
@@ -38,7 +38,7 @@ fn better(a: u32, b: u32) -> u32 {
   return select(select(a, b, score[b] > score[a]), min(a, b), score[a] == score[b]);
 }
 
-// What an expert counts, but for a factor that is the same for all that are chosen.
+// An expert's weight before the factor that all chosen ones share.
 fn probability(e: u32, top: f32, sum: f32) -> f32 {
 #if SIGMOID
   return sigmoid(logit[e]);
@@ -57,7 +57,7 @@ fn probability(e: u32, top: f32, sum: f32) -> f32 {
 }
 
 #if GROUPS
-// Leaves only the experts of the groups whose two best add up to most.
+// Keeps only the experts of the groups with the largest sums of their two best.
 fn mask_groups() {
   let size = EXPERTS / params.n_groups;
   var worth: array<f32, EXPERTS>;
@@ -135,7 +135,7 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
       workgroupBarrier();
     }
     if (lane == 0u) {
-      // None is left only where logits are no numbers.
+      // No expert is left only where logits are NaN.
       let e = min(best[0], EXPERTS - 1u);
       let p = probability(e / params.fold, top, sum);
       chosen[out + i] = e / params.fold - params.first_expert;

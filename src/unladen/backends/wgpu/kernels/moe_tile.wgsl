@@ -1,14 +1,16 @@
 #use step tile exp activation moe_unit
-// Products of one expert with up to 64 of the rows that chose it (see moe_group), a result for each
-// pair: with HIDDEN the unit of a token's row (see moe_hidden), else down x of a pair's.
+// Multiplies one expert with up to TILE of the rows that chose it (see moe_group); each pair gets a
+// result. With HIDDEN it is the unit of a token's row (see moe_hidden), else down x of a pair's
+// row.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 @group(1) @binding(6) var<storage, read_write> order: array<u32>;
 @group(1) @binding(8) var<storage, read_write> tiles: array<u32>;
 
-// Expert (counted from those that the bindings hold), first place in `order`, number of pairs.
+// A tile: expert (counted from those that the bindings hold), first place in `order`, number of
+// pairs.
 var<workgroup> work: vec3u;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   if (lane == 0u) {

@@ -1,6 +1,6 @@
 #use step exp
-// A row for each group of tokens; a thread for each channel of a sequence: see PoolTokens in the
-// graph's ops.
+// One row for each group of tokens: see PoolTokens in the graph's ops. A thread takes a channel of
+// a sequence.
 struct Params {
   ratio: u32,
   n_groups: u32,
@@ -14,7 +14,7 @@ struct Params {
 @group(1) @binding(4) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 
-// Where the state has the values (0) or scores (1) of the token at p, of those of group g.
+// Where the state holds values (kind 0) or scores (kind 1) of the token at p for group g.
 fn kept(slot: u32, kind: u32, p: u32, g: u32, c: u32) -> u32 {
   let n = params.n_groups * params.ratio;
   return (((slot * 2u + kind) * n + p % n) * params.n_groups + g) * params.width + c;
@@ -31,7 +31,7 @@ fn score(slot: u32, p: u32, end: u32, c: u32) -> f32 {
        + place[(p % params.ratio * params.n_groups + g) * params.width + c];
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let c = id.x;
   if (c >= params.width || id.y >= n_rows(N_SEQS)) { return; }

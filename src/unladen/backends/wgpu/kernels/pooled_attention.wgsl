@@ -1,7 +1,7 @@
 #use step exp cache_rows sum
-// Attention to a window of the cache's keys and to every `ratio`-th of its values, both of which are
-// key and value at once. A workgroup takes one head of a token and WG rows at a time: a thread for
-// each score, then one for each four numbers of what is found.
+// Attention to a window of the cache's keys and to every `ratio`-th of its values; a row of either
+// is key and value at once. A workgroup takes one head of a token and WG rows at a time: first a
+// thread computes a score, then a thread adds up four columns.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
@@ -22,7 +22,7 @@ struct Params {
 const FOURS = KD / 4u;
 const EACH = (FOURS + WG - 1u) / WG;
 const LOWEST = -3.0e38;
-// Marks a slot of the cache's values.
+// Marks a slot that lies in the cache's values, not its keys.
 const POOLED = 0x80000000u;
 
 var<workgroup> query: array<vec4f, FOURS>;

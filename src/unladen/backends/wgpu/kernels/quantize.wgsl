@@ -1,6 +1,6 @@
 #use step columns rounding
-// Runs of 16 columns of x as int8, with the scale of each run and the sum of its columns before they
-// were rounded. A thread for each run.
+// Rounds runs of 16 columns of x to int8, and stores the scale of each run and the sum of its
+// columns before rounding. A thread takes a run.
 struct Matrix {
   n_in: u32,
 }
@@ -9,10 +9,10 @@ struct Matrix {
 @group(1) @binding(1) var<storage, read_write> codes: array<vec4u>;
 @group(1) @binding(2) var<storage, read_write> scales: array<vec2f>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let run = (id.x + id.y * groups.x) * 64u + lane;
+  let run = (id.x + id.y * groups.x) * WG + lane;
   if (run >= n_rows(ROWS) * (m.n_in / 16u)) { return; }
   var v: array<vec4f, 4>;
   var largest = 0.0;

@@ -1,6 +1,6 @@
 #use step sum
-// y = x / sqrt(mean(x^2) + eps) * w, a workgroup for each group of `size` items of a row, four
-// columns or one; w is repeated every `period`.
+// y = x / sqrt(mean(x^2) + eps) * w. A workgroup takes a group of `size` items of a row; an item is
+// four columns or one. w repeats every `period` items.
 struct Params {
   n_items: u32,
   size: u32,

@@ -20,7 +20,7 @@ struct Params {
 @group(1) @binding(5) var<storage, read_write> y1: array<f32>;
 #end
 
-// A pair's member at d of a head: its partner, and its and the partner's factors.
+// For the column at d of a head: how far its partner is, and the factors of both.
 struct Turn {
   other: i32,
   own: f32,
@@ -42,7 +42,7 @@ fn turn(t: u32, d: u32) -> Turn {
               select(-table[at + 1u], table[at + 1u], is_second));
 }
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let e = element(id, groups, lane);

@@ -1,5 +1,5 @@
 #use step exp
-// RWKV-7's state; a thread for each column of each head of a sequence.
+// RWKV-7's state. A thread takes a column of a head of a sequence.
 struct Params {
   n_heads: u32,
   dim: u32,
@@ -15,7 +15,7 @@ struct Params {
 @group(1) @binding(7) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(8) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let dim = params.dim;
   let n = params.n_heads * dim;

@@ -1,5 +1,6 @@
 #use step element
-// y = s x, times or by w: `n_weights` numbers, each for as many neighbouring columns.
+// y = s x, multiplied with w or divided by it. Each of the n_weights numbers of w serves as many
+// neighbouring columns.
 struct Params {
   n_cols: u32,
   s: f32,
@@ -13,7 +14,7 @@ struct Params {
 @group(1) @binding(3) var<storage, read> w: array<f32>;
 #end
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

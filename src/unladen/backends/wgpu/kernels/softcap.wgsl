@@ -1,6 +1,5 @@
 #use step element exp
-// y = cap tanh(x / cap). Near zero tanh is its series to x^15, so that small logits keep their
-// digits.
+// y = cap tanh(x / cap). Near zero the series of tanh to x^15 keeps the digits of small logits.
 struct Params {
   n_cols: u32,
   cap: f32,
@@ -10,7 +9,7 @@ struct Params {
 @group(1) @binding(1) var<storage, read_write> x: array<f32>;
 @group(1) @binding(2) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);

@@ -1,5 +1,5 @@
 #use step exp
-// Selective state spaces; a thread for each channel of each head of a sequence.
+// Selective state spaces. A thread takes a channel of a head of a sequence.
 struct Params {
   n_heads: u32,
   n_channels: u32,
@@ -18,7 +18,7 @@ struct Params {
 @group(1) @binding(7) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(8) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let n = params.n_heads * params.n_channels;
   let n_state = params.n_state;

@@ -1,5 +1,5 @@
 #use step
-// y[t] = x[t - 1] in each sequence; a thread for each column of a sequence.
+// y[t] = x[t - 1] in each sequence. A thread takes a column of a sequence.
 struct Params {
   n_cols: u32,
 }
@@ -9,7 +9,7 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(3) var<storage, read_write> y: array<f32>;
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3u) {
   let n = params.n_cols;
   if (id.x >= n || id.y >= n_rows(N_SEQS)) { return; }

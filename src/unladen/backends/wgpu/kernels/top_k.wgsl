@@ -1,6 +1,6 @@
 #use step order
-// The k largest numbers of each row, in rounds: a workgroup sorts TILE of them and keeps the best k,
-// and the next round goes on with what all kept, until one workgroup is left.
+// The k largest numbers of each row, in rounds. A workgroup sorts TILE numbers and keeps the best
+// k; the next round takes what all of a row's workgroups kept, until one workgroup is left.
 struct Params {
   n: u32,
   n_tiles: u32,
@@ -22,9 +22,9 @@ struct Params {
 
 var<workgroup> tile: array<vec2u, TILE>;
 
-@compute @workgroup_size(256)
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane: u32) {
-  for (var i = lane; i < TILE; i += 256u) {
+  for (var i = lane; i < TILE; i += WG) {
     let at = id.x * TILE + i;
     tile[i] = NOTHING;
     if (at < params.n) {
@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
   // K. Batcher, "Sorting networks and their applications", 1968: the bitonic one.
   for (var size = 2u; size <= TILE; size *= 2u) {
     for (var half = size / 2u; half > 0u; half /= 2u) {
-      for (var pair = lane; pair < TILE / 2u; pair += 256u) {
+      for (var pair = lane; pair < TILE / 2u; pair += WG) {
         let i = 2u * pair - pair % half;
         let a = tile[i];
         let b = tile[i + half];
@@ -51,7 +51,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
       workgroupBarrier();
     }
   }
-  for (var i = lane; i < params.k; i += 256u) {
+  for (var i = lane; i < params.k; i += WG) {
     let to = (id.y * params.n_tiles + id.x) * params.k + i;
 #if LAST
     places[to] = tile[i].y;

@@ -1,4 +1,4 @@
-// y = ACT(x); ACT is a number, see ACTIVATIONS in the package.
+// The activation whose name in capitals is given as a constant: see ACTIVATIONS in the graph's ops.
 
 fn activate(x: f32) -> f32 {
 #if SILU

@@ -1,4 +1,4 @@
-// Bytes of `w`, an array of words; blocks of 18, 34 or 210 bytes begin at any even address.
+// Bytes of `w`, an array of words. Blocks of 18, 34 or 210 bytes begin at any even address.
 
 fn raw(i: u32) -> u32 {
 #if QUADS

@@ -1,5 +1,5 @@
-// Tiles of int8 codes, whose scales come after the sums: those of w as they are stored, those of x
-// with a scale for 32 columns, within half a unit in 127 of the largest of these.
+// Tiles of int8 codes; sums of products are scaled at the end. Codes of w are those of the file. x
+// is rounded with a scale for 32 columns, within half of 1 / 127 of the largest of them.
 fn four_dots(a: u32, b: array<u32, 4>) -> vec4i {
   return vec4i(dot4I8Packed(a, b[0]), dot4I8Packed(a, b[1]), dot4I8Packed(a, b[2]),
                dot4I8Packed(a, b[3]));
@@ -7,15 +7,15 @@ fn four_dots(a: u32, b: array<u32, 4>) -> vec4i {
 
 var<workgroup> w_tile: array<u32, 512>;
 var<workgroup> x_tile: array<u32, 512>;
-// Of a row of w its group's `scales`.
+// The `scales` of the group of each row of w.
 var<workgroup> w_scale: array<vec4f, TILE>;
-// What each thread found in its columns of x: the largest, and the sums of lo and of hi.
-var<workgroup> found: array<vec3f, 256>;
-// Of a row of x its scale, and the sums of all lo and of all hi.
+// For each thread's columns of x: the largest size, and the sums of lo and of hi.
+var<workgroup> found: array<vec3f, WG>;
+// For each row of x: its scale, and the sums of all lo and of all hi.
 var<workgroup> x_scale: array<vec3f, TILE>;
 
-// A thread fills row lane / 4 of both tiles: `w_row` and `x_row` say at which byte and element that
-// row begins.
+// A thread fills row lane / 4 of both tiles. That row begins at byte `w_row` of w and at element
+// `x_row` of x.
 fn multiply(lane: u32, w_row: u32, x_row: u32) {
   const units = BLOCK / 8u;
   let fill = lane / 4u;

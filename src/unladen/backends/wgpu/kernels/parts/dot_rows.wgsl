@@ -2,8 +2,8 @@
 #if INT_DOT
 #use rounding
 #end
-// R rows of blocks times NT rows of x, by a workgroup of WG threads. A thread takes every WG-th
-// group of units; the partial sums of the threads are added in a fixed order.
+// A workgroup of WG threads multiplies R rows of blocks with NT rows of x. A thread takes every
+// WG-th group of units; the threads' partial sums are added in a fixed order.
 const OUT = R * NT;
 var<private> partial: array<f32, ALL_OUT>;
 #if SUBGROUPS
@@ -14,7 +14,8 @@ var<workgroup> sums: array<f32, WG * ALL_OUT>;
 #end
 var<workgroup> totals: array<f32, ALL_OUT>;
 
-// partial[offset + r * NT + n] += factor * (row r times x n); rows at byte addresses, x at elements.
+// partial[offset + r * NT + n] += factor * (row r times x n); rows at byte addresses, x at
+// elements.
 #if INT_DOT
 fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, factor: f32) {
   const per_block = BLOCK / 8u / GROUP;
@@ -44,8 +45,8 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
   }
 }
 
-// A group's columns of x as int8, those of lo and of hi with a scale each, and the sums of the
-// columns before they were rounded.
+// The columns of x for a group of units, rounded to int8: lo and hi have a scale each, and the sum
+// of their columns before rounding.
 struct Activations {
   codes: array<vec2u, GROUP>,
   scale: vec2f,
@@ -77,7 +78,7 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
   for (var g = lane; g < n_groups; g += WG) {
     let block = g / per_block;
     let first = (g % per_block) * GROUP;
-    // Set by hand: some compilers clear a variable of a loop's body only once.
+    // Set explicitly: some compilers clear a variable of a loop's body only once.
     var scale: array<vec4f, R> = array<vec4f, R>();
     for (var r = 0u; r < R; r++) { scale[r] = scales(rows[r] + block * BLOCK_BYTES, first); }
     var sum: array<vec2f, OUT> = array<vec2f, OUT>();
@@ -109,7 +110,7 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
 }
 #end
 
-// The sums over all threads, in `totals` for everyone.
+// Leaves the sums over all threads in `totals`, for every thread to read.
 fn finish(who: Thread) {
   let lane = who.lane;
 #if SUBGROUPS

@@ -1,5 +1,4 @@
-// A thread for each element of an array of n_rows(ROWS) rows.
-
+// The element of this thread, in kernels with a thread for each element.
 fn element(id: vec3u, groups: vec3u, lane: u32) -> u32 {
-  return (id.x + id.y * groups.x) * 256u + lane;
+  return (id.x + id.y * groups.x) * WG + lane;
 }

@@ -1,5 +1,5 @@
-// exp and what is made of it. The language only promises an error that grows with |x|; these stay
-// within 2 units of the last place (exp) where the result is a normal number.
+// exp and functions of it. The language allows an error of exp that grows with |x|; this one stays
+// within 2 units of the last place where the result is a normal number.
 
 fn exp_f32(x: f32) -> f32 {
   // exp(x) = 2^n exp(r), |r| <= ln 2 / 2; ln 2 in two parts, so that x - n ln 2 is exact but for

@@ -1,5 +1,5 @@
 #use bytes quant
-// A matrix of blocks, or those of its rows that one binding holds, and the rows it meets.
+// A matrix of blocks, or those of its rows that one binding holds.
 struct Matrix {
   first_row: u32,
   n_rows: u32,
@@ -8,9 +8,9 @@ struct Matrix {
   @size(16) row_bytes: u32,
 }
 
-#if PARTS
-// Several of one format that meet the same x; a workgroup takes rows of one.
-@group(1) @binding(0) var<uniform> parts: array<Matrix, PARTS>;
+#if MATRICES
+// Several matrices of one format meet the same x; a workgroup takes rows of one.
+@group(1) @binding(0) var<uniform> matrices: array<Matrix, MATRICES>;
 var<private> m: Matrix;
 #else
 @group(1) @binding(0) var<uniform> m: Matrix;
@@ -27,5 +27,5 @@ alias Bytes = u32;
 #if W2
 @group(1) @binding(9) var<storage, read> w2: array<Bytes>;
 #end
-// Of which matrix the bytes are: w, w1 or w2.
+// Whose bytes are read: 0 for w, 1 for w1, 2 for w2.
 var<private> which: u32;

@@ -1,4 +1,5 @@
-// What an expert's result counts for a pair, and its bias; experts counted from the first held.
+// The weight of an expert's result for a pair, and its bias. Experts are counted from the first
+// held.
 #if DOWN_SCALE
 @group(1) @binding(9) var<storage, read> down_scale: array<f32>;
 #end
@@ -6,7 +7,7 @@
 @group(1) @binding(10) var<storage, read> down_bias: array<f32>;
 #end
 
-// WEIGHED: the weight was applied to what the expert got.
+// WEIGHED: the expert's input was multiplied with the weight.
 fn pair_weight(pair: u32) -> f32 {
 #if WEIGHED
   return 1.0;

@@ -1,5 +1,5 @@
-// The hidden number `row` of an expert (counted from the first held) for a pair, from what its gate
-// and its up matrix gave; and where the experts' rows lie.
+// Hidden number `row` of an expert for a pair, made of the results of its gate and its up matrix;
+// and where the experts' rows lie. Experts are counted from the first held.
 struct Routing {
   n_used: u32,
   first_expert: u32,

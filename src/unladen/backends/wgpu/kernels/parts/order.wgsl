@@ -1,4 +1,4 @@
-// The order of float32 numbers as that of whole ones.
+// Keys: whole numbers in the order of the float32 numbers that they stand for.
 
 // A larger number has a larger key; -0 is 0, and NaN is +inf.
 fn key_of(bits: u32) -> u32 {
@@ -16,10 +16,10 @@ fn bits_of(key: u32) -> u32 {
 const INFINITE = 0xff800000u;
 const MINUS_INFINITE = 0x007fffffu;
 
-// What is worse than every (key, place).
+// Comes after every (key, place).
 const NOTHING = vec2u(0u, 0xffffffffu);
 
-// Whether a (key, place) comes first: the larger, the first place of equals.
+// Whether (key, place) a comes before b: the larger key, of equal ones the first place.
 fn is_before(a: vec2u, b: vec2u) -> bool {
   return a.x > b.x || (a.x == b.x && a.y < b.y);
 }

@@ -1,11 +1,12 @@
-// Formats whose weights are int8 codes times a scale: `packed` gives a unit's as two words of four.
+// For formats whose weights are int8 codes times a scale: `packed` returns a unit's codes as two
+// words of four.
 
 fn codes(at: u32, u: u32) -> Codes {
   let p = packed(at, u);
   return Codes(signed(p.x), signed(p.y));
 }
 
-// Every byte of a, all below 128, minus that of b.
+// Each byte of a minus that of b; all are below 128.
 fn minus_each(a: u32, b: u32) -> u32 {
   return ((a | 0x80808080u) - b) ^ 0x80808080u;
 }

@@ -1,4 +1,4 @@
-// The units of a group one by one; formats that load them together have their own.
+// Loads the units of a group one by one. Formats that can load them together do it themselves.
 
 fn packed_group(at: u32, first: u32) -> array<vec2u, GROUP> {
   var found: array<vec2u, GROUP>;

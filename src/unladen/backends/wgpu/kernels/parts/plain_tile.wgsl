@@ -1,10 +1,10 @@
 #use weighed
-// Tiles of float32, both as they are.
+// Tiles of float32.
 var<workgroup> w_tile: array<vec4f, 512>;
 var<workgroup> x_tile: array<vec4f, 512>;
 
-// A thread fills row lane / 4 of both tiles: `w_row` and `x_row` say at which byte and element that
-// row begins.
+// A thread fills row lane / 4 of both tiles. That row begins at byte `w_row` of w and at element
+// `x_row` of x.
 fn multiply(lane: u32, w_row: u32, x_row: u32) {
   const units = BLOCK / 8u;
   let fill = lane / 4u;

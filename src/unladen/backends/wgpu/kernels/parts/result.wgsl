@@ -1,4 +1,4 @@
-// What happens to a product before it is stored.
+// Adds bias and residual to a product and stores it.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 #if BIAS
 @group(1) @binding(6) var<storage, read> bias: array<f32>;
@@ -9,7 +9,7 @@
 #if BIAS2
 @group(1) @binding(12) var<storage, read> bias2: array<f32>;
 #end
-#if PARTS
+#if MATRICES
 @group(1) @binding(10) var<storage, read_write> y1: array<f32>;
 #if W2
 @group(1) @binding(11) var<storage, read_write> y2: array<f32>;
@@ -20,7 +20,7 @@
 #end
 
 fn with_bias(value: f32, row: u32) -> f32 {
-#if PARTS
+#if MATRICES
 #if BIAS1
   if (which == 1u) { return value + bias1[row]; }
 #end
@@ -38,7 +38,7 @@ fn with_bias(value: f32, row: u32) -> f32 {
 
 fn store(value: f32, token: u32, row: u32) {
   let i = token * m.n_out + row;
-#if PARTS
+#if MATRICES
   if (which == 1u) {
     y1[i] = value;
     return;

@@ -1,11 +1,11 @@
-// Numbers as int8 with a common scale; off by at most half of it.
+// Rounds numbers to int8 with a common scale; each is off by at most half of it.
 
 fn largest_of(v: vec4f) -> f32 {
   let a = abs(v);
   return max(max(a.x, a.y), max(a.z, a.w));
 }
 
-// What numbers of at most `largest` are multiplied with.
+// The factor that brings numbers of at most `largest` to int8.
 fn inverse_scale(largest: f32) -> f32 {
   let scale = largest / 127.0;
   return select(0.0, 1.0 / scale, scale >= 1.1754944e-38);

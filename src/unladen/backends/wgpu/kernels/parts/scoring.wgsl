@@ -1,5 +1,5 @@
 // Which keys a token sees, and its scores before the softmax: see Scoring in the graph's attention.
-// SLIDING, CHUNKED or SYMMETRIC is the kind of window, none of them: there is no window.
+// SLIDING, CHUNKED or SYMMETRIC is the kind of window; without any of them there is no window.
 #if ALIBI
 @group(1) @binding(5) var<storage, read> slopes: array<f32>;
 #end
@@ -36,7 +36,7 @@ fn end_key(p: u32, seq: u32) -> u32 {
 #end
 }
 
-// The score of a product of query and key; `head` and the distance matter for slopes alone.
+// The score that a product of query and key gives; only slopes use `head` and the distance.
 fn scored(product: f32, head: u32, p: u32, key: u32) -> f32 {
   var score = product * params.scale;
 #if SOFTCAP

@@ -1,6 +1,6 @@
 #use thread
-// Sums and maxima over a workgroup of WG threads (a power of two): by the hardware's own reduction
-// of each subgroup, or in a fixed tree.
+// Sums and maxima over a workgroup of WG threads (a power of two). With SUBGROUPS the hardware
+// reduces each subgroup, else a fixed tree does.
 var<workgroup> shared_values: array<f32, WG>;
 
 fn sum_all(who: Thread, x: f32) -> f32 {
