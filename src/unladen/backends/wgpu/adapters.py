@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from unladen.backends.wgpu import vulkan
 
 BACKENDS = ("Vulkan", "Metal", "D3D12")
-"""What wgpu may stand on; OpenGL lacks too much."""
+"""Drivers below wgpu that kernels run on; OpenGL lacks too much."""
 ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
+"""Kinds of adapters, the fastest first; "CPU" is software."""
 DRIVER_FILES = ("dri/renderD*", "nvidia[0-9]*", "dxg", "kgsl-*", "mali*")
-"""Of Linux's own drivers, NVIDIA's, Windows' for its guests, Qualcomm's and Arm's."""
+"""Files in /dev of Linux's own drivers, NVIDIA's, Windows' for its guests, Qualcomm's and Arm's."""
 INSTALL = "pip install 'wgpu>=0.32,<0.33'"
+"""What to do where the package is missing."""
 
 
 @functools.cache
@@ -44,7 +46,7 @@ def native() -> tuple[Any, Any]:
 
 @functools.cache
 def adapters() -> Sequence[Any]:
-    """What the machine has, the fastest kinds first; software ("CPU") last."""
+    """The machine's adapters, the fastest kinds first; software ("CPU") last."""
     module, _ = load()
     if module is None:
         return ()
@@ -72,8 +74,8 @@ def check_process() -> None:
 
 @contextlib.contextmanager
 def _quiet_drivers() -> Iterator[None]:
-    """Vulkan drivers look for a Wayland display, whose library complains on stderr for each where a
-    machine without a screen has no XDG_RUNTIME_DIR."""
+    """Set XDG_RUNTIME_DIR where it isn't set, as on a machine without a screen: Vulkan drivers look
+    for a Wayland display, and its library would complain on stderr for each driver."""
     if "XDG_RUNTIME_DIR" in os.environ:
         yield
         return
@@ -91,8 +93,8 @@ def _rank(adapter: Any) -> int:
 
 
 def hardware() -> Sequence[Any]:
-    """The adapters that are worth using unasked: the discrete GPUs, or else the first integrated
-    one; all of one driver's kind, since another kind lists the same cards again."""
+    """The adapters that are used where no devices are named: the discrete GPUs, or else the first
+    integrated one. All are of one backend of wgpu, since another lists the same cards again."""
     for kind in ("DiscreteGPU", "IntegratedGPU"):
         found = [a for a in adapters() if a.info["adapter_type"] == kind]
         alike = [a for a in found if a.info["backend_type"] == found[0].info["backend_type"]]
@@ -102,8 +104,8 @@ def hardware() -> Sequence[Any]:
 
 
 def card_of(adapter: Any) -> vulkan.Card | None:
-    """What Vulkan knows of an adapter's memory now; None where it doesn't know the adapter. Of
-    several alike the same one in order."""
+    """What Vulkan knows of an adapter's memory now; None where it doesn't know the adapter. Where
+    several cards are alike, the n-th adapter is the n-th card."""
     from unladen.backends.wgpu import vulkan  # only where there are adapters
     with _quiet_drivers():
         cards = [c for c in vulkan.cards() if _number(adapter) == (c.vendor_id, c.device_id)]
@@ -129,8 +131,8 @@ def why_none() -> str:
 
 
 def adapter_of(number: int) -> Any:
-    """The adapter of device ``number``: beyond the last they begin again, so that one adapter can
-    serve as several devices. Raises :class:`BackendNotInitialised`."""
+    """The adapter of device ``number``. Numbers beyond the last adapter begin again at the first,
+    so one adapter can serve as several devices. Raises :class:`BackendNotInitialised`."""
     found = adapters()
     if not found:
         raise BackendNotInitialised(f"wgpu:{number} is not present", hint=why_none())

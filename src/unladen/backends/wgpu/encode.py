@@ -1,7 +1,7 @@
-"""Encodes dispatches: the only part that a step pays for by the piece.
+"""Encodes dispatches: the only part of a step whose cost grows with their number.
 
-wgpu-py's own methods check and convert their arguments, four times the cost of the calls that they
-make; so these go to the C library, with handles that were looked up before.
+wgpu-py's own methods check and convert their arguments, which costs four times the calls that they
+make. So this calls the C library, with handles that were looked up before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unladen.backends.wgpu.gpu import Gpu
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """As many bytes as ``target`` has, from the beginning of ``source``."""
+    """Copies the first bytes of ``source`` into ``target``, as many as that holds."""
 
     source: Range
     target: Range
@@ -32,8 +32,8 @@ Encoded = tuple[Any, Any, int, int, int]
 
 @functools.cache
 def _unchecked() -> tuple[Any, Any, Any]:
-    """The calls that are made for each dispatch. None of them raises: what is wrong with one is
-    found by the end of the encoder."""
+    """The three calls of a dispatch. They raise nothing: the encoder reports errors when it
+    ends."""
     lib = importlib.import_module("wgpu.backends.wgpu_native._ffi").lib
     return (lib.wgpuComputePassEncoderSetPipeline, lib.wgpuComputePassEncoderSetBindGroup,
             lib.wgpuComputePassEncoderDispatchWorkgroups)

@@ -1,8 +1,8 @@
-"""What kernels may use of an adapter beyond plain WGSL, and what they do use.
+"""Which abilities of an adapter beyond plain WGSL kernels may use, and which they use.
 
-``subgroups``: sums over the threads of a workgroup by the hardware's own reductions. ``int_dot``:
-where weights are int8 codes times a scale, activations are rounded to int8 too and four products
-are one instruction.
+``subgroups``: the hardware's own reductions add over the threads of a workgroup. ``int_dot``:
+where weights are int8 codes times a scale, activations are rounded to int8 too, and one instruction
+multiplies four pairs.
 
 On an H200 (Vulkan, driver 580) ``int_dot`` multiplies matrices of 2048 to 14336 columns with 512
 rows at 34 to 50 TFLOP/s where float32 tiles reach 21 to 29; with one row it reads Q4_K and Q6_K at
@@ -24,20 +24,22 @@ from typing import Any
 from unladen.errors import InvalidArgument
 
 VARIABLE = "UNLADEN_WGPU_FEATURES"
-"""Names by comma of those that are used, or "none"; not set: what suits the adapter."""
+"""Environment variable: names of features to use, with commas between them, or "none". Where it
+isn't set, kernels use what suits the adapter."""
 WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "subgroups": ("subgroup",), "int_dot": ()})
-"""The adapter's features that each takes; packed integer products are part of the language."""
+"""By name, the features of wgpu that an adapter must have. Packed integer products are part of the
+language."""
 
 
 def available(adapter: Any) -> frozenset[str]:
-    """Those that the adapter has."""
+    """The features that the adapter has."""
     return frozenset(name for name, needs in WANTED.items() if adapter.features.issuperset(needs))
 
 
 def chosen(adapter: Any) -> frozenset[str]:
-    """Those that kernels use; raises :class:`InvalidArgument` where the environment asks for what
-    doesn't exist or what the adapter lacks."""
+    """The features that kernels use. Raises :class:`InvalidArgument` where the environment asks for
+    one that doesn't exist or that the adapter lacks."""
     there = available(adapter)
     text = os.environ.get(VARIABLE)
     if text is None:
@@ -58,5 +60,5 @@ def _suitable(info: Mapping[str, Any]) -> frozenset[str]:
 
 
 def device_features(adapter: Any) -> list[str]:
-    """What a device is asked for, so that its kernels may use all that is :func:`available`."""
+    """The features of wgpu to request, so that kernels may use all that is :func:`available`."""
     return sorted(feature for name in available(adapter) for feature in WANTED[name])

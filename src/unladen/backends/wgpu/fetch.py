@@ -1,7 +1,7 @@
 """Reads a GPU's buffer while the device goes on.
 
-wgpu-py's own reading waits for everything that was handed to the device, also what came later; so
-this goes to the C library, and waits for the copy alone.
+wgpu-py's own reading waits for everything that was submitted, also after the copy. So this calls
+the C library, and waits for the copy alone.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ WHEN_POLLED = 2
 
 @dataclass(slots=True)
 class _Mapping:
-    """The one callback of the process, and what it was told by number, 0 before, for those that
-    are waited for. C may call it as long as there is a device, so it is never freed.
-    ``interrupts``: raised inside the callback, where C can't pass them on."""
+    """The one callback of the process. ``told``: by the number of a mapping that is waited for, the
+    status that C reported, 0 until then. C may call the callback as long as there is a device, so
+    it is never freed. ``interrupts``: raised inside the callback, where C can't pass them on."""
 
     callback: Any = None
     told: dict[int, int] = field(default_factory=dict)
@@ -66,15 +66,15 @@ class _Fetched:
     number: int
 
     def __call__(self) -> Bytes:
-        """An interrupt may come at any point: what was interrupted can be called again, so the
-        buffer stays mapped as long as there is one."""
+        """Wait and copy. An interrupt may come at any point, and then this can be called again, so
+        the buffer stays mapped as long as it exists."""
         libf, ffi = native()
         mapping = _mapping()
         self.gpu.wait_for(self.submission)
         if mapping.interrupts:
             raise mapping.interrupts.pop()
         where = ffi.NULL
-        # 0: an interrupt kept the callback from saying so.
+        # 0: an interrupt stopped the callback before it could store the status.
         if mapping.told[self.number] in (0, MAPPED):
             with typed(self.gpu.name, requested=self.nbytes):
                 where = libf.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.nbytes)

@@ -25,23 +25,22 @@ LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
           "min-storage-buffer-offset-alignment")
 UNKNOWN_MEMORY = 1 << 46
-"""Free on a GPU of which nobody says how much it has: assume enough, allocation itself will tell.
-"""
+"""Bytes that count as free on a GPU whose driver doesn't say; allocating finds out."""
 SOFTWARE_SPEED = 1e10
-"""Bytes and operations per second of an adapter that the processor plays: less than its own kernels
-do, so that nothing goes there for speed."""
+"""Bytes and operations per second of an adapter that is software on the processor. It is less than
+the processor's own kernels reach, so nothing is placed there for speed."""
 MAPPABLE = "mappable-primary-buffers"
-"""Feature of an adapter: what kernels use can be mapped too. On one that has memory of its own it
-would move the buffer into the host's."""
+"""Feature of an adapter: the host can map buffers that kernels use. An adapter with memory of its
+own would keep such a buffer in the host's memory instead."""
 WGSL = 2
-"""WGPUSType_ShaderSourceWGSL of webgpu.h."""
+"""WGPUSType_ShaderSourceWGSL of webgpu.h: the type of a structure that holds WGSL."""
 BOUNDS_CHECKS = 1
-"""Of WGPUShaderRuntimeChecks in wgpu.h, what the compiler adds to kernels: some of their indices
-come out of files. Not ForceLoopBounding (2): it counts the turns of every loop in 64 bits, and with
-it a model's steps took 2.4 times as long on an H200. Our loops end by themselves: they count up or
-down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
+"""WGPUShaderRuntimeChecks of wgpu.h: the compiler adds bounds checks, since some indices of kernels
+come out of files. ForceLoopBounding (2) is left out: it counts the turns of every loop in 64 bits,
+and with it a model's steps took 2.4 times as long on an H200. Loops of kernels end by themselves:
+they count up or down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
 WRITE_BYTES = 32 << 20
-"""What is uploaded at once: the queue keeps a copy until it is done."""
+"""Bytes that are uploaded at once: the queue keeps a copy of them until it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Pipeline:
 
     @property
     def handle(self) -> Any:
-        """For the encoder."""
+        """The pipeline as the encoder passes it to the C library."""
         return self.pipeline._internal
 
 
@@ -91,7 +90,7 @@ class Gpu:
         return self.device.name
 
     def free_bytes(self) -> int:
-        """What can still be had, as far as that can be told without asking the driver."""
+        """Bytes that can be allocated now, as far as that is known without asking the driver."""
         if shares_host_memory(self.adapter):
             return free_host_bytes()
         return self.device.memory_bytes or UNKNOWN_MEMORY
@@ -129,7 +128,7 @@ class Gpu:
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
                 if data.nbytes > WRITE_BYTES or is_mappable:
-                    # What stays in the queue would come after a later write through a mapping.
+                    # Empty the queue: a later write through a mapping would overtake it.
                     self.queue.submit([])
                     self.wgpu._poll_wait()
 
@@ -228,7 +227,7 @@ class Gpu:
 
 
 def device_of(adapter: Any, name: str) -> Device:
-    """What an adapter is, under the name of a device."""
+    """The device called ``name`` on ``adapter``."""
     info = adapter.info
     is_software = info["adapter_type"] == "CPU"
     kind, speed = (", software", SOFTWARE_SPEED) if is_software else ("", 0.0)

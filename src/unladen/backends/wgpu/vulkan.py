@@ -1,4 +1,4 @@
-"""How much memory graphics cards have, and what of it is free: WebGPU doesn't tell, Vulkan does.
+"""Asks Vulkan how much memory graphics cards have and how much is free, which WebGPU doesn't say.
 
 The structures are those of vulkan_core.h (Khronos, 1.1 and VK_EXT_memory_budget).
 """
@@ -16,12 +16,15 @@ LIBRARIES = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib")
 VERSION = 1 << 22 | 1 << 12
 """Vulkan 1.1, the first that can be asked for a budget."""
 INSTANCE_INFO, PROPERTIES_2, BUDGET_PROPERTIES = 1, 1000059006, 1000237000
-"""VkStructureType of what follows."""
+"""VkStructureType of the structures below."""
 DEVICE_LOCAL = 1
+"""VK_MEMORY_HEAP_DEVICE_LOCAL_BIT: the heap is the device's own memory."""
 MAX_TYPES, MAX_HEAPS = 32, 16
+"""VK_MAX_MEMORY_TYPES and VK_MAX_MEMORY_HEAPS."""
 PROPERTIES_BYTES = 4096
-"""VkPhysicalDeviceProperties has 824; none that may come will be larger than this."""
+"""Room for VkPhysicalDeviceProperties, which has 824 bytes so far."""
 BUDGET = b"VK_EXT_memory_budget"
+"""The extension that says how much of a heap a process may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,8 @@ def _devices(vulkan: ctypes.CDLL, instance: ctypes.c_void_p) -> list[ctypes.c_vo
 
 
 def _listed(call: Any, kind: Any) -> list[Any]:
-    """What a function of Vulkan enumerates: it is asked how much first. Nothing where it fails."""
+    """All that a function of Vulkan enumerates: the first call asks for the number, the second for
+    the items. Empty where a call fails."""
     n = ctypes.c_uint32(0)
     if call(ctypes.byref(n), None) != 0:
         return []

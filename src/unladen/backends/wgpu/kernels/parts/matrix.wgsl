@@ -27,5 +27,5 @@ alias Bytes = u32;
 #if W2
 @group(1) @binding(9) var<storage, read> w2: array<Bytes>;
 #end
-// Whose bytes are read: 0 for w, 1 for w1, 2 for w2.
+// Which matrix is read: 0 for w, 1 for w1, 2 for w2.
 var<private> which: u32;
