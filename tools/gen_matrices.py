@@ -75,7 +75,7 @@ def ops_page() -> str:
         takes = "quantized" if op.takes_quants else ""
         rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in cpu)} "
                     f"| {_yes(name in WGPU)} |")
-    limits = ", ".join(f"`{op}` with {what}" for op, what in cpu.items() if what)
+    limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
     tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
     return OPS_HEAD + "\n".join(rows) + "\n" + tail
 

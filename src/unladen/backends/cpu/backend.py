@@ -73,7 +73,7 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        return Support.NO if refusal(node, self._formats(node)) else Support.YES
+        return Support.NO if refusal(node, self._formats) else Support.YES
 
     def _formats(self, node: Node) -> dict[str, str | None]:
         return {role: self.weight_format(node, w) for role, w in node.weights.items()}
@@ -92,7 +92,7 @@ class CpuBackend(HostMemory):
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         return scratch_bytes(node, max(limits.n_tokens, limits.n_outputs), self._level,
-                             self._formats(node), options.precise)
+                             self._formats, options.precise)
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
                      options: BackendOptions) -> Mapping[Value, int]:

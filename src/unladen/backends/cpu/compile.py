@@ -8,7 +8,9 @@ name, and where all of them lie. The kernel refuses what it doesn't know.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,36 +24,48 @@ from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
 
 
-def operations() -> Mapping[str, str]:
-    """The ops that have a kernel, each with the limits of what it takes, "" where there are none.
-    """
-    return _operations()
+Formats = Callable[[Node], Mapping[str, str | None]]
+"""The formats that a node's weights have on the device, by role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """How the CPU runs an op. ``limit``: which nodes it takes, "" for all of them."""
+
+    limit: str
+    needs_scratch: bool
 
 
 @functools.cache
-def _operations() -> Mapping[str, str]:
-    return native.operations()
+def operations() -> Mapping[str, Operation]:
+    """The ops that have a kernel."""
+    return {op: Operation(*found) for op, found in native.operations().items()}
 
 
-def refusal(node: Node, quants: Mapping[str, str | None]) -> str:
-    """Why there is no kernel for ``node``, "" where there is one.
-
-    ``quants``: the formats that its weights have on the device, by role.
-    """
-    if node.op not in operations():
+def refusal(node: Node, formats: Formats) -> str:
+    """Why there is no kernel for ``node``, "" where there is one."""
+    operation = operations().get(node.op)
+    if operation is None:
         return f"the CPU has no kernel of {node.op}"
-    # Nodes of most ops are never refused, and a description takes longer than a look at this.
-    return native.refusal(_on_paper(node, quants)) if operations()[node.op] else ""
+    # Kernels without a limit aren't asked: to describe a node takes 20 us.
+    if not operation.limit:
+        return ""
+    described = _on_paper(node, formats(node))
+    with _typed_errors(node):
+        return native.refusal(described)
 
 
-def scratch_bytes(node: Node, max_rows: int, level: str, quants: Mapping[str, str | None],
-                  precise: bool) -> int:
+def scratch_bytes(node: Node, max_rows: int, level: str, formats: Formats, precise: bool) -> int:
     """Working memory that ``node`` needs in a step of at most ``max_rows`` tokens or outputs.
 
-    ``level``: the instruction-set level of the kernels; ``quants``: the formats that weights have on
-    the device, by role; ``precise``: activations stay float32.
+    ``level``: the instruction-set level of the kernels; ``precise``: activations stay float32.
+    Raises :class:`UnsupportedOp` for a node that its kernel doesn't take as it is.
     """
-    return native.scratch_bytes(_on_paper(node, quants), level, max_rows, precise)
+    if not operations()[node.op].needs_scratch:
+        return 0
+    described = _on_paper(node, formats(node))
+    with _typed_errors(node):
+        return native.scratch_bytes(described, level, max_rows, precise)
 
 
 def compile_segment(program: native.Program, segment: Segment) -> None:
@@ -67,17 +81,16 @@ def compile_segment(program: native.Program, segment: Segment) -> None:
         table_stride=b.block_table.shape[1], state_in=_address(b.state_in),
         state_out=_address(b.state_out))
     for node in segment.nodes:
-        try:
-            add(program, node, at)
-        except ValueError as error:
-            raise UnsupportedOp(str(error), node=node.name, device=segment.device.name,
-                                hint="add the device reference, which runs every op") from error
+        add(program, node, at)
 
 
 def add(program: native.Program, node: Node, at: Addresses) -> None:
-    """Append ``node`` to ``program``."""
-    if not node.outputs or node.outputs[0] not in at.joined.norms:
-        program.add(at.described(node))
+    """Append ``node`` to ``program``. Raises :class:`UnsupportedOp`."""
+    if node.outputs and node.outputs[0] in at.joined.norms:
+        return  # the product that reads it computes it
+    described = at.described(node)
+    with _typed_errors(node, at.segment.device.name):
+        program.add(described)
 
 
 class Addresses:
@@ -134,16 +147,27 @@ class Addresses:
         """What a product does for the nodes before and after it."""
         if node.op != "linear":
             return None
-        y = node.outputs[0]
-        reader = self.joined.readers.get(y)
+        x, y = node.inputs[0], node.outputs[0]
+        reader, is_packed = self.joined.readers.get(y), x in self.joined.readers
+        if not (norm or reader or is_packed or y in self._chosen_from):
+            return None
         return native.Joined(
-            is_packed=node.inputs[0] in self.joined.readers,
+            is_packed=is_packed,
             norm=None if norm is None else (
                 self.weight(norm.weights["w"]) if "w" in norm.weights else 0,
                 norm.float_attr("eps")),
             reader=None if reader is None else (
                 self.segment.weights[reader.weights["w0"].name].quant, self.segment.stored[y]),
             is_chosen_from=y in self._chosen_from)
+
+
+@contextmanager
+def _typed_errors(node: Node, device: str = "cpu") -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise UnsupportedOp(str(error), node=node.name, device=device,
+                            hint="add the device reference, which runs every op") from error
 
 
 def _address(array: npt.NDArray[np.int32]) -> int:

@@ -165,10 +165,12 @@ void bind_program(nb::module_ &m) {
                      [](P &p) -> Interleaving & { return p.builder.interleaving(); });
 }
 
-// The ops that have a kernel, each with what limits the nodes that it takes.
-std::map<std::string, std::string> operations() {
-    std::map<std::string, std::string> ops;
-    for (const auto &[op, kind] : operation_kinds()) ops[op] = kind.limit ? kind.limit() : "";
+// The ops that have a kernel, each with what nodes it takes, "" for all, and whether it needs
+// working memory.
+std::map<std::string, std::pair<std::string, bool>> operations() {
+    std::map<std::string, std::pair<std::string, bool>> ops;
+    for (const auto &[op, kind] : operation_kinds())
+        ops[op] = {kind.limit ? kind.limit() : "", kind.scratch_bytes != nullptr};
     return ops;
 }
 

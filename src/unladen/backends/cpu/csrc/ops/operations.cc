@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "backends/cpu/csrc/ops/products.h"
-
 namespace unladen::cpu {
 namespace {
 
@@ -43,13 +41,6 @@ std::string refusal(const Node &node) {
     if (!kind.fits || kind.fits(node)) return "";
     return "the CPU's kernel of " + node.op + " takes " + kind.limit() + ": " + node.name +
            " is another one";
-}
-
-Matrix Builder::with_copy(Matrix w, int rows_apart) {
-    if (w.n_rows && rows_apart % interleaved_rows == 0)
-        w.copy = interleaving_.add(linear_kernel(kernels(), w.type, sizing_.precise), w.data,
-                                   w.n_rows, w.n_cols);
-    return w;
 }
 
 }  // namespace unladen::cpu

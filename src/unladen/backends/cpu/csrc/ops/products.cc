@@ -280,6 +280,13 @@ void multiply(const Linear &kernel, const Matrix &w, int base, float *y, size_t 
                    n_rows, t_first, t_last);
 }
 
+Matrix Builder::with_copy(Matrix w, int rows_apart) {
+    if (w.n_rows && rows_apart % interleaved_rows == 0)
+        w.copy = interleaving_.add(linear_kernel(kernels(), w.type, sizing_.precise), w.data,
+                                   w.n_rows, w.n_cols);
+    return w;
+}
+
 OperationPtr make_product(const Kernels &k, Product product) {
     return std::make_unique<ProductOperation>(k, std::move(product));
 }
