@@ -144,7 +144,7 @@ def test_work_of_neighbours_is_refused_by_those_who_don_t_know_it() -> None:
     node = native.Node(op="clamp", name="n", inputs=[value], outputs=[value], weights={},
                        attrs={"limit": 1.0}, joined=joined)
     program = native.Program(native.levels()[0], 1, 1, 4, False, False, [])
-    with pytest.raises(ValueError, match="clamp .node n.: it does no work of its neighbours"):
+    with pytest.raises(ValueError, match="it does no work of its neighbours"):
         program.add(node)
 
 

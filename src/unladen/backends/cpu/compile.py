@@ -23,7 +23,6 @@ from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
 
-
 Formats = Callable[[Node], Mapping[str, str | None]]
 """The formats that a node's weights have on the device, by role."""
 
@@ -123,7 +122,7 @@ class Addresses:
         slots = self.segment.slots.get(node.name)
         return native.Node(
             op=node.op, name=node.name,
-            inputs=[_value(v, self((norm.inputs[0] if norm and v is node.inputs[0] else v)))
+            inputs=[_value(v, self(norm.inputs[0] if norm and v is node.inputs[0] else v))
                     for v in node.inputs],
             outputs=[_value(v, self(v)) for v in node.outputs],
             weights={role: (self.weight(w), self.segment.weights[w.name].quant, w.shape)

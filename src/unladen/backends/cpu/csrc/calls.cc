@@ -120,7 +120,8 @@ Result activate(Floats x, const std::string &act, const std::string &level) {
 Result glu(Floats gate, Floats up, const std::string &act, const std::string &level) {
     require(gate.size() == up.size(), "gate and up differ in length");
     std::vector<float> y(up.size());
-    kernels_for(level)->glu(y.data(), gate.data, up.data, size_of(up.size()), named<Activation>(act));
+    kernels_for(level)->glu(y.data(), gate.data, up.data, size_of(up.size()),
+                            named<Activation>(act));
     return {y, up.shape};
 }
 

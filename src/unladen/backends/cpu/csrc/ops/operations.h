@@ -15,8 +15,8 @@ struct OperationKind {
     void (*add)(const Node &node, Builder &to);
     // Bytes of working memory, or nullptr: none.
     size_t (*scratch_bytes)(const Node &node, const Sizing &sizing);
-    // What nodes it takes, for people, and whether it takes this one; or nullptr: any. Addresses are
-    // not looked at.
+    // What nodes it takes, for people, and whether it takes this one, whose addresses may be 0; or
+    // nullptr: it takes all.
     const char *(*limit)();
     bool (*fits)(const Node &node);
 };

@@ -1,5 +1,5 @@
-// Attention to rows of the cache that aren't neighbours: the last tokens, and one row for each group
-// of tokens before.
+// Attention to rows of the cache that aren't neighbours: the last tokens, and one row for each
+// group of tokens before.
 #include <algorithm>
 #include <memory>
 

@@ -18,7 +18,8 @@ struct RopeTable {
     explicit RopeTable(Fields &of)
         : positions(of.int_input()), y(of.output()), freqs(of.numbers("freqs")),
           magnitude(of.number("magnitude")), back(of.integer("back", 0)) {
-        of.require(y.n_cols == 2 * static_cast<int>(freqs.size()), "y has other columns than freqs");
+        of.require(y.n_cols == 2 * static_cast<int>(freqs.size()),
+                   "y has other columns than freqs");
     }
 
     void add(Builder &to) const {
