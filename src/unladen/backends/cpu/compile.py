@@ -8,8 +8,7 @@ name, and where all of them lie. The kernel refuses what it doesn't know.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,8 +49,10 @@ def refusal(node: Node, formats: Formats) -> str:
     if not operation.limit:
         return ""
     described = _on_paper(node, formats(node))
-    with _typed_errors(node):
+    try:
         return native.refusal(described)
+    except ValueError as error:
+        raise _refused(error, node) from error
 
 
 def scratch_bytes(node: Node, max_rows: int, level: str, formats: Formats, precise: bool) -> int:
@@ -63,8 +64,10 @@ def scratch_bytes(node: Node, max_rows: int, level: str, formats: Formats, preci
     if not operations()[node.op].needs_scratch:
         return 0
     described = _on_paper(node, formats(node))
-    with _typed_errors(node):
+    try:
         return native.scratch_bytes(described, level, max_rows, precise)
+    except ValueError as error:
+        raise _refused(error, node) from error
 
 
 def compile_segment(program: native.Program, segment: Segment) -> None:
@@ -88,8 +91,10 @@ def add(program: native.Program, node: Node, at: Addresses) -> None:
     if node.outputs and node.outputs[0] in at.joined.norms:
         return  # the product that reads it computes it
     described = at.described(node)
-    with _typed_errors(node, at.segment.device.name):
+    try:
         program.add(described)
+    except ValueError as error:
+        raise _refused(error, node, at.segment.device.name) from error
 
 
 class Addresses:
@@ -160,13 +165,10 @@ class Addresses:
             is_chosen_from=y in self._chosen_from)
 
 
-@contextmanager
-def _typed_errors(node: Node, device: str = "cpu") -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise UnsupportedOp(str(error), node=node.name, device=device,
-                            hint="add the device reference, which runs every op") from error
+def _refused(error: ValueError, node: Node, device: str = "cpu") -> UnsupportedOp:
+    """What is raised for a node that its kernel doesn't take as it is."""
+    return UnsupportedOp(str(error), node=node.name, device=device,
+                         hint="add the device reference, which runs every op")
 
 
 def _address(array: npt.NDArray[np.int32]) -> int:
