@@ -19,7 +19,6 @@ from pages import write_or_check  # noqa: E402
 from unladen._native import cpu as native  # noqa: E402
 from unladen.backends._gpu.lowering import registry as lowerings  # noqa: E402
 from unladen.backends._gpu.lowering.moe import MAX_EXPERTS  # noqa: E402
-from unladen.backends.cpu.compile import LOWERINGS as CPU  # noqa: E402
 from unladen.backends.wgpu.source import has_codes, has_format, has_kernel  # noqa: E402
 from unladen.graph.ops import registry as ops  # noqa: E402
 from unladen.quants import registry as quants  # noqa: E402
@@ -40,9 +39,9 @@ weights in any block format; other weights are F32.
 | --- | --- | --- | --- | --- | --- | --- |
 """
 OPS_TAIL = """
-Limits of size; a node beyond them runs on another device, and a warning names it:
+Limits; a node beyond them runs on another device, and a warning names it:
 
-* `cpu`: `conv1d` with at most {taps} taps, `hyper_weights` with at most {streams} streams.
+* `cpu`: {cpu}.
 * `wgpu`: `moe` with at most {experts} experts, whose gate and up matrices have the same format;
   recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
 """
@@ -69,15 +68,15 @@ of levels say how the CPU multiplies such weights ([levels](../concepts/backends
 
 def ops_page() -> str:
     """The text of ops.md."""
-    rows = []
+    rows, cpu = [], native.operations()
     for name, op in sorted(ops().items()):
         module = sys.modules[type(op).__module__].__doc__ or ""
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
-        rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in CPU)} "
+        rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in cpu)} "
                     f"| {_yes(_on_wgpu(name))} |")
-    tail = OPS_TAIL.format(taps=native.MAX_CONV_TAPS, streams=native.MAX_STREAMS,
-                           experts=MAX_EXPERTS)
+    limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
+    tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
     return OPS_HEAD + "\n".join(rows) + "\n" + tail
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import pytest
 from tests.tiny_model import N_VOCAB, write_tiny
 
 from unladen import Model
+from unladen._native import cpu as native
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
 from unladen.backends.cpu import CpuBackend
-from unladen.backends.cpu import compile as lowering
+from unladen.backends.cpu import compile as compiling
 from unladen.errors import UnsupportedOp
 from unladen.graph.ops.rms_norm import RmsNorm
 from unladen.schedule.trust import kernels, probe
@@ -44,23 +45,38 @@ def tokens(rng: np.random.Generator) -> list[int]:
     return list(rng.integers(3, N_VOCAB, 50).tolist())
 
 
+Add = Callable[[Any, Any, Any], None]
+
+
 @pytest.fixture
-def sabotage(monkeypatch: pytest.MonkeyPatch) -> Sabotage:
+def replaced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Add], None]:
+    """``replaced("glu", add)``: the CPU's program gets nodes of that op from ``add``."""
+    add = compiling.add
+
+    def replace_(op: str, other: Add) -> None:
+        monkeypatch.setattr(compiling, "add", lambda p, node, at: (
+            other if node.op == op else add)(p, node, at))
+    return replace_
+
+
+@pytest.fixture
+def sabotage(replaced: Callable[[str, Add], None]) -> Sabotage:
     """``sabotage("glu")``: the CPU's kernel of that op gives twice its result, if the weights or
     the cache are of type ``only``."""
-    def break_(op: str, only: str = "") -> None:
-        lower = lowering.LOWERINGS[op]
+    add = compiling.add
 
+    def break_(op: str, only: str = "") -> None:
         def wrong(p: Any, node: Any, at: Any) -> None:
-            lower(p, node, at)
+            add(p, node, at)
             types = {at.segment.weights[w.name].quant for w in node.weights.values()}
             if node.state is not None:
                 types.add(at.segment.kv[node.state.layer].layout.k_type)
             if not only or only in types:
-                for y in node.outputs:
-                    p.add(at(y), at(y), False, at(y), y.shape[0], y.shape[1])
-        monkeypatch.setattr(lowering, "LOWERINGS",
-                            MappingProxyType({**lowering.LOWERINGS, op: wrong}))
+                for value in node.outputs:
+                    y = at(value), "f32", *value.shape
+                    p.add(native.Node(op="add", name="twice", inputs=[y, y], outputs=[y],
+                                      weights={}, attrs={}))
+        replaced(op, wrong)
     return break_
 
 
@@ -158,43 +174,39 @@ def test_a_wrong_cache_type(path: Path, tokens: list[int], sabotage: Sabotage,
         assert model.generate(tokens, max_tokens=2).tokens
 
 
-def test_a_little_wrong_and_not_at_all_computed(path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_little_wrong_and_not_at_all_computed(path: Path, replaced: Callable[[str, Add], None]
                                                 ) -> None:
+    add = compiling.add
+
     def other_eps(p: Any, node: Any, at: Any) -> None:
-        (x,), (y,) = node.inputs, node.outputs
-        weights = at.weight(node, "w"), 0, x.shape[1]
-        p.rms_norm(at(x), weights, at(y), x.shape[0], x.shape[1], x.shape[1],
-                   node.float_attr("eps") * 30)
+        attrs = {**node.attrs, "eps": node.float_attr("eps") * 30}
+        add(p, replace(node, attrs=attrs), at)
     for wrong in (other_eps, lambda p, node, at: None):
         fault.cache_clear()
-        monkeypatch.setattr(lowering, "LOWERINGS",
-                            MappingProxyType({**lowering.LOWERINGS, "rms_norm": wrong}))
+        replaced("rms_norm", wrong)
         with Model(path) as model:
             assert on(model, "rms_norm") == {"reference:0"}
 
 
-def test_rows_stored_wrongly(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lower = lowering.LOWERINGS["kv_write"]
+def test_rows_stored_wrongly(path: Path, replaced: Callable[[str, Add], None]) -> None:
+    add = compiling.add
 
     def swapped(p: Any, node: Any, at: Any) -> None:
-        p.kv_write(at.kv(node), *(at(v) for v in reversed(node.inputs)))
+        add(p, replace(node, inputs=node.inputs[::-1]), at)
     for wrong in (swapped, lambda p, node, at: None):
         fault.cache_clear()
-        monkeypatch.setattr(lowering, "LOWERINGS",
-                            MappingProxyType({**lowering.LOWERINGS, "kv_write": wrong}))
+        replaced("kv_write", wrong)
         with pytest.raises(UnsupportedOp, match="computes kv_write wrongly"):
             Model(path, strict=True)
-    monkeypatch.setattr(lowering, "LOWERINGS",
-                        MappingProxyType({**lowering.LOWERINGS, "kv_write": lower}))
+    replaced("kv_write", add)
     fault.cache_clear()
     Model(path, strict=True).close()
 
 
-def test_a_kernel_that_does_not_compile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_that_does_not_compile(path: Path, replaced: Callable[[str, Add], None]) -> None:
     def refuse(p: Any, node: Any, at: Any) -> None:
         raise UnsupportedOp("no such instruction", node=node.name, device="cpu:0")
-    monkeypatch.setattr(lowering, "LOWERINGS", MappingProxyType({**lowering.LOWERINGS,
-                                                                "rope": refuse}))
+    replaced("rope", refuse)
     with Model(path) as model:
         assert on(model, "rope") == {"reference:0"}
 

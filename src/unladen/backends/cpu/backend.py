@@ -11,7 +11,7 @@ from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
 from unladen.backends.base import BackendOptions, Device, Program, Segment, Support, device_number
 from unladen.backends.cpu import numa
-from unladen.backends.cpu.compile import LOWERINGS, compile_segment, scratch_bytes
+from unladen.backends.cpu.compile import compile_segment, refusal, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
 from unladen.backends.cpu.joining import joined
 from unladen.backends.cpu.moving import Moving
@@ -73,11 +73,10 @@ class CpuBackend(HostMemory):
                       is_host=True)
 
     def supports(self, node: Node) -> Support:
-        if node.op == "conv1d" and node.weights["w"].shape[1] > native.MAX_CONV_TAPS:
-            return Support.NO
-        if node.op == "hyper_weights" and node.int_attr("n_streams") > native.MAX_STREAMS:
-            return Support.NO
-        return Support.YES if node.op in LOWERINGS else Support.NO
+        return Support.NO if refusal(node, self._formats) else Support.YES
+
+    def _formats(self, node: Node) -> dict[str, str | None]:
+        return {role: self.weight_format(node, w) for role, w in node.weights.items()}
 
     def weight_format(self, node: Node, weight: Weight) -> str | None:
         if len(weight.shape) == 1 or not get_op(node.op).takes_quants or (
@@ -92,8 +91,8 @@ class CpuBackend(HostMemory):
         raise AssertionError(f"{self.name} has no variants")
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        quants = {role: self.weight_format(node, w) for role, w in node.weights.items()}
-        return scratch_bytes(node, limits, self._level, quants, options.precise)
+        return scratch_bytes(node, max(limits.n_tokens, limits.n_outputs), self._level,
+                             self._formats, options.precise)
 
     def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
                      options: BackendOptions) -> Mapping[Value, int]:
@@ -107,7 +106,7 @@ class CpuBackend(HostMemory):
             if block > TILE_ROWS and n_cols // block < 8 * n_threads():
                 return None
             max_rows = max(limits.n_tokens, limits.n_outputs)
-            return native.packed_bytes(self._level, [quant], n_cols, max_rows, options.precise)
+            return native.packed_bytes(self._level, quant, n_cols, max_rows, options.precise)
         return joined(nodes, inner, packed_bytes).nbytes
 
     def compile(self, segment: Segment) -> Program:

@@ -1,28 +1,21 @@
-// Parts of unladen._native.cpu: how activations lie packed.
+// Parts of unladen._native.cpu: how activations lie packed, and how much of a head is screened.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
-#include <set>
 
 #include "backends/cpu/csrc/cpu.h"
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/products.h"
+#include "backends/cpu/csrc/ops/screening.h"
 
 namespace nb = nanobind;
 
 namespace unladen::cpu {
 namespace {
 
-// Of the activations that weights of `types` read, each format once.
-size_t packed_bytes_of(const std::string &level, const std::vector<std::string> &types, int n_cols,
-                       int max_rows, bool precise) {
-    const Kernels &k = *kernels_for(level);
-    std::set<const Packer *> packers;
-    for (auto &type : types) packers.insert(&packer_for(k, type, precise));
-    size_t total = 0;
-    for (const Packer *packer : packers)
-        total += (packed_bytes(*packer, max_rows, n_cols) + 63) / 64 * 64;
-    return total;
+// Bytes of activations that weights of `type` read, of the largest step.
+size_t packed_bytes_of(const std::string &level, const std::string &type, int n_cols, int max_rows,
+                       bool precise) {
+    return whole_lines(
+        packed_bytes(packer_for(*kernels_for(level), type, precise), max_rows, n_cols));
 }
 
 // How many numbers share a scale.
@@ -35,12 +28,7 @@ int packed_block(const std::string &level, const std::string &type, bool precise
 void bind_packing(nb::module_ &m) {
     m.def("packed_bytes", &packed_bytes_of);
     m.def("packed_block", &packed_block);
-    m.def("head_linear_scratch_bytes",
-          [](const std::string &level, const std::string &type, int n_heads, int n_cols,
-             int max_rows, bool precise) {
-              return head_linear_scratch_bytes(*kernels_for(level), type, n_heads, n_cols, max_rows,
-                                               precise);
-          });
+    m.attr("MOST_SCREENED") = Screening::most_rows;
 }
 
 }  // namespace unladen::cpu

@@ -1,4 +1,4 @@
-// How threads work and read: what tests look at, and set.
+// How threads work and how they read: tests look at it and change it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -18,8 +18,8 @@ void bind_pool(nb::module_ &m) {
     m.def("n_times_relieved", [] { return Pool::instance().n_relieved(); });
     m.def("keep_tiles_apart", [] { Pool::instance().crowding().keep_apart(); });
     m.def("read_like", [](const std::string &name) {
-        const auto next = named<Reading>(name, reading_names, "way of reading");
-        return reading_names[static_cast<int>(std::exchange(reading, next))];
+        const auto next = named<Reading>(name);
+        return Names<Reading>::all[static_cast<int>(std::exchange(reading, next))];
     });
 }
 

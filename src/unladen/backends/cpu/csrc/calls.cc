@@ -42,7 +42,7 @@ struct Cache {
 
     Cache(const std::string &k_type, const std::string &v_type, size_t n_blocks,
           size_t n_kv_heads, size_t k_dim, size_t v_dim, int block_tokens)
-        : view{nullptr,        nullptr,        kv_type_of(k_type), kv_type_of(v_type),
+        : view{nullptr,        nullptr,        named<KVType>(k_type), named<KVType>(v_type),
                int(n_kv_heads), int(k_dim),    int(v_dim),            block_tokens} {
         const size_t rows = n_blocks * n_kv_heads * size_t(block_tokens);
         k.resize(rows * kv_row_bytes(view.k_type, k_dim));
@@ -113,14 +113,15 @@ Result rope(Floats x, Floats cs, bool neox, const std::string &level) {
 
 Result activate(Floats x, const std::string &act, const std::string &level) {
     std::vector<float> y(x.size());
-    kernels_for(level)->activate(y.data(), x.data, size_of(x.size()), activation_of(act));
+    kernels_for(level)->activate(y.data(), x.data, size_of(x.size()), named<Activation>(act));
     return {y, x.shape};
 }
 
 Result glu(Floats gate, Floats up, const std::string &act, const std::string &level) {
     require(gate.size() == up.size(), "gate and up differ in length");
     std::vector<float> y(up.size());
-    kernels_for(level)->glu(y.data(), gate.data, up.data, size_of(up.size()), activation_of(act));
+    kernels_for(level)->glu(y.data(), gate.data, up.data, size_of(up.size()),
+                            named<Activation>(act));
     return {y, up.shape};
 }
 

@@ -1,46 +1,49 @@
-// What Python calls things.
+// The names by which Python calls the values of enums.
 #pragma once
 
-#include <iterator>
 #include <stdexcept>
 #include <string>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/cpu.h"
 
 namespace unladen::cpu {
 
-template <class Enum, size_t n>
-Enum named(const std::string &name, const char *const (&names)[n], const char *what) {
-    for (size_t i = 0; i < n; i++)
-        if (name == names[i]) return static_cast<Enum>(i);
-    throw std::invalid_argument("no " + std::string(what) + " is called " + name);
+// Specialized for each enum that has names: `what` says what kind of thing it lists, `all` has the
+// names in the order of its values.
+template <class Enum>
+struct Names;
+
+// The value called `name`. Throws std::invalid_argument.
+template <class Enum>
+Enum named(const std::string &name) {
+    int i = 0;
+    for (const char *known : Names<Enum>::all) {
+        if (name == known) return static_cast<Enum>(i);
+        i++;
+    }
+    throw std::invalid_argument("no " + std::string(Names<Enum>::what) + " is called '" + name +
+                                "'");
 }
 
-inline Activation activation_of(const std::string &name) {
-    static constexpr const char *names[] = {"silu",       "gelu", "gelu_erf",
-                                            "gelu_quick", "relu", "relu_squared",
-                                            "sigmoid",    "tanh", "softplus",
-                                            "exp",        "identity"};
-    return named<Activation>(name, names, "activation");
-}
+template <>
+struct Names<Activation> {
+    static constexpr const char *what = "activation";
+    static constexpr const char *all[] = {"silu",       "gelu", "gelu_erf",
+                                          "gelu_quick", "relu", "relu_squared",
+                                          "sigmoid",    "tanh", "softplus",
+                                          "exp",        "identity"};
+};
 
-inline Gating gating_of(const std::string &name) {
-    static constexpr const char *names[] = {"softmax", "sigmoid", "softmax_chosen",
-                                            "sqrt_softplus"};
-    return named<Gating>(name, names, "gating");
-}
+template <>
+struct Names<KVType> {
+    static constexpr const char *what = "cache type";
+    static constexpr const char *all[] = {"f32", "f16", "q8_0"};
+};
 
-inline KVType kv_type_of(const std::string &name) {
-    static constexpr const char *names[] = {"f32", "f16", "q8_0"};
-    return named<KVType>(name, names, "cache type");
-}
-
-inline WindowKind window_kind_of(const std::string &name) {
-    static constexpr const char *names[] = {"sliding", "chunked", "symmetric"};
-    return named<WindowKind>(name, names, "kind of window");
-}
-
-// Of Reading.
-constexpr const char *reading_names[] = {"other", "zen3", "zen4", "zen5", "intel"};
+template <>
+struct Names<Reading> {
+    static constexpr const char *what = "way of reading";
+    static constexpr const char *all[] = {"other", "zen3", "zen4", "zen5", "intel"};
+};
 
 }  // namespace unladen::cpu

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/csrc/ops/operations.h"
 #include "backends/cpu/csrc/ops/screening.h"
 
 namespace unladen::cpu {
@@ -122,18 +123,26 @@ private:
     const Complete &whole_;
 };
 
+struct ArgmaxOp {
+    Input x;
+    IntOutput y;
+
+    explicit ArgmaxOp(Fields &of) : x(of.input()), y(of.int_output()) {}
+
+    void add(Builder &to) const {
+        const std::shared_ptr<Screening> &screening = to.shared<HeadScreening>()->screening;
+        const bool is_of_x = screening && screening->products() == x.data;
+        auto all = std::make_shared<Argmax>(
+            Argmax{to.kernels(), x.data, x.n_cols, is_of_x ? screening : nullptr, y.data});
+        auto whole = std::make_unique<Complete>(all);
+        auto choose = std::make_unique<Choose>(all, *whole);
+        to.add(std::make_unique<Look>(all));
+        to.add(std::move(whole));
+        to.add(std::move(choose));
+    }
+};
+
+const Registered<ArgmaxOp> registered("argmax");
+
 }  // namespace
-
-std::vector<OperationPtr> make_argmax(const Kernels &k, const float *x, int n,
-                                      std::shared_ptr<Screening> screening, int32_t *y) {
-    auto all = std::make_shared<Argmax>(Argmax{k, x, n, std::move(screening), y});
-    auto whole = std::make_unique<Complete>(all);
-    auto choose = std::make_unique<Choose>(all, *whole);
-    std::vector<OperationPtr> phases;
-    phases.push_back(std::make_unique<Look>(all));
-    phases.push_back(std::move(whole));
-    phases.push_back(std::move(choose));
-    return phases;
-}
-
 }  // namespace unladen::cpu

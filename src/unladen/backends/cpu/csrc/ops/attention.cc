@@ -1,12 +1,79 @@
-// Attention cut into (a few consecutive tokens of one sequence) x (one key/value head), and where a
+// Softmax attention to the cache.
+// It is cut into (a few consecutive tokens of one sequence) x (one key/value head), and where a
 // sequence has only a few tokens in a step, also into ranges of keys whose parts are then merged.
 // The cuts depend on the sequence alone: not on threads, nor on what else is in the step.
 #include <algorithm>
+#include <cmath>
+#include <memory>
+#include <vector>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/operations.h"
 
 namespace unladen::cpu {
+namespace {
 
+// Which keys a token at position p sees: those up to p (causal) or all, and of these the ones in
+// the window. `sliding`: after p - w; `chunked`: from the multiple of w at or below p; `symmetric`:
+// at most w / 2 away.
+enum class WindowKind : int32_t { sliding, chunked, symmetric };
+
+}  // namespace
+
+template <>
+struct Names<WindowKind> {
+    static constexpr const char *what = "kind of window";
+    static constexpr const char *all[] = {"sliding", "chunked", "symmetric"};
+};
+
+namespace {
+
+// The node; see class Scoring in graph/ops/attention.py.
+struct Attention {
+    Input q;
+    Output y;
+    KVView kv;
+    Vector sinks;  // [n_heads] or none
+    int n_heads;
+    bool is_causal;
+    int window;  // w; 0: none
+    WindowKind window_kind;
+    float scale, softcap;
+    std::vector<float> slopes;  // [n_heads] or empty
+
+    explicit Attention(Fields &of)
+        : q(of.input()), y(of.output()), kv(of.kv()), sinks(of.vector_if("sinks")),
+          n_heads(of.integer("n_heads")), is_causal(of.flag("causal", true)),
+          window(of.integer("window", 0)),
+          window_kind(of.choice("window_kind", WindowKind::sliding)),
+          scale(static_cast<float>(of.number("scale"))),
+          softcap(static_cast<float>(of.number("softcap", 0))),
+          slopes(slopes_of(of.number("alibi", 0), n_heads)) {
+        of.require(n_heads > 0 && kv.n_kv_heads > 0 && n_heads % kv.n_kv_heads == 0,
+                   "heads of keys don't divide those of queries");
+        of.require(q.n_cols == n_heads * kv.k_dim && y.n_cols == n_heads * kv.v_dim,
+                   "q or y has other columns than the cache's heads");
+        of.require(sinks.n == 0 || sinks.n == n_heads, "there isn't a sink for each head");
+        of.require(window >= 0, "window must be at least 0");
+    }
+
+    // Powers of 2^(-alibi / n) for the n heads up to a power of two, then every other power of its
+    // root.
+    static std::vector<float> slopes_of(double alibi, int n_heads) {
+        std::vector<float> slopes;
+        if (alibi == 0) return slopes;
+        int n = 1;
+        while (2 * n <= n_heads) n *= 2;
+        for (int i = 1; i <= n; i++)
+            slopes.push_back(static_cast<float>(std::pow(2.0, -alibi * i / n)));
+        for (int i = 1; i < 2 * (n_heads - n); i += 2)
+            slopes.push_back(static_cast<float>(std::pow(2.0, -alibi / 2 * i / n)));
+        return slopes;
+    }
+
+    void add(Builder &to) const;
+};
+
+// What a step's attention is cut into, in memory that a program's operations use in turn.
 struct AttentionCut {
     struct Group {
         int first, n_tasks;
@@ -24,8 +91,6 @@ struct AttentionCut {
     std::vector<float> parts;
 };
 
-namespace {
-
 using Group = AttentionCut::Group;
 using Merge = AttentionCut::Merge;
 
@@ -41,10 +106,10 @@ struct Span {
     int first, last;
 };
 
-Span seen(const Visibility &v, int position, int n_keys) {
-    Span keys{0, v.causal ? position + 1 : n_keys};
+Span seen(const Attention &v, int position, int n_keys) {
+    Span keys{0, v.is_causal ? position + 1 : n_keys};
     if (v.window == 0) return keys;
-    switch (v.kind) {
+    switch (v.window_kind) {
     case WindowKind::sliding: keys.first = position - v.window + 1; break;
     case WindowKind::chunked: keys.first = position / v.window * v.window; break;
     case WindowKind::symmetric:
@@ -56,10 +121,8 @@ Span seen(const Visibility &v, int position, int n_keys) {
 
 class AttentionOperation final : public Operation {
 public:
-    AttentionOperation(const Kernels &k, KVView kv, const float *q, float *y,
-                       AttentionOptions options, std::shared_ptr<AttentionCut> cut)
-        : k_(k), kv_(kv), q_(q), y_(y), n_heads_(options.n_heads), options_(std::move(options)),
-          cut_(std::move(cut)) {
+    AttentionOperation(const Kernels &k, const Attention &node, std::shared_ptr<AttentionCut> cut)
+        : k_(k), kv_(node.kv), n_heads_(node.n_heads), node_(node), cut_(std::move(cut)) {
         int group = n_heads_ / kv_.n_kv_heads;
         tasks_per_tile_ = std::clamp(max_rows_per_tile / group, 1, max_tasks_per_tile);
     }
@@ -101,9 +164,9 @@ public:
         // The longest tasks stand last in a sequence: begin with them, so that none is left over.
         int last = static_cast<int>(groups_.size()) - 1;
         const Group &group = groups_[last - index / kv_.n_kv_heads];
-        const float *slopes = options_.slopes.empty() ? nullptr : options_.slopes.data();
-        const float *sinks = group.is_first ? options_.sinks : nullptr;
-        AttentionArgs args{kv_, n_heads_, {options_.scale, options_.softcap, slopes, sinks},
+        const float *slopes = node_.slopes.empty() ? nullptr : node_.slopes.data();
+        const float *sinks = group.is_first ? node_.sinks.data : nullptr;
+        AttentionArgs args{kv_, n_heads_, {node_.scale, node_.softcap, slopes, sinks},
                            tasks_.data() + group.first, group.n_tasks, index % kv_.n_kv_heads,
                            static_cast<float *>(scratch), step.one_order};
         k_.attention(args);
@@ -119,10 +182,9 @@ public:
 
 private:
     void add_task(const Step &step, int seq, int row) {
-        size_t r = row;
         int position = step.positions[row];
-        Span keys = seen(options_.visibility, position, step.kv_len[seq]);
-        tasks_.push_back({q_ + r * n_heads_ * kv_.k_dim, y_ + r * n_heads_ * kv_.v_dim,
+        Span keys = seen(node_, position, step.kv_len[seq]);
+        tasks_.push_back({node_.q.row(row), node_.y.row(row),
                           step.block_table + seq * step.table_stride, position, keys.first,
                           keys.last, nullptr});
     }
@@ -169,10 +231,8 @@ private:
 
     const Kernels &k_;
     KVView kv_;
-    const float *q_;
-    float *y_;
     int n_heads_, tasks_per_tile_;
-    AttentionOptions options_;
+    Attention node_;
     std::shared_ptr<AttentionCut> cut_;
     std::vector<AttentionTask> &tasks_ = cut_->tasks;
     std::vector<Group> &groups_ = cut_->groups;
@@ -196,25 +256,17 @@ private:
     const AttentionOperation &parts_;
 };
 
-}  // namespace
-
-std::shared_ptr<AttentionCut> make_attention_cut(int max_tokens) {
-    auto cut = std::make_shared<AttentionCut>();
-    cut->tasks.reserve(max_tokens);
-    cut->groups.reserve(max_tokens);
-    return cut;
-}
-
-std::vector<OperationPtr> make_attention(const Kernels &k, KVView kv, const float *q, float *y,
-                                         AttentionOptions options,
-                                         std::shared_ptr<AttentionCut> cut) {
-    auto parts = std::make_unique<AttentionOperation>(k, kv, q, y, std::move(options),
-                                                      std::move(cut));
+void Attention::add(Builder &to) const {
+    const auto cut = to.shared<AttentionCut>();
+    cut->tasks.reserve(to.sizing().max_rows);
+    cut->groups.reserve(to.sizing().max_rows);
+    auto parts = std::make_unique<AttentionOperation>(to.kernels(), *this, cut);
     auto merge = std::make_unique<MergeOperation>(*parts);
-    std::vector<OperationPtr> phases;
-    phases.push_back(std::move(parts));
-    phases.push_back(std::move(merge));
-    return phases;
+    to.add(std::move(parts));
+    to.add(std::move(merge));
 }
 
+const Registered<Attention> registered("attention");
+
+}  // namespace
 }  // namespace unladen::cpu

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/builder.h"
 
 namespace unladen::cpu {
 

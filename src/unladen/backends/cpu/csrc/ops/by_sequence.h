@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/builder.h"
 
 namespace unladen::cpu {
 
@@ -52,6 +52,11 @@ OperationPtr by_sequence(Slots slots, int n_parts, double ns_per_token, size_t s
                          Function f) {
     return std::make_unique<BySequence<Function>>(slots, n_parts, std::max(1.0, ns_per_token),
                                                   scratch_floats, std::move(f));
+}
+
+// How many of `count` channels or heads make a part, where each costs so much a token.
+inline int per_part(int count, double ns_each) {
+    return std::clamp(static_cast<int>(3000 / ns_each), 1, count);
 }
 
 // `n` floats of the state from `offset` on, where the next tokens change them; returns them.

@@ -3,40 +3,93 @@
 // chosen among all, but only those held get slots, and are counted from the first of them.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <numeric>
 #include <utility>
+#include <vector>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/gated.h"
+#include "backends/cpu/csrc/ops/operations.h"
+#include "backends/cpu/csrc/ops/products.h"
+#include "backends/cpu/csrc/ops/routing.h"
 
 namespace unladen::cpu {
 namespace {
 
-constexpr int tile_rows_wanted = 64, no_slot = -1;
+// Rows of an expert that a tile multiplies, rounded up to what its kernel takes at once.
+constexpr int tile_rows_wanted = 64;
+// In place of a slot or an expert held: the token's expert is on another device.
+constexpr int no_slot = -1;
 
-size_t align64(size_t n) { return (n + 63) / 64 * 64; }
+// The node; see class Moe in graph/ops/moe.py.
+struct MoeNode {
+    Input x;
+    const float *seen, *given;  // what the router gets; [rows][n_used] experts to choose first, or
+                                // nullptr
+    Output y;
+    Matrix router;            // [n_experts][n_cols]
+    Matrix gate, up, down;    // the rows of the experts held, one after another; gate.n_rows is 0
+                              // where there is none
+    bool merged;              // an expert's rows of gate and up stand together, gate first
+    bool weigh_input;
+    int n_experts, n_held, first_expert;
+    Routing routing;
+    GatedUnit unit;
+    Vector down_scale;  // [n_held] or none
+    uint8_t *scratch;
+
+    explicit MoeNode(Fields &of)
+        : x(of.input()), y(of.output()), router(of.matrix("router")),
+          down(of.matrix("down", "down_b")), merged(of.has_weight("gate_up")),
+          weigh_input(of.flag("weigh_input")), n_experts(router.n_rows), n_held(down.n_stacked),
+          first_expert(of.integer("first_expert", 0)), routing(of), unit(of),
+          down_scale(of.vector_if("down_scale")), scratch(of.scratch()) {
+        gate = merged ? of.matrix("gate_up", "gate_b") : of.matrix_if("gate", "gate_b");
+        up = of.matrix(merged ? "gate_up" : "up", "up_b");
+        std::vector<Input> more = of.inputs();
+        const bool has_given = of.flag("given");
+        of.require(more.size() >= has_given && more.size() <= 1u + has_given,
+                   "it has another number of inputs");
+        given = has_given ? more.back().data : nullptr;
+        const Input by = more.size() > has_given ? more[0] : x;
+        seen = by.data;
+        of.require(by.n_cols == router.n_cols && up.n_cols == x.n_cols && y.n_cols == x.n_cols &&
+                       down.n_rows == n_held * x.n_cols &&
+                       up.n_rows == n_held * down.n_cols * (merged ? 2 : 1) &&
+                       (gate.n_rows == 0 || gate.n_rows == up.n_rows),
+                   "the weights have other sizes than x and one another");
+        of.require(first_expert >= 0 && (down_scale.n == 0 || down_scale.n == n_held),
+                   "first_expert or down_scale is out of range");
+        routing.check(of, n_experts);
+    }
+
+    size_t scratch_bytes(const Sizing &sizing) const;
+    void add(Builder &to) const;
+};
 
 struct Moe {
-    Moe(const Kernels &kernels, const MoeArgs &args)
-        : k(kernels),
-          a(args),
+    Moe(const Sizing &sizing, const MoeNode &node)
+        : k(sizing.kernels),
+          a(node),
+          max_rows(sizing.max_rows),
           router(linear_kernel(k, a.router.type, true)),
-          gate(linear_kernel(k, has_gate() ? a.gate.type : a.up.type, a.precise)),
-          up(linear_kernel(k, a.up.type, a.precise)),
-          down(linear_kernel(k, a.down.type, a.precise)),
+          gate(linear_kernel(k, has_gate() ? a.gate.type : a.up.type, sizing.precise)),
+          up(linear_kernel(k, a.up.type, sizing.precise)),
+          down(linear_kernel(k, a.down.type, sizing.precise)),
           n(a.up.n_cols),
           n_ff(a.down.n_cols),
-          max_slots(a.max_rows * std::min(a.routing.n_used, a.n_held)),
+          max_slots(max_rows * std::min(a.routing.n_used, a.n_held)),
           first_slot(a.n_held + 1),
-          expert_of(a.max_rows * a.routing.n_used),
+          expert_of(max_rows * a.routing.n_used),
           slot_of(expert_of.size()),
           token_of(max_slots),
           weight_of(expert_of.size()),
           weight_at(max_slots),
           active(a.n_held) {
         uint8_t *at = a.scratch;
-        auto take = [&at](size_t bytes) { return std::exchange(at, at + align64(bytes)); };
-        packed_router = take(packed_bytes(*k.packer(router.act), a.max_rows, a.router.n_cols));
-        logits = reinterpret_cast<float *>(take(sizeof(float) * a.max_rows * a.n_experts));
+        auto take = [&at](size_t bytes) { return std::exchange(at, at + whole_lines(bytes)); };
+        packed_router = take(packed_bytes(*k.packer(router.act), max_rows, a.router.n_cols));
+        logits = reinterpret_cast<float *>(take(sizeof(float) * max_rows * a.n_experts));
         packed_gate = take(room_for_slots(gate.act, n));
         packed_up = up.act == gate.act ? packed_gate : take(room_for_slots(up.act, n));
         hidden = reinterpret_cast<float *>(take(sizeof(float) * max_slots * n_ff));
@@ -52,7 +105,7 @@ struct Moe {
     }
     size_t expert_stride_slack(ActFormat format, int n_cols) const {
         const Packer &packer = *k.packer(format);
-        return align64(packed_bytes(packer, packer.granule, n_cols)) + 64;
+        return whole_lines(packed_bytes(packer, packer.granule, n_cols)) + 64;
     }
     bool has_gate() const { return a.gate.n_rows > 0; }
     int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
@@ -65,12 +118,13 @@ struct Moe {
         for (int i = 0; i < n_active; i++) {
             const Packer &packer = *k.packer(format);
             int n_slots = layout_rows(step, packer, slots(active[i]));
-            offsets.push_back(offsets.back() + align64(packer.bytes(n_slots, n_cols)));
+            offsets.push_back(offsets.back() + whole_lines(packer.bytes(n_slots, n_cols)));
         }
     }
 
     const Kernels &k;
-    MoeArgs a;
+    MoeNode a;
+    int max_rows;
     const Linear &router, &gate, &up, &down;
     int n, n_ff, max_slots, n_active = 0, n_rows = 0;
     uint8_t *packed_router, *packed_gate, *packed_up, *packed_down;
@@ -94,11 +148,11 @@ public:
     explicit Route(MoePtr m) : m_(std::move(m)), router_(m_->a.routing, m_->a.n_experts) {}
 
     Tiling prepare(const Step &step) override {
-        m_->n_rows = count(step, m_->a.rows);
+        m_->n_rows = count(step, m_->a.x.rows);
         return {m_->n_rows ? 1 : 0, 0};
     }
     void tile(const Step &step, int, void *) override {
-        const MoeArgs &a = m_->a;
+        const MoeNode &a = m_->a;
         for (int t = 0; t < m_->n_rows; t++) choose(t);
         std::fill(m_->first_slot.begin(), m_->first_slot.end(), 0);
         int n_chosen = m_->n_rows * a.routing.n_used;
@@ -124,7 +178,7 @@ public:
 
 private:
     void choose(int t) {
-        const MoeArgs &a = m_->a;
+        const MoeNode &a = m_->a;
         int32_t *chosen = m_->expert_of.data() + t * a.routing.n_used;
         router_.choose(m_->logits + static_cast<size_t>(t) * a.n_experts,
                        a.given ? a.given + t * a.routing.n_used : nullptr, chosen,
@@ -215,7 +269,7 @@ public:
                       0.06 * m->n_ff * m->n),
           rows_apart_(m->a.merged ? 2 * m->n_ff : m->n_ff) {}
     size_t scratch_bytes() const override {
-        return 2 * sizeof(float) * std::max<size_t>(m_->a.max_rows * tile_rows_, m_->n_ff);
+        return 2 * sizeof(float) * std::max<size_t>(m_->max_rows * tile_rows_, m_->n_ff);
     }
 
 private:
@@ -243,7 +297,7 @@ private:
             return;
         }
         finish(gate, m_->a.gate.bias, e, first, width, factor);
-        cut(m_->a.unit, gate, up, width);
+        m_->a.unit.cut(gate, up, width);
         m_->k.glu(hidden, gate, up, width, m_->a.unit.act);
     }
     void finish(float *y, const float *bias, int e, int first, int width, float factor) const {
@@ -276,16 +330,16 @@ public:
         return {m_->n_rows, m_->n_slots() * m_->n * 0.15};
     }
     void tile(const Step &, int t, void *) override {
-        const MoeArgs &a = m_->a;
+        const MoeNode &a = m_->a;
         size_t n = m_->n;
-        float *y = a.y + t * n;
+        float *y = a.y.row(t);
         std::memset(y, 0, sizeof(float) * n);
         for (int i = t * a.routing.n_used; i < (t + 1) * a.routing.n_used; i++) {
             if (m_->slot_of[i] == no_slot) continue;
             int e = m_->expert_of[i];
             float weight = m_->weight_of[i];
             m_->k.scale_add(y, m_->results + m_->slot_of[i] * n, m_->n,
-                            weight * (a.down_scale ? a.down_scale[e] : 1.0f));
+                            weight * (a.down_scale.n ? a.down_scale.data[e] : 1.0f));
             if (a.down.bias) m_->k.scale_add(y, a.down.bias + e * n, m_->n, weight);
         }
     }
@@ -294,37 +348,45 @@ private:
     MoePtr m_;
 };
 
-}  // namespace
-
-size_t moe_scratch_bytes(const Kernels &k, const MoeArgs &args) {
-    return Moe(k, args).scratch_bytes;
+size_t MoeNode::scratch_bytes(const Sizing &sizing) const {
+    return Moe(sizing, *this).scratch_bytes;
 }
 
-std::vector<OperationPtr> make_moe(const Kernels &k, const MoeArgs &args) {
-    auto m = std::make_shared<Moe>(k, args);
-    std::vector<OperationPtr> phases;
-    phases.push_back(make_pack(k, {k.packer(m->router.act), args.seen, args.router.n_cols,
-                                   std::nullopt, m->packed_router}, args.rows));
-    LinearArgs router{};
-    router.weights = {args.router};
-    router.packed = {m->packed_router};
-    router.y = {m->logits};
-    router.rows = args.rows;
-    router.precise = true;
-    router.max_rows = args.max_rows;
-    phases.push_back(make_linear(k, std::move(router)));
-    phases.push_back(std::make_unique<Route>(m));
-    phases.push_back(std::make_unique<PackSlots>(m, m->gate.act, args.x, m->n, true, &Moe::gate_at,
-                                                 m->packed_gate));
+// The phases in the order in which they run.
+void MoeNode::add(Builder &to) const {
+    MoeNode node = *this;
+    const Sizing &sizing = to.sizing();
+    const int n_ff = down.n_cols, n = up.n_cols;
+    if (merged)
+        node.up.data += n_ff * linear_kernel(to.kernels(), up.type, sizing.precise).row_bytes(n);
+    node.gate = to.with_copy(node.gate, n_ff);
+    node.up = to.with_copy(node.up, n_ff);
+    node.down = to.with_copy(node.down, n);
+    auto m = std::make_shared<Moe>(sizing, node);
+    to.add(make_pack(m->k, {m->k.packer(m->router.act), seen, router.n_cols, std::nullopt,
+                            m->packed_router}, x.rows));
+    Product logits;
+    logits.weights = {router};
+    logits.packed = {m->packed_router};
+    logits.y = {m->logits};
+    logits.rows = x.rows;
+    logits.precise = true;
+    logits.max_rows = sizing.max_rows;
+    to.add(make_product(m->k, std::move(logits)));
+    to.add(std::make_unique<Route>(m));
+    to.add(std::make_unique<PackSlots>(m, m->gate.act, x.data, m->n, true, &Moe::gate_at,
+                                       m->packed_gate));
     if (m->packed_up != m->packed_gate)
-        phases.push_back(std::make_unique<PackSlots>(m, m->up.act, args.x, m->n, true, &Moe::up_at,
-                                                     m->packed_up));
-    phases.push_back(std::make_unique<GateUp>(m));
-    phases.push_back(std::make_unique<PackSlots>(m, m->down.act, m->hidden, m->n_ff, false,
-                                                 &Moe::down_at, m->packed_down));
-    phases.push_back(std::make_unique<Down>(m));
-    phases.push_back(std::make_unique<Combine>(m));
-    return phases;
+        to.add(std::make_unique<PackSlots>(m, m->up.act, x.data, m->n, true, &Moe::up_at,
+                                           m->packed_up));
+    to.add(std::make_unique<GateUp>(m));
+    to.add(std::make_unique<PackSlots>(m, m->down.act, m->hidden, m->n_ff, false, &Moe::down_at,
+                                       m->packed_down));
+    to.add(std::make_unique<Down>(m));
+    to.add(std::make_unique<Combine>(m));
 }
 
+const Registered<MoeNode> registered("moe");
+
+}  // namespace
 }  // namespace unladen::cpu

@@ -1,7 +1,7 @@
 // Packing of activations.
 #include <algorithm>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/products.h"
 
 namespace unladen::cpu {
 namespace {

@@ -7,8 +7,10 @@
 namespace unladen::cpu {
 namespace {
 
+// The score of what can't be chosen (any more), and the least of what can.
 constexpr double none = -std::numeric_limits<double>::infinity();
 constexpr double least = std::numeric_limits<double>::lowest();
+// LEAST_SUM of graph/ops/routing.py.
 constexpr double least_sum = 0x1p-14;
 
 double gate(Gating gating, double logit, double top) {
@@ -28,6 +30,17 @@ int best_of(const std::vector<double> &values) {
 
 }  // namespace
 
+void Routing::check(const Fields &of, int n_experts) const {
+    of.require(n_groups > 0 && fold > 0 && n_experts % n_groups == 0 && n_experts % fold == 0,
+               "groups of experts don't divide their number");
+    of.require(1 <= n_groups_used && n_groups_used <= n_groups && 1 <= n_used &&
+                   n_used <= n_experts / n_groups * n_groups_used,
+               "more experts are used than there are to choose from");
+    of.require((router_b.n == 0 || router_b.n == n_experts) &&
+                   (select_b.n == 0 || select_b.n == n_experts),
+               "the biases have another size than the experts");
+}
+
 Router::Router(const Routing &routing, int n_experts)
     : r_(routing), n_experts_(n_experts), p_(n_experts), score_(n_experts),
       picked_(routing.n_used), worth_(routing.n_groups) {}
@@ -35,7 +48,7 @@ Router::Router(const Routing &routing, int n_experts)
 void Router::choose(const float *logits, const float *given, int32_t *chosen, float *weight) {
     probabilities(logits);
     for (int e = 0; e < n_experts_; e++) {
-        score_[e] = p_[e] + (r_.select_b ? r_.select_b[e] : 0.0f);
+        score_[e] = p_[e] + (r_.select_b.n ? r_.select_b.data[e] : 0.0f);
         // What isn't a number, or is less than any, is the least: no expert is chosen twice.
         if (!(score_[e] > least)) score_[e] = least;
     }
@@ -64,7 +77,7 @@ void Router::choose(const float *logits, const float *given, int32_t *chosen, fl
 
 void Router::probabilities(const float *logits) {
     for (int e = 0; e < n_experts_; e++)
-        p_[e] = logits[e] + (r_.router_b ? r_.router_b[e] : 0.0f);
+        p_[e] = logits[e] + (r_.router_b.n ? r_.router_b.data[e] : 0.0f);
     const double top = *std::max_element(p_.begin(), p_.end());
     double sum = 0;
     for (double &p : p_) sum += p = gate(r_.gating, p, top);

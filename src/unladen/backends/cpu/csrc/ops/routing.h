@@ -4,9 +4,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "backends/cpu/csrc/ops/fields.h"
+
 namespace unladen::cpu {
 
 enum class Gating : int32_t { softmax, sigmoid, softmax_chosen, sqrt_softplus };
+
+template <>
+struct Names<Gating> {
+    static constexpr const char *what = "gating";
+    static constexpr const char *all[] = {"softmax", "sigmoid", "softmax_chosen",
+                                          "sqrt_softplus"};
+};
 
 // See class Routing in graph/ops/routing.py.
 struct Routing {
@@ -15,7 +24,16 @@ struct Routing {
     bool normalize;
     float scale;
     int n_groups, n_groups_used, fold;
-    const float *router_b, *select_b;  // [n_experts] or nullptr
+    Vector router_b, select_b;  // [n_experts] or none
+
+    explicit Routing(Fields &of)
+        : n_used(of.integer("n_used")), gating(of.choice("gating", Gating::softmax)),
+          normalize(of.flag("normalize")), scale(static_cast<float>(of.number("scale", 1))),
+          n_groups(of.integer("n_groups", 1)), n_groups_used(of.integer("n_groups_used", 1)),
+          fold(of.integer("fold", 1)), router_b(of.vector_if("router_b")),
+          select_b(of.vector_if("select_b")) {}
+    // Throws, too, where so many experts can't be chosen so.
+    void check(const Fields &of, int n_experts) const;
 };
 
 class Router {

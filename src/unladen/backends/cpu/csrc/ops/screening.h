@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/csrc/ops/ops.h"
+#include "backends/cpu/csrc/ops/products.h"
 
 namespace unladen::cpu {
 
@@ -84,6 +84,11 @@ private:
     std::vector<CacheLine> prepared_;
     std::vector<uint8_t> may_be_it_;
     std::atomic<int> n_looked_at_{0};
+};
+
+// The screening of a program's output head, where it has one: the product makes it, argmax uses it.
+struct HeadScreening {
+    std::shared_ptr<Screening> screening;
 };
 
 // The kernel with a screen for w, which gets a copy then; nullptr: there is none.

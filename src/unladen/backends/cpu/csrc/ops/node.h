@@ -1,0 +1,73 @@
+// A node of the graph with the addresses of what it touches: operations are made of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "backends/cpu/csrc/program.h"
+
+namespace unladen::cpu {
+
+// An input or an output: an array of 4-byte numbers, one row of n_cols for each token or output.
+struct Value {
+    uintptr_t address;
+    std::string type;    // "f32" or "i32"
+    std::string rows;    // "T": a row for each token of the step; "S": for each of its outputs
+    int n_cols;
+};
+
+// A weight, slowest dimension first, in whole blocks of the format `type`.
+struct Tensor {
+    uintptr_t address;
+    std::string type;
+    std::vector<int64_t> shape;
+};
+
+using Attribute = std::variant<bool, int64_t, double, std::string, std::vector<double>>;
+
+// The recurrent state of one node: slots of `size` floats.
+struct Slots {
+    float *data;
+    size_t size;
+    float *at(int slot) const { return data + slot * size; }
+};
+
+// What a node does beside its own work for its neighbours in the program, so that less is stored
+// between them. An operation that doesn't know how refuses such a node.
+struct Joined {
+    // An RMS norm of whole rows, computed on the first input before anything else.
+    struct Norm {
+        uintptr_t w;  // [n_cols] or 0
+        float eps;
+    };
+    // The format of the weight that the only reader multiplies the first output by, and the bytes
+    // that this output has room for: it is left as that product reads it.
+    struct Reader {
+        std::string type;
+        size_t n_bytes;
+    };
+    bool is_packed = false;  // the first input lies as products read it already
+    std::optional<Norm> norm;
+    std::optional<Reader> reader;
+    bool is_chosen_from = false;  // argmax reads the output
+
+    bool is_any() const { return is_packed || norm || reader || is_chosen_from; }
+};
+
+struct Node {
+    std::string op, name;
+    std::vector<Value> inputs, outputs;
+    std::map<std::string, Tensor> weights;  // by role
+    std::map<std::string, Attribute> attributes;
+    std::optional<Slots> slots;
+    std::optional<KVView> kv;
+    uintptr_t scratch;  // as many bytes as the operation asks for
+    Joined joined;
+};
+
+}  // namespace unladen::cpu

@@ -1,0 +1,27 @@
+// What a norm multiplies with and what it adds.
+#pragma once
+
+#include "backends/cpu/csrc/ops/fields.h"
+
+namespace unladen::cpu {
+
+// Each is repeated where it is shorter than a row; there may be neither.
+struct NormWeights {
+    Vector scale, shift;
+
+    const float *scale_at(int column) const { return at(scale, column); }
+    const float *shift_at(int column) const { return at(shift, column); }
+    // Whether groups of `group` columns divide rows of n_cols and what there is of weights.
+    void check(const Fields &of, int n_cols, int group) const {
+        of.require(group > 0 && n_cols % group == 0, "groups of columns don't divide a row");
+        of.require(scale.n % group == 0 && shift.n % group == 0,
+                   "groups of columns don't divide the weights");
+    }
+
+private:
+    static const float *at(const Vector &v, int column) {
+        return v.n ? v.data + column % v.n : nullptr;
+    }
+};
+
+}  // namespace unladen::cpu

@@ -1,0 +1,40 @@
+// The angles of rotary position embedding, once a step.
+#include <cmath>
+#include <vector>
+
+#include "backends/cpu/csrc/ops/by_rows.h"
+#include "backends/cpu/csrc/ops/operations.h"
+
+namespace unladen::cpu {
+namespace {
+
+struct RopeTable {
+    IntInput positions;  // the step's own
+    Output y;
+    std::vector<double> freqs;
+    double magnitude;
+    int back;  // taken from the positions
+
+    explicit RopeTable(Fields &of)
+        : positions(of.int_input()), y(of.output()), freqs(of.numbers("freqs")),
+          magnitude(of.number("magnitude")), back(of.integer("back", 0)) {
+        of.require(y.n_cols == 2 * static_cast<int>(freqs.size()),
+                   "y has other columns than freqs");
+    }
+
+    void add(Builder &to) const {
+        to.add(by_rows(Rows::tokens, freqs.size() * 25.0, [a = *this](const Step &step, int row) {
+            float *out = a.y.row(row);
+            for (size_t i = 0; i < a.freqs.size(); i++) {
+                const double angle = (step.positions[row] - a.back) * a.freqs[i];
+                out[2 * i] = static_cast<float>(std::cos(angle) * a.magnitude);
+                out[2 * i + 1] = static_cast<float>(std::sin(angle) * a.magnitude);
+            }
+        }));
+    }
+};
+
+const Registered<RopeTable> registered("rope_table");
+
+}  // namespace
+}  // namespace unladen::cpu
