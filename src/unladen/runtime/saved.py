@@ -122,7 +122,7 @@ class SavedState:
                 "whose keys are turned otherwise because its context is longer or shorter",
                 hint="load it into the model that it was saved from")
         n_vocab = max((w.shape[0] for w in plan.blueprint.graph.weights().values()
-                       if w.name == "token_embd.weight"), default=1 << 31)
+                       if w.tensor == "token_embd.weight"), default=1 << 31)
         if any(not 0 <= token < n_vocab for token in self.tokens):
             raise InvalidArgument("the state has a token id that the model lacks",
                                   hint=f"ids go from 0 to {n_vocab - 1}")

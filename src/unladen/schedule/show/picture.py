@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from unladen.schedule.fit import DeviceMemory
 from unladen.types import size_text
-
-if TYPE_CHECKING:
-    from unladen.schedule.show.report import PlanReport
 
 COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
 PARTS = (
@@ -31,18 +30,42 @@ _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
                     "|[\u202a-\u202e\u2066-\u2069]")
 
 
-def svg(report: PlanReport) -> str:
-    """``report`` as SVG: a lane for each device with its layers and, below them, its memory; under
-    the lanes what the colors and words mean."""
-    lanes = [m.device.name for m in report.devices]
-    below = _below(report)
+class Lane(NamedTuple):
+    """A device in the picture: what it holds, the number of its layers, and the bytes that are free
+    without the plan and ``left`` with it, below 0 where it is too small."""
+
+    memory: DeviceMemory
+    n_layers: int
+    free: int
+    left: int
+
+    @property
+    def name(self) -> str:
+        """The device's."""
+        return self.memory.device.name
+
+
+class Cell(NamedTuple):
+    """A part of a graph, in the lane of ``device``: a ``short`` name and a ``long`` one."""
+
+    device: str
+    short: str
+    long: str
+
+
+def svg(model: str, size: str, lanes: Sequence[Lane], cells: Sequence[Cell], notes: Sequence[str]
+        ) -> str:
+    """SVG with a lane for each device: the cells of its layers and, below them, its memory. Under
+    the lanes the picture says what the colors and words mean, and the ``notes``. ``model`` and
+    ``size`` are the title."""
+    below = _below(lanes, notes)
     height = TOP + LANE * len(lanes) + LINE * len(below) + 14
-    title = f"{_fit(report.title)}, context of {report.context_size:,} tokens"
+    title = f"{_fit(model)}, {size}"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
            'role="img" font-family="sans-serif" font-size="13" fill="#222">',
            f"<title>{_escape(title)}</title>",
            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-           _text(16, 26, title, 16), *_columns(report, lanes), *_lanes(report, lanes)]
+           _text(16, 26, title, 16), *_columns([x.name for x in lanes], cells), *_lanes(lanes)]
     y = TOP + LANE * len(lanes) + 14
     for color, line in below:
         if color:
@@ -52,12 +75,8 @@ def svg(report: PlanReport) -> str:
     return "\n".join([*out, "</svg>", ""])
 
 
-def _columns(report: PlanReport, lanes: list[str]) -> list[str]:
-    """Cells for embeddings, each layer and the head, in the lanes of their devices."""
-    embed, head = report.blueprint.ends()
-    cells = [(embed, "E", "embeddings"),
-             *((d.name, str(i), f"layer {i}") for i, d in enumerate(report.blueprint.layers)),
-             (head, "H", "output head")]
+def _columns(lanes: Sequence[str], cells: Sequence[Cell]) -> list[str]:
+    """The cells, from left to right, in the lanes of their devices."""
     step = (WIDTH - LEFT - 24) / len(cells)
     out = []
     for i, (name, short, long) in enumerate(cells):
@@ -74,17 +93,16 @@ def _columns(report: PlanReport, lanes: list[str]) -> list[str]:
     return out
 
 
-def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
+def _lanes(lanes: Sequence[Lane]) -> list[str]:
     """Names and memory bars."""
     out = []
-    for lane, (name, memory) in enumerate(zip(lanes, report.devices, strict=True)):
-        y = TOP + lane * LANE
+    for i, lane in enumerate(lanes):
+        y, memory, n = TOP + i * LANE, lane.memory, lane.n_layers
         out.append(f"<g><title>{_escape(memory.device.description)}</title>"
-                   + _text(16, y + 18, name, 14) + "</g>")
-        n = report.layers_on(name)
+                   + _text(16, y + 18, lane.name, 14) + "</g>")
         pretended = "pretended, " if memory.device.is_pretend else ""
         out.append(_text(16, y + 42, f"{pretended}{n} layer{'s' * (n != 1)}", 11))
-        total = max(report.free[name], memory.mapped_bytes + memory.needed_bytes, 1)
+        total = max(lane.free, memory.mapped_bytes + memory.needed_bytes, 1)
         scale, x = (WIDTH - LEFT - 26) / total, float(LEFT)
         out.append(f'<rect x="{LEFT}" y="{y + 32}" width="{WIDTH - LEFT - 26}" height="12" '
                    'fill="#eef0f3"/>')
@@ -95,22 +113,21 @@ def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
                 out.append(f'<rect x="{x:.1f}" y="{y + 32}" width="{width:.1f}" height="12" '
                            f'fill="{color}"><title>{label} {size_text(n_bytes)}</title></rect>')
             x += width
-        left = report.left[name]
-        state = f"{size_text(left)} left of {size_text(report.free[name])}" if left >= 0 else (
-            f"{size_text(-left)} too much")
+        state = f"{size_text(lane.left)} left of {size_text(lane.free)}" if lane.left >= 0 else (
+            f"{size_text(-lane.left)} too much")
         out.append(f'<text x="{WIDTH - 26}" y="{y + 56}" font-size="11" text-anchor="end">'
                    f'{state}</text>')
     return out
 
 
-def _below(report: PlanReport) -> list[tuple[str, str]]:
+def _below(lanes: Sequence[Lane], notes: Sequence[str]) -> list[tuple[str, str]]:
     """Lines under the lanes, each with the color that it is about, or ""."""
     lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in PARTS
-             if any(getattr(m, field) for m in report.devices)]
+             if any(getattr(lane.memory, field) for lane in lanes)]
     cells = "Cells are layers; E: embeddings, H: output head."
-    if any(m.device.is_pretend for m in report.devices):
+    if any(lane.memory.device.is_pretend for lane in lanes):
         cells += " Pretended devices are not there: the plan is made as if they were."
-    return [*lines, ("", cells), *(("", line) for line in report.speed())]
+    return [*lines, ("", cells), *(("", line) for line in notes)]
 
 
 def _text(x: int, y: int, text: str, size: int) -> str:
