@@ -6,13 +6,15 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from tiny_model import N_VOCAB, write_tiny
-from unladen.backends.base import KVLayout
+from unladen.backends import backend_of
+from unladen.backends.base import Buffer, Device, KVLayout
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.graph.graph import Graph
 from unladen.models import load_architecture
@@ -111,3 +113,25 @@ def fill(plan: Plan, tokens: list[int], start: int, table: tuple[int, ...] = (3,
     rows = tuple(range(n)) if outputs is None else outputs
     batch.out_rows[:len(rows)] = rows
     batch.n_tokens, batch.n_outputs, batch.n_seqs = n, len(rows), 1
+
+
+Allocated = dict[tuple[str, str], int]
+
+
+@pytest.fixture
+def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
+    """Bytes given out, by device and use."""
+    sizes: Allocated = {}
+
+    def watch(backend: Any) -> None:
+        alloc = backend.alloc
+
+        def counted(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
+            sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
+            buffer: Buffer = alloc(device, nbytes, use, row_bytes)
+            assert buffer.nbytes == nbytes
+            return buffer
+        monkeypatch.setattr(backend, "alloc", counted)
+    for name in ("cpu", "null", "reference"):
+        watch(backend_of(name))
+    return sizes
