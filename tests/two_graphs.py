@@ -66,7 +66,7 @@ class Pair:
 
 
 def write_pair(folder: Path, rng: np.random.Generator) -> dict[str, Path]:
-    return {name: write_tiny(folder / f"{name}.gguf", rng, n_layers=n)
+    return {name: write_tiny(folder / f"{name}.gguf", rng, n_layers=n, n_embd=128)
             for name, n in N_LAYERS.items()}
 
 
