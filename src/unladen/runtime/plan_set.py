@@ -17,7 +17,7 @@ from unladen.types import MAIN
 
 
 class PlanSet:
-    """What a blueprint set says, allocated and compiled.
+    """A blueprint set in memory: allocated and compiled.
 
     ``data``: the bytes of tensors. ``kept``: what a plan set before this one left; weights and
     caches are taken over where they fit. Raises :class:`OutOfMemory`, and what ``data`` raises.

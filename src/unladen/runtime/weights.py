@@ -1,5 +1,5 @@
 """Brings weights to their devices: mapped where the device computes on the host's memory, else
-copied, and converted where it has no kernel for the file's format."""
+copied. A weight is converted where the device has no kernel for the file's format."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ Arenas = Mapping[str, ArenaPlan]
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What becomes of one graph.
+    """The blueprint of one graph.
 
     ``graph``: the nodes that run, after all passes; ``source``: the architecture's graph, before
     any pass and without taps. ``choice``: the placement that was chosen. ``device_of``: each node's
@@ -122,7 +122,7 @@ class Blueprint:
                 for node, (device, _) in self.device_of.items() if node.state is not None}
 
     def slots(self) -> dict[str, tuple[int, Device]]:
-        """Of each node with recurrent state, by its name, the bytes of all slots and the device."""
+        """The bytes of all slots and the device of each node with recurrent state, by its name."""
         sizes = ((node, device, get_op(node.op).state_size(node))
                  for node, (device, _) in self.device_of.items())
         return {node.name: (4 * size * self.limits.n_slots, device)

@@ -28,7 +28,7 @@ STREAMED = "streamed"
 """Why a node is on a device in large steps."""
 
 _LAYER = re.compile(r"(^|:)blk\.\d+\.")
-"""What tells the layer in the name of a weight, which may begin with a file's key."""
+"""The part of a weight's name that tells the layer. A file's key may come before it."""
 
 Where = Mapping[Node, tuple[Device, str]]
 """The device of each node, and why it is there."""

@@ -1,5 +1,5 @@
-"""What a search for the best placement moves about: layers, and the nodes before and after them, in
-seconds and bytes."""
+"""Counts seconds and bytes of what a search for the best placement moves: layers, and the nodes
+before and after them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan as a picture: which layers stand on which device, and what fills its memory."""
+"""Draws a plan: which layers are on which device, and what fills its memory."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from unladen.schedule.fit import DeviceMemory
 from unladen.types import size_text
 
 COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
+"""The colors of the devices' layers, in the order of the devices."""
+
 PARTS = (
     ("mapped_bytes", "mapped", "#c3cad4", "weights used where they lie in the file"),
     ("weight_bytes", "weights", "#6b778a", "weights copied to the device"),
@@ -19,13 +21,16 @@ PARTS = (
     ("ring_bytes", "ring", "#7d8fd6",
      "room for the CPU's weights on their way through the device in prompts"),
     ("staging_bytes", "staging", "#c77dd6", "room on the host for copies to and from devices"))
-"""What memory is used for: its count, its name, its color, and what that means."""
+"""The uses of memory: each with the name of its count, its own name, its color and its meaning."""
+
 WIDTH, LEFT, LANE, TOP, LINE = 900, 150, 64, 64, 20
-"""Pixels: the picture, the names' column, a device's lane, what is above the lanes, a line of the
-legend."""
+"""Pixels: width of the picture, width of the names' column, height of a device's lane, height of
+what is above the lanes, height of a line of the legend."""
+
 MOST_TEXT = 90
-"""Characters of a name that the picture shows."""
-# Characters that XML 1.0 has no way to write, and those that turn the direction of text.
+"""The picture shows at most this many characters of a name."""
+
+# Characters that XML 1.0 can't write, and those that change the direction of text.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
                     "|[\u202a-\u202e\u2066-\u2069]")
 
@@ -135,7 +140,7 @@ def _text(x: int, y: int, text: str, size: int) -> str:
 
 
 def _escape(text: str) -> str:
-    """``text`` as XML has it, whatever is in it."""
+    """``text`` as XML, whatever characters it has."""
     return escape(_UNFIT.sub("\ufffd", text))
 
 
