@@ -65,8 +65,9 @@ class Pair:
         return {name: self.plans({MAIN: wish}) for name, wish in wishes.items()}
 
 
-def write_pair(folder: Path, rng: np.random.Generator) -> dict[str, Path]:
-    return {name: write_tiny(folder / f"{name}.gguf", rng, n_layers=n, n_embd=128)
+def write_pair(folder: Path, rng: np.random.Generator, *, n_embd: int = 128, quant: str = "F32"
+               ) -> dict[str, Path]:
+    return {name: write_tiny(folder / f"{name}.gguf", rng, n_layers=n, n_embd=n_embd, quant=quant)
             for name, n in N_LAYERS.items()}
 
 

@@ -5,21 +5,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from tiny_model import N_VOCAB
 from tiny_plan import Allocated, fill
-from two_graphs import DRAFT, SIZES, Pair
+from two_graphs import DRAFT, SIZES, Pair, open_pair, write_pair
 from unladen.backends import backend_of
+from unladen.backends.base import BackendOptions
+from unladen.backends.cpu import moving
+from unladen.backends.cpu.features import isa_levels
 from unladen.errors import GGUFError, OutOfMemory
 from unladen.runtime import saved
 from unladen.runtime.plan import Plan
 from unladen.runtime.plan_set import PlanSet
 from unladen.schedule.blueprint_set import make_blueprints
 from unladen.schedule.place import PlaceOptions
+from unladen.storage.packed import PackedCache
 from unladen.types import MAIN, NO_SLOT
 
 Rows = dict[str, npt.NDArray[np.float32]]
@@ -254,3 +260,31 @@ def test_a_tensor_that_its_file_lacks(pair: Pair) -> None:
     wishes[DRAFT] = replace(wishes[DRAFT], graph=graph.replace_nodes(nodes))
     with pytest.raises(GGUFError, match=r"main\.gguf: the tensor output\.wieght is missing"):
         pair.plans(wishes)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("level", [x for x in isa_levels() if x in ("avx512", "vbmi")])
+def test_weights_that_move_or_are_kept_packed(
+        tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, level: str, *,
+        shared: bool) -> None:
+    """Where kernels want rows interleaved, each file's rows are, and those that both graphs read;
+    no logit changes."""
+    monkeypatch.setattr(backend_of("cpu"), "_level", level)
+    monkeypatch.delenv(moving.VARIABLE, raising=False)
+    paths = write_pair(tmp_path, rng, n_embd=256, quant="Q8_0")
+    tokens, seen, folder = rng.integers(3, N_VOCAB, 21).tolist(), list[Rows](), tmp_path / "packed"
+    for cache in (None, PackedCache(folder), PackedCache(folder)):
+        opened = open_pair(paths)
+        plans = opened.plans(opened.wishes(shared=shared,
+                                           backend=BackendOptions(packed_cache=cache)))
+        seen.append(by_turns(plans.members, tokens))
+        for plan in plans.members.values():
+            plan.settle()
+        seen.append(by_turns(plans.members, tokens))
+        del plans
+        for file in opened.files:
+            file.close()
+        copies = {path.name for path in folder.iterdir()} if cache else set()
+        assert len(copies) == (2 if cache else 0), "each graph's rows, made once and found again"
+    for rows in seen[1:]:
+        check_equal(rows, seen[0])
