@@ -69,7 +69,7 @@ def _show(report: PlanReport) -> None:
                  m.staging_bytes, left[m.device.name]))] for m in report.devices]
     lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
-    for line in [*report.blueprint.offloaded(), *report.speed(), *report.parts(),
+    for line in [*report.blueprint.offloaded(), *report.speed(), *report.totals(),
                  *_bar(report)]:
         lines += paragraph(visible(line), columns, "  ")
     print("\n".join(map(visible, lines)))

@@ -118,7 +118,7 @@ class PlanReport:
         left = self.left
         lanes = [picture.Lane(m, self.layers_on(m.device.name), self.free[m.device.name],
                               left[m.device.name]) for m in self.devices]
-        return picture.svg(self.title, title, lanes, self._cells(), [*self.speed(), *self.parts()])
+        return picture.svg(self.title, title, lanes, self._cells(), [*self.speed(), *self.totals()])
 
     def _cells(self) -> list[picture.Cell]:
         """Embeddings, each layer and the head of every graph."""
@@ -139,17 +139,17 @@ class PlanReport:
                 for graph, pair in self.predicted.items()
                 for name, p in zip(("decode", "prefill"), pair, strict=True)]
 
-    def parts(self) -> list[str]:
+    def totals(self) -> list[str]:
         """Where there are several graphs, a line that says what each takes; where there are several
         files, one that says what comes from each."""
         lines = []
         if len(self.blueprint.members) > 1:
             taken = {name: sum(m.mapped_bytes + m.needed_bytes for m in b.memory.devices)
                      for name, b in self.blueprint.members.items()}
-            lines.append("alone take " + _listed(taken))
+            lines.append("each graph alone takes: " + _listed(taken))
         sizes = self.blueprint.file_bytes()
         if len(sizes) > 1:
-            lines.append("weights of " + _listed({self.files[k]: n.mapped + n.copied
+            lines.append("weights by file: " + _listed({self.files[k]: n.mapped + n.copied
                                                   for k, n in sizes.items()}))
         return lines
 
