@@ -6,24 +6,31 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from tiny_model import N_VOCAB, write_tiny
-from unladen.backends.base import KVLayout
+from unladen.backends import backend_of
+from unladen.backends.base import Buffer, Device, KVLayout
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.graph.graph import Graph
 from unladen.models import load_architecture
+from unladen.runtime.carry import Kept
 from unladen.runtime.plan import Plan
-from unladen.schedule.blueprint import make_blueprint
+from unladen.runtime.plan_set import PlanSet
+from unladen.schedule.blueprint import Blueprint, make_blueprint
+from unladen.schedule.blueprint_set import BlueprintSet
 from unladen.schedule.options import PlanOptions
-from unladen.types import Limits
+from unladen.types import MAIN, Limits
 
 N_LAYERS = 4
 LIMITS = Limits(n_tokens=16, n_outputs=16, n_seqs=2, n_blocks_per_seq=4, n_blocks=8)
 LAYOUT = KVLayout(block_tokens=8, n_blocks=8, k_type="F32", v_type="F32")
+
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass
@@ -34,9 +41,23 @@ class Tiny:
     graph: Graph
 
     def plan(self, *devices: str, **options: object) -> Plan:
-        blueprint = make_blueprint(self.graph, LIMITS, LAYOUT,
-                        PlanOptions(devices or ("cpu:0",), **options))  # type: ignore[arg-type]
-        return Plan(blueprint, lambda name: self.file.tensors[name].data)
+        return self.plans(*devices, **options).main
+
+    def plans(self, *devices: str, **options: object) -> PlanSet:
+        wished = PlanOptions(devices or ("cpu:0",), **options)  # type: ignore[arg-type]
+        return self.made(make_blueprint(self.graph, LIMITS, LAYOUT, wished))
+
+    def made(self, blueprint: Blueprint, kept: Kept | None = None) -> PlanSet:
+        return one_plan(blueprint, self.data, kept)
+
+    def data(self, name: str) -> Bytes:
+        return self.file.tensors[name].data
+
+
+def one_plan(blueprint: Blueprint, data: Callable[[str], Bytes], kept: Kept | None = None
+             ) -> PlanSet:
+    """The plan set of one graph, whose tensors are in one file."""
+    return PlanSet(BlueprintSet.of({MAIN: blueprint}), lambda key: data(key.tensor), kept)
 
 
 def open_tiny(path: Path) -> Tiny:
@@ -92,3 +113,25 @@ def fill(plan: Plan, tokens: list[int], start: int, table: tuple[int, ...] = (3,
     rows = tuple(range(n)) if outputs is None else outputs
     batch.out_rows[:len(rows)] = rows
     batch.n_tokens, batch.n_outputs, batch.n_seqs = n, len(rows), 1
+
+
+Allocated = dict[tuple[str, str], int]
+
+
+@pytest.fixture
+def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
+    """Bytes given out, by device and use."""
+    sizes: Allocated = {}
+
+    def watch(backend: Any) -> None:
+        alloc = backend.alloc
+
+        def counted(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
+            sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
+            buffer: Buffer = alloc(device, nbytes, use, row_bytes)
+            assert buffer.nbytes == nbytes
+            return buffer
+        monkeypatch.setattr(backend, "alloc", counted)
+    for name in ("cpu", "null", "reference"):
+        watch(backend_of(name))
+    return sizes

@@ -15,6 +15,7 @@ from unladen.models import load_architecture
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.show.pretend import pretended
 from unladen.schedule.show.report import PlanReport
+from unladen.types import MAIN
 
 FILE = ROOT / "docs/concepts/plan.svg"
 CARDS = "24GB:1000GBs,12GB:360GBs:12GBs"
@@ -28,8 +29,8 @@ def picture() -> str:
     name, shape, _ = MODELS["70B"]
     architecture = load_architecture(paper_file(shape, recipe("Q4_K_M", shape)))
     options = PlanOptions([*pretended(CARDS), HOST])
-    blueprint, context = blueprint_for(architecture, options, context_size=8192, batch_size=512,
-                                  max_seqs=4, kv_type="f16")
+    blueprint, context = blueprint_for({MAIN: architecture}, options, context_size=8192,
+                                       batch_size=512, max_seqs=4, kv_type="f16")
     svg = PlanReport.of(blueprint, f"{name}, Q4_K_M", context).svg()
     for device, word in NAMES.items():
         svg = svg.replace(device, word)

@@ -22,6 +22,7 @@ from unladen.schedule.fit import DeviceMemory  # noqa: E402
 from unladen.schedule.options import PlanOptions  # noqa: E402
 from unladen.schedule.place import PlaceOptions  # noqa: E402
 from unladen.schedule.show.pretend import pretended  # noqa: E402
+from unladen.types import MAIN  # noqa: E402
 
 DOC = ROOT / "docs/concepts/memory.md"
 GB = 10**9
@@ -77,8 +78,8 @@ def memory(shape: Shape, quant: str, context: int, kv_type: str = "f16") -> Devi
     """Everything on one device that is large enough."""
     architecture = load_architecture(paper_file(shape, recipe(quant, shape)))
     options = PlanOptions(pretended("900GB"), PlaceOptions(n_gpu_layers="all"))
-    blueprint, _ = blueprint_for(architecture, options, context_size=context, batch_size=BATCH,
-                            max_seqs=1, kv_type=kv_type)
+    blueprint, _ = blueprint_for({MAIN: architecture}, options, context_size=context,
+                                 batch_size=BATCH, max_seqs=1, kv_type=kv_type)
     (device,) = blueprint.memory.devices
     return device
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class UnladenError(Exception):
     """Base of all errors raised on purpose.
@@ -57,19 +60,23 @@ class UnsupportedQuant(UnladenError):
 
 
 class OutOfMemory(UnladenError, MemoryError):
-    """A device has not enough memory: ``requested`` and ``free`` in bytes."""
+    """A device has not enough memory: ``requested`` and ``free`` in bytes. ``graphs``: where
+    several graphs are to share it, what each of them takes, by name."""
 
-    def __init__(self, *, device: str, requested: int, free: int, hint: str = "") -> None:
-        super().__init__(f"{device}: out of memory: asked for {requested} bytes, {free} free",
-                         hint=hint)
+    def __init__(self, *, device: str, requested: int, free: int, hint: str = "",
+                 graphs: Mapping[str, int] = MappingProxyType({})) -> None:
+        parts = ", ".join(f"{name} takes {n}" for name, n in graphs.items())
+        super().__init__(f"{device}: out of memory: asked for {requested} bytes"
+                         + (f" ({parts})" if parts else "") + f", {free} free", hint=hint)
         self.device = device
         self.requested = requested
         self.free = free
+        self.graphs = graphs
 
     def again(self) -> OutOfMemory:
         """The same, never raised: it holds no frames, and so none of the memory in them."""
         return OutOfMemory(device=self.device, requested=self.requested, free=self.free,
-                           hint=self.hint)
+                           hint=self.hint, graphs=self.graphs)
 
 
 class MemoryLockError(UnladenError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 Size = int | Literal["T", "S"]
 """A dimension: a number, or a symbol bound at each step: ``T`` tokens in the step, ``S`` rows whose
@@ -17,6 +17,10 @@ DType = Literal["f32", "i32"]
 BLOCK_TOKENS = 32
 """Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
 one block fill several cache lines."""
+
+MAIN: Final = "main"
+"""The key of a model's own file among those that its weights come from, and the name of its own
+graph among those that are run: what a draft model or an encoder brings has other ones."""
 
 NO_SLOT = -1
 """In place of a slot of recurrent state: a sequence begins with zeros."""

@@ -25,7 +25,7 @@ def changes(graph: Graph, rungs: list[str], *, devices: tuple[str, ...] = ("cpu:
             n_needed: int = 1, **wishes: object) -> list[str]:
     options = PlanOptions(devices, PlaceOptions(), BackendOptions())
     start = Wishes(options, **wishes)  # type: ignore[arg-type]
-    return [change for _, change in Ladder(rungs, graph).down(start, 12, 1000, n_needed)]
+    return [change for _, change in Ladder(rungs, [graph]).down(start, 12, 1000, n_needed)]
 
 
 @pytest.mark.parametrize(("rung", "expected"), [
@@ -39,7 +39,7 @@ def test_one_rung(graph: Graph, rung: str, expected: list[str]) -> None:
 
 def test_rungs_add_up(graph: Graph) -> None:
     rungs = ["context", "kv:q8_0", "ubatch"]
-    last = [*Ladder(rungs, graph).down(Wishes(PlanOptions(), batch_size=100), 0, 200, 1)][-1][0]
+    last = [*Ladder(rungs, [graph]).down(Wishes(PlanOptions(), batch_size=100), 0, 200, 1)][-1][0]
     assert (last.context_size, last.kv_type, last.batch_size) == (32, "q8_0", 32)
 
 

@@ -11,10 +11,12 @@ import pytest
 
 from tiny_model import N_VOCAB, write_tiny
 from unladen.assembly import setup
+from unladen.assembly.sources import Sources
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.models import load_architecture
 from unladen.runtime.plan import Plan
 from unladen.schedule.options import PlanOptions
+from unladen.types import MAIN
 
 TRAINED = 100
 
@@ -28,7 +30,9 @@ def file(tmp_path: Path, rng: np.random.Generator) -> Iterator[GGUFFile]:
 def plan(file: GGUFFile, **wishes: Any) -> tuple[Plan, int]:
     options: dict[str, Any] = {"context_size": None, "batch_size": 512, "max_seqs": 8,
                                "kv_type": "f16", **wishes}
-    return setup.make_plan(file, load_architecture(file), PlanOptions(), **options)
+    plans, context = setup.make_plans(Sources(file), {MAIN: load_architecture(file)},
+                                      PlanOptions(), **options)
+    return plans.main, context
 
 
 def test_defaults_are_what_the_model_was_trained_for(file: GGUFFile) -> None:
@@ -66,7 +70,7 @@ def test_context_shrinks_where_memory_is_short(file: GGUFFile, monkeypatch: pyte
     per_token = 3 * 2 * 32 * 2  # layers, K and V, two heads of 16, float16
     monkeypatch.setattr(setup, "free_host_bytes", lambda: 2 * 70 * per_token)
     architecture = load_architecture(file)
-    assert setup._context(architecture.build(), TRAINED, None, "F16", "F16") == 64
+    assert setup._context([architecture.build()], TRAINED, None, "F16", "F16") == 64
     (record,) = caplog.records
     assert "64 tokens instead of the model's 100" in record.message
-    assert setup._context(architecture.build(), TRAINED, 90, "F16", "F16") == 90
+    assert setup._context([architecture.build()], TRAINED, 90, "F16", "F16") == 90

@@ -48,5 +48,5 @@ def test_a_state_from_beyond_the_border(path: Path, rng: np.random.Generator) ->
     with Model(path, context_size=TRAINED - 1) as model:
         assert model.load_state(data) == tokens
     with Model(path, context_size=TRAINED + 1) as model, pytest.raises(InvalidArgument,
-                                                                       match="turned otherwise"):
+                                                                       match="rotated otherwise"):
         model.load_state(data)

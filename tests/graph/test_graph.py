@@ -7,8 +7,8 @@ import pytest
 from unladen import quants
 from unladen.errors import UnsupportedOp, UnsupportedQuant
 from unladen.graph.batch import Batch
-from unladen.graph.builder import AFTER_LAYERS, BEFORE_LAYERS, GraphBuilder
-from unladen.graph.graph import KVSpec, Node, Value, Weight
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.types import Limits
 
@@ -43,6 +43,14 @@ def test_a_weight_and_its_rows() -> None:
     assert part.nbytes_in("Q4_0") == 16 * 36
     assert part.nbytes_in("F32") == 16 * 64 * 4
     assert part.first_row * part.row_bytes == 32 * 36
+
+
+def test_tensors_of_other_files_have_other_names() -> None:
+    mine, other = Weight("w", (96, 64), "Q4_0"), Weight("w", (96, 64), "Q4_0", file="draft")
+    assert (mine.key, other.key) == (("main", "w"), ("draft", "w"))
+    assert (mine.name, other.name) == ("w", "draft:w")
+    for cut in (other.rows(32, 16), other.cols(32, 32)):
+        assert cut.key == other.key and cut.name.startswith("draft:w[")
 
 
 def test_rows_of_experts_and_of_vectors() -> None:

@@ -12,7 +12,6 @@ import pytest
 from tiny_model import N_VOCAB, write_tiny
 from tiny_plan import LAYOUT, LIMITS, N_LAYERS, Feed, Tiny, fill, open_tiny
 from unladen.errors import Cancelled
-from unladen.runtime.plan import Plan
 from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
@@ -83,8 +82,8 @@ def test_cancel_from_another_thread(tmp_path: Path, rng: np.random.Generator) ->
     tiny = open_tiny(write_tiny(tmp_path / "m.gguf", rng, n_layers=3, n_embd=256, context=4096))
     limits = Limits(4096, 1, 1, 512, 512)
     layout = replace(LAYOUT, n_blocks=512)
-    plan = Plan(make_blueprint(tiny.graph, limits, layout, PlanOptions(("cpu:0", "cpu:1"))),
-                lambda name: tiny.file.tensors[name].data)
+    plan = tiny.made(make_blueprint(tiny.graph, limits, layout,
+                                    PlanOptions(("cpu:0", "cpu:1")))).main
     tokens = rng.integers(3, N_VOCAB, 4096).tolist()
     fill(plan, tokens, 0, tuple(range(512)), outputs=(4095,))
     plan.run()

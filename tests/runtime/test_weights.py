@@ -26,11 +26,11 @@ def wanted(tiny: Tiny, *, use_mmap: bool) -> list[Need]:
 
 
 def bytes_of(tiny: Tiny, placed_needs: list[Need]) -> dict[str, np.ndarray]:
-    placed = load(placed_needs, lambda name: tiny.file.tensors[name].data)
-    assert set(placed) == {(CPU.name, name) for name in tiny.graph.weights()}
+    placed = load(placed_needs, lambda key: tiny.data(key.tensor))
+    assert {key[:2] for key in placed} == {(CPU.name, name) for name in tiny.graph.weights()}
     return {name: dequantize(p.quant, backend_of("cpu").read(
         p.buffer, p.weight.nbytes_in(p.quant), p.offset), p.weight.shape)
-        for (_, name), p in placed.items()}
+        for (_, name, _), p in placed.items()}
 
 
 @pytest.mark.parametrize("use_mmap", [True, False])
@@ -43,8 +43,8 @@ def test_every_weight_arrives(tiny: Tiny, use_mmap: bool) -> None:
 
 
 def test_mapped_weights_are_the_file(tiny: Tiny) -> None:
-    placed = load(wanted(tiny, use_mmap=True), lambda name: tiny.file.tensors[name].data)
-    for (_, name), p in placed.items():
+    placed = load(wanted(tiny, use_mmap=True), lambda key: tiny.data(key.tensor))
+    for (_, name, _), p in placed.items():
         assert np.shares_memory(backend_of("cpu").read(p.buffer, 4), tiny.file.tensors[name].data)
 
 

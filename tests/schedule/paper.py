@@ -17,7 +17,7 @@ from unladen.gguf.tensors import Part
 from unladen.graph.graph import Graph
 from unladen.models import load_architecture
 from unladen.quants import get
-from unladen.types import Limits
+from unladen.types import MAIN, Limits
 
 
 @dataclass
@@ -27,6 +27,7 @@ class PaperFile:
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
     path: Path = field(default=Path("on-paper.gguf"))
+    key: str = MAIN
 
     def data(self, name: str) -> npt.NDArray[np.uint8]:
         return np.broadcast_to(np.uint8(0), self.tensors[name].nbytes)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tiny_plan import LAYOUT, LIMITS, Tiny
+from tiny_plan import LAYOUT, LIMITS, Allocated, Tiny
 from unladen.backends import backend_of
-from unladen.backends.base import Buffer, Device, KVLayout
+from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.runtime.plan import Plan
@@ -16,27 +16,6 @@ from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.fit import DeviceMemory, MemoryPlan, kv_bytes
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
-
-Allocated = dict[tuple[str, str], int]
-
-
-@pytest.fixture
-def allocated(monkeypatch: pytest.MonkeyPatch) -> Allocated:
-    """Bytes given out, by device and use."""
-    sizes: Allocated = {}
-
-    def watch(backend: Any) -> None:
-        alloc = backend.alloc
-
-        def counted(device: Device, nbytes: int, use: str, row_bytes: int = 1) -> Buffer:
-            sizes[device.name, use] = sizes.get((device.name, use), 0) + nbytes
-            buffer: Buffer = alloc(device, nbytes, use, row_bytes)
-            assert buffer.nbytes == nbytes
-            return buffer
-        monkeypatch.setattr(backend, "alloc", counted)
-    for name in ("cpu", "null", "reference"):
-        watch(backend_of(name))
-    return sizes
 
 
 @pytest.mark.parametrize("use_mmap", [True, False])

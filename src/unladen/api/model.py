@@ -25,6 +25,7 @@ from unladen.hub import resolve_model
 from unladen.parameters.model import NO_FILE, PLACE
 from unladen.storage.mapping import map_file
 from unladen.storage.packed import packed_cache as cache_of
+from unladen.types import MAIN
 
 # All else is imported by those who need it first, while a thread without Python's lock maps the
 # file's pages: that takes about as long.
@@ -182,9 +183,10 @@ class Model(Reading, Tapping):
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         from unladen.assembly.planner import Planner
+        from unladen.assembly.sources import Sources
         from unladen.models import load_architecture
         self.architecture = load_architecture(self._file)
-        self._planner = Planner(self._file, self.architecture, wishes, on_oom)
+        self._planner = Planner(Sources(self._file), {MAIN: self.architecture}, wishes, on_oom)
         self._engine = self._planner.load(self._n_draft)
         self._file.finish_mapping()
         if self._packed is not None:
@@ -240,11 +242,11 @@ class Model(Reading, Tapping):
 
     def placement(self) -> str:
         """Each node of the graph, its device, and why."""
-        return self._used_plan().explain()
+        return self.engine.plans.explain()
 
     def memory(self) -> MemoryPlan:
         """Bytes by device, as planned and as allocated in fact."""
-        return self._used_plan().memory()
+        return self.engine.plans.memory()
 
     def close(self) -> None:
         """Free the memory; the model can't be used any more. Requests of other threads end with

@@ -12,6 +12,7 @@ from unladen.api.model import Model
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Text, flag
 from unladen.parameters.model import NO_FILE
+from unladen.types import MAIN
 
 if TYPE_CHECKING:
     from unladen.assembly.ladder import Wishes
@@ -30,12 +31,17 @@ class OnPaper(Model):
 
     def _open(self, wishes: Wishes, on_oom: Sequence[str]) -> None:
         from unladen.assembly.planner import Planner
+        from unladen.assembly.sources import Sources
         from unladen.models import load_architecture
         from unladen.schedule.show.report import PlanReport
         self.architecture = load_architecture(self._file)
         on_paper = replace(wishes, options=replace(wishes.options, probe=False))
-        blueprint, context = Planner(self._file, self.architecture, on_paper, on_oom).blueprint()
-        self.report = PlanReport.of(blueprint, Path(self.path).name, context)
+        sources = Sources(self._file)
+        blueprint, context = Planner(sources, {MAIN: self.architecture}, on_paper,
+                                     on_oom).blueprint()
+        self.report = PlanReport.of(
+            blueprint, Path(self.path).name, context,
+            files={key: Path(path).name for key, path in sources.paths.items()})
 
 
 def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,

@@ -14,16 +14,18 @@ from unladen.schedule.options import PlanOptions
 from unladen.types import BLOCK_TOKENS
 
 MIN_BATCH = 32
-"""Tokens of a step: with fewer, the weights are read as often as without a batch."""
-
-_Steps = Iterator[tuple["Wishes", str]]
+"""Fewest tokens of a step that the rung "ubatch" goes down to: with fewer, a step reads the weights
+for too few tokens."""
 
 RUNGS = ("ubatch", "kv:TYPE", "layers", "context")
+"""The rungs that there are, as users write them."""
+
+_Steps = Iterator[tuple["Wishes", str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What decides a model's plan, as :class:`unladen.Model` takes it."""
+    """What decides the plans of a model's graphs, as :class:`unladen.Model` takes it."""
 
     options: PlanOptions
     context_size: int | None = None
@@ -37,12 +39,12 @@ class Ladder:
     """Rungs in the order in which they are taken, each as far as it goes before the next.
 
     "ubatch" halves the step; "kv:q8_0" stores the cache in that type (two by comma: keys, values);
-    "layers" halves the layers on devices other than the host; "context" halves the context.
-    Raises :class:`InvalidArgument`.
+    "layers" halves the layers on devices other than the host; "context" halves the context. Every
+    rung is of all ``graphs`` of the model. Raises :class:`InvalidArgument`.
     """
 
     rungs: Sequence[str]
-    graph: Graph
+    graphs: Sequence[Graph]
 
     def __post_init__(self) -> None:
         if isinstance(self.rungs, str):
@@ -50,7 +52,7 @@ class Ladder:
                                   hint=f"for example on_oom=[{self.rungs!r}]")
         for rung in self.rungs:
             if rung.startswith("kv:"):
-                kv_types(_kv_pair(rung), self.graph)
+                kv_types(_kv_pair(rung), *self.graphs)
             elif rung not in RUNGS:
                 raise InvalidArgument(f"on_oom: {rung!r} isn't known",
                                       hint="use " + ", ".join(RUNGS))
@@ -59,8 +61,8 @@ class Ladder:
              ) -> Iterator[tuple[Wishes, str]]:
         """Ever smaller wishes, and what the last step down changed.
 
-        Begins at ``wishes`` where ``n_offloaded`` layers are off the host and the context is
-        ``context`` tokens, of which ``n_needed`` are in use.
+        Begins at ``wishes`` where ``n_offloaded`` layers of a graph are off the host and the
+        context is ``context`` tokens, of which ``n_needed`` are in use.
         """
         for rung in self.rungs:
             if rung == "ubatch":
@@ -75,8 +77,9 @@ class Ladder:
                 yield wishes, change
 
     def _smaller_cache(self, pair: str | tuple[str, str], wishes: Wishes) -> _Steps:
-        now, then = (kv_types(t, self.graph) for t in (wishes.kv_type, pair))
-        for spec in islice(self.graph.states().values(), 1):
+        now, then = (kv_types(t, *self.graphs) for t in (wishes.kv_type, pair))
+        specs = (spec for graph in self.graphs for spec in graph.states().values())
+        for spec in islice(specs, 1):
             present, smaller = (get(k).row_bytes(spec.k_dim) + get(v).row_bytes(spec.v_dim)
                                 for k, v in (now, then))
             if smaller < present:

@@ -1,71 +1,77 @@
-"""Makes a model's plan, makes a smaller one where memory runs out, and changes it while it runs."""
+"""Makes a model's plans, makes smaller ones where memory runs out, and changes them while they run.
+"""
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from unladen.assembly.ladder import Ladder, Wishes
 from unladen.assembly.setup import allocate, blueprint_for
+from unladen.assembly.sources import Sources
 from unladen.backends.base import Device
 from unladen.engine import Engine
 from unladen.engine.tap import Tap, Watch
 from unladen.errors import OutOfMemory
-from unladen.gguf import GGUFFile, warn_unmatched
+from unladen.gguf import warn_unmatched
 from unladen.models import Architecture
 from unladen.parameters.model import PlaceNames
 from unladen.runtime.carry import Kept
-from unladen.runtime.plan import Plan
-from unladen.schedule.blueprint import Blueprint, retapped
+from unladen.runtime.plan_set import PlanSet
+from unladen.schedule.blueprint_set import BlueprintSet, retapped
 from unladen.schedule.options import Change
 from unladen.schedule.place import EXPERTS, PlaceOptions
+from unladen.types import MAIN
 
 log = logging.getLogger("unladen")
 
 
 class Planner:
-    """Plans of one file. ``on_oom``: rungs of :class:`~unladen.assembly.ladder.Ladder`.
+    """Plans of ``architectures``, by the names of their graphs, with weights from ``sources``.
+    :data:`~unladen.types.MAIN` is the model's own. ``on_oom``: rungs of
+    :class:`~unladen.assembly.ladder.Ladder`.
 
     :attr:`degradations` says what was given up so far. Raises :class:`InvalidArgument`.
     """
 
-    def __init__(self, file: GGUFFile, architecture: Architecture, wishes: Wishes,
+    def __init__(self, sources: Sources, architectures: Mapping[str, Architecture], wishes: Wishes,
                  on_oom: Sequence[str] = ()) -> None:
-        self._file = file
-        self._architecture = architecture
+        self._sources = sources
+        self._architectures = dict(architectures)
         self._wishes = wishes
-        self._ladder = Ladder(on_oom, architecture.build())
+        self._ladder = Ladder(on_oom, [a.build() for a in architectures.values()])
         self._watch = Watch()
-        self._untapped: tuple[Plan, int] | None = None
-        _warn_of_idle(wishes.options.place, file)
+        self._untapped: tuple[PlanSet, int] | None = None
+        _warn_of_idle(wishes.options.place, sources.names())
         self.degradations: list[str] = []
 
     def load(self, n_draft: int = 0) -> Engine:
         """An engine over the first plan that fits; raises :class:`OutOfMemory`."""
         made = self._make(self._wishes, Kept())
         if isinstance(made, OutOfMemory):
-            # As much as could be wanted: a first step down from more than there is does no harm.
-            made = self._descend(made, self._architecture.build().n_layers,
-                                 self._wishes.context_size or self._architecture.context_length,
+            # Begin with the most that could be wanted: a step down from more does no harm.
+            main = self._architectures[MAIN]
+            n_layers = max(a.build().n_layers for a in self._architectures.values())
+            made = self._descend(made, n_layers, self._wishes.context_size or main.context_length,
                                  Kept(), n_needed=1)
             if isinstance(made, OutOfMemory):
                 raise made.again()
-        plan, context = made
-        # The default depends on what memory is free, and this plan's own will not be.
+        plans, context = made
+        # The default depends on what memory is free, and what these plans take is not any more.
         self._wishes = replace(self._wishes, context_size=context)
-        _report_layers(plan.blueprint)
-        return Engine(plan, context, self._architecture.n_vocab,
+        _report_layers(plans.blueprint)
+        return Engine(plans, context, self._architectures[MAIN].n_vocab,
                       self.relieve if self._ladder.rungs else None, n_draft)
 
     def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
-        plan is made again, as far as it can be, and :class:`OutOfMemory` raised."""
+        plans are made again, as far as they can be, and :class:`OutOfMemory` raised."""
         self._untapped = None
-        kept = engine.plan.surrender(shortage)
-        made = self._descend(shortage, engine.plan.blueprint.n_offloaded(), engine.context_size,
+        kept = engine.plans.surrender(shortage)
+        made = self._descend(shortage, engine.plans.blueprint.n_offloaded(), engine.context_size,
                              kept, engine.n_needed)
         if not isinstance(made, OutOfMemory):
             engine.adopt(*made)
@@ -77,20 +83,20 @@ class Planner:
         raise made.again()
 
     def place(self, engine: Engine, changes: PlaceNames) -> None:
-        """Make ``engine`` go on with another plan. Where that raises, all stays as it was."""
+        """Make ``engine`` go on with other plans. Where that raises, all stays as it was."""
         def move() -> None:
             wishes = _changed(self._wishes, changes)
             blueprint, context = self._blueprint(wishes)
             try:
-                plan = allocate(self._file, blueprint, engine.plan.keep())
+                plans = allocate(self._sources, blueprint, engine.plans.keep())
             except OutOfMemory as error:
-                # A caller that keeps the error must not keep the memory by it.
+                # The error's frames refer to memory, and the caller may keep the error.
                 traceback.clear_frames(error.__traceback__)
                 raise
-            engine.adopt(plan, context)
+            engine.adopt(plans, context)
             self._untapped = None
             if "override_tensor" in changes:
-                _warn_of_idle(wishes.options.place, self._file)
+                _warn_of_idle(wishes.options.place, self._sources.names())
             self._wishes = wishes
             _report_layers(blueprint)
         engine.between_steps(move)
@@ -98,31 +104,31 @@ class Planner:
     def tap(self, engine: Engine, tap: Tap) -> None:
         """Let ``tap`` have its values from ``engine``'s next step on.
 
-        Raises :class:`OutOfMemory` where they don't fit; all then stays as it was. The plan without
-        taps waits meanwhile, with its own arena: :meth:`untap` brings it back.
+        Raises :class:`OutOfMemory` where they don't fit; all then stays as it was. The plans
+        without taps wait meanwhile, with their own arenas: :meth:`untap` brings them back.
         """
         def start() -> None:
             before = self._watch.taps
-            if not engine.plan.blueprint.options.is_tapped:
-                self._untapped = engine.plan, engine.context_size
+            if not engine.plans.blueprint.is_tapped:
+                self._untapped = engine.plans, engine.context_size
             self._watch.taps = (*before, tap)
             try:
                 self._adopt_tapped(engine)
             except BaseException as error:
                 self._watch.taps = before
-                if not engine.plan.blueprint.options.is_tapped:
+                if not engine.plans.blueprint.is_tapped:
                     self._untapped = None
-                # A caller that keeps the error must not keep the memory by it.
+                # The error's frames refer to memory, and the caller may keep the error.
                 traceback.clear_frames(error.__traceback__)
                 raise
-            if tap.functions:  # nothing computed by now is what the model computes from here on
+            if tap.functions:  # what was computed so far isn't what the model computes from now on
                 engine.forget()
             if self._untapped is not None:
                 self._untapped[0].rest()
         engine.between_steps(start)
 
     def untap(self, engine: Engine | None, tap: Tap) -> None:
-        """``tap`` gets nothing any more. ``engine`` None: it is closed."""
+        """Give ``tap`` no more values. ``engine`` None: it is closed."""
         if engine is None:
             self._watch.taps, self._untapped = (), None
             return
@@ -132,7 +138,7 @@ class Planner:
             try:
                 self._adopt_tapped(engine)
             except OutOfMemory as error:
-                # The plan that there is computes the same, and gives more than anybody reads.
+                # The plans that there are compute the same, with outputs that nobody reads.
                 log.warning("the plan stays as it is after a tap: %s", error)
                 engine.watch = self._watch if self._watch.taps else None
             if tap.functions:
@@ -140,17 +146,17 @@ class Planner:
         engine.between_steps(stop)
 
     def _adopt_tapped(self, engine: Engine) -> None:
-        """Have ``engine`` go on with a plan for the taps that there are."""
+        """Have ``engine`` go on with plans for the taps that there are."""
         watch = self._watch
         if watch.taps or self._untapped is None:
-            blueprint = retapped(engine.plan.blueprint, watch.looked, self._changes())
-            plan = allocate(self._file, blueprint, engine.plan.keep())
+            blueprint = retapped(engine.plans.blueprint, watch.looked, self._changes())
+            plans = allocate(self._sources, blueprint, engine.plans.keep())
             context = engine.context_size
         else:
-            plan, context = self._untapped
-            # The plans since then used its caches.
-            plan.continues_cache = True
-        engine.adopt(plan, context)
+            plans, context = self._untapped
+            for plan in plans.members.values():  # the plans since then used its caches
+                plan.continues_cache = True
+        engine.adopt(plans, context)
         engine.watch = watch if watch.taps else None
         if not watch.taps:
             self._untapped = None
@@ -159,7 +165,7 @@ class Planner:
         return dict.fromkeys(self._watch.changed, self._watch.change)
 
     def _descend(self, shortage: OutOfMemory, n_offloaded: int, context: int, kept: Kept,
-                 n_needed: int) -> tuple[Plan, int] | OutOfMemory:
+                 n_needed: int) -> tuple[PlanSet, int] | OutOfMemory:
         changes = []
         for wishes, change in self._ladder.down(self._wishes, n_offloaded, context, n_needed):
             changes.append(change)
@@ -172,41 +178,41 @@ class Planner:
             shortage = made
         return shortage
 
-    def _make(self, wishes: Wishes, kept: Kept) -> tuple[Plan, int] | OutOfMemory:
-        """The plan and its context, or why there is none. It is tried with the caches that are
-        ``kept``, and then without."""
+    def _make(self, wishes: Wishes, kept: Kept) -> tuple[PlanSet, int] | OutOfMemory:
+        """The plans and their context, or why there are none. They are tried with the caches that
+        are ``kept``, and then without."""
         while True:
-            had_caches = bool(kept.kv)
+            had_caches = kept.has_caches
             try:
                 blueprint, context = self._blueprint(wishes)
-                kept.restrict(blueprint.needs, blueprint.layout)
-                return allocate(self._file, blueprint, kept), context
+                kept.restrict(blueprint)
+                return allocate(self._sources, blueprint, kept), context
             except OutOfMemory as error:
                 traceback.clear_frames(error.__traceback__)
                 shortage = error.again()
             if not had_caches:
                 return shortage
-            kept.kv.clear()
+            kept.drop_caches()
 
-    def blueprint(self) -> tuple[Blueprint, int]:
-        """The first plan, counted and not allocated, whether it fits or not; its context size."""
+    def blueprint(self) -> tuple[BlueprintSet, int]:
+        """The first blueprints, whether they fit or not, and their context size."""
         return self._blueprint(self._wishes)
 
-    def _blueprint(self, wishes: Wishes) -> tuple[Blueprint, int]:
+    def _blueprint(self, wishes: Wishes) -> tuple[BlueprintSet, int]:
         options = replace(wishes.options, looked=tuple(self._watch.looked),
                           changes=self._changes())
-        return blueprint_for(self._architecture, options, context_size=wishes.context_size,
-                          batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
-                          kv_type=wishes.kv_type)
+        return blueprint_for(self._architectures, options, context_size=wishes.context_size,
+                             batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
+                             kv_type=wishes.kv_type)
 
 
-def _warn_of_idle(place: PlaceOptions, file: GGUFFile) -> None:
-    """Name options that concern nothing in ``file``."""
-    warn_unmatched("override_tensor", place.override_tensor, file.tensors)
+def _warn_of_idle(place: PlaceOptions, names: Collection[str]) -> None:
+    """Name options that concern none of the weights called ``names``."""
+    warn_unmatched("override_tensor", place.override_tensor, names)
     options = {"cpu_moe": place.cpu_moe, "n_cpu_moe": place.n_cpu_moe,
                "expert_split": place.expert_split is not None}
     idle = [name for name, is_set in options.items() if is_set]
-    if idle and not any(map(EXPERTS.search, file.tensors)):
+    if idle and not any(map(EXPERTS.search, names)):
         log.warning("%s does nothing: the model has no experts", " and ".join(idle))
 
 
@@ -228,6 +234,6 @@ def _devices(changes: PlaceNames, now: Sequence[str | Device]) -> Sequence[str |
     return now if named is None else named
 
 
-def _report_layers(blueprint: Blueprint) -> None:
+def _report_layers(blueprint: BlueprintSet) -> None:
     for line in blueprint.offloaded():
         log.info(line)

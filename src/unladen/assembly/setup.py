@@ -1,44 +1,51 @@
-"""From a file and wishes to a plan: how much context, how many blocks, which step sizes."""
+"""From files and wishes to plans: how much context, how many blocks, which step sizes."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypedDict, Unpack
 
+from unladen.assembly.sources import Sources
 from unladen.backends import default_devices
 from unladen.backends._host import free_host_bytes
 from unladen.backends.base import Device, KVLayout, full_name
 from unladen.errors import InvalidArgument
-from unladen.gguf import GGUFFile
 from unladen.graph.graph import Graph
 from unladen.graph.ops import get_op
 from unladen.graph.ops.attention import Scoring
 from unladen.models import Architecture
 from unladen.quants import get
 from unladen.runtime.carry import Kept
-from unladen.runtime.plan import Plan
+from unladen.runtime.plan_set import PlanSet
 from unladen.schedule import fit
-from unladen.schedule.blueprint import Blueprint, make_blueprint
+from unladen.schedule.blueprint_set import BlueprintSet, GraphWish, make_blueprints
 from unladen.schedule.options import PlanOptions
-from unladen.types import BLOCK_TOKENS, Limits
+from unladen.types import BLOCK_TOKENS, MAIN, Limits
 
 log = logging.getLogger("unladen")
 
 MAX_LOGITS_BYTES = 64 << 20
-"""Logits of one step; longer texts whose every logit is wanted take several steps."""
+"""Most bytes of one step's logits. A longer text whose every logit is wanted takes several steps.
+"""
 
 MAX_SLOT_BYTES = 1 << 30
-"""Recurrent state of all sequences and checkpoints; where it is large, fewer of both."""
+"""Most bytes of recurrent state, of all sequences and checkpoints. Where one state is large, there
+are fewer slots."""
 
-MIN_SLOTS, N_CHECKPOINTS = 4, 8
-"""Slots of recurrent state: for one sequence, which needs two in a step, and two checkpoints; and
-checkpoints beyond what as many sequences need as take part in a step."""
+MIN_SLOTS = 4
+"""Fewest slots of recurrent state: one sequence needs two in a step, and two for checkpoints."""
+
+N_CHECKPOINTS = 8
+"""Slots for checkpoints, beyond the two of each sequence that takes part in a step."""
 
 KV_TYPES = ("f16", "f32", "q8_0")
+"""Formats that a cache may have, as users write them."""
 
 DEVICES_VARIABLE = "UNLADEN_DEVICES"
+"""The environment's list of devices, by comma, for models that name none."""
 
 
 class StepSizes(TypedDict):
@@ -67,48 +74,59 @@ def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, 
     return tuple(names)
 
 
-def make_plan(file: GGUFFile, architecture: Architecture, options: PlanOptions,
-              **sizes: Unpack[StepSizes]) -> tuple[Plan, int]:
-    """The plan of ``architecture`` and the context size that it serves."""
-    blueprint, context = blueprint_for(architecture, options, **sizes)
-    return allocate(file, blueprint), context
+def make_plans(sources: Sources, architectures: Mapping[str, Architecture], options: PlanOptions,
+               **sizes: Unpack[StepSizes]) -> tuple[PlanSet, int]:
+    """The plans of ``architectures``, by the names of their graphs, and the context size that they
+    serve."""
+    blueprint, context = blueprint_for(architectures, options, **sizes)
+    return allocate(sources, blueprint), context
 
 
-def allocate(file: GGUFFile, blueprint: Blueprint, kept: Kept | None = None) -> Plan:
-    """The plan of ``blueprint`` with the weights of ``file``, except what is ``kept`` of another;
-    raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
+def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None) -> PlanSet:
+    """The plans of ``blueprint`` with weights from ``sources``, except what is ``kept`` of earlier
+    plans. Raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
     kept = Kept() if kept is None else kept
-    kept.restrict_to(blueprint.graph)
-    shared = kept.shared_bytes(blueprint.needs, blueprint.caches(), blueprint.layout,
-                               blueprint.slots())
+    kept.restrict_to(blueprint)
+    shared = kept.shared_bytes(blueprint)
     blueprint.memory.check({name: n + shared.get(name, 0)
                             for name, n in fit.free_bytes(blueprint.devices).items()})
-    plan = Plan(blueprint, lambda name: file.tensors[name].data, kept)
-    log.debug("memory:\n%s", plan.memory())
-    return plan
+    plans = PlanSet(blueprint, sources.data, kept)
+    log.debug("memory:\n%s", plans.memory())
+    return plans
 
 
-def blueprint_for(architecture: Architecture, options: PlanOptions, **sizes: Unpack[StepSizes]
-               ) -> tuple[Blueprint, int]:
-    """The plan before anything is allocated, whether it fits or not, and its context size."""
-    context_size, batch_size = sizes["context_size"], sizes["batch_size"]
-    max_seqs, kv_type = sizes["max_seqs"], sizes["kv_type"]
-    for name, value in (("context_size", context_size), ("batch_size", batch_size),
-                        ("max_seqs", max_seqs)):
+def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOptions,
+                  **sizes: Unpack[StepSizes]) -> tuple[BlueprintSet, int]:
+    """The blueprints of ``architectures``, by the names of their graphs, whether they fit or not,
+    and their context size. :data:`~unladen.types.MAIN` is the model's own; taps are of its graph.
+
+    All graphs take turns, serve the same sequences and get the sizes that are wished for. They
+    choose their places in the order of ``architectures``. Raises :class:`InvalidArgument`.
+    """
+    context_size, kv_type = sizes["context_size"], sizes["kv_type"]
+    for name, value in (("context_size", context_size), ("batch_size", sizes["batch_size"]),
+                        ("max_seqs", sizes["max_seqs"])):
         if value is not None and value < 1:
             raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
-    graph = architecture.build(context_size)
-    k_type, v_type = kv_types(kv_type, graph)
-    context = _context(graph, architecture.context_length, context_size, k_type, v_type)
-    n_blocks = -(-context // BLOCK_TOKENS)
-    layout = KVLayout(BLOCK_TOKENS, n_blocks, k_type, v_type)
+    graphs = {name: a.build(context_size) for name, a in architectures.items()}
+    types = kv_types(kv_type, *graphs.values())
+    context = _context(graphs.values(), architectures[MAIN].context_length, context_size, *types)
+    layout = KVLayout(BLOCK_TOKENS, -(-context // BLOCK_TOKENS), *types)
+    untapped = replace(options, looked=(), changes={})
+    wishes = {name: GraphWish(graph, _limits(graph, architectures[name].n_vocab, context,
+                                             layout.n_blocks, sizes), layout,
+                              options if name == MAIN else untapped)
+              for name, graph in graphs.items()}
+    return make_blueprints(wishes), context
+
+
+def _limits(graph: Graph, n_vocab: int, context: int, n_blocks: int, sizes: StepSizes) -> Limits:
     is_whole = not all(Scoring.of(n).causal for n in graph.nodes if n.op == "attention")
-    batch_size = context if is_whole else min(batch_size, context)
-    n_seqs = min(max_seqs, batch_size)
-    n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * architecture.n_vocab)))
-    limits = Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs, n_blocks, n_blocks,
-                    BLOCK_TOKENS, _n_slots(graph, n_seqs), is_whole)
-    return make_blueprint(graph, limits, layout, options), context
+    batch_size = context if is_whole else min(sizes["batch_size"], context)
+    n_seqs = min(sizes["max_seqs"], batch_size)
+    n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * n_vocab)))
+    return Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs, n_blocks, n_blocks,
+                  BLOCK_TOKENS, _n_slots(graph, n_seqs), is_whole)
 
 
 def _n_slots(graph: Graph, n_seqs: int) -> int:
@@ -118,15 +136,15 @@ def _n_slots(graph: Graph, n_seqs: int) -> int:
     return max(MIN_SLOTS, min(2 * n_seqs + N_CHECKPOINTS, MAX_SLOT_BYTES // slot_bytes))
 
 
-def kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
+def kv_types(kv_type: str | tuple[str, str], *graphs: Graph) -> tuple[str, str]:
     """Formats of keys and values; raises :class:`InvalidArgument` where one is unknown or doesn't
-    fit the heads of ``graph``."""
+    fit the heads of ``graphs``."""
     pair = (kv_type, kv_type) if isinstance(kv_type, str) else kv_type
     if len(pair) != 2 or any(t.lower() not in KV_TYPES for t in pair):
         raise InvalidArgument(f"kv_type={kv_type!r} isn't known",
                               hint="use " + ", ".join(KV_TYPES) + ", or a pair of these")
     k_type, v_type = (t.upper() for t in pair)
-    for spec in graph.states().values():
+    for spec in [s for graph in graphs for s in graph.states().values()]:
         for name, dim in ((k_type, spec.k_dim), (v_type, spec.v_dim)):
             if dim % get(name).block_size:
                 raise InvalidArgument(
@@ -135,14 +153,16 @@ def kv_types(kv_type: str | tuple[str, str], graph: Graph) -> tuple[str, str]:
     return k_type, v_type
 
 
-def _context(graph: Graph, trained: int, wanted: int | None, k_type: str, v_type: str) -> int:
+def _context(graphs: Iterable[Graph], trained: int, wanted: int | None, k_type: str, v_type: str
+             ) -> int:
     if wanted is not None:
         if wanted > trained:
             log.warning("context_size=%d is more than the %d tokens that the model was trained "
                         "for: it may write nonsense beyond them", wanted, trained)
         return wanted
     one = KVLayout(1, 1, k_type, v_type)
-    per_token = sum(sum(fit.kv_bytes(s, one)) for s in graph.states().values())
+    per_token = sum(sum(fit.kv_bytes(s, one)) for graph in graphs
+                    for s in graph.states().values())
     fits = free_host_bytes() // 2 // max(1, per_token)
     if fits >= trained:
         return trained

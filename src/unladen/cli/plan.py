@@ -16,6 +16,7 @@ from unladen.cli._fetch import fetched
 from unladen.cli._placement import placeable
 from unladen.cli._table import fitted, legend, paragraph, room
 from unladen.cli._text import visible
+from unladen.types import MAIN
 
 if TYPE_CHECKING:
     from unladen.api import PlanReport
@@ -68,7 +69,8 @@ def _show(report: PlanReport) -> None:
                  m.staging_bytes, left[m.device.name]))] for m in report.devices]
     lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
-    for line in [*report.blueprint.offloaded(), *report.speed(), *_bar(report)]:
+    for line in [*report.blueprint.offloaded(), *report.speed(), *report.totals(),
+                 *_bar(report)]:
         lines += paragraph(visible(line), columns, "  ")
     print("\n".join(map(visible, lines)))
     print("\n".join(["", *legend(_words(report, rows), columns)]))
@@ -91,8 +93,10 @@ def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:
 
 
 def _bar(report: PlanReport) -> list[str]:
-    """A letter for each layer: the devices in the order of the table."""
+    """A letter for each layer of each graph: the devices in the order of the table."""
     names = [m.device.name for m in report.devices]
     letters = {name: ascii_uppercase[i % 26] for i, name in enumerate(names)}
     legend = ", ".join(f"{letter} {name}" for name, letter in letters.items())
-    return [f"layers: {''.join(letters[d.name] for d in report.blueprint.layers)} ({legend})"]
+    return [f"{'' if name == MAIN else f'{name} '}layers: "
+            f"{''.join(letters[d.name] for d in b.layers)} ({legend})"
+            for name, b in report.blueprint.members.items()]

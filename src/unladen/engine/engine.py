@@ -31,6 +31,7 @@ from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
 from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory
 from unladen.runtime.plan import Plan
+from unladen.runtime.plan_set import PlanSet
 from unladen.sample import Sampler
 
 log = logging.getLogger("unladen")
@@ -59,16 +60,16 @@ class Engine:
     requests and an empty cache; devices that can't be used there raise :class:`DeviceLost`.
     """
 
-    def __init__(self, plan: Plan, context_size: int, n_rows: int, relieve: Relieve | None = None,
-                 n_draft: int = 0) -> None:
-        self.plan = plan
+    def __init__(self, plans: PlanSet, context_size: int, n_rows: int,
+                 relieve: Relieve | None = None, n_draft: int = 0) -> None:
+        self.plans, self.plan = plans, plans.main
         self.speculator = Speculator(n_draft)
         self.watch: Watch | None = None
         self.context_size = context_size
         self._relieve = relieve
-        self._copier = _Copier(plan)
+        self._copier = _Copier(self.plan)
         self.n_vocab = self._n_rows = n_rows
-        self._limits = plan.blueprint.limits
+        self._limits = self.plan.blueprint.limits
         self.pool = self._empty_pool()
         self._turns = Turns()
         self._waiting: deque[Request] = deque()
@@ -170,16 +171,18 @@ class Engine:
         self.pool = self._empty_pool()
         self._is_lost = not self.plan.survives_fork
 
-    def adopt(self, plan: Plan, context_size: int) -> None:
-        """Go on with ``plan``. Call it :meth:`between_steps` only.
+    def adopt(self, plans: PlanSet, context_size: int) -> None:
+        """Go on with ``plans``. Call it :meth:`between_steps` only.
 
-        Requests keep their tokens. What is in the cache stays where ``plan`` continues it, else it
+        Requests keep their tokens. What is in the cache stays where ``plans`` continue it, else it
         is computed again. A request that outgrew ``context_size`` ends as if it had reached it.
         """
         try:
             self._settle()
+            plan = plans.main
             grows = plan.continues_cache and context_size >= self.context_size
-            self.plan = self._copier.plan = plan
+            self.plans, self.plan = plans, plan
+            self._copier.plan = plan
             self.speculator.forget()
             self._limits, self.context_size = plan.blueprint.limits, context_size
             if not grows:

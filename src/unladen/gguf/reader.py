@@ -21,6 +21,7 @@ from unladen.gguf.metadata import Metadata, entry_count, read_metadata
 from unladen.gguf.others import HEAD_BYTES, STILL_LOADING, is_unfinished, what_is
 from unladen.gguf.tensors import SMALLEST_RECORD, Part, TensorInfo, read_tensors
 from unladen.storage.mapping import FileMapping, map_file
+from unladen.types import MAIN
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _N_DROPPING: Final = 2
@@ -31,11 +32,13 @@ class GGUFFile:
     """An open model: metadata of its first file, tensors of all its files.
 
     ``path`` is the first of ``paths``. The files are mapped read-only; views of them (tensor data,
-    metadata arrays) keep their mapping alive, also after :meth:`close`.
+    metadata arrays) keep their mapping alive, also after :meth:`close`. ``key`` names the model
+    among several whose weights one plan takes.
     """
 
-    def __init__(self, parts: list[_OpenPart]) -> None:
+    def __init__(self, parts: list[_OpenPart], key: str = MAIN) -> None:
         first = parts[0]
+        self.key = key
         self.paths: tuple[str, ...] = tuple(p.part.path for p in parts)
         self.path: str = first.part.path
         self.version: int = first.version
@@ -144,9 +147,10 @@ class _OpenPart:
         return GGUFError(message, path=self.part.path, offset=offset, hint=hint)
 
 
-def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) -> GGUFFile:
+def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None,
+              key: str = MAIN) -> GGUFFile:
     """Open the model at ``path``; any part of a split model opens all of them. ``mapping``: that of
-    ``path``, where it is mapped already.
+    ``path``, where it is mapped already. ``key``: :attr:`GGUFFile.key`.
 
     Everything but the tensor data is checked here. Raises :class:`ModelNotFound` where there is no
     such file or a part is missing, :class:`GGUFError` where one is malformed, and
@@ -156,7 +160,7 @@ def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) 
     opened = _OpenPart(name, 0, map_file(name) if mapping is None else mapping)
     n_parts = opened.split("count") or 1
     if n_parts == 1:
-        return GGUFFile([opened])
+        return GGUFFile([opened], key)
     parts = []
     for index, part_path in enumerate(_part_paths(opened, n_parts)):
         if not os.path.exists(part_path):
@@ -169,7 +173,7 @@ def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None) 
                                  f"split.{field}", "the file was renamed: give it its own name")
         parts.append(part)
     _check_parts(parts)
-    return GGUFFile(parts)
+    return GGUFFile(parts, key)
 
 
 def _preamble(path: str, mapping: mmap.mmap) -> tuple[ByteOrder, int]:

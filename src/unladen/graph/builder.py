@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.errors import UnsupportedModel
-from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
+from unladen.graph.graph import BEFORE_LAYERS, Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-
-BEFORE_LAYERS = -1
-AFTER_LAYERS = -2
 
 
 class GraphBuilder:
@@ -39,9 +36,9 @@ class GraphBuilder:
             name = f"blk.{self.layer}.{name}"
         assert name not in self._names, f"two nodes are called {name}"
         self._names.add(name)
-        draft = Node(name, op, inputs, (), weights or {}, attrs or {}, state, self.layer)
+        bare = Node(name, op, inputs, (), weights or {}, attrs or {}, state, self.layer)
         try:
-            results = get_op(op).infer(draft)
+            results = get_op(op).infer(bare)
         except (AssertionError, ZeroDivisionError) as error:
             # What an op demands of its inputs depends on numbers that come from a file.
             raise UnsupportedModel(f"{name}: {op} can't take what the file gives it {error}",
@@ -50,7 +47,7 @@ class GraphBuilder:
         outputs = tuple(
             Value(name if len(results) == 1 else f"{name}.{i}", shape, dtype)
             for i, (shape, dtype) in enumerate(results))
-        self._nodes.append(Node(name, op, inputs, outputs, draft.weights, draft.attrs, state,
+        self._nodes.append(Node(name, op, inputs, outputs, bare.weights, bare.attrs, state,
                                 self.layer))
         return outputs
 

@@ -9,15 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from unladen.errors import UnsupportedQuant
 from unladen.quants import get
-from unladen.types import DType, Shape
+from unladen.types import MAIN, DType, Shape
 
 Attr = int | float | str | bool | tuple[float, ...]
+
+BEFORE_LAYERS: Final = -1
+"""The :attr:`Node.layer` of nodes that come before the first layer: token embeddings."""
+
+AFTER_LAYERS: Final = -2
+"""The :attr:`Node.layer` of nodes that come after the last layer: the output head."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,13 +43,22 @@ class Value:
         return f"{self.name}[{', '.join(map(str, self.shape))}]"
 
 
+class TensorKey(NamedTuple):
+    """Where the bytes of a tensor are: the key of its file among those that are open, and its name
+    in there."""
+
+    file: str
+    tensor: str
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A tensor of the file, or some whole rows of one: shape slowest dimension first.
+    """A tensor of a file, or some whole rows of one: shape slowest dimension first.
 
     ``tensor`` is GGUF's own name, ``quant`` the block format, ``first_row`` where the rows begin
     (they are contiguous in the file, so a slice costs nothing). ``n_cols_of_tensor`` > 0: some
     columns, from ``first_col`` on (they are not contiguous, so they are copied when loaded).
+    ``file``: the key of the file that has the tensor.
     """
 
     tensor: str
@@ -53,16 +68,23 @@ class Weight:
     n_rows_of_tensor: int = 0
     first_col: int = 0
     n_cols_of_tensor: int = 0
+    file: str = MAIN
+
+    @property
+    def key(self) -> TensorKey:
+        """Where the whole tensor's bytes are."""
+        return TensorKey(self.file, self.tensor)
 
     @property
     def name(self) -> str:
-        """Unique in a graph: the tensor's name, with the rows or columns if they aren't all of it.
-        """
+        """Unique among the graphs of a model: the tensor's name, with the rows or columns if they
+        aren't all of it; before it the key of its file and a colon, if that isn't :data:`MAIN`."""
+        name = self.tensor if self.file == MAIN else f"{self.file}:{self.tensor}"
         if self.n_cols_of_tensor:
-            return f"{self.tensor}[:, {self.first_col}:{self.first_col + self.shape[-1]}]"
+            return f"{name}[:, {self.first_col}:{self.first_col + self.shape[-1]}]"
         if self.shape[0] == self.n_rows_of_tensor or self.n_rows_of_tensor == 0:
-            return self.tensor
-        return f"{self.tensor}[{self.first_row}:{self.first_row + self.shape[0]}]"
+            return name
+        return f"{name}[{self.first_row}:{self.first_row + self.shape[0]}]"
 
     @property
     def n_elements(self) -> int:
@@ -90,13 +112,14 @@ class Weight:
                                    hint="vectors are F32 or F16 in sound files: convert it again")
         total = self.n_rows_of_tensor or self.shape[0]
         return Weight(self.tensor, (count, *self.shape[1:]), self.quant, self.first_row + first,
-                      total)
+                      total, file=self.file)
 
     def cols(self, first: int, count: int) -> Weight:
         """Columns ``first .. first+count`` of this whole matrix, on the borders of blocks."""
         assert not self.n_rows_of_tensor and len(self.shape) == 2, self
         assert first % get(self.quant).block_size == count % get(self.quant).block_size == 0
-        return Weight(self.tensor, (self.shape[0], count), self.quant, 0, 0, first, self.shape[1])
+        return Weight(self.tensor, (self.shape[0], count), self.quant, 0, 0, first, self.shape[1],
+                      self.file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +138,8 @@ class KVSpec:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` -1 before them, -2 after."""
+    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` from 0 on, or
+    :data:`BEFORE_LAYERS` or :data:`AFTER_LAYERS`."""
 
     name: str
     op: str
@@ -124,7 +148,7 @@ class Node:
     weights: Mapping[str, Weight] = field(default_factory=dict)
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     state: KVSpec | None = None
-    layer: int = -1
+    layer: int = BEFORE_LAYERS
 
     def __repr__(self) -> str:
         ins = ", ".join(v.name for v in self.inputs)

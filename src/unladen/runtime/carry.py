@@ -1,60 +1,99 @@
-"""From one plan to the next: weights and caches that needn't be read or computed again."""
+"""What one plan set hands to the next: weights and caches that needn't be read or computed again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout, Placed, PlacedKV
 from unladen.graph.graph import Graph, KVSpec, Node
 from unladen.schedule import fit
-from unladen.schedule.needs import Need
+from unladen.schedule.blueprint import Blueprint
+from unladen.schedule.blueprint_set import BlueprintSet
+from unladen.schedule.needs import NeedKey
 
 
 @dataclass(slots=True)
-class Kept:
-    """What a plan leaves to its successor: weights by (device name, weight name), the cache of each
-    layer, and the slots of each node with recurrent state. ``rotations``: those of the keys."""
+class KeptState:
+    """What a graph computed: the cache of each layer, and the slots of each node with recurrent
+    state. ``rotations``: how the keys in the caches are rotated, as :func:`rotations` says it."""
 
-    weights: dict[tuple[str, str], Placed] = field(default_factory=dict)
     kv: dict[int, PlacedKV] = field(default_factory=dict)
     slots: dict[str, Buffer] = field(default_factory=dict)
     rotations: str = ""
 
     def restrict_to(self, graph: Graph) -> None:
-        """Let go of keys that ``graph`` would have turned otherwise."""
+        """Drop keys that ``graph`` would have rotated otherwise."""
         if self.kv and self.rotations != rotations(graph):
             self.kv.clear()
 
-    def restrict(self, needs: Iterable[Need], layout: KVLayout) -> None:
-        """Let go of what a plan with these ``needs`` and this ``layout`` has no use for."""
-        wanted = {(n.device.name, n.weight.name): n.quant for n in needs}
-        self.weights = {key: p for key, p in self.weights.items() if wanted.get(key) == p.quant}
-        self.kv = {layer: kv for layer, kv in self.kv.items() if _holds(layout, kv.layout)}
-
-    def shared_bytes(self, needs: Iterable[Need], caches: Mapping[int, tuple[KVSpec, Device]],
-                     layout: KVLayout, slots: Mapping[str, tuple[int, Device]]) -> dict[str, int]:
-        """Bytes by device that a plan of these needn't allocate."""
+    def shared_bytes(self, made: Blueprint) -> dict[str, int]:
+        """Bytes by device that the graph of ``made`` needn't allocate."""
         shared: dict[str, int] = {}
-        for need in needs:
-            there = self.weights.get((need.device.name, need.weight.name))
-            if there is not None and there.quant == need.quant and not need.mapped:
-                shared[need.device.name] = shared.get(need.device.name, 0) + need.nbytes
-        for layer, (_, device) in caches.items():
+        for layer, (_, device) in made.caches().items():
             kv = self.kv.get(layer)
-            if kv is not None and kv.layout == layout and kv.k.device == device:
+            if kv is not None and kv.layout == made.layout and kv.k.device == device:
                 shared[device.name] = shared.get(device.name, 0) + kv.k.nbytes + kv.v.nbytes
-        for name, (nbytes, device) in slots.items():
+        for name, (nbytes, device) in made.slots().items():
             old = self.slots.get(name)
             if old is not None and old.nbytes == nbytes and old.device == device:
                 shared[device.name] = shared.get(device.name, 0) + nbytes
         return shared
 
 
+@dataclass(slots=True)
+class Kept:
+    """What a plan set leaves to its successor: its weights, and by graph what that computed."""
+
+    weights: dict[NeedKey, Placed] = field(default_factory=dict)
+    states: dict[str, KeptState] = field(default_factory=dict)
+
+    @property
+    def has_caches(self) -> bool:
+        """Whether there is the cache of any graph."""
+        return any(state.kv for state in self.states.values())
+
+    def drop_caches(self) -> None:
+        """Drop the caches of all graphs."""
+        for state in self.states.values():
+            state.kv.clear()
+
+    def restrict_to(self, made: BlueprintSet) -> None:
+        """Drop keys that the graphs of ``made`` would have rotated otherwise."""
+        for name, blueprint in made.members.items():
+            self.state_of(name).restrict_to(blueprint.graph)
+
+    def restrict(self, made: BlueprintSet) -> None:
+        """Drop what ``made`` has no use for."""
+        wanted = {need.key for need in made.needs}
+        self.weights = {key: placed for key, placed in self.weights.items() if key in wanted}
+        self.states = {name: s for name, s in self.states.items() if name in made.members}
+        for name, state in self.states.items():
+            layout = made.members[name].layout
+            state.kv = {layer: kv for layer, kv in state.kv.items() if _holds(layout, kv.layout)}
+
+    def state_of(self, graph: str) -> KeptState:
+        """What is kept of the graph called ``graph``."""
+        return self.states.setdefault(graph, KeptState())
+
+    def shared_bytes(self, made: BlueprintSet) -> dict[str, int]:
+        """Bytes by device that a plan set of ``made`` needn't allocate."""
+        shared: dict[str, int] = {}
+        for need in made.needs:
+            if need.key in self.weights and not need.mapped:
+                shared[need.device.name] = shared.get(need.device.name, 0) + need.nbytes
+        for name, blueprint in made.members.items():
+            for device, n in self.state_of(name).shared_bytes(blueprint).items():
+                shared[device] = shared.get(device, 0) + n
+        return shared
+
+
 def rotations(graph: Graph) -> str:
-    """What the keys of ``graph`` are turned by, in short: some models turn them more slowly in long
-    contexts (longrope, Ding et al. 2024). Six digits, since machines differ in the last ones."""
+    """A hash of the angles by which ``graph`` rotates keys. Some models rotate them more slowly
+    in long contexts (longrope, Ding et al. 2024). Numbers are taken with six digits, since machines
+    differ in the last ones."""
     import hashlib
     tables = [[f"{number:.6g}" for number in (n.float_attr("magnitude"), *_numbers(n, "freqs"))]
               for n in graph.nodes if n.op == "rope_table"]
@@ -67,13 +106,13 @@ def _numbers(node: Node, key: str) -> tuple[float, ...]:
     return found
 
 
-def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: Kept
+def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: KeptState
               ) -> tuple[dict[int, PlacedKV], bool]:
     """The cache of every layer on its device, and whether it holds all that ``kept`` held.
 
-    A cache that is there already is taken as it is; one on another device, or with fewer blocks,
-    is copied and then dropped from ``kept``. One of other types is left: its rows must be computed
-    again.
+    A cache that is in place is taken as it is. One on another device, or with fewer blocks, is
+    copied and then dropped from ``kept``. One of other types stays in ``kept``: its rows must be
+    computed again.
     """
     placed: dict[int, PlacedKV] = {}
     complete = True
@@ -94,10 +133,11 @@ def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kep
     return placed, complete
 
 
-def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: Kept
+def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: KeptState
                     ) -> tuple[dict[str, Buffer], bool]:
-    """The recurrent state of each node on its device, of so many bytes, and whether it is all that
-    ``kept`` held. State of as many slots is copied where its device has changed."""
+    """The recurrent state of each node on its device, and whether it holds all that ``kept`` held.
+    State of as many slots is copied where its device has changed; other state begins with zeros.
+    """
     placed: dict[str, Buffer] = {}
     complete = True
     for name, (nbytes, device) in slots.items():
@@ -115,7 +155,7 @@ def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: Kept
 
 
 def _holds(layout: KVLayout, old: KVLayout) -> bool:
-    """Blocks of ``old`` can be blocks of ``layout``, under the same numbers."""
+    """Whether the blocks of ``old`` can be blocks of ``layout``, with the same numbers."""
     return (layout.n_blocks >= old.n_blocks and (layout.block_tokens, layout.k_type, layout.v_type)
             == (old.block_tokens, old.k_type, old.v_type))
 

@@ -1,4 +1,4 @@
-"""How weights come into memory: copied by several threads, told of on the way, kept there."""
+"""Copies weights into memory with several threads, and reports how far that is."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from unladen.backends.base import Backend, Buffer
 from unladen.types import LoadProgress
 
 PIECE_BYTES: Final = 16 << 20
-"""What is copied at once: a backend may wait for the device after much more."""
+"""Bytes of one copy: with many more, a backend may wait for the device in between."""
 
 AHEAD_BYTES: Final = 64 << 20
-"""How far before the copying a disk is asked for more."""
+"""Bytes ahead of the copy that the disk is asked for."""
 
 N_COPIERS: Final = 4
-"""Threads that copy: a few saturate memory, and disks like several requests."""
+"""Threads that copy: a few saturate memory, and disks are faster with several requests."""
 
 INTERVAL_S: Final = 0.05
-"""Between two reports."""
+"""Seconds between two calls of ``progress``."""
 
 Bytes = npt.NDArray[np.uint8]
 
 
 class Report:
-    """Counts bytes, and tells ``progress`` of them."""
+    """Counts the bytes that are in place, and calls ``progress`` with them."""
 
     def __init__(self, total_bytes: int, progress: Callable[[LoadProgress], object] | None) -> None:
         self._total = total_bytes
@@ -39,7 +39,7 @@ class Report:
         self._start = self._told = time.perf_counter()
 
     def add(self, n_bytes: int) -> None:
-        """So many more are in place."""
+        """Count ``n_bytes`` more."""
         self._done += n_bytes
         now = time.perf_counter()
         if self._progress and (now - self._told >= INTERVAL_S or self._done == self._total):
@@ -48,8 +48,8 @@ class Report:
 
 
 def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool) -> None:
-    """Copy ``data`` to the start of ``buffer``; the source's pages are given back as they are done
-    with, where they are those of a file."""
+    """Copy ``data`` to the start of ``buffer``. Pages of a mapped file go back to the system once
+    they are copied."""
     file = file_of(data)
 
     def copy(start: int) -> None:
@@ -68,5 +68,5 @@ def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool) -> Non
     try:
         for done in [copiers.submit(copy, start) for start in starts]:
             done.result()
-    finally:  # an interrupt leaves no thread behind that writes to memory given back
+    finally:  # after an interrupt no thread may write to memory that is freed
         copiers.shutdown(cancel_futures=True)

@@ -1,11 +1,11 @@
-"""A plan: the graph cut, placed, allocated and compiled once, then run for every step."""
+"""A plan: a graph that was placed and cut, compiled once and run for every step."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,53 +16,54 @@ from unladen.backends.base import Backend, Buffer, Device, Placed, PlacedKV, Pro
 from unladen.errors import Cancelled, OutOfMemory
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
-from unladen.runtime.carry import Kept, rotations, take_over, take_over_slots
+from unladen.runtime.carry import KeptState, rotations, take_over, take_over_slots
 from unladen.runtime.loading import PIECE_BYTES
-from unladen.runtime.weights import TensorData, load
-from unladen.schedule import fit
 from unladen.schedule.blueprint import Arenas, Blueprint
 from unladen.schedule.cut import choose_on_device
 from unladen.schedule.cut.arena import ArenaPlan
 from unladen.schedule.cut.choose_on_device import NARROWING
 from unladen.schedule.cut.segments import ChangeStep, CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.cut.through_device import N_SLOTS, SlotKey, slot_keys
+from unladen.schedule.needs import NeedKey
 from unladen.schedule.options import Change
 from unladen.types import Shape
 
 Array = npt.NDArray[Any]
 
 SMALL_STEPS = 8
-"""So many small steps in a row show that prompts are over for now."""
+"""After this many small steps in a row, prompts are taken to be over for now."""
 
 MUCH_LARGER = 8
-"""A step is small where a plan's largest one has at least so many times its tokens."""
+"""A step is small if the plan's largest step has at least this many times its tokens."""
 
 
 class Plan:
-    """Compiled segments and the memory they work on.
+    """A graph in memory: its compiled segments and what they work on.
 
     A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
-    ``kept`` is what a plan before it left: weights and caches where they fit.
-    :attr:`continues_cache`: all of that plan's cache is in this one's, block numbers unchanged.
-    :attr:`n_best`: for each of ``NARROWING`` that the device of the logits has, how many candidates
-    it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody has seen; not with
-    recurrent state, of which a sequence has no more than two slots, nor where values are tapped.
+    :class:`~unladen.runtime.plan_set.PlanSet` makes the plans of a model's graphs.
+
+    ``weights``: those of the whole set. ``arenas``: by device name; ``shares_arenas``: other graphs
+    use them too. ``kept``: caches and recurrent state that a plan before this one left.
+    ``is_brief``: another plan comes back soon, so no weights are moved for this one. Raises
+    :class:`OutOfMemory`.
+
+    :attr:`continues_cache`: all of the cache that was ``kept`` is in this plan's, with the same
+    block numbers. :attr:`n_best`: for each op of ``NARROWING`` that the device of the logits has,
+    how many candidates it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody
+    has seen. That is not so with recurrent state, of which a sequence has no more than two slots,
+    nor where values are tapped, nor where another graph's step overwrites the arena.
     :attr:`survives_fork`: a forked child can go on with it.
-    Raises :class:`OutOfMemory`.
     """
 
-    def __init__(self, blueprint: Blueprint, data: TensorData, kept: Kept | None = None
-                 ) -> None:
-        kept = Kept() if kept is None else kept
+    def __init__(self, blueprint: Blueprint, weights: Mapping[NeedKey, Placed],
+                 arenas: Mapping[str, Buffer], kept: KeptState, *, shares_arenas: bool = False,
+                 is_brief: bool = False) -> None:
         self.blueprint = blueprint
         self.batch = Batch.empty(blueprint.limits)
-        self._placed = load(blueprint.needs, data, kept.weights, blueprint.options.loading,
-                            strict=blueprint.options.strict)
-        self._owned = [self._placed[n.device.name, n.weight.name].buffer for n in blueprint.needs
-                       if not n.mapped]
-        sizes = blueprint.arena_bytes()
-        self._arenas = {d.name: backend_of(d.name).alloc(d, sizes[d.name], "arena")
-                        for d in blueprint.devices if sizes[d.name]}
+        self._is_brief = is_brief
+        self._placed = {(n.device.name, n.weight.name): weights[n.key] for n in blueprint.needs}
+        self._arenas = dict(arenas)
         self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept)
         self._slots, same = take_over_slots(blueprint.slots(), kept)
         self.continues_cache = self.continues_cache and same
@@ -86,21 +87,14 @@ class Plan:
                                  for d, _ in self._programs)
         self.runs_ahead = (
             "argmax" in self.n_best and not blueprint.options.is_tapped and not self._slots
-            and len(blueprint.steps) == len(self._ways) == 1
+            and not shares_arenas and len(blueprint.steps) == len(self._ways) == 1
             and all(backend_of(d).runs_ahead for d, _ in self._programs))
 
     def __repr__(self) -> str:
         return repr(self.blueprint).replace("Blueprint", "Plan", 1)
 
-    def _repr_svg_(self) -> str:
-        """A notebook shows this: the picture of a :class:`PlanReport`, as if nothing had been
-        allocated yet."""
-        from unladen.schedule.show.report import PlanReport  # few want one
-        taken = {m.device.name: m.taken_bytes or 0 for m in self.memory().devices}
-        return PlanReport.of(self.blueprint, "plan", self.blueprint.limits.n_keys, taken).svg()
-
     def run(self) -> None:
-        """Compute the step in :attr:`batch`; devices may still be at it when it returns, and
+        """Compute the step in :attr:`batch`. Devices may still be at work when it returns;
         :meth:`output` waits for them.
 
         Raises :class:`Cancelled` after :meth:`cancel`. The caches may then hold some of the step's
@@ -117,8 +111,8 @@ class Plan:
             action()
 
     def _give_back(self) -> None:
-        """Once prompts are over, give what their steps took of the arenas back to the system."""
-        if self.runs_ahead:  # the arena has the tokens that the next step may begin with
+        """Once prompts are over, return what their steps took of the arenas to the system."""
+        if self.runs_ahead:  # the next step may begin with tokens that are in the arena
             return
         is_small = self.batch.n_tokens * MUCH_LARGER <= self.blueprint.limits.n_tokens
         was_over = self._n_small >= SMALL_STEPS
@@ -134,20 +128,21 @@ class Plan:
             backend_of(device).cancel(program)
 
     def settle(self) -> None:
-        """Do at once what steps do on the side, so that later ones take as long as ever after."""
+        """Do at once what steps do little by little, so that later steps all take equally long."""
         for device, program in self._programs:
             backend_of(device).settle(program)
 
     def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
 
-        On the host a view that the next step overwrites.
+        On the host it is a view. The next step overwrites it, and so does the next step of a graph
+        that shares the arena.
         """
         return self._last.outputs[name].read()
 
     def fetch(self, name: str) -> Callable[[], Array]:
-        """Begin to read an output; what is returned waits for it, and gives a copy, whatever was
-        run since."""
+        """Begin to read an output. The function that is returned waits for it and gives a copy,
+        whatever was run in the meantime."""
         return self._last.outputs[name].fetch()
 
     def copy_block(self, target: int, source: int) -> None:
@@ -174,37 +169,27 @@ class Plan:
         """Each node, its device, and why it is there."""
         return self.blueprint.explain()
 
-    def memory(self) -> fit.MemoryPlan:
-        """Bytes by device, as planned and as taken."""
+    def taken_bytes(self) -> dict[str, int]:
+        """Bytes by device that the plan allocated: caches, recurrent state and rings."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
-        for buffer in (*self._owned, *self._arenas.values(), *self._ring.values(), *kv,
-                       *self._slots.values()):
+        for buffer in (*self._ring.values(), *kv, *self._slots.values()):
             name = buffer.device.name
             taken[name] = taken.get(name, 0) + buffer.nbytes
-        return fit.MemoryPlan([replace(m, taken_bytes=taken.get(m.device.name, 0))
-                               for m in self.blueprint.memory.devices])
+        return taken
 
-    def keep(self) -> Kept:
+    def keep(self) -> KeptState:
         """What a plan after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), dict(self._kv), dict(self._slots),
-                    rotations(self.blueprint.graph))
+        return KeptState(dict(self._kv), dict(self._slots), rotations(self.blueprint.graph))
 
-    def rest(self) -> None:
-        """Give what steps took of the arenas back to the system: another plan goes on."""
-        for arena in self._arenas.values():
-            backend_of(arena.device.name).discard(arena, densely_used=True)
-
-    def surrender(self, error: OutOfMemory) -> Kept:
-        """Free everything but what a plan after this one may take over. Every :meth:`run` from now
-        on raises ``error``, and :meth:`output` makes no sense."""
-        kept = self.keep()
+    def end(self, error: OutOfMemory) -> None:
+        """Free the plan's memory. Every :meth:`run` from now on raises ``error``; don't call
+        :meth:`output` any more."""
         self._last = _Way([functools.partial(_fail, error.again())], {})
         self._ways = [self._last]
-        for held in (self._programs, self._arenas, self._placed, self._owned, self._kv,
-                     self._slots, self._ring):
+        for held in (self._programs, self._arenas, self._placed, self._kv, self._slots,
+                     self._ring):
             held.clear()
-        return kept
 
     def _way(self, steps: Sequence[Step], arenas: Arenas,
              device_of: Mapping[Node, tuple[Device, str]]) -> _Way:
@@ -239,7 +224,7 @@ class Plan:
                        self._arenas[device.name], arenas[device.name].offsets[value])
 
     def _slot(self, step: FetchStep) -> dict[str, Buffer]:
-        """By weight, where a fetch puts it."""
+        """The buffer that a fetch fills, by the weight's name."""
         return {n.weight.name: self._ring[step.slot, key]
                 for n, key in zip(step.needs, slot_keys(step.needs), strict=True)}
 
@@ -257,13 +242,13 @@ class Plan:
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
             (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
             blueprint.limits, self.batch, blueprint.options.backend, arena.stored,
-            is_brief=blueprint.options.is_tapped))
+            is_brief=self._is_brief))
         self._programs.append((name, program))
         return functools.partial(backend.run, program)
 
 
-# These are no methods: a plan that its own actions refer to would keep its memory after the last
-# user has gone.
+# What follows are functions, not methods: if its own actions referred to a plan, its memory would
+# stay after the last user has gone.
 _Where = tuple[Buffer, int]
 
 
@@ -288,7 +273,6 @@ class _Output:
         shape = _shape(self.shape, self.batch)
         wait = self.backend.fetch(self.buffer, 4 * math.prod(shape), self.offset)
         return lambda: wait().view(self.dtype).reshape(shape)
-
 
     def write(self, array: Array) -> None:
         raw = np.ascontiguousarray(array, self.dtype).view(np.uint8).reshape(-1)

@@ -2,9 +2,9 @@
 
 The bytes are a magic, the length of a JSON header, a check sum of all that follows, the header, and
 the arrays that it lists: for each cache the K and V of every block, the last of which may be filled
-in part, then each node's recurrent state, at a checkpoint if there is one, and at the end. Nothing
-in them says how large the cache they came from was, or where it lay; other types of
-keys and values are converted.
+in part, then each node's recurrent state, at a checkpoint if there is one, and at the end. They
+don't depend on the size of the cache and its device; other types of keys and values are converted.
+A state belongs to one graph.
 """
 
 from __future__ import annotations
@@ -29,16 +29,21 @@ from unladen.runtime.plan import Plan
 from unladen.types import NO_SLOT
 
 Bytes = npt.NDArray[np.uint8]
+
 Blocks = Sequence[int] | npt.NDArray[np.int32]
 
 MAGIC = b"unladen state 1\n"
+"""What a saved state begins with."""
+
 PREFIX = struct.Struct("<II")
+"""What follows the magic: bytes of the header, and the check sum (CRC-32) of all that follows."""
 
 
 def pack(plan: Plan, tokens: Sequence[int], blocks: Blocks, slot: int,
          checkpoint: tuple[int, int] = (0, NO_SLOT)) -> bytes:
-    """The state of ``tokens``, which lie in the first of ``blocks``, with their recurrent state in
-    ``slot``, and that after fewer of them: ``checkpoint``, how many and its slot."""
+    """The state of ``tokens``, whose keys and values are in the first of ``blocks``, with their
+    recurrent state in ``slot``. ``checkpoint``: a number of tokens, and the slot of the recurrent
+    state after these."""
     layout, parts = plan.blueprint.layout, []
     used = [int(b) for b in blocks[:-(-len(tokens) // layout.block_tokens)]]
     rest = len(tokens) % layout.block_tokens
@@ -47,7 +52,7 @@ def pack(plan: Plan, tokens: Sequence[int], blocks: Blocks, slot: int,
             n = buffer.nbytes // layout.n_blocks
             arrays = [_read(buffer, n, block * n) for block in used]
             if rest:
-                # What others left behind the tokens is nobody's business.
+                # Behind the tokens there may be rows of other requests: don't save them.
                 arrays[-1] = arrays[-1].copy()
                 arrays[-1].reshape(kv.spec.n_kv_heads, layout.block_tokens, -1)[:, rest:] = 0
             parts += arrays
@@ -66,8 +71,8 @@ def pack(plan: Plan, tokens: Sequence[int], blocks: Blocks, slot: int,
 
 @dataclass(frozen=True, slots=True)
 class Arrays:
-    """The parts of a saved state: each buffer of the cache with its bytes in that buffer's type,
-    the recurrent states by node, at the checkpoint and at the end."""
+    """The arrays of a saved state, in the formats of a plan. ``caches``: the buffers of the plan's
+    cache, each with its bytes. ``at_checkpoint``, ``at_end``: recurrent state by node."""
 
     caches: list[tuple[PlacedKV, Buffer, Bytes]]
     at_checkpoint: dict[str, Bytes]
@@ -76,7 +81,7 @@ class Arrays:
 
 @dataclass(frozen=True, slots=True)
 class SavedState:
-    """What :func:`pack` gave, looked through: ``header``, and the arrays' bytes ``payload``."""
+    """What :func:`pack` made, checked: the ``header``, and the bytes of the arrays, ``payload``."""
 
     header: dict[str, Any]
     payload: Bytes
@@ -111,25 +116,25 @@ class SavedState:
 
     @property
     def checkpoint(self) -> int:
-        """After how many tokens there is another recurrent state than that after all; 0: none."""
+        """The number of tokens after which another recurrent state was saved; 0: there is none."""
         return int(self.header.get("checkpoint", 0))
 
     def check(self, plan: Plan) -> None:
-        """Raise :class:`InvalidArgument` where it isn't of a model like that of ``plan``."""
+        """Raise :class:`InvalidArgument` where the state isn't of a graph like that of ``plan``."""
         if any(self.header[key] != wanted for key, wanted in _geometry(plan).items()):
             raise InvalidArgument(
                 "the state is of another model, or of one whose heads are divided otherwise, or "
-                "whose keys are turned otherwise because its context is longer or shorter",
+                "whose keys are rotated otherwise because its context is longer or shorter",
                 hint="load it into the model that it was saved from")
         n_vocab = max((w.shape[0] for w in plan.blueprint.graph.weights().values()
-                       if w.name == "token_embd.weight"), default=1 << 31)
+                       if w.tensor == "token_embd.weight"), default=1 << 31)
         if any(not 0 <= token < n_vocab for token in self.tokens):
             raise InvalidArgument("the state has a token id that the model lacks",
                                   hint=f"ids go from 0 to {n_vocab - 1}")
 
     def arrays(self, plan: Plan, n_blocks: int) -> Arrays:
-        """Its parts for ``n_blocks`` blocks of the cache of ``plan``, which it fits; raises
-        :class:`InvalidArgument`."""
+        """The arrays for ``n_blocks`` blocks of the cache of ``plan``, for which :meth:`check` was
+        called; raises :class:`InvalidArgument`."""
         layout, old = plan.blueprint.layout, (self.header["k_type"], self.header["v_type"])
         caches = [(kv, *cache) for _, kv in sorted(plan.kv.items()) for cache in (
             (kv.k, kv.spec.k_dim, old[0], layout.k_type),
@@ -168,7 +173,8 @@ class SavedState:
 
 
 def _is_sound(header: Any) -> bool:
-    """Whether a header has what all have; raises various things where it is something else."""
+    """Whether ``header`` has all that a header needs; other JSON may raise what
+    :meth:`SavedState.read` catches."""
     sizes = [get(header[key]).block_size for key in ("k_type", "v_type")]
     n, before = len(header["tokens"]), header.get("checkpoint", 0)
     return (all(type(t) is int for t in header["tokens"])
@@ -180,8 +186,8 @@ def _is_sound(header: Any) -> bool:
 
 
 def _converted(part: Bytes, saved: str, now: str, shape: tuple[int, int]) -> Bytes:
-    """``part`` of rows in the format ``saved`` as ``now``; raises :class:`InvalidArgument` where
-    its numbers are none, or more than ``now`` can hold."""
+    """``part``, rows of ``shape`` in the format ``saved``, in the format ``now``. Raises
+    :class:`InvalidArgument` for NaN, infinity, and numbers that ``now`` can't hold."""
     numbers = dequantize(saved, part, shape)
     _check_finite(numbers)
     if saved == now:

@@ -1,5 +1,5 @@
 """Brings weights to their devices: mapped where the device computes on the host's memory, else
-copied, and converted where it has no kernel for the file's format."""
+copied. A weight is converted where the device has no kernel for the file's format."""
 
 from __future__ import annotations
 
@@ -13,52 +13,51 @@ from unladen.backends import backend_of
 from unladen.backends._host import host, lock
 from unladen.backends.base import Buffer, Placed
 from unladen.errors import MemoryLockError
+from unladen.graph.graph import TensorKey
 from unladen.quants import dequantize, get, quantize
 from unladen.runtime.loading import Report, fill
-from unladen.schedule.needs import Need
+from unladen.schedule.needs import Need, NeedKey
 from unladen.schedule.options import LoadOptions
 
 log = logging.getLogger("unladen")
 
-TensorData = Callable[[str], npt.NDArray[np.uint8]]
-"""The bytes of a tensor by name: a view of the mapped file."""
+TensorData = Callable[[TensorKey], npt.NDArray[np.uint8]]
+"""The bytes of a tensor: a view of the mapped file that has it."""
 
 
-def load(wanted: Sequence[Need], data: TensorData,
-         present: Mapping[tuple[str, str], Placed] | None = None,
-         options: LoadOptions | None = None, *, strict: bool = False
-         ) -> dict[tuple[str, str], Placed]:
-    """Allocate and fill; by (device name, weight name). What is ``present`` is used as it is.
-    Raises :class:`MemoryLockError` where memory can't be locked, if ``strict``; otherwise that is
-    a warning."""
-    placed: dict[tuple[str, str], Placed] = {}
+def load(wanted: Sequence[Need], data: TensorData, present: Mapping[NeedKey, Placed] | None = None,
+         options: LoadOptions | None = None, *, strict: bool = False) -> dict[NeedKey, Placed]:
+    """Allocate and fill the ``wanted`` weights; those that are ``present`` are used as they are.
+    Raises :class:`MemoryLockError` where memory can't be locked and ``strict`` is True; otherwise
+    that is a warning. Raises what ``data`` raises for a tensor that it doesn't have."""
+    placed: dict[NeedKey, Placed] = {}
     options = options or LoadOptions()
     report = Report(sum(n.nbytes for n in wanted), options.progress)
     locks = options.use_mlock
     for need in wanted:
-        there = (present or {}).get((need.device.name, need.weight.name))
-        if there is not None and there.quant == need.quant:
-            placed[need.device.name, need.weight.name] = there
+        there = (present or {}).get(need.key)
+        if there is not None:
+            placed[need.key] = there
             report.add(need.nbytes)
             continue
         backend = backend_of(need.device.name)
-        raw = data(need.weight.tensor)
+        raw = data(need.weight.key)
         buffer = backend.wrap(need.device, raw) if need.mapped else None
         offset = need.weight.first_row * need.weight.row_bytes
         if buffer is None:
-            # One buffer each: devices limit what a kernel may bind, and no weight is cut by it.
+            # Each weight gets its own buffer: devices limit the size of what a kernel may bind.
             buffer, offset = backend.alloc(need.device, need.nbytes, "weights",
                                            need.row_bytes), 0
             fill(backend, buffer, _bytes(need, raw), is_host=need.device.is_host)
         if locks and need.device.is_host:
             locks = _lock(buffer, wanted, strict=strict)
         report.add(need.nbytes)
-        placed[need.device.name, need.weight.name] = Placed(need.weight, buffer, offset, need.quant)
+        placed[need.key] = Placed(need.weight, buffer, offset, need.quant)
     return placed
 
 
 def _lock(buffer: Buffer, wanted: Iterable[Need], *, strict: bool) -> bool:
-    """Whether that went well."""
+    """Lock ``buffer`` in memory; False where the system refuses."""
     try:
         lock(host(buffer).data)
     except MemoryLockError as error:

@@ -1,10 +1,9 @@
-"""Counts bytes before anything is allocated."""
+"""Counts the bytes that the graphs of a model take, before anything is allocated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from unladen.backends import backend_of
@@ -12,20 +11,43 @@ from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import KVSpec
 from unladen.quants import get
+from unladen.schedule.needs import Need, distinct
 from unladen.types import size_text
 
 MARGIN = 32
-"""Of a device's memory one part in so many is left alone by "auto", unless it is only pretended:
-drivers and other programs need some too."""
+"""Placement "auto" leaves 1/MARGIN of a device's memory free for drivers and other programs. It
+takes all memory of a pretended device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What one graph takes of ``devices``; sizes are bytes by device name.
+
+    ``needs``: its weights. Graphs share a weight that they need on one device in one format.
+    ``kv``: its caches and recurrent state. ``arenas``: what its largest step needs; graphs with the
+    same ``arena`` take turns and share the memory. ``rings``: slots for weights that are streamed
+    through. ``staging``: bytes on the host, for a moment, for what goes to or from other devices.
+    """
+
+    devices: Sequence[Device]
+    needs: Sequence[Need]
+    kv: Mapping[str, int]
+    arenas: Mapping[str, int]
+    rings: Mapping[str, int]
+    staging: int
+    arena: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Bytes on one device. ``mapped_bytes`` are weights that stay in the mapped file: they need no
-    allocation, and the system may drop and reread their pages. ``kv_bytes`` are all caches, those
-    of recurrent state too. ``staging_bytes`` hold what is on its way between devices for a moment,
-    ``ring_bytes`` weights that are streamed through. ``taken_bytes``: what was allocated in fact,
-    None before that."""
+    """Bytes on one device.
+
+    ``mapped_bytes``: weights used where they lie in the mapped file; they need no allocation, and
+    the system may drop and reread their pages. ``weight_bytes``: weights that are copied.
+    ``kv_bytes``: all caches and recurrent state. ``arena_bytes``: values of a step.
+    ``ring_bytes``: weights that are streamed through. ``staging_bytes``: what goes from one device
+    to another, for a moment. ``taken_bytes``: what was allocated in fact; None before that.
+    """
 
     device: Device
     mapped_bytes: int = 0
@@ -49,23 +71,31 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes by device, in the order of the devices."""
+    """Bytes by device, in the order of the devices. ``alone``: where the plan is of several graphs,
+    what each would take if it were alone; together they take less, since they share."""
 
     devices: Sequence[DeviceMemory]
+    alone: Mapping[str, MemoryPlan] = field(default_factory=dict)
 
     def check(self, free: Mapping[str, int]) -> None:
-        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed."""
+        """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed; where
+        the plan is of several graphs, the error says what each takes of that device."""
         for memory, left in zip(self.devices, self.left(free).values(), strict=True):
             if left < 0:
+                name = memory.device.name
                 raise OutOfMemory(
-                    device=memory.device.name, requested=memory.needed_bytes,
-                    free=memory.needed_bytes + left,
+                    device=name, requested=memory.needed_bytes, free=memory.needed_bytes + left,
+                    graphs={graph: plan.needed_on(name) for graph, plan in self.alone.items()},
                     hint="use a smaller context_size or batch_size, or a smaller kv_type; "
                          "or fewer layers there (n_gpu_layers)")
 
+    def needed_on(self, device: str) -> int:
+        """Bytes that must be free on ``device``."""
+        return sum(m.needed_bytes for m in self.devices if m.device.name == device)
+
     def left(self, free: Mapping[str, int]) -> dict[str, int]:
-        """By device, what is left of ``free`` (of all its memory, where that doesn't say); below 0
-        where it isn't enough. What computes on the host's memory shares it."""
+        """By device, what is left of ``free``, or of all its memory where ``free`` doesn't say;
+        below 0 where it isn't enough. Devices that compute on the host's memory share it."""
         result: dict[str, int] = {}
         on_host = 0
         for memory in self.devices:
@@ -77,12 +107,12 @@ class MemoryPlan:
         return result
 
     def __repr__(self) -> str:
-        """Without the weights that stay in the mapped file."""
+        """What must be free: without the weights that stay in the mapped file."""
         sizes = [f"{m.device.name} {size_text(m.needed_bytes)}" for m in self.devices]
         return f"<MemoryPlan: {', '.join(sizes) or 'nothing'}>"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What a notebook shows: the table."""
+        """A notebook shows this: the table."""
         printer.text(str(self))
 
     def __str__(self) -> str:
@@ -102,12 +132,12 @@ def _row(m: DeviceMemory) -> str:
 
 
 def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
-    """What is free on each device before a plan, as far as its backend knows."""
+    """What is free on each device now, as far as its backend knows."""
     return {d.name: backend_of(d.name).free_bytes(d) for d in devices}
 
 
 def room(devices: Iterable[Device]) -> dict[str, int]:
-    """What "auto" may take of each device."""
+    """What placement "auto" may take of each device."""
     return {d.name: backend_of(d.name).free_bytes(d) - (
         0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN) for d in devices}
 
@@ -119,25 +149,60 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
             rows * get(layout.v_type).row_bytes(spec.v_dim))
 
 
-def count(devices: Sequence[Device], layers: Mapping[str, Sequence[KVSpec]], layout: KVLayout,
-          weights: Mapping[str, tuple[int, int]], arenas: Mapping[str, int],
-          staging: int = 0, rings: Mapping[str, int] = MappingProxyType({}),
-          slots: Mapping[str, int] = MappingProxyType({})) -> MemoryPlan:
-    """The plan: caches of ``layers`` by device, ``weights`` as (mapped, allocated) bytes by device,
-    arenas, rings and bytes of recurrent state by device; ``staging`` on the host."""
+def room_beside(room: Mapping[str, int], devices: Iterable[Device], weights: Collection[str],
+                arena: str, beside: Mapping[str, Footprint]) -> dict[str, int]:
+    """What of ``room``, bytes by device, is left at most for one more graph when those ``beside``
+    it have taken theirs. Of these it may share its ``weights``, by name, and its ``arena``: they
+    count as left."""
+    if not beside:
+        return dict(room)
+    used = {m.device.name: m.needed_bytes for m in count(beside).devices}
+    for need in distinct(f.needs for f in beside.values()):
+        if need.weight.name in weights and not need.mapped:
+            used[need.device.name] -= need.nbytes
+    for name in used:
+        used[name] -= max((f.arenas.get(name, 0) for f in beside.values() if f.arena == arena),
+                          default=0)
+    hosts = {d.name for d in devices if d.is_host}
+    on_host = sum(used.get(d.name, 0) for d in _all_devices(beside) if d.is_host)
+    return {name: n - (on_host if name in hosts else used.get(name, 0))
+            for name, n in room.items()}
+
+
+def _all_devices(footprints: Mapping[str, Footprint]) -> list[Device]:
+    return list({d.name: d for f in footprints.values() for d in f.devices}.values())
+
+
+def count(footprints: Mapping[str, Footprint]) -> MemoryPlan:
+    """What graphs take together, by name: each weight once, one arena for those that take turns,
+    and the caches of all. Staging is counted on the first of the host's devices."""
+    every = list(footprints.values())
+    needs = distinct(f.needs for f in every)
+    staging = sum(_by_arena((f.arena, f.staging) for f in every).values())
     result = []
-    for device in devices:
+    for device in _all_devices(footprints):
         name = device.name
-        mapped, allocated = weights.get(name, (0, 0))
-        memory = DeviceMemory(device, mapped, allocated,
-                              sum(sum(kv_bytes(s, layout)) for s in layers.get(name, ()))
-                              + slots.get(name, 0),
-                              arenas.get(name, 0), rings.get(name, 0),
-                              staging if device.is_host else 0)
+        mine = [n for n in needs if n.device.name == name]
+        memory = DeviceMemory(
+            device, sum(n.nbytes for n in mine if n.mapped),
+            sum(n.nbytes for n in mine if not n.mapped),
+            sum(f.kv.get(name, 0) for f in every),
+            sum(_by_arena((f.arena, f.arenas.get(name, 0)) for f in every).values()),
+            sum(f.rings.get(name, 0) for f in every),
+            staging if device.is_host else 0)
         if memory != DeviceMemory(device):
             result.append(memory)
             staging *= not device.is_host
-    return MemoryPlan(result)
+    return MemoryPlan(result, {} if len(every) < 2 else {
+        name: count({name: f}) for name, f in footprints.items()})
+
+
+def _by_arena(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """The largest size for each arena."""
+    result: dict[str, int] = {}
+    for arena, n in sizes:
+        result[arena] = max(n, result.get(arena, 0))
+    return result
 
 
 def _mib(n: int) -> str:

@@ -1,10 +1,11 @@
-"""Which weights each device needs, and in which formats."""
+"""Lists the weights that each device needs, and the formats in which it takes them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device
@@ -14,17 +15,31 @@ from unladen.graph.graph import Node, Weight
 log = logging.getLogger("unladen")
 
 FormatOf = Callable[[Device, Node, Weight], str | None]
-"""The format in which a device takes a weight for a node."""
+"""The format in which a device takes a weight for a node; None: it takes the weight in none."""
+
+
+class NeedKey(NamedTuple):
+    """Two needs with the same key are one: the names of device and weight, and the format."""
+
+    device: str
+    weight: str
+    quant: str
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One weight on one device, in the format that the device takes."""
+    """One weight on one device, in the format ``quant`` that the device takes. ``mapped``: it is
+    used where it lies in the mapped file."""
 
     device: Device
     weight: Weight
     quant: str
     mapped: bool
+
+    @property
+    def key(self) -> NeedKey:
+        """What makes it the same need as another graph's."""
+        return NeedKey(self.device.name, self.weight.name, self.quant)
 
     @property
     def nbytes(self) -> int:
@@ -38,7 +53,7 @@ class Need:
 
 
 def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = False,
-          quiet: bool = False, format_of: FormatOf | None = None) -> list[Need]:
+             quiet: bool = False, format_of: FormatOf | None = None) -> list[Need]:
     """Every weight on every device that reads it, in the format that ``format_of`` tells (None: the
     backends). Raises :class:`UnsupportedOp` where a device takes a weight in no format and, if
     ``strict``, where it takes it in another than the file's. Conversions are reported unless
@@ -55,7 +70,7 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
                                     hint="place the node elsewhere (override_tensor)")
             there = found.get((device.name, weight.name))
             if there is not None and quant == weight.quant:
-                continue  # another node may have got it converted
+                continue  # where another node needs it converted, all use the converted one
             mapped = (use_mmap and device.is_host and quant == weight.quant
                       and not weight.n_cols_of_tensor)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
@@ -64,6 +79,15 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
                 nodes[weight.name] = node
     if not quiet:
         _report(converted, strict=strict)
+    return list(found.values())
+
+
+def distinct(needs: Iterable[Sequence[Need]]) -> list[Need]:
+    """The needs of several graphs, each once, in the order in which they come."""
+    found: dict[NeedKey, Need] = {}
+    for of_one_graph in needs:
+        for need in of_one_graph:
+            found.setdefault(need.key, need)
     return list(found.values())
 
 

@@ -16,14 +16,14 @@ from unladen.schedule.place import PlaceOptions
 from unladen.types import LoadProgress
 
 Change = Callable[[Value, npt.NDArray[Any], Batch], npt.NDArray[Any] | None]
-"""Given a value, its array, read-only, in this step, and the step's batch: an array to take its
-place, or None."""
+"""A function that gets a value, its array in a step, read-only, and the step's batch. It returns an
+array to take the place of that one, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """``progress`` is called now and then, and at the end; what it raises ends the loading.
-    ``use_mlock``: keep weights of the host from being swapped or dropped."""
+    """How weights are loaded. ``progress`` is called now and then, and at the end; what it raises
+    ends the loading. ``use_mlock``: keep the host's weights from being swapped or dropped."""
 
     progress: Callable[[LoadProgress], object] | None = None
     use_mlock: bool = False
@@ -31,9 +31,12 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Everything that decides a plan beside the graph. ``devices``: full names, or devices as they
-    are (pretended ones). ``probe``: try each kernel on its device first. ``looked``: values that
-    become outputs of the plan (:mod:`unladen.graph.taps`); ``changes`` by the names of values."""
+    """Everything that decides a graph's plan beside the graph.
+
+    ``devices``: full names, or devices themselves, as pretended ones are given. ``probe``: try each
+    kernel on its device first. ``looked``: names of values that become outputs of the plan
+    (:mod:`unladen.graph.taps`). ``changes``: by names of values, what changes them.
+    """
 
     devices: Sequence[str | Device] = ("cpu:0",)
     place: PlaceOptions = field(default_factory=PlaceOptions)

@@ -1,4 +1,4 @@
-"""Which device each layer, weight and cache belongs to: what the user asked for, made exact."""
+"""Says on which device each layer, weight and cache is, from what the user asked for."""
 
 from __future__ import annotations
 
@@ -12,44 +12,51 @@ from typing import Literal
 
 from unladen.backends.base import Device, full_name
 from unladen.errors import InvalidArgument
-from unladen.graph.graph import Graph, Node
+from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, Node
 from unladen.graph.ops.moe import first_expert, n_held, n_networks
 
 SPLIT_MODES = ("layer", "none", "row", "tensor")
+"""Values of ``split_mode``."""
+
 OFFLOAD_ORDERS = ("first", "last", "cost")
+"""Values of ``offload_order``."""
+
 STREAMS: tuple[bool | str, ...] = ("auto", True, False)
+"""Values of ``stream_weights``."""
+
 EVERYTHING = 99
-"""What people write for all layers, however many there are."""
+"""A number that people write for all layers, however many there are."""
+
 EXPERTS = re.compile(r"\.ffn_(gate|up|down)_exps\.")
+"""Found in the names of weights that hold a layer's experts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
     """What a user may say about placement; the names of :class:`unladen.Model`'s parameters.
 
-    ``n_gpu_layers``: how many layers go to devices other than the host's CPU, counted from the
-    first or (``offload_order``) from the last, or from the end that is predicted to be faster
-    ("cost"). "all", -1, 99 and any number beyond those that there are mean all; "auto" is what is
-    predicted to be fastest.
-
-    ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
-    alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
-    feed-forward columns, over all devices. ``tensor_split``: shares of the devices, in any unit;
-    fractions must sum to 1. With these, "auto" finds how many layers are offloaded.
-
-    ``override_tensor``: regular expression over weight names to device; the first that is found in
-    the name holds. ``cpu_moe`` keeps all experts on the host, ``n_cpu_moe`` those of the first
-    layers (None: none, or with "auto" as many as is predicted to be fastest). ``kv_offload`` False
-    keeps all caches, and the attention over them, on the host. ``embed_device`` and
-    ``head_device`` are where the token embeddings and the output head go (None: with the first and
-    the last layer, or with "auto" where it is predicted to be fastest). ``expert_split``: shares,
-    as in ``tensor_split`` but of all devices, the host's too, by which the experts of every layer
-    are divided, wherever the layer stands; what the options above pin stays whole.
-
-    ``stream_weights``: in steps of many tokens, the host's products run on another device and their
-    weights pass through it. "auto": where there is room left for that, from the size of step on
-    that is predicted to be faster so; True: in all steps of two tokens or more, with room made for
-    it; False: never.
+    * ``n_gpu_layers``: how many layers go to devices other than the host. "all", -1, 99 and any
+      number beyond those that there are mean all; "auto" is what is predicted to be fastest.
+    * ``offload_order``: these are the "first" layers, the "last" ones, or ("cost") those at the end
+      that is predicted to be faster.
+    * ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
+      alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
+      feed-forward columns, over all devices.
+    * ``tensor_split``: shares of the devices, in any unit; fractions must sum to 1. With these,
+      "auto" finds how many layers are offloaded.
+    * ``override_tensor``: regular expression over names of weights to device; the first that is
+      found in the name holds.
+    * ``cpu_moe``: keep all experts on the host.
+    * ``n_cpu_moe``: keep the experts of that many layers on the host, from the first on; None: of
+      none, or with "auto" of as many as is predicted to be fastest.
+    * ``kv_offload``: False keeps all caches, and the attention over them, on the host.
+    * ``embed_device``, ``head_device``: where the token embeddings and the output head go; None:
+      with the first and the last layer, or with "auto" where it is predicted to be fastest.
+    * ``expert_split``: shares of all devices, the host too, in the experts of every layer, wherever
+      the layer is. Experts that other options place stay whole.
+    * ``stream_weights``: in steps of many tokens, the host's products run on another device, and
+      their weights pass through it. "auto": where there is room left for that, in steps that are
+      predicted to be faster so; True: in all steps of two tokens or more, with room made for it.
     """
 
     n_gpu_layers: int | Literal["auto", "all"] = "auto"
@@ -69,8 +76,8 @@ class PlaceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a placement comes down to: each layer's device, those before and after the layers, and
-    how many of the first layers keep their experts on the host."""
+    """What decides a placement: the device of each of the ``layers``, of the token embeddings and
+    of the output head, and how many layers keep their experts on the host, from the first on."""
 
     layers: tuple[Device, ...]
     embed: Device
@@ -84,7 +91,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The device of every node, by name, and why."""
+    """The device of every node, and why it is there; the device of every layer."""
 
     device_of: Mapping[Node, Device]
     why: Mapping[Node, str]
@@ -95,7 +102,7 @@ class Placement:
 
 
 def numbers(devices: Iterable[Device]) -> str:
-    """How often each of ``devices`` is there, for people: "cpu:0 3, wgpu:0 29"."""
+    """How often each of ``devices`` occurs, for people: "cpu:0 3, wgpu:0 29"."""
     counts = Counter(d.name for d in devices)
     return ", ".join(f"{name} {n}" for name, n in counts.items()) or "no"
 
@@ -104,9 +111,9 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
           choice: Choice | None = None, shards: Mapping[Node, Device] | None = None) -> Placement:
     """Give each node of ``graph`` one of ``devices``; raises :class:`InvalidArgument`.
 
-    ``choice`` None: as :func:`choose` has it. ``shards``: parts of divided nodes. Nodes before the
-    layers stand with the first layer, those after them with the last, if nothing else is said: a
-    step crosses as few borders as the layers do.
+    ``choice``: None for that of :func:`choose`. ``shards``: the devices of parts of divided nodes.
+    Unless options say otherwise, nodes before the layers go with the first layer and nodes after
+    them with the last, so that a step crosses no more borders than the layers do.
     """
     choice = choice or choose(graph.n_layers, devices, options)
     part_of = {n: (d, f"its part by {options.split_mode}") for n, d in (shards or {}).items()}
@@ -120,19 +127,20 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
 
 def _by_layer(node: Node, choice: Choice) -> tuple[Device, str]:
     if node.layer >= 0:
-        # A layer may read the cache of another one.
+        # A layer that reads the cache of another one goes where that cache is.
         layer = min(node.layer, node.state.layer) if node.state is not None else node.layer
         return choice.layers[layer], f"layer {layer}"
-    device, near, end = ((choice.embed, choice.layers[0], "first") if node.layer == -1 else
-                         (choice.head, choice.layers[-1], "last"))
+    device, near, end = (choice.head, choice.layers[-1], "last")
+    if node.layer == BEFORE_LAYERS:
+        device, near, end = choice.embed, choice.layers[0], "first"
     return device, f"with the {end} layer" if device == near else "faster than with the layers"
 
 
 def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
            n_offloaded: int | None = None) -> Choice:
-    """The choice that ``options`` spell out, or that with ``n_offloaded`` layers on devices other
-    than the host; "auto" offloads all, "cost" from the first on. Raises :class:`InvalidArgument`.
-    """
+    """The choice that ``options`` ask for. ``n_offloaded``: layers on devices other than the host,
+    None for as many as ``options`` say; "auto" means all there, and "cost" the first layers. Raises
+    :class:`InvalidArgument`."""
     check(options)
     host, others = host_and_others(devices, options)
     _main(others if options.split_mode != "none" else _others(devices), options.main_gpu)
@@ -167,8 +175,8 @@ def check(options: PlaceOptions) -> None:
 
 def host_and_others(devices: Sequence[Device], options: PlaceOptions
                     ) -> tuple[Device | None, list[Device]]:
-    """The host's device, if any, and those that layers are offloaded to: the others, or all where
-    there are none."""
+    """The host's device, if it is among ``devices``, and the devices that layers are offloaded to:
+    all others, or all where there are no others."""
     host = next((d for d in devices if d.is_host), None)
     others = _others(devices)
     if options.split_mode == "none":
@@ -198,8 +206,8 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
 
 
 def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -> list[Device]:
-    """``n`` layers over ``devices`` in order, by ``shares`` (equal ones if None), rounded so that
-    each boundary is the nearest to its exact place."""
+    """Spread ``n`` layers over ``devices`` in order, by ``shares`` (None: equal ones). Each border
+    is the one nearest to its exact place."""
     exact = fractions(len(devices), shares)
     result: list[Device] = []
     total = 0.0
@@ -210,7 +218,8 @@ def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -
 
 
 def cuts(n: int, shares: Sequence[float], unit: int) -> list[tuple[int, int]]:
-    """Ranges of ``n`` by ``shares``, with borders at multiples of ``unit``, which divides n."""
+    """Divide ``n`` into ranges by ``shares``, with borders at multiples of ``unit``, which divides
+    n: the first of each range and the one after its last."""
     bounds = [round(n // unit * min(s, 1.0)) * unit for s in itertools.accumulate(shares)]
     bounds[-1] = n
     return list(itertools.pairwise([0, *bounds]))
@@ -218,8 +227,8 @@ def cuts(n: int, shares: Sequence[float], unit: int) -> list[tuple[int, int]]:
 
 def held(node: Node, devices: Sequence[Device], options: PlaceOptions
          ) -> list[tuple[Device, int, int]]:
-    """The devices that ``expert_split`` gives experts of the ``moe`` node's layer, the first, and
-    their number; raises :class:`InvalidArgument`."""
+    """The devices to which ``expert_split`` gives experts of the ``moe`` node ``node``, each with
+    the first of its experts and their number; raises :class:`InvalidArgument`."""
     shares = fractions(len(devices), options.expert_split, "expert_split")
     ranges = cuts(n_networks(node), shares, 1)
     return [(d, a, b - a) for d, (a, b) in zip(devices, ranges, strict=True) if a < b]
@@ -227,8 +236,8 @@ def held(node: Node, devices: Sequence[Device], options: PlaceOptions
 
 def fractions(n_devices: int, shares: Sequence[float] | None, option: str = "tensor_split"
               ) -> list[float]:
-    """The ``option``'s shares as parts of 1, equal ones if None; raises :class:`InvalidArgument`.
-    """
+    """The ``shares`` of ``option`` as parts of 1; None: equal ones. Raises
+    :class:`InvalidArgument`."""
     if shares is None:
         return [1 / n_devices] * n_devices
     values = list(shares)
@@ -244,12 +253,12 @@ def fractions(n_devices: int, shares: Sequence[float] | None, option: str = "ten
 
 def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_moe: int
          ) -> dict[Node, tuple[Device, str]]:
-    """Nodes whose device doesn't follow from their layer, and why; raises
+    """The device of each node that options place by itself, not by its layer, and why; raises
     :class:`InvalidArgument`."""
     by_name = {d.name: d for d in devices}
     overrides = [(_pattern(p), _device(by_name, d, "override_tensor"))
                  for p, d in options.override_tensor.items()]
-    ends = {-1: options.embed_device, -2: options.head_device}
+    ends = {BEFORE_LAYERS: options.embed_device, AFTER_LAYERS: options.head_device}
     n_cpu_moe = graph.n_layers if options.cpu_moe else n_cpu_moe
     host = next((d for d in devices if d.is_host), None)
     if host is None and (n_cpu_moe or not options.kv_offload):
@@ -271,7 +280,7 @@ def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_m
         elif options.expert_split is not None and (part := _part(node, devices, options)):
             found[node] = part, "its part by expert_split"
         elif end is not None:
-            option = "embed_device" if node.layer == -1 else "head_device"
+            option = "embed_device" if node.layer == BEFORE_LAYERS else "head_device"
             found[node] = _device(by_name, end, option), option
     return found
 

@@ -11,12 +11,11 @@ import pytest
 
 from factory import Shape, write_model
 from schedule.paper import graph_of, paper_file
-from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, open_tiny
+from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, one_plan, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
 from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Node, Weight
-from unladen.runtime.plan import Plan
 from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.cut.shard import apply
 from unladen.schedule.options import PlanOptions
@@ -73,7 +72,7 @@ def test_sinks_go_with_their_heads(rng: np.random.Generator, tokens: list[int], 
 
     def logits(*devices: str, **place: object) -> npt.NDArray[np.float32]:
         options = PlanOptions(devices, PlaceOptions(**place))  # type: ignore[arg-type]
-        plan = Plan(make_blueprint(graph, LIMITS, LAYOUT, options), data)
+        plan = one_plan(make_blueprint(graph, LIMITS, LAYOUT, options), data).main
         used = {d.name for n, (d, _) in plan.blueprint.device_of.items() if n.op == "attention"}
         assert used == set(devices)
         return feed(plan, tokens)
@@ -128,7 +127,7 @@ def test_columns_of_a_weight(rng: np.random.Generator) -> None:
     part = Weight("w", (5, 128), "Q8_0").cols(32, 64)
     cpu = backend_of("cpu").open("cpu", BackendOptions())
     node = Node("n", "linear", (), (), {"w0": part})
-    (placed,) = load(needs_of({node: cpu}, use_mmap=True), lambda name: raw).values()
+    (placed,) = load(needs_of({node: cpu}, use_mmap=True), lambda key: raw).values()
     got = dequantize("Q8_0", backend_of("cpu").read(placed.buffer, part.nbytes_in("Q8_0")),
                      part.shape)
     assert np.array_equal(got, dequantize("Q8_0", raw, (5, 128))[:, 32:96])

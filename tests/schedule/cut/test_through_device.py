@@ -182,10 +182,11 @@ def test_the_next_weights_are_written_while_the_device_runs(
 
 def test_memory_is_what_was_planned(tiny: Tiny) -> None:
     for n in range(4):
-        plan = tiny.plan("null:0", "cpu:0", place=PlaceOptions(n_gpu_layers=n, stream_weights=True))
-        for m in plan.memory().devices:
+        place = PlaceOptions(n_gpu_layers=n, stream_weights=True)
+        plans = tiny.plans("null:0", "cpu:0", place=place)
+        for m in plans.memory().devices:
             assert m.taken_bytes == m.allocated_bytes
-        assert plan.memory().devices[0].ring_bytes > 0
+        assert plans.memory().devices[0].ring_bytes > 0
 
 
 def test_bad_wish(tiny: Tiny) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from schedule.paper import graph_of, paper_file, random_devices, random_shape, sizes
+from tiny_plan import Bytes, one_plan
 from unladen.backends import backend_of
 from unladen.backends.base import Device
 from unladen.errors import OutOfMemory
 from unladen.graph.graph import Graph
-from unladen.runtime.plan import Plan
-from unladen.schedule.blueprint import Blueprint, blueprint_of, make_blueprint
+from unladen.schedule.blueprint import Blueprint, Maker, make_blueprint
 from unladen.schedule.cut.experts import divide
 from unladen.schedule.fit import free_bytes
 from unladen.schedule.options import PlanOptions
@@ -87,8 +88,8 @@ def check_rivals(rng: np.random.Generator, auto: Blueprint, graph: Graph, device
     rivals = dict.fromkeys(random_choice(rng, graph, devices, auto.options.place)
                            for _ in range(N_RIVALS))
     for choice in rivals:
-        rival = blueprint_of(graph, auto.limits, auto.layout, auto.options, devices, choice,
-                             quiet=True)
+        rival = Maker(graph, auto.limits, auto.layout, auto.options, devices).blueprint_of(
+            choice, quiet=True)
         if rival.predict()[0].seconds * EQUAL < seconds:
             assert not legal(rival), "\n".join(
                 f"{[d.name for d in x.layers]} {x.choice.embed.name} {x.choice.head.name} "
@@ -128,9 +129,10 @@ def test_random_combinations(rng: np.random.Generator, part: int) -> None:
     assert min(seen.values()) > 0, seen
 
 
-def check_taken(made: Blueprint, data: object) -> None:
-    plan = Plan(made, data)  # type: ignore[arg-type]
-    for memory in plan.memory().devices:
+def check_taken(made: Blueprint, data: Callable[[str], Bytes]) -> None:
+    plans = one_plan(made, data)
+    plan = plans.main
+    for memory in plans.memory().devices:
         device = memory.device
         taken = backend_of(device.name).used_bytes(device.name)  # type: ignore[attr-defined]
         assert taken == memory.taken_bytes <= device.memory_bytes

@@ -139,7 +139,7 @@ def test_a_legend_explains_what_is_there(path: Path) -> None:
     assert any("Pretended devices are not there" in w for w in words)
     assert sum("pretended, " in w for w in words) == 2
     with Model(path) as model:
-        plain = model.engine.plan._repr_svg_()
+        plain = model.engine.plans._repr_svg_()
     assert "retended" not in plain and "ring:" not in plain and "too much" not in plain
 
 
@@ -150,16 +150,17 @@ def test_pictures_of_models_without_a_head_or_cache(shared: Path, name: str, tmp
     titles = [t.text or "" for t in ET.fromstring(report.svg()).iter(
         "{http://www.w3.org/2000/svg}title")]
     assert "layer 0 on cpu:0" in titles
-    assert ("output head on cpu:0" in titles) == (report.blueprint.ends()[1] != "")
+    assert ("output head on cpu:0" in titles) == (report.blueprint.main.ends()[1] != "")
 
 
 def test_what_a_notebook_shows(path: Path) -> None:
     """A line each, and pictures of plans."""
     report = plan(path, pretend="24GB", n_gpu_layers=3)
     with Model(path, devices=["cpu"]) as model:
-        made = model.engine.plan
-        paper = made.blueprint
-        things = [report, report.blueprint, made, model.memory(), paper.graph, paper.choice,
+        made = model.engine.plans
+        paper = made.blueprint.main
+        things = [report, report.blueprint, made, made.main, paper, model.memory(), paper.graph,
+                  paper.choice,
                   *paper.devices, *paper.steps, *paper.arenas.values(),
                   place(paper.graph, paper.devices, PlaceOptions())]
         for thing in things:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from unladen.errors import GGUFError
-from unladen.graph.builder import AFTER_LAYERS, GraphBuilder
-from unladen.graph.graph import Graph, Value
+from unladen.graph.builder import GraphBuilder
+from unladen.graph.graph import AFTER_LAYERS, Graph, Value
 from unladen.models._parts.attention import Attention
 from unladen.models._parts.feed_forward import FeedForward
 

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import ClassVar, Protocol
 
 from unladen.errors import GGUFError
 from unladen.gguf import HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Value, Weight
 from unladen.models._parts.layers import n_columns
-
-if TYPE_CHECKING:
-    from unladen.models._parts.feed_forward import FeedForward
+from unladen.models._parts.load import Tensors
 
 GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
 """By the number under ``expert_gating_func``; 0 says nothing."""
 DAMAGED = "the metadata is damaged: convert or fetch the file again"
 
 
-def mixture(model: FeedForward, g: GraphBuilder, x: Value, seen: Value | None = None, *,
+class WithExperts(Protocol):
+    """What of a model decides its mixtures.
+
+    ``expert_gating``: one of :data:`GATINGS`, where the file names none. ``expert_normalize``: the
+    weights of the chosen experts sum to 1, where the file doesn't say. ``weigh_input``: they are
+    applied to what experts get. ``gated``: an expert is expected to have a gate.
+    """
+
+    hparams: HParams
+    tensors: Tensors
+    n_embd: int
+    expert_gating: ClassVar[str]
+    expert_normalize: ClassVar[bool]
+    weigh_input: ClassVar[bool]
+    gated: ClassVar[bool]
+
+    def name(self, g: GraphBuilder, part: str) -> str:
+        """GGUF's name of ``part`` in the layer being built."""
+
+    def unit_attrs(self, g: GraphBuilder) -> dict[str, Attr]:
+        """Attributes of the hidden units of the layer being built."""
+
+    def expert_size(self, g: GraphBuilder, suffix: str = "_exps") -> int:
+        """Hidden units of each expert in the layer being built."""
+
+    def dense(self, g: GraphBuilder, x: Value, n_ff: int, suffix: str = "") -> Value:
+        """A feed-forward network of ``n_ff`` hidden units; ``suffix`` of its tensors' names."""
+
+
+def mixture(model: WithExperts, g: GraphBuilder, x: Value, seen: Value | None = None, *,
             given: Value | None = None, suffix: str = "_exps", fold: int = 1) -> Value:
     """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. ``given`` f32
     [T, n_used]: experts that come before others. ``suffix``: of their tensors' names; ``fold``:
@@ -71,7 +98,7 @@ def routing_attrs(hp: HParams, gating: str, normalize: bool, n_experts: int) -> 
     return attrs
 
 
-def _matrices(model: FeedForward, g: GraphBuilder, n_experts: int, suffix: str
+def _matrices(model: WithExperts, g: GraphBuilder, n_experts: int, suffix: str
               ) -> dict[str, Weight]:
     t, n = model.tensors, model.n_embd
     n_ff = model.expert_size(g, suffix)
@@ -93,7 +120,7 @@ def _matrices(model: FeedForward, g: GraphBuilder, n_experts: int, suffix: str
     return weights if scale is None else {**weights, "down_scale": scale}
 
 
-def shared(model: FeedForward, g: GraphBuilder, x: Value) -> Value | None:
+def shared(model: WithExperts, g: GraphBuilder, x: Value) -> Value | None:
     """The feed-forward network that every token passes beside its experts, if the layer has one,
     under a sigmoid of its own where the file has a gate for it."""
     t, name = model.tensors, model.name(g, "ffn_down_shexp.weight")

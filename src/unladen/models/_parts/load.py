@@ -57,7 +57,7 @@ class Tensors:
                             path=str(self._file.path), offset=info.offset,
                             hint="metadata and tensors disagree: convert or fetch the file again")
         self._used.add(name)
-        return Weight(name, found, info.quant)
+        return Weight(name, found, info.quant, file=self._file.key)
 
     def optional(self, name: str, *shape: int) -> Weight | None:
         """:meth:`weight`, or None where the file has no such tensor."""

@@ -1,4 +1,4 @@
-"""Where in a device's arena each value lies: lifetimes first, then offsets."""
+"""Lays out a device's arena: finds the lifetime of each value there, then its offset."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from unladen.schedule.cut.segments import ChangeStep, CopyStep, RunStep, Step
 from unladen.types import Limits, size_text
 
 ALIGNMENT = 256
-"""Bytes: cache lines and the widest vectors ask for 64, a range that a GPU's kernel binds for 256.
-"""
+"""Offsets are multiples of this many bytes: cache lines and the widest vectors need 64, a range
+that a GPU's kernel binds needs 256."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlan:
-    """One device's arena: offsets of values, a scratch range after them, the size of it all.
-    ``stored``: the bytes of values that don't take 4 for each number."""
+    """One device's arena: the offsets of values, a scratch range after them, and the bytes of all.
+    ``stored``: the bytes of values that don't take 4 bytes a number."""
 
     offsets: Mapping[Value, int]
     scratch_offset: int
@@ -41,9 +41,9 @@ class _Life:
 
 def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                scratch_bytes: int, stored: Mapping[Value, int]) -> ArenaPlan:
-    """Lay out what lives on ``device``: a value's bytes are its own from where it is made (or
-    copied in) to its last use there; outputs of the graph live to the end. ``stored`` as
-    :class:`ArenaPlan` has it."""
+    """Lay out the arena of ``device``. No other value has a value's bytes from the step that makes
+    it or copies it in to its last use there; outputs of the graph keep theirs to the end.
+    ``stored`` as of :class:`ArenaPlan`."""
     lives = _lives(graph, steps, device, limits, stored)
     offsets, top = _first_fit(lives)
     return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored)
@@ -87,7 +87,8 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
 
 
 def _first_fit(lives: Sequence[_Life]) -> tuple[dict[Value, int], int]:
-    """Largest first, each at the lowest offset that is free for all of its life."""
+    """Place the largest values first, each at the lowest offset that is free for all its life; the
+    offsets, and where the last value ends."""
     placed: list[tuple[int, _Life]] = []  # by offset
     for life in sorted(lives, key=lambda x: (-x.nbytes, x.first)):
         offset = 0

@@ -1,8 +1,8 @@
-"""Has the device that computes the logits choose among them, where it can.
+"""Lets the device that computes the logits choose among them, where it can.
 
-A row of logits is half a megabyte where the vocabulary is large; what a step's requests need of it
-is often one token, or a few candidates. ``argmax`` and ``top_k`` stand at the end of the graph as
-outputs of their own: each step says which of them it reads (:attr:`Batch.skip`).
+With a large vocabulary a row of logits is half a megabyte, but often the requests of a step need
+one token of it, or a few candidates. The ops ``argmax`` and ``top_k`` come last in the graph and
+have outputs of their own; each step says which of them it reads (:attr:`Batch.skip`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,29 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from unladen.backends.base import Device
-from unladen.graph.graph import Attr, Graph, Node, Value
+from unladen.graph.graph import AFTER_LAYERS, Attr, Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.graph.taps import is_tapped
 from unladen.schedule.cut.segments import FetchStep, RunStep, Step
 
 MAX_CANDIDATES = 256
+"""Candidates of each row that ``top_k`` leaves; a request that wants more reads the whole row."""
+
 NARROWING: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "argmax": ("argmax",), "top_k": ("top_ids", "top_logits")})
-"""The ops that choose, and what their outputs are called in a graph."""
+"""The ops that choose, and the names of their outputs in a graph."""
+
 SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
     {"": frozenset(NARROWING)} |
     {op: frozenset({"logits", *NARROWING}) - {op} for op in NARROWING})
-"""By the op that chooses, "" where the logits are read: :attr:`Batch.skip`."""
+"""What a step skips (:attr:`Batch.skip`), by the op that chooses, "" where the logits are read."""
 
 
 def add(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
         runs: Callable[[Device, Node], bool]) -> tuple[Graph, dict[Node, tuple[Device, str]]]:
-    """``graph`` with what the device of its output "logits" can choose from them, and the devices
-    of all nodes. Where somebody taps the logits they are wanted whole in every step."""
+    """``graph`` with the ops of :data:`NARROWING` that the device of its logits runs, and the
+    devices of all nodes. Where somebody taps the logits, nothing is added: every step reads them
+    whole."""
     logits = graph.outputs.get("logits")
     made_by = next((n for n in graph.nodes if logits in n.outputs), None)
     if logits is None or made_by is None or is_tapped(graph, logits):
@@ -55,7 +59,7 @@ def without(graph: Graph) -> Graph:
 
 
 def steps_without(steps: Sequence[Step]) -> list[Step]:
-    """``steps`` without what :func:`add` added: it never runs by itself."""
+    """``steps`` without the nodes that :func:`add` added; they are never alone in a segment."""
     def run(step: RunStep) -> RunStep:
         return RunStep(step.device, tuple(n for n in step.nodes if n.op not in NARROWING))
     return [run(s) if isinstance(s, RunStep) else
@@ -63,12 +67,12 @@ def steps_without(steps: Sequence[Step]) -> list[Step]:
 
 
 def n_candidates(node: Node) -> int:
-    """How many of a row one of ``NARROWING`` leaves."""
+    """How many candidates of a row ``node``, one of :data:`NARROWING`, leaves."""
     return node.int_attr("k") if node.op == "top_k" else 1
 
 
 def _node(op: str, names: tuple[str, ...], logits: Value, attrs: Mapping[str, Attr]) -> Node:
-    bare = Node(op, op, (logits,), (), attrs=attrs, layer=-2)
+    bare = Node(op, op, (logits,), (), attrs=attrs, layer=AFTER_LAYERS)
     outputs = tuple(Value(name, shape, dtype) for name, (shape, dtype)
                     in zip(names, get_op(op).infer(bare), strict=True))
     return replace(bare, outputs=outputs)

@@ -1,7 +1,8 @@
 """Divides the experts of each layer over the devices: ``expert_split``.
 
-Every device chooses among all experts, which is a small product, and adds up those that it holds;
-the sums are added in the order of the devices. Only a row for each token goes to and fro.
+Every device chooses among all experts, which is a small product, and adds up those that it holds.
+The sums are added in the order of the devices. Only one row for each token goes from one device to
+another.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from unladen.schedule.place import PlaceOptions, fractions, held, pins
 
 
 def divide(graph: Graph, devices: Sequence[Device], options: PlaceOptions) -> Graph:
-    """``graph`` with a ``moe`` node for each device that has experts of it, and their sum; the
-    same where ``expert_split`` is None. Nodes that other options pin stay whole.
+    """``graph`` with each ``moe`` node divided: a node for each device that has some of its
+    experts, and their sum. Where ``expert_split`` is None it stays the same; nodes that other
+    options place stay whole.
 
-    :func:`~unladen.schedule.place.pins` knows the parts. Raises :class:`InvalidArgument`.
+    :func:`~unladen.schedule.place.pins` places the parts. Raises :class:`InvalidArgument`.
     """
     if options.expert_split is None:
         return graph
-    fractions(len(devices), options.expert_split, "expert_split")  # bad ones are told to all models
+    fractions(len(devices), options.expert_split, "expert_split")  # refuse bad ones in any model
     fixed = pins(graph, devices, options, options.n_cpu_moe or 0)
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -41,7 +43,7 @@ def _divided(node: Node, devices: Sequence[Device], options: PlaceOptions) -> It
         sums.append(Value(name, y.shape))
         parts.append((device, Node(name, "moe", node.inputs, (sums[-1],), weights,
                                    {**node.attrs, "first_expert": first}, layer=node.layer)))
-    # The host comes last, so that the others work while it does.
+    # The host comes last: the other devices then work at the same time.
     yield from (part for _, part in sorted(parts, key=lambda p: p[0].is_host))
     total = sums[0]
     for i, other in enumerate(sums[1:], 1):

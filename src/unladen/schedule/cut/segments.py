@@ -17,12 +17,12 @@ from unladen.schedule.place import Placement
 log = logging.getLogger("unladen")
 
 N_NAMED = 3
-"""Ops that a warning names of those that a device lacks."""
+"""A warning names at most this many of the ops that a device lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """``value`` goes from one device's arena to another's."""
+    """``value`` is copied from one device's arena to another's."""
 
     value: Value
     source: Device
@@ -43,8 +43,8 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class FetchStep:
-    """Weights for a ``run`` that comes later go from ``hosts``, one for each, into a slot of its
-    device's ring (see :mod:`~unladen.schedule.cut.through_device`)."""
+    """Weights for a later ``run`` are copied into a ``slot`` of its device's ring, each from its
+    own of the ``hosts`` (see :mod:`~unladen.schedule.cut.through_device`)."""
 
     run: RunStep
     hosts: tuple[Device, ...]
@@ -53,13 +53,13 @@ class FetchStep:
 
     @property
     def nbytes(self) -> int:
-        """What goes over the link."""
+        """Bytes that go over the link."""
         return sum(n.nbytes for n in self.needs)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStep:
-    """The host may change ``value``, which lies on ``device`` and was made just now."""
+    """The host may change ``value``, which ``device`` has just made."""
 
     value: Value
     device: Device
@@ -106,10 +106,10 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
 def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[Step]:
     """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
 
-    Devices other than the host are told what to do as early as it is known, so that all work at
-    once. A run ends early where it needs what another device may still be at, and after a value
-    that may be changed; and where another device needs what a run has made by its middle, that is
-    copied before the rest of it begins.
+    Devices other than the host get their work as early as possible, so that all work at once. A run
+    ends early where it needs a value that another device may not have finished, and after a value
+    that may be changed. Where another device needs a value from the middle of a run, the value is
+    copied before the rest of the run begins.
     """
     splitter = _Splitter(graph, device_of)
     for node in graph.nodes:
@@ -119,7 +119,7 @@ def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[St
 
 
 def inner_values(graph: Graph, steps: Sequence[Step]) -> dict[RunStep, frozenset[Value]]:
-    """Of each run the values that it makes and that nothing else reads."""
+    """For each run, the values that it makes and that nothing else reads."""
     copied = {s.value for s in steps if isinstance(s, CopyStep)}
     runs = [s for s in steps if isinstance(s, RunStep)]
     read = [{v for n in r.nodes for v in n.inputs} for r in runs]
@@ -146,7 +146,7 @@ class _Splitter:
                 self.readers.setdefault(value, []).append(device_of[node][0])
 
     def add(self, node: Node) -> None:
-        """Let ``node`` follow."""
+        """Append ``node`` to the run under way, or begin another run with it."""
         device = self.device_of[node][0]
         copies = [v for v in dict.fromkeys(node.inputs)
                   if v in self.home and device.name not in self.where[v]]
@@ -155,7 +155,7 @@ class _Splitter:
             self.close()
         elif self.busy & {self.home[v].name for v in copies}:
             self.close()
-        # What comes from elsewhere was made before this run began, so it is copied before it.
+        # Values of other devices were made before this run began: copy them before it.
         for value in copies:
             self._copy(value, device)
         self.current = device
@@ -176,8 +176,8 @@ class _Splitter:
             self.run = []
 
     def _cut(self, wanted: set[Value]) -> None:
-        """Bring ``wanted`` to all who read it before the rest of the run that makes it, if that
-        rest is worth a start: a product, and on a device that goes on by itself."""
+        """Copy ``wanted`` to all its readers before the rest of the run that makes it, if that rest
+        is worth a segment of its own: it has a product, on a device that goes on by itself."""
         made = [i for i, n in enumerate(self.run) if wanted & set(n.outputs)]
         rest = self.run[made[-1] + 1:] if made else []
         if self.current is None or self.current.is_host or not any(map(_is_product, rest)):
@@ -189,8 +189,9 @@ class _Splitter:
         self.run = rest
 
     def _copy(self, value: Value, device: Device) -> None:
-        """To ``device``; from one that goes on by itself to all readers at once, since a later copy
-        would wait for what it has been told meanwhile."""
+        """Copy ``value`` to ``device``. From a device that goes on by itself, copy it to all
+        readers at once: a later copy would wait for the work that the device got in the
+        meantime."""
         home = self.home[value]
         for target in [device] if home.is_host else self.readers[value]:
             if target.name not in self.where[value]:
@@ -225,7 +226,7 @@ def _runs(device: Device, node: Node) -> bool:
 
 def _report(lacks: Mapping[tuple[Device, Device], Mapping[str, None]], slowest: Device | None
             ) -> None:
-    """One line for each device that lacks ops and each other device that has them."""
+    """Warn in one line for each device that lacks ops and each other device that has them."""
     for (wanted, device), ops in lacks.items():
         count = f"{len(ops)} ops" if len(ops) > 1 else "the op"
         names = ", ".join(list(ops)[:N_NAMED]) + (", ..." if len(ops) > N_NAMED else "")

@@ -3,10 +3,10 @@
 "row": every matrix product by the rows of its matrices; each device computes some columns of the
 result, which are put side by side (``concat``). "tensor": attention by heads and the feed-forward
 network by its inner columns; each device goes all the way to a partial result, and these are added.
-That is two meetings a layer instead of four, and caches are divided too.
+Devices then exchange values twice in a layer, not four times, and caches are divided too.
 
-What can't be divided that way (a mixture of experts, heads that don't end on the border of a
-block) stays whole or is divided by rows. Backends need nothing for this but ``concat``.
+A node that can't be divided by columns (a mixture of experts, heads that don't end on the border of
+a block) stays whole or is divided by rows. A backend needs only the op ``concat`` for this.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from unladen.backends.base import Device
-from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
+from unladen.graph.graph import AFTER_LAYERS, Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.norm_groups import group_of
@@ -25,25 +25,32 @@ from unladen.quants import get
 from unladen.schedule.place import PlaceOptions, cuts, fractions
 
 MODES = ("row", "tensor")
+"""Values of ``split_mode`` that divide nodes."""
+
 COLUMNWISE = ("activation", "glu", "scale", "add", "clamp", "softcap")
 """Ops that compute a column of their output from the same column of their inputs."""
+
 NORMS = ("rms_norm", "layer_norm")
+"""Ops that normalize groups of columns."""
+
 ROWS = 32
-"""Rows are dealt out in groups of so many where they can be: kernels take several at once."""
+"""Devices get multiples of this many rows of a matrix where that is possible: kernels take several
+rows at once."""
 
 Part = tuple[int, Value]
-"""The device's index, and its columns of a value."""
+"""The index of a device, and the columns of a value that it has."""
 
 
 def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequence[Device]
           ) -> tuple[Graph, Mapping[Node, Device]]:
-    """``graph`` with the nodes of ``layers`` divided over ``devices``, and where the parts go.
+    """``graph`` with the nodes of ``layers`` divided over ``devices``, and each part's device.
 
-    The head counts to the last layer. Results of the whole have the values that the graph had.
+    The output head belongs to the last layer. Results that are put together again have the values
+    that the graph had before.
     """
     shares = fractions(len(devices), options.tensor_split)
     sharder = _Sharder(graph, devices, shares, options.main_gpu)
-    wanted = layers | ({-2} if graph.n_layers - 1 in layers else set())
+    wanted = layers | ({AFTER_LAYERS} if graph.n_layers - 1 in layers else set())
     for node in graph.nodes:
         if node.layer not in wanted:
             sharder.whole(node)
@@ -57,7 +64,7 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
 
 
 def _is_headwise(node: Node, dim: int) -> bool:
-    """Whether ``node`` does the same to every ``dim`` columns, each by themselves."""
+    """Whether ``node`` computes every ``dim`` columns from these alone, and all in the same way."""
     if node.op not in NORMS:
         return not node.weights
     return group_of(node) == dim and all(w.n_elements == dim for w in node.weights.values())
@@ -73,7 +80,8 @@ class _Sharder:
     where: dict[Node, Device] = field(default_factory=dict)
     parts: dict[Value, list[Part]] = field(default_factory=dict)
     queues: dict[int, list[Node]] = field(default_factory=dict)
-    """By device, what only it needs so far: kept together, so that each has one segment."""
+    """By device, the nodes that only it needs so far. They stay together, so that each device gets
+    one segment."""
 
     def __post_init__(self) -> None:
         self.readers: dict[Value, list[Node]] = {}
@@ -187,12 +195,12 @@ class _Sharder:
             expected = [heads * spec.k_dim, spec.n_kv_heads * spec.k_dim,
                         spec.n_kv_heads * spec.v_dim]
             unit = self._unit(attention.outputs[0], spec.n_kv_heads)
-            # A norm over all heads together needs them in one place.
+            # A norm over all heads together needs them on one device.
             headwise = all(_is_headwise(n, spec.k_dim) for v in node.outputs
                            for n in self.readers.get(v, []))
-            # A head's slope follows from its number among all of them.
+            # The slope of a head depends on its number among all heads.
             alike = not attention.attrs.get("alibi")
-            # Another layer that reads this cache would have to be divided alike.
+            # Another layer that reads this cache would have to be divided in the same way.
             own = self.n_attentions[spec.layer] == 1
             if sizes == expected and headwise and alike and own and unit is not None:
                 groups = cuts(spec.n_kv_heads, self.shares, unit)
@@ -204,7 +212,8 @@ class _Sharder:
         return None if unit is None else [cuts(n, self.shares, unit) for n in sizes]
 
     def _inner(self, node: Node) -> Value | None:
-        """What a feed-forward's last product reads, if ``node`` is its first."""
+        """The value that the last product of a feed-forward network reads, if ``node`` is the first
+        product; else None."""
         if node.layer < 0 or "residual" in node.attrs:
             return None
         value = node.outputs[0]
@@ -277,7 +286,7 @@ class _Sharder:
         return replace(state, layer=number, n_kv_heads=n_kv_heads), attrs
 
     def _reduce(self, node: Node, parts: Sequence[Part]) -> None:
-        """Products of each device's columns, and their sum."""
+        """Multiply each device's columns there, and add the products."""
         (value,), weight, begin = node.outputs, node.weights["w0"], 0
         partial: list[Value] = []
         for i, part in parts:

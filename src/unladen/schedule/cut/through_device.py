@@ -1,10 +1,10 @@
 """Weights of the host's layers that pass through a faster device: a second way to run large steps.
 
-In a step of many tokens a product takes the host longer than sending its matrix to a graphics card
-and multiplying there. So the nodes of the host's layers that touch no cache run on the card in such
-a step; caches, and attention over them, stay where the next small step needs them. The card has two
-sets of buffers for the weights of one run of nodes: while it computes with one, the host fills the
-other.
+In a step of many tokens the host takes longer for a product than it takes to send the matrix to a
+graphics card and multiply there. In such a step the card runs those nodes of the host's layers that
+touch no cache. Caches, and attention over them, stay where the next small step needs them. The card
+has two sets of buffers for the weights of one run of nodes: while it computes with one, the host
+fills the other.
 """
 
 from __future__ import annotations
@@ -22,18 +22,26 @@ from unladen.schedule.needs import Need
 from unladen.schedule.trust.kernels import Kernels
 
 N_SLOTS = 2
+"""Sets of buffers: one that the device reads, one that the host fills."""
+
 STREAMED = "streamed"
-_LAYER = re.compile(r"^blk\.\d+\.")
+"""Why a node is on a device in large steps."""
+
+_LAYER = re.compile(r"(^|:)blk\.\d+\.")
+"""The part of a weight's name that tells the layer. A file's key may come before it."""
 
 Where = Mapping[Node, tuple[Device, str]]
+"""The device of each node, and why it is there."""
+
 SlotKey = tuple[str, str, str, tuple[int, ...], int]
-"""Device, role, format, shape and number of a buffer in a slot: layers use each other's."""
+"""Which buffer of a slot it is: its device, the weight's name without the layer, format, shape, and
+a number among equal ones. Layers use the same buffers, one after another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streamed:
-    """Where the nodes run in a large step, its steps, and the buffers of one slot of the ring.
-    ``n_tokens``: steps from this size on are large."""
+    """Where the nodes run in a large step (``device_of``), how it runs (``steps``), and the buffers
+    of one ``slot`` of the ring. ``n_tokens``: a step of this many tokens or more is large."""
 
     device_of: Where
     steps: Sequence[Step]
@@ -41,7 +49,7 @@ class Streamed:
     n_tokens: int = 2
 
     def lines(self) -> list[str]:
-        """What is streamed, in words."""
+        """A line for each device that says what is streamed through it."""
         layers: dict[str, set[int]] = {}
         for step in self.steps:
             if isinstance(step, FetchStep):
@@ -63,8 +71,8 @@ class Streamed:
 
 def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: Device,
              needs: Sequence[Need], kernels: Kernels) -> Streamed | None:
-    """The large step of a plan: the host's share of a layer goes to the layer's device, and whole
-    layers of the host to ``target``. None where nothing of the host's can run there."""
+    """The large step of a plan. The host's nodes of a layer that is on another device go there;
+    those of the host's layers go to ``target``. None where no node of the host can go."""
     there = {(n.device.name, n.weight.name): n.quant for n in needs}
 
     def can_move(node: Node, home: Device, device: Device) -> bool:
@@ -89,7 +97,8 @@ def slot_keys(needs: Sequence[Need]) -> list[SlotKey]:
     seen: dict[tuple[str, str, str, tuple[int, ...]], int] = {}
     keys = []
     for need in needs:
-        kind = (need.device.name, _LAYER.sub("", need.weight.name), need.quant, need.weight.shape)
+        name = _LAYER.sub(r"\1", need.weight.name)
+        kind = need.device.name, name, need.quant, need.weight.shape
         seen[kind] = seen.get(kind, 0) + 1
         keys.append((*kind, seen[kind]))
     return keys

@@ -1,13 +1,13 @@
 """Finds the placement whose decode step is predicted to be fastest, and that fits.
 
 Layers stay in order and each device holds one range of them, so the best ranges follow from the
-best ones of all shorter beginnings (dynamic programming, exact). Around that, everything is tried:
-which end the host's layers are at, where the embeddings and the head go, how many layers keep their
-experts on the host.
+best ranges of all shorter beginnings (dynamic programming, exact). The search tries every case of
+the rest: at which end the host's layers are, where the embeddings and the head go, how many layers
+keep their experts on the host.
 
-The bytes that a range needs are only known to be at least so many before all is settled. The
-fastest of what may fit is counted exactly; where it doesn't fit, its ranges that are too large are
-ruled out and the search goes on, so that what is found is the fastest of all that fit.
+Before a placement is complete, only a lower bound of a range's bytes is known. The search takes the
+fastest placement that may fit and counts its bytes exactly. Where it doesn't fit, the search rules
+out its ranges that are too large and goes on. So it finds the fastest placement of all that fit.
 """
 
 from __future__ import annotations
@@ -27,18 +27,25 @@ from unladen.schedule.search.cost import Costs
 from unladen.schedule.search.units import Both, Groups, Sizes, Units
 
 Floats = npt.NDArray[np.float64]
+
 Excess = Callable[[Choice], Mapping[str, int]]
-"""By device, the bytes by which a choice is too large for it; exact, slower than an estimate."""
+"""Gives the bytes by which a choice is too large, by device. It counts exactly, and takes longer
+than an estimate."""
 
 GROW = 1.25
-"""Where nothing fits, memory is pretended to be larger by this factor until something does."""
+"""Where nothing fits, the search takes all memory to be larger by this factor until something does.
+"""
 
 
 def best(graph: Graph, devices: Sequence[Device], options: PlaceOptions, costs: tuple[Costs, Costs],
          room: Mapping[str, int], sizes: Sizes, excess: Excess) -> Choice:
-    """The choice with the smallest predicted time of a decode step, ties by prefill (``costs`` of
-    both), that leaves each device within its ``room``. Where none does, one that is too large by
-    about the same factor everywhere: counting its memory then says what is missing."""
+    """The choice with the fastest predicted decode step that fits; of several the one with the
+    fastest prefill step.
+
+    ``costs``: of both kinds of step. ``room``: bytes that are free at most, by device. Where no
+    choice fits, the result is one that is too large by about the same factor everywhere: a count of
+    its memory then says what is missing.
+    """
     search = _Search(graph, devices, options, Both(*costs), sizes)
     exact = {name: float(n) for name, n in room.items()}
     for found, case in search.run(exact):
@@ -51,14 +58,14 @@ def best(graph: Graph, devices: Sequence[Device], options: PlaceOptions, costs: 
 
 def fastest(candidates: Sequence[Choice], seconds: Callable[[Choice], float], excess: Excess
             ) -> Choice:
-    """Of ``candidates`` the fastest that fits, or the fastest of all."""
+    """The fastest of ``candidates`` that fits; where none does, the fastest of all."""
     ranked = sorted(candidates, key=seconds)
     return next((c for c in ranked if not any(n > 0 for n in excess(c).values())), ranked[0])
 
 
 def candidates(n_layers: int, devices: Sequence[Device], options: PlaceOptions) -> list[Choice]:
-    """Everything that ``options`` leave open where they say the shares of the devices, or the
-    number of layers, but not which of them."""
+    """All choices that ``options`` leave open where they give the shares of the devices, or the
+    number of layers without the end at which they are."""
     orders = ("first", "last") if options.offload_order == "cost" else (options.offload_order,)
     host, others = host_and_others(devices, options)
     open_number = options.n_gpu_layers == "auto" and host is not None and host not in others
@@ -69,7 +76,8 @@ def candidates(n_layers: int, devices: Sequence[Device], options: PlaceOptions) 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """One way to settle everything but the ranges."""
+    """Everything but the ranges: the order of the devices, where the embeddings go and the head
+    (None: to the device of the last layer), how many layers keep their experts on the host."""
 
     order: Sequence[Device]
     embed: Device
@@ -78,8 +86,8 @@ class _Case:
 
 
 _Held = tuple[str, int, int, bool, bool, int]
-"""What a device has: its name, the first of its layers and the one after the last, whether
-embeddings and head, and the case's number of layers whose experts stay on the host."""
+"""What a device has: its name, the first of its layers and the one after the last, whether it has
+the embeddings and the head, and the number of layers whose experts stay on the host."""
 
 
 def _held(case: _Case, choice: Choice, name: str) -> _Held:
@@ -119,7 +127,8 @@ class _Search:
                 return found
 
     def run(self, room: Mapping[str, float]) -> Iterator[tuple[Choice, _Case]]:
-        """The best choice of all cases; then, as long as something of it is ruled out, the next."""
+        """The best choice of all cases; then the next best, as long as the last one was ruled out.
+        """
         heap: list[tuple[float, int, _Case, Choice | None]] = []
         for i, case in enumerate(self._cases()):
             least = self.least[case.n_cpu_moe if len(self.least) > 1 else 0]
@@ -143,8 +152,8 @@ class _Search:
         return not self._ruled_out.isdisjoint(_held(case, choice, d.name) for d in self.devices)
 
     def _least(self) -> Floats:
-        """Seconds that no ranges can beat, by the number of layers whose experts stay on the host.
-        """
+        """A lower bound of the seconds of any ranges, by the number of layers whose experts stay on
+        the host."""
         host, plain = (np.min([u.seconds[d.name] for d in {*self.others, self.host} if d], axis=0)
                        for u in (self.on_host, self.plain))
         if self.on_host is self.plain:
@@ -200,15 +209,15 @@ class _Search:
         return found + self._embed(case), self._choice(case, at, start, before)
 
     def _entries(self, case: _Case, k: int, reach: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
-        """The least time in which the device ``k`` of the order can begin with layer i, and the
-        device that had the layer before."""
+        """The least time after which device ``k`` of the order can begin with layer i, and the
+        device that had the layer before, -1 for none."""
         device, both = case.order[k], self.both
         entry = np.full(self.n_layers + 1, np.inf)
         source = np.full(self.n_layers + 1, -1, np.int64)
         begin = 0.0 if device == case.embed else both.launch(device) + self._copies(
             self.groups.entering, case.embed, device)
         always = self._copies(self.groups.everywhere, case.embed, device)
-        # Embeddings stand on the host, or with the first layer, or where somebody wants them.
+        # Embeddings are on the host, or with the first layer, or where options put them.
         if device == case.embed or case.embed == self.host or self.options.embed_device:
             entry[0] = begin + always * (device != case.embed)
         for p in range(k):
@@ -240,7 +249,7 @@ class _Search:
         return np.concatenate([[0.0], np.cumsum(np.concatenate([host[:m], plain[m:]]))])
 
     def _fixed(self, case: _Case, device: Device, *, layers: bool, head: bool) -> float:
-        """Bytes on ``device``, at least, beside its range of layers, if it has one."""
+        """A lower bound of the bytes on ``device`` beside its range of layers."""
         embed = device == case.embed
         total = float(self._mixed(case, device, "pinned")[-1])
         total += self.plain.arena(device, layers=layers, embed=embed, head=head)
@@ -253,7 +262,7 @@ class _Search:
         return total
 
     def _overfull(self, case: _Case, room: Mapping[str, float]) -> bool:
-        """Whether a device has too much even without layers."""
+        """Whether a device has too little room even without layers."""
         return any(self._fixed(case, d, layers=False, head=d == case.head) > room[d.name]
                    or (d.name, 0, 0, d == case.embed, d == case.head, case.n_cpu_moe)
                    in self._ruled_out for d in self.devices)
@@ -262,7 +271,7 @@ class _Search:
         return self.both.launch(case.embed) + self.both.nodes(self.groups.embed, case.embed)
 
     def _head(self, case: _Case, last: Device) -> float:
-        """Seconds of what follows the layers, of which ``last`` has the last."""
+        """Seconds of what follows the last layer, which is on ``last``."""
         head = case.head or last
         seconds = self.both.nodes(self.groups.head, head)
         seconds += sum(self.both.read(v, head) for v in self.groups.outputs)

@@ -1,5 +1,5 @@
-"""How long a step takes on paper: each node by the slower of arithmetic and memory, plus a start
-for each segment and the copies between devices."""
+"""Predicts how long a step takes: each node by the slower of arithmetic and memory, plus a start
+for each segment, plus the copies between devices."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from unladen.schedule.search import device_speed
 from unladen.types import Limits
 
 CONTEXT = 4096
-"""Tokens that a sequence is taken to hold: predictions for the longest context that a model takes
-would be about a case that is rare."""
+"""Predictions assume at most this many tokens in a sequence; the longest context that a model takes
+is rarely full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds of one step of ``n_tokens``, and what they are spent on: "memory", "arithmetic" and
-    "starts" of each device, and "copies"."""
+    """Seconds of one step of ``n_tokens``. ``terms``: what they are spent on, "memory",
+    "arithmetic" and "starts" of each device, and "copies"."""
 
     n_tokens: int
     seconds: float
@@ -32,7 +32,7 @@ class Prediction:
 
     @property
     def per_second(self) -> float:
-        """Tokens in a second."""
+        """Tokens a second."""
         return self.n_tokens / self.seconds if self.seconds > 0 else math.inf
 
     @property
@@ -47,7 +47,7 @@ def decode_step(limits: Limits, layout: KVLayout) -> Limits:
 
 
 def prefill_step(limits: Limits, layout: KVLayout, n_tokens: int | None = None) -> Limits:
-    """``n_tokens`` of one prompt, or as many as a step takes."""
+    """``n_tokens`` of one prompt; None: as many as a step takes."""
     return _step(limits.n_tokens if n_tokens is None else n_tokens, limits, layout)
 
 
@@ -58,20 +58,20 @@ def _step(n_tokens: int, limits: Limits, layout: KVLayout) -> Limits:
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """Seconds of a node on a device; the larger counts."""
+    """Seconds of a node on a device for arithmetic and for memory, which overlap."""
 
     arithmetic: float
     memory: float
 
     @property
     def seconds(self) -> float:
-        """How long it takes: both go on at once."""
+        """Seconds of both together: the larger."""
         return max(self.arithmetic, self.memory)
 
 
 @dataclass
 class Costs:
-    """Costs of a step of the size ``step``. Nodes that look alike are counted once."""
+    """Costs of a step of the size ``step``. Equal nodes are computed once and remembered."""
 
     step: Limits
     layout: KVLayout
@@ -91,35 +91,35 @@ class Costs:
         return self._nodes[key]
 
     def known(self, device: Device) -> Device:
-        """``device`` with a number wherever it doesn't say one."""
+        """``device`` with an estimate wherever it gives no number."""
         if device.name not in self._devices:
             self._devices[device.name] = device_speed.known(device)
         return self._devices[device.name]
 
     def launch(self, device: Device) -> float:
-        """What a segment costs beside its nodes."""
+        """Seconds of a segment's start."""
         return self.known(device).launch_s
 
     def copy(self, value: Value, source: Device, target: Device) -> float:
-        """What it costs to bring ``value`` from one device to another."""
+        """Seconds of a copy of ``value`` from one device to another."""
         nbytes = 4 * self.step.count(value.shape)
         ends = [self.known(d) for d in (source, target) if not d.is_host]
         over_links = [d.link_latency_s + nbytes / d.link_bandwidth for d in ends]
         if not over_links:
             return 2 * nbytes / self.known(source).bandwidth
         alike = source.name.partition(":")[0] == target.name.partition(":")[0]
-        # Devices of one backend copy between them; others meet on the host.
+        # Devices of one backend copy directly; copies between others go through the host.
         return max(over_links) if alike else sum(over_links)
 
     def read(self, value: Value, device: Device) -> float:
-        """What it costs to see an output of ``device``."""
+        """Seconds until the host has an output of ``device``."""
         if device.is_host:
             return 0.0
         known = self.known(device)
         return known.link_latency_s + 4 * self.step.count(value.shape) / known.link_bandwidth
 
     def predict(self, graph: Graph, steps: Sequence[Step]) -> Prediction:
-        """Play ``steps`` as a plan runs them, and read the outputs."""
+        """The time of ``steps`` as a plan runs them, and of reading the outputs."""
         clock = self.play(steps)
         home = {v: s.device for s in steps if isinstance(s, RunStep)
                 for n in s.nodes for v in n.outputs}
@@ -128,7 +128,7 @@ class Costs:
         return Prediction(self.step.n_tokens, clock.now, clock.terms)
 
     def play(self, steps: Sequence[Step]) -> Clock:
-        """The time after ``steps``: devices other than the host go on by themselves until something
+        """The clock after ``steps``. Devices other than the host go on by themselves until a value
         is copied from them."""
         clock = Clock()
         for step in steps:
@@ -143,8 +143,8 @@ class Costs:
         return clock
 
     def _fetch(self, step: FetchStep, clock: Clock) -> None:
-        """The host reads and writes each byte while the device goes on with what it was told; over
-        the link they go in their turn, as a device with one queue has it."""
+        """The host reads and writes each byte while the device works on. The bytes go over the link
+        after the device's earlier work, as on a device with one queue."""
         device = self.known(step.run.device)
         host = self.known(step.hosts[0])
         clock.run(host, 2 * step.nbytes / host.bandwidth)
@@ -175,29 +175,30 @@ class Costs:
 
 @dataclass(slots=True)
 class Clock:
-    """The host's time, when each other device will be free, and what time was spent on."""
+    """``now``, the host's time; ``free_at``, when each other device will be free; ``terms``, what
+    the time was spent on."""
 
     now: float = 0.0
     free_at: dict[str, float] = field(default_factory=dict)
     terms: dict[str, float] = field(default_factory=dict)
 
     def until(self, device: Device) -> float:
-        """When ``device`` is done with all that it was told."""
+        """When ``device`` is done with all its work."""
         return max(self.now, self.free_at.get(device.name, 0.0))
 
     def run(self, device: Device, seconds: float) -> None:
-        """Work of ``device``."""
+        """Let ``device`` work for ``seconds``."""
         end = self.until(device) + seconds
         self.free_at[device.name] = end
         if device.is_host:
             self.now = end
 
     def copy(self, source: Device, seconds: float) -> None:
-        """The host takes something from ``source``, when that is done."""
+        """Let the host wait for ``source`` and then copy for ``seconds``."""
         self.now = self.until(source) + seconds
         if seconds:
             self.spend("copies", seconds)
 
     def spend(self, term: str, seconds: float) -> None:
-        """Put ``seconds`` to a term's account."""
+        """Add ``seconds`` to ``term``."""
         self.terms[term] = self.terms.get(term, 0.0) + seconds

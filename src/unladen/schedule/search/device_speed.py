@@ -1,4 +1,4 @@
-"""How fast devices are: what they say, what is measured on the host, what is taken for granted."""
+"""How fast devices are: by what they say, by a measurement on the host, or by an assumption."""
 
 from __future__ import annotations
 
@@ -17,22 +17,33 @@ from unladen.schedule.cut.arena import ALIGNMENT
 from unladen.types import Limits
 
 UNKNOWN_BANDWIDTH, UNKNOWN_FLOPS = 200e9, 5e12
-"""Of a device that doesn't say: a small graphics card, so that using it is worth a try."""
+"""Bytes and operations a second that a device is taken to have where it doesn't say: those of a
+small graphics card, so that the search uses it."""
+
 UNKNOWN_LINK, UNKNOWN_LATENCY_S = 12e9, 15e-6
-"""PCI Express 4.0 of eight lanes, and a driver's call each way."""
+"""Bytes a second of a link whose device doesn't say, and seconds before a copy: PCI Express 4.0 of
+eight lanes, and a call of the driver."""
+
 UNKNOWN_LAUNCH_S = 10e-6
+"""Seconds of a segment's start on a device that doesn't say."""
+
 HOST_LAUNCH_S = 3e-6
-"""One native call."""
+"""Seconds of a segment's start on the host: one native call."""
 
 _ROWS, _COLS, _QUANT = 16384, 4096, "Q8_0"
-"""A matrix of 68 MiB: beyond what most caches hold, read in about ten milliseconds."""
+"""The matrix that is measured with: its 68 MiB are more than most caches hold, and are read in
+about 10 ms."""
+
 _MANY = 64
-"""Tokens enough for arithmetic to take much longer than reading the matrix."""
+"""Tokens of the step that measures arithmetic: with so many it takes much longer than reading the
+matrix."""
+
 _RUNS = 5
+"""Runs whose median counts."""
 
 
 def known(device: Device) -> Device:
-    """``device`` with a number wherever it doesn't say one."""
+    """``device`` with an estimate wherever it gives no number."""
     if device.is_host:
         bandwidth, flops = device.bandwidth, device.flops
         if not (bandwidth and flops):
@@ -48,8 +59,8 @@ def known(device: Device) -> Device:
 
 @functools.cache
 def measure(name: str) -> tuple[float, float]:
-    """Bytes and operations per second of the device ``name``, in one product of its own backend;
-    less than half a second, once a process."""
+    """Bytes and operations a second of the device ``name``, measured in a product of its own
+    backend. It takes less than half a second, once a process."""
     backend, options = backend_of(name), BackendOptions()
     device = backend.open(name, options)
     weight = Weight("w", (_ROWS, _COLS), _QUANT)
@@ -72,8 +83,8 @@ def measure(name: str) -> tuple[float, float]:
 
 
 def _buffer(device: Device, nbytes: int) -> Buffer:
-    """Memory of the host for a moment: no allocation of the backend's, which counts for a plan."""
-    # Pages that were never written to are all the same one, which no memory has to deliver.
+    """Memory of the host, without an allocation by the backend, which would count for a plan."""
+    # Write to all pages: those that nobody wrote to are one and the same, and always in a cache.
     data = np.ones(nbytes + ALIGNMENT, np.uint8)
     start = -data.ctypes.data % ALIGNMENT
     buffer = backend_of(device.name).wrap(device, data[start:start + nbytes])
@@ -82,7 +93,7 @@ def _buffer(device: Device, nbytes: int) -> Buffer:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Of the middle one of a few runs: what else is going on will go on."""
+    """Seconds of the median of a few runs, on a machine that may do other work as well."""
     times = []
     for _ in range(_RUNS):
         start = time.perf_counter()

@@ -1,4 +1,5 @@
-"""What a search moves about: layers, and what stands before and after them; seconds and bytes."""
+"""Counts seconds and bytes of what a search for the best placement moves: layers, and the nodes
+before and after them."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends.base import Device, KVLayout
-from unladen.graph.graph import Graph, Node, Value
+from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
 from unladen.schedule.cut.arena import plan_arena
@@ -20,13 +21,14 @@ from unladen.schedule.search.cost import Costs
 from unladen.types import Limits
 
 TIE = 1e-13
-"""Weight of a prefill step beside a decode step: it decides between equals. A prefill takes up to
-ten thousand times as long, so a decode step that is slower by more than 1e-9 never wins by it."""
+"""Weight of a prefill step beside a decode step: it decides between decode steps that take equally
+long. A prefill step takes at most about 10,000 times as long, so it never makes up for a decode
+step that is slower by more than 1e-9 of its time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Both:
-    """Costs of a decode step and, a little, of a prefill step."""
+    """Costs of a decode step, with those of a prefill step added at the weight :data:`TIE`."""
 
     decode: Costs
     prefill: Costs
@@ -57,7 +59,7 @@ class Both:
 
 @dataclass
 class Sizes:
-    """Bytes of weights, caches and arenas; ``scratch(device, nodes)`` as backends say."""
+    """Bytes of weights and caches, for steps up to ``limits`` and a cache of ``layout``."""
 
     limits: Limits
     layout: KVLayout
@@ -76,27 +78,31 @@ class Sizes:
 
 
 class Groups:
-    """The nodes around the layers, and what flows between all of them."""
+    """The nodes before and after the layers, and the values that flow between all of them.
+
+    ``everywhere``: values made before the layers that more than the first layer reads;
+    ``entering``: those that only the first layer reads. ``hidden``: what a layer hands to the next
+    one; the first layer's stand for all.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        self.embed = [n for n in graph.nodes if n.layer == -1]
-        self.head = [n for n in graph.nodes if n.layer == -2]
+        self.embed = [n for n in graph.nodes if n.layer == BEFORE_LAYERS]
+        self.head = [n for n in graph.nodes if n.layer == AFTER_LAYERS]
         self.outputs = list(graph.outputs.values())
         made = {v: n.layer for n in graph.nodes for v in n.outputs}
-        last = {v: graph.n_layers if n.layer == -2 else n.layer for n in graph.nodes
-                for v in n.inputs if n.layer != -1}
-        early = [v for v, layer in made.items() if layer == -1 and v in last]
+        last = {v: graph.n_layers if n.layer == AFTER_LAYERS else n.layer for n in graph.nodes
+                for v in n.inputs if n.layer != BEFORE_LAYERS}
+        early = [v for v, layer in made.items() if layer == BEFORE_LAYERS and v in last]
         self.everywhere = [v for v in early if last[v] > 0]
         self.entering = [v for v in early if last[v] == 0]
-        """Made before the layers: for all of them, or for the first alone."""
         self.hidden = [v for v, layer in made.items() if layer == 0 and last.get(v, 0) > 0]
-        """What a layer hands on; the first stands for all."""
 
 
 @dataclass
 class Units:
-    """By device name, per layer: ``seconds`` of a layer there but for the start of its first
-    segment, ``nbytes`` it needs there, and ``pinned`` bytes that it has there anyway."""
+    """Every layer on every device, in arrays over the layers by device name: ``seconds`` that the
+    layer takes there without the start of its first segment, ``nbytes`` that it needs there, and
+    ``pinned`` bytes that options put there wherever the layer goes."""
 
     graph: Graph
     devices: Sequence[Device]
@@ -139,11 +145,11 @@ class Units:
 
     def arena(self, device: Device, *, layers: bool, embed: bool, head: bool) -> int:
         """Bytes of the values that live on ``device``, at least, when it has these parts of the
-        graph: of the layers any one."""
+        graph. ``layers``: it has some; those of one layer are counted, of the smallest kind."""
         has_pins = device in self._pins.values()
         key = device.name if has_pins else "", layers, embed, head
         if key not in self._arenas:
-            sizes = [self._arena(device, {-1: embed, -2: head})]
+            sizes = [self._arena(device, {BEFORE_LAYERS: embed, AFTER_LAYERS: head})]
             if layers:
                 sizes.append(min(self._arena(device, {i: True}) for i in self._kinds))
             self._arenas[key] = max(sizes)

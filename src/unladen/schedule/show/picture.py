@@ -1,18 +1,19 @@
-"""A plan as a picture: which layers stand on which device, and what fills its memory."""
+"""Draws a plan: which layers are on which device, and what fills its memory."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
+from unladen.schedule.fit import DeviceMemory
 from unladen.types import size_text
 
-if TYPE_CHECKING:
-    from unladen.schedule.show.report import PlanReport
-
 COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0891b", "#4f5fb5")
-MATRICES = (
+"""The colors of the devices' layers, in the order of the devices."""
+
+PARTS = (
     ("mapped_bytes", "mapped", "#c3cad4", "weights used where they lie in the file"),
     ("weight_bytes", "weights", "#6b778a", "weights copied to the device"),
     ("kv_bytes", "KV", "#2a9d8f", "cache of keys and values, for all of the context"),
@@ -20,29 +21,56 @@ MATRICES = (
     ("ring_bytes", "ring", "#7d8fd6",
      "room for the CPU's weights on their way through the device in prompts"),
     ("staging_bytes", "staging", "#c77dd6", "room on the host for copies to and from devices"))
-"""What memory is used for: its count, its name, its color, and what that means."""
+"""The uses of memory: each with the name of its count, its own name, its color and its meaning."""
+
 WIDTH, LEFT, LANE, TOP, LINE = 900, 150, 64, 64, 20
-"""Pixels: the picture, the names' column, a device's lane, what is above the lanes, a line of the
-legend."""
+"""Pixels: width of the picture, width of the names' column, height of a device's lane, height of
+what is above the lanes, height of a line of the legend."""
+
 MOST_TEXT = 90
-"""Characters of a name that the picture shows."""
-# Characters that XML 1.0 has no way to write, and those that turn the direction of text.
+"""The picture shows at most this many characters of a name."""
+
+# Characters that XML 1.0 can't write, and those that change the direction of text.
 _UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
                     "|[\u202a-\u202e\u2066-\u2069]")
 
 
-def svg(report: PlanReport) -> str:
-    """``report`` as SVG: a lane for each device with its layers and, below them, its memory; under
-    the lanes what the colors and words mean."""
-    lanes = [m.device.name for m in report.devices]
-    below = _below(report)
+class Lane(NamedTuple):
+    """A device in the picture: what it holds, the number of its layers, and the bytes that are free
+    without the plan and ``left`` with it, below 0 where it is too small."""
+
+    memory: DeviceMemory
+    n_layers: int
+    free: int
+    left: int
+
+    @property
+    def name(self) -> str:
+        """The device's."""
+        return self.memory.device.name
+
+
+class Cell(NamedTuple):
+    """A part of a graph, in the lane of ``device``: a ``short`` name and a ``long`` one."""
+
+    device: str
+    short: str
+    long: str
+
+
+def svg(model: str, size: str, lanes: Sequence[Lane], cells: Sequence[Cell], notes: Sequence[str]
+        ) -> str:
+    """SVG with a lane for each device: the cells of its layers and, below them, its memory. Under
+    the lanes the picture says what the colors and words mean, and the ``notes``. ``model`` and
+    ``size`` are the title."""
+    below = _below(lanes, notes)
     height = TOP + LANE * len(lanes) + LINE * len(below) + 14
-    title = f"{_fit(report.title)}, context of {report.context_size:,} tokens"
+    title = f"{_fit(model)}, {size}"
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
            'role="img" font-family="sans-serif" font-size="13" fill="#222">',
            f"<title>{_escape(title)}</title>",
            f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>',
-           _text(16, 26, title, 16), *_columns(report, lanes), *_lanes(report, lanes)]
+           _text(16, 26, title, 16), *_columns([x.name for x in lanes], cells), *_lanes(lanes)]
     y = TOP + LANE * len(lanes) + 14
     for color, line in below:
         if color:
@@ -52,12 +80,8 @@ def svg(report: PlanReport) -> str:
     return "\n".join([*out, "</svg>", ""])
 
 
-def _columns(report: PlanReport, lanes: list[str]) -> list[str]:
-    """Cells for embeddings, each layer and the head, in the lanes of their devices."""
-    embed, head = report.blueprint.ends()
-    cells = [(embed, "E", "embeddings"),
-             *((d.name, str(i), f"layer {i}") for i, d in enumerate(report.blueprint.layers)),
-             (head, "H", "output head")]
+def _columns(lanes: Sequence[str], cells: Sequence[Cell]) -> list[str]:
+    """The cells, from left to right, in the lanes of their devices."""
     step = (WIDTH - LEFT - 24) / len(cells)
     out = []
     for i, (name, short, long) in enumerate(cells):
@@ -74,43 +98,41 @@ def _columns(report: PlanReport, lanes: list[str]) -> list[str]:
     return out
 
 
-def _lanes(report: PlanReport, lanes: list[str]) -> list[str]:
+def _lanes(lanes: Sequence[Lane]) -> list[str]:
     """Names and memory bars."""
     out = []
-    for lane, (name, memory) in enumerate(zip(lanes, report.devices, strict=True)):
-        y = TOP + lane * LANE
+    for i, lane in enumerate(lanes):
+        y, memory, n = TOP + i * LANE, lane.memory, lane.n_layers
         out.append(f"<g><title>{_escape(memory.device.description)}</title>"
-                   + _text(16, y + 18, name, 14) + "</g>")
-        n = report.layers_on(name)
+                   + _text(16, y + 18, lane.name, 14) + "</g>")
         pretended = "pretended, " if memory.device.is_pretend else ""
         out.append(_text(16, y + 42, f"{pretended}{n} layer{'s' * (n != 1)}", 11))
-        total = max(report.free[name], memory.mapped_bytes + memory.needed_bytes, 1)
+        total = max(lane.free, memory.mapped_bytes + memory.needed_bytes, 1)
         scale, x = (WIDTH - LEFT - 26) / total, float(LEFT)
         out.append(f'<rect x="{LEFT}" y="{y + 32}" width="{WIDTH - LEFT - 26}" height="12" '
                    'fill="#eef0f3"/>')
-        for field, label, color, _ in MATRICES:
+        for field, label, color, _ in PARTS:
             n_bytes = getattr(memory, field)
             width = n_bytes * scale
             if width >= 0.2:
                 out.append(f'<rect x="{x:.1f}" y="{y + 32}" width="{width:.1f}" height="12" '
                            f'fill="{color}"><title>{label} {size_text(n_bytes)}</title></rect>')
             x += width
-        left = report.left[name]
-        state = f"{size_text(left)} left of {size_text(report.free[name])}" if left >= 0 else (
-            f"{size_text(-left)} too much")
+        state = f"{size_text(lane.left)} left of {size_text(lane.free)}" if lane.left >= 0 else (
+            f"{size_text(-lane.left)} too much")
         out.append(f'<text x="{WIDTH - 26}" y="{y + 56}" font-size="11" text-anchor="end">'
                    f'{state}</text>')
     return out
 
 
-def _below(report: PlanReport) -> list[tuple[str, str]]:
+def _below(lanes: Sequence[Lane], notes: Sequence[str]) -> list[tuple[str, str]]:
     """Lines under the lanes, each with the color that it is about, or ""."""
-    lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in MATRICES
-             if any(getattr(m, field) for m in report.devices)]
+    lines = [(color, f"{label}: {meaning}") for field, label, color, meaning in PARTS
+             if any(getattr(lane.memory, field) for lane in lanes)]
     cells = "Cells are layers; E: embeddings, H: output head."
-    if any(m.device.is_pretend for m in report.devices):
+    if any(lane.memory.device.is_pretend for lane in lanes):
         cells += " Pretended devices are not there: the plan is made as if they were."
-    return [*lines, ("", cells), *(("", line) for line in report.speed())]
+    return [*lines, ("", cells), *(("", line) for line in notes)]
 
 
 def _text(x: int, y: int, text: str, size: int) -> str:
@@ -118,7 +140,7 @@ def _text(x: int, y: int, text: str, size: int) -> str:
 
 
 def _escape(text: str) -> str:
-    """``text`` as XML has it, whatever is in it."""
+    """``text`` as XML, whatever characters it has."""
     return escape(_UNFIT.sub("\ufffd", text))
 
 

@@ -1,4 +1,4 @@
-"""Devices that are only pretended, from a short text: what would a plan be on other hardware?"""
+"""Makes pretended devices from a short text, for plans on hardware that isn't there."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from unladen.backends.base import Device
 from unladen.errors import InvalidArgument
 
 BANDWIDTH, LINK = 1000.0, 25.0
-"""GB/s where none are said: a large graphics card in a PCI Express 4.0 slot."""
+"""GB/s of a device and of its link where the text gives none: those of a large graphics card in a
+PCI Express 4.0 slot."""
 FLOPS_PER_BYTE = 100
-"""Operations in the time of a byte: about what graphics cards have in float16."""
+"""Operations for each byte of bandwidth: about as many as graphics cards have in float16."""
 _ITEM = re.compile(r"(?:(?P<n>\d{1,2})x)?(?P<size>\d+(?:\.\d+)?)(?P<unit>[GM])i?B?"
                    r"(?::(?P<bandwidth>\d+(?:\.\d+)?)(?:GB/?s)?)?"
                    r"(?::(?P<link>\d+(?:\.\d+)?)(?:GB/?s)?)?", re.IGNORECASE)

@@ -1,47 +1,68 @@
-"""What a plan comes to, for people and programs: bytes by device, tokens per second, and why."""
+"""What plans come to, for people and programs: bytes by device, tokens per second, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from unladen.schedule import fit
-from unladen.schedule.blueprint import Blueprint
+from unladen.schedule.blueprint_set import BlueprintSet
 from unladen.schedule.place import numbers
 from unladen.schedule.search.cost import Prediction
+from unladen.schedule.show import picture
+from unladen.types import MAIN, size_text
 
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """A blueprint with what is free and what is predicted. Nothing has been allocated. A notebook
-    shows it as a picture."""
+    """The blueprints of a model's graphs with what is free and what is predicted. Nothing has been
+    allocated. A notebook shows it as a picture.
+
+    ``predicted``: of each graph by its name, a decode step and a prefill step. ``files``: the names
+    of the files that the weights come from, by their keys.
+    """
 
     title: str
     context_size: int
-    blueprint: Blueprint
+    blueprint: BlueprintSet
     free: Mapping[str, int]
-    decode: Prediction
-    prefill: Prediction
+    predicted: Mapping[str, tuple[Prediction, Prediction]]
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, blueprint: Blueprint, title: str, context_size: int,
-           taken: Mapping[str, int] = MappingProxyType({})) -> PlanReport:
-        """The report on ``blueprint``, a plan of the model ``title``, which has ``taken`` bytes by
-        device by now."""
+    def of(cls, blueprint: BlueprintSet, title: str, context_size: int,
+           taken: Mapping[str, int] = MappingProxyType({}),
+           files: Mapping[str, str] = MappingProxyType({})) -> PlanReport:
+        """The report on ``blueprint``, plans of the model ``title``, which have ``taken`` bytes by
+        device by now. ``files`` without a name are called by their keys, the model's own ``title``.
+        """
         free = {name: n + taken.get(name, 0)
                 for name, n in fit.free_bytes(blueprint.devices).items()}
-        return cls(title, context_size, blueprint, free, *blueprint.predict())
+        names = {key: key for key in blueprint.file_bytes()} | {MAIN: title} | dict(files)
+        return cls(title, context_size, blueprint, free,
+                   {name: b.predict() for name, b in blueprint.members.items()}, names)
+
+    @property
+    def decode(self) -> Prediction:
+        """A decode step of the language model."""
+        return self.predicted[MAIN][0]
+
+    @property
+    def prefill(self) -> Prediction:
+        """A prefill step of the language model."""
+        return self.predicted[MAIN][1]
 
     def __repr__(self) -> str:
         state = "fits" if self.fits() else "doesn't fit"
-        return (f"<PlanReport of {self.title!r}: {state}, {numbers(self.blueprint.layers)} layers, "
+        layers = numbers(self.blueprint.main.layers)
+        return (f"<PlanReport of {self.title!r}: {state}, {layers} layers, "
                 f"{self.context_size} tokens of context, {self.decode.per_second:.3g} tokens/s "
                 "predicted>")
 
     def _repr_svg_(self) -> str:
-        """What a notebook shows."""
+        """A notebook shows this: the picture."""
         return self.svg()
 
     @property
@@ -55,8 +76,8 @@ class PlanReport:
         return self.blueprint.memory.left(self.free)
 
     def layers_on(self, device: str) -> int:
-        """How many layers stand on ``device``."""
-        return sum(d.name == device for d in self.blueprint.layers)
+        """How many layers of all graphs stand on ``device``."""
+        return sum(d.name == device for b in self.blueprint.members.values() for d in b.layers)
 
     def fits(self) -> bool:
         """Whether every device is large enough."""
@@ -64,7 +85,8 @@ class PlanReport:
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON."""
-        left, (embed, head), streamed = self.left, self.blueprint.ends(), self.blueprint.streamed
+        left, main = self.left, self.blueprint.main
+        embed, head = main.ends()
         return {
             "model": self.title, "context_size": self.context_size, "fits": self.fits(),
             "devices": [{
@@ -75,22 +97,65 @@ class PlanReport:
                 "staging_bytes": m.staging_bytes, "free_bytes": self.free[m.device.name],
                 "left_bytes": left[m.device.name],
             } for m in self.devices],
-            "layers": [d.name for d in self.blueprint.layers], "embeddings": embed, "head": head,
-            "n_cpu_moe": self.blueprint.choice.n_cpu_moe,
-            "streamed_from_n_tokens": streamed.n_tokens if streamed else None,
+            "layers": [d.name for d in main.layers], "embeddings": embed, "head": head,
+            "n_cpu_moe": main.choice.n_cpu_moe,
+            "streamed_from_n_tokens": main.streamed.n_tokens if main.streamed else None,
             "decode": _facts(self.decode), "prefill": _facts(self.prefill),
+            "files": [{"key": key, "name": self.files[key], "mapped_bytes": n.mapped,
+                       "copied_bytes": n.copied}
+                      for key, n in self.blueprint.file_bytes().items()],
+            "graphs": [{
+                "name": name, "layers": [d.name for d in b.layers],
+                "needed_bytes": {m.device.name: m.needed_bytes for m in b.memory.devices},
+                "decode": _facts(self.predicted[name][0]),
+                "prefill": _facts(self.predicted[name][1]),
+            } for name, b in self.blueprint.members.items()],
         }
 
     def svg(self) -> str:
         """A picture of layers over devices."""
-        from unladen.schedule.show.picture import svg  # few want one
-        return svg(self)
+        title = f"context of {self.context_size:,} tokens"
+        left = self.left
+        lanes = [picture.Lane(m, self.layers_on(m.device.name), self.free[m.device.name],
+                              left[m.device.name]) for m in self.devices]
+        return picture.svg(self.title, title, lanes, self._cells(), [*self.speed(), *self.totals()])
+
+    def _cells(self) -> list[picture.Cell]:
+        """Embeddings, each layer and the head of every graph."""
+        cells: list[picture.Cell] = []
+        for name, made in self.blueprint.members.items():
+            (embed, head), of = made.ends(), "" if name == MAIN else f"{name}: "
+            cells += [picture.Cell(embed, "E", f"{of}embeddings"),
+                      *(picture.Cell(d.name, str(i), f"{of}layer {i}")
+                        for i, d in enumerate(made.layers)),
+                      picture.Cell(head, "H", f"{of}output head")]
+        return cells
 
     def speed(self) -> list[str]:
-        """What is predicted, a line for each kind of step."""
-        return [f"{name}: {p.per_second:,.1f} tokens/s predicted, bound by {p.bound} "
+        """What is predicted, a line for each kind of step of each graph."""
+        return [f"{'' if graph == MAIN else f'{graph} '}{name}: {p.per_second:,.1f} tokens/s "
+                f"predicted, bound by {p.bound} "
                 f"({p.terms.get(p.bound, 0.0) / (p.seconds or 1):.0%} of the time)"
-                for name, p in (("decode", self.decode), ("prefill", self.prefill))]
+                for graph, pair in self.predicted.items()
+                for name, p in zip(("decode", "prefill"), pair, strict=True)]
+
+    def totals(self) -> list[str]:
+        """Where there are several graphs, a line that says what each takes; where there are several
+        files, one that says what comes from each."""
+        lines = []
+        if len(self.blueprint.members) > 1:
+            taken = {name: sum(m.mapped_bytes + m.needed_bytes for m in b.memory.devices)
+                     for name, b in self.blueprint.members.items()}
+            lines.append("each graph alone takes: " + _listed(taken))
+        sizes = self.blueprint.file_bytes()
+        if len(sizes) > 1:
+            lines.append("weights by file: " + _listed({self.files[k]: n.mapped + n.copied
+                                                  for k, n in sizes.items()}))
+        return lines
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {size_text(n)}" for name, n in sizes.items())
 
 
 def _facts(prediction: Prediction) -> dict[str, Any]:

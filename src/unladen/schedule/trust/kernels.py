@@ -1,4 +1,5 @@
-"""What each device runs, and in which formats: what its backend says, if a trial agrees."""
+"""Says which nodes each device runs, and in which formats: what its backend says, if a trial of the
+kernels agrees."""
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from unladen.schedule.trust.probe import Sample, fault
 log = logging.getLogger("unladen")
 
 Formats = Mapping[str, str | None]
-"""By role; None: the device takes that weight in no format."""
+"""The format of each weight by its role; None: the device takes that weight in none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The kernels of any device for the nodes of one plan.
+    """The kernels of any device for the nodes of one graph.
 
-    A kernel that computes something wrong on this very device counts as absent: its weights are
-    converted to F32, or else the node runs elsewhere. That is reported once; where ``strict``, it
-    raises :class:`UnsupportedOp`. Without ``probe``, every backend is trusted.
+    A kernel that computes something wrong on this very device is not used: its weights are
+    converted to F32, or the node runs elsewhere. That is reported once; with ``strict`` it raises
+    :class:`UnsupportedOp`. Without ``probe``, no kernel is tried.
     """
 
     batch_inputs: Mapping[Value, str]
@@ -40,7 +41,8 @@ class Kernels:
         return self._formats(device, node) is not None
 
     def format_of(self, device: Device, node: Node, weight: Weight) -> str | None:
-        """The format in which ``device`` gets ``weight`` for ``node``; None: in none."""
+        """The format in which ``device`` takes ``weight`` for ``node``; None: it takes it in none.
+        """
         formats = self._formats(device, node) or {}
         return next((f for role, f in formats.items() if node.weights[role] == weight), None)
 
@@ -72,7 +74,8 @@ class Kernels:
         return None
 
     def _is_sound(self, device: Device, node: Node, formats: dict[str, str]) -> bool:
-        """Whether some kernels are: plain ones where those that use more of the hardware aren't."""
+        """Whether ``device`` has sound kernels. Where those that use more of the hardware aren't,
+        it uses the plain ones from now on."""
         sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout)
         as_placed = replace(node, weights={role: replace(w, quant=formats[role])
                                            for role, w in node.weights.items()})

@@ -1,6 +1,7 @@
-"""Tries a kernel on a device: one small node, one step of several tokens and one of a single one.
+"""Tries a kernel on a device: with one small node, in a step of several tokens and a step of one.
 
-The numbers are pseudo-random and the same in every process, so a device is judged alike each time.
+The numbers are pseudo-random and the same in every process, so a trial has the same result each
+time.
 """
 
 from __future__ import annotations
@@ -34,19 +35,28 @@ from unladen.types import NO_SLOT, Limits, Shape
 Bytes = npt.NDArray[np.uint8]
 
 STEPS = (((6, 3), (29, 0)), ((1,), (29,)))
-"""Tokens of each sequence, and how many it has in the cache before them: over a block's end."""
+"""The steps of a trial: tokens of each sequence, and tokens that it has in the cache before them.
+They go over the end of a block."""
+
 N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS = 9, 3, 35, 4
+"""Largest numbers in :data:`STEPS`: tokens of a step, rows of logits, tokens in a cache; and slots
+of recurrent state."""
+
 ALIGNMENT = 256
+"""Offsets and sizes of buffers are multiples of this many bytes, as a plan's are."""
+
 SLACK = 2
-"""Times the bound of rounding errors: a probe looks for what is wrong, not for the last bit."""
+"""A result may be off by this many times the bound of rounding errors: a trial looks for kernels
+that are wrong, not for the last bit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A node without names: all nodes of a model that run the same kernels have the same.
+    """A node without names: all nodes of a model that run the same kernels have equal samples.
 
-    ``inputs`` are shapes and the batch's arrays ("" for a value that another node made);
-    ``weights`` roles, shapes and the formats that the device gets; ``kv`` the cache's formats.
+    ``inputs``: the shape of each, and its name among the batch's arrays, "" for a value that
+    another node made. ``weights``: the role and shape of each, and the format that the device gets.
+    ``layout``: formats and blocks of the cache.
     """
 
     op: str
@@ -64,7 +74,7 @@ class Sample:
         names = [batch_inputs.get(value, "") for value in node.inputs]
         spec = small.state
         shapes = [v.shape for v in small.inputs]
-        if get_op(node.op).is_row_wise:  # whatever rows these are
+        if get_op(node.op).is_row_wise:  # all rows are computed alike, so one kind stands for all
             shapes = [("T", *shape[1:]) if shape[0] == "S" else shape for shape in shapes]
         return cls(
             node.op, tuple(zip(shapes, names, strict=True)),
@@ -76,12 +86,12 @@ class Sample:
 
     @property
     def limits(self) -> Limits:
-        """Of the plan that the node is all of."""
+        """The limits of a plan that has only this node."""
         return Limits(N_TOKENS, N_OUTPUTS, 2, self.layout.n_blocks, self.layout.n_blocks,
                       n_slots=N_SLOTS)
 
     def node(self) -> Node:
-        """A node like those that this stands for."""
+        """A node like those that the sample is of."""
         inputs = tuple(Value(name or f"x{i}", shape, "i32" if name else "f32")
                        for i, (shape, name) in enumerate(self.inputs))
         weights = {role: Weight(role, shape, quant) for role, shape, quant in self.weights}
@@ -93,9 +103,9 @@ class Sample:
 
 @functools.cache
 def fault(device: Device, options: BackendOptions, sample: Sample, variant: str) -> str | None:
-    """What is wrong with the kernels that ``sample`` needs, which are those of the backend's
-    ``variant`` now; None: nothing, or the op has no bound to judge them by. Tried once a process.
-    """
+    """What is wrong with the kernels that ``sample`` needs; None: nothing, or the op has no bound
+    to judge them by. ``variant``: that of the backend at present, for whose kernels the result is
+    remembered. Each is tried once a process."""
     if type(get_op(sample.op)).error_bound is Op.error_bound:
         return None
     try:
@@ -107,8 +117,9 @@ def fault(device: Device, options: BackendOptions, sample: Sample, variant: str)
 
 @dataclass(frozen=True, slots=True)
 class _Cache:
-    """The decoded cache of a layer, [n_blocks, n_kv_heads, block_tokens, dim] each, as an op's
-    reference wants to see it. Steps don't store here: they find their own rows already in it."""
+    """The decoded cache of a layer for an op's reference: keys and values, [n_blocks, n_kv_heads,
+    block_tokens, dim] each. The rows of a step are in it before the step, so the reference stores
+    nothing here."""
 
     spec: KVSpec
     k: Array
@@ -129,8 +140,8 @@ def _slots(batch: Batch, seq: int, positions: npt.NDArray[np.int32], block_token
 
 
 class _Noise:
-    """Numbers without a pattern, the same in every process. NumPy's own generators bring another 6
-    MB into memory, which nothing else needs."""
+    """Pseudo-random numbers, the same in every process. NumPy's own generators would bring another
+    6 MB into memory, which nothing else needs."""
 
     def __init__(self, seed: int) -> None:
         self._next = seed << 32
@@ -145,8 +156,8 @@ class _Noise:
         return z ^ z >> np.uint64(31)
 
     def normal(self, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
-        """float32 of ``shape``, nearly normal: sums of four that are uniform, of mean 0 and
-        variance 1, up to 3.5."""
+        """float32 of ``shape``, nearly normal with mean 0 and variance 1: each is the sum of four
+        uniform numbers, and at most 3.5 from 0."""
         parts = self.bits(math.prod(shape)).view(np.uint16).reshape(*shape, 4)
         sums = parts.sum(axis=-1, dtype=np.float64) / 65536 - 2
         return np.asarray(sums * math.sqrt(3), np.float32)
@@ -205,7 +216,8 @@ class _Trial:
         self.cache = _Cache(spec, decoded[0], decoded[1])
 
     def run(self, counts: tuple[int, ...], histories: tuple[int, ...]) -> str | None:
-        """What is wrong with a step of sequences that have so many tokens after so many."""
+        """What is wrong with a step of sequences of ``counts`` tokens, each after as many in the
+        cache as ``histories`` says; None: nothing."""
         _fill(self.batch, counts, histories, self.sample.layout.block_tokens)
         inputs = []
         for value, (shape, name) in zip(self.node.inputs, self.sample.inputs, strict=True):
@@ -245,8 +257,8 @@ class _Trial:
         return _worse(after[written], wanted, bound + 4 * EPS32 * np.abs(wanted))
 
     def _stored(self, k: Array, v: Array) -> list[str | None]:
-        """Rows in the cache may be rounded otherwise than by the format's own NumPy code, but no
-        worse than twice as far."""
+        """What is wrong with rows that were stored. They may be rounded otherwise than by the
+        format's own NumPy code, but at most twice as far."""
         assert self.kv is not None and self.cache is not None
         found = []
         layout, batch, size = self.kv.layout, self.batch, self.kv.layout.block_tokens
@@ -304,7 +316,8 @@ def _weight_bytes(quant: str, n: int) -> Bytes:
 
 @functools.cache
 def _blocks(quant: str) -> Bytes:
-    """Some blocks whose weights are about 1 in size: scales of random bytes may be anything."""
+    """Some random blocks whose weights are about 1 in size. Others are left out, since random bytes
+    may be any scale."""
     noise, kind = _Noise(0), get(quant)
     if kind.block_size == 1:
         return quantize(quant, noise.normal((256, 1)))

@@ -1,0 +1,99 @@
+"""The plans of all graphs of a model: in memory together, each weight once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from unladen.backends import backend_of
+from unladen.backends.base import Buffer
+from unladen.errors import OutOfMemory
+from unladen.runtime.carry import Kept
+from unladen.runtime.plan import Plan
+from unladen.runtime.weights import TensorData, load
+from unladen.schedule.blueprint_set import BlueprintSet
+from unladen.schedule.fit import MemoryPlan
+from unladen.types import MAIN
+
+
+class PlanSet:
+    """A blueprint set in memory: allocated and compiled.
+
+    ``data``: the bytes of tensors. ``kept``: what a plan set before this one left; weights and
+    caches are taken over where they fit. Raises :class:`OutOfMemory`, and what ``data`` raises.
+    """
+
+    def __init__(self, blueprint: BlueprintSet, data: TensorData, kept: Kept | None = None) -> None:
+        kept = Kept() if kept is None else kept
+        options = blueprint.main.options
+        self.blueprint = blueprint
+        self._placed = load(blueprint.needs, data, kept.weights, options.loading,
+                            strict=options.strict)
+        self._owned = [self._placed[n.key].buffer for n in blueprint.needs if not n.mapped]
+        devices = {d.name: d for d in blueprint.devices}
+        self._arenas: dict[tuple[str, str], Buffer] = {
+            key: backend_of(key[1]).alloc(devices[key[1]], n, "arena")
+            for key, n in blueprint.arena_bytes().items()}
+        users = [b.arena for b in blueprint.members.values()]
+        self._members = {
+            name: Plan(b, self._placed,
+                       {device: buffer for (arena, device), buffer in self._arenas.items()
+                        if arena == b.arena},
+                       kept.state_of(name), shares_arenas=users.count(b.arena) > 1,
+                       is_brief=blueprint.is_tapped)
+            for name, b in blueprint.members.items()}
+
+    def __repr__(self) -> str:
+        return repr(self.blueprint).replace("BlueprintSet", "PlanSet", 1)
+
+    def _repr_svg_(self) -> str:
+        """A notebook shows this: the picture of a :class:`PlanReport`, as if nothing had been
+        allocated yet."""
+        from unladen.schedule.show.report import PlanReport  # few want one
+        taken = {m.device.name: m.taken_bytes or 0 for m in self.memory().devices}
+        return PlanReport.of(self.blueprint, "plan", self.main.blueprint.limits.n_keys, taken).svg()
+
+    @property
+    def members(self) -> Mapping[str, Plan]:
+        """The plan of each graph, by its name."""
+        return self._members
+
+    @property
+    def main(self) -> Plan:
+        """The plan of the language model's own graph."""
+        return self._members[MAIN]
+
+    def explain(self) -> str:
+        """Each node, its device, and why it is there."""
+        return self.blueprint.explain()
+
+    def memory(self) -> MemoryPlan:
+        """Bytes by device, as planned and as taken."""
+        taken: dict[str, int] = {}
+        for buffer in (*self._owned, *self._arenas.values()):
+            taken[buffer.device.name] = taken.get(buffer.device.name, 0) + buffer.nbytes
+        for plan in self._members.values():
+            for name, n in plan.taken_bytes().items():
+                taken[name] = taken.get(name, 0) + n
+        planned = self.blueprint.memory
+        return replace(planned, devices=[replace(m, taken_bytes=taken.get(m.device.name, 0))
+                                         for m in planned.devices])
+
+    def keep(self) -> Kept:
+        """What a plan set after this one may take over, while this one goes on."""
+        return Kept(dict(self._placed), {name: p.keep() for name, p in self._members.items()})
+
+    def rest(self) -> None:
+        """Return what steps took of the arenas to the system: another plan set goes on."""
+        for arena in self._arenas.values():
+            backend_of(arena.device.name).discard(arena, densely_used=True)
+
+    def surrender(self, error: OutOfMemory) -> Kept:
+        """Free everything but what a plan set after this one may take over. Every step of a plan
+        raises ``error`` from now on."""
+        kept = self.keep()
+        for plan in self._members.values():
+            plan.end(error)
+        for held in (self._placed, self._owned, self._arenas):
+            held.clear()
+        return kept

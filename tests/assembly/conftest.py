@@ -1,0 +1,3 @@
+"""Fixtures: a model of two graphs from two files."""
+
+from two_graphs import pair as pair
