@@ -70,7 +70,7 @@ class BlueprintSet:
 
     @property
     def is_tapped(self) -> bool:
-        """Somebody looks at values of a graph, or changes some."""
+        """Whether somebody looks at values of a graph, or changes some."""
         return any(b.options.is_tapped for b in self.members.values())
 
     def __repr__(self) -> str:

@@ -50,7 +50,7 @@ class PlanOptions:
 
     @property
     def is_tapped(self) -> bool:
-        """Somebody looks at values of the graph, or changes some."""
+        """Whether somebody looks at values of the graph, or changes some."""
         return bool(self.looked or self.changes)
 
     def open_devices(self) -> list[Device]:

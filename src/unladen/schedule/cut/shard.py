@@ -186,7 +186,8 @@ class _Sharder:
         return found
 
     def _ranges(self, node: Node) -> list[list[tuple[int, int]]] | None:
-        """Rows of each matrix by device, so that every device can go on alone; None: it can't."""
+        """The rows of each matrix for each device, so that devices need no exchange before the next
+        product; None where that is impossible."""
         sizes = [node.weights[f"w{i}"].shape[0] for i in range(n_weights(node))]
         attention = self.attention.get(node.layer)
         spec = attention.state if attention is not None else None

@@ -35,7 +35,7 @@ _ROWS, _COLS, _QUANT = 16384, 4096, "Q8_0"
 about 10 ms."""
 
 _MANY = 64
-"""Tokens of the step that measures arithmetic: with so many it takes much longer than reading the
+"""Tokens of the step that measures arithmetic: with this many it takes much longer than reading the
 matrix."""
 
 _RUNS = 5

@@ -76,7 +76,7 @@ class PlanReport:
         return self.blueprint.memory.left(self.free)
 
     def layers_on(self, device: str) -> int:
-        """How many layers of all graphs stand on ``device``."""
+        """How many layers of all graphs are on ``device``."""
         return sum(d.name == device for b in self.blueprint.members.values() for d in b.layers)
 
     def fits(self) -> bool:
