@@ -131,10 +131,10 @@ def test_a_legend_explains_what_is_there(path: Path) -> None:
     report = plan(path, pretend="2x24GB", n_gpu_layers=3)
     words = [e.text or "" for e in ET.fromstring(report.svg()).iter(
         "{http://www.w3.org/2000/svg}text")]
-    used = {name for field, name, _, _ in picture.MATRICES
+    used = {name for field, name, _, _ in picture.PARTS
             if any(getattr(m, field) for m in report.devices)}
     assert {"weights", "arena", "ring"} <= used
-    for _, name, _, meaning in picture.MATRICES:
+    for _, name, _, meaning in picture.PARTS:
         assert (f"{name}: {meaning}" in words) == (name in used)
     assert any("Pretended devices are not there" in w for w in words)
     assert sum("pretended, " in w for w in words) == 2
