@@ -1,4 +1,4 @@
-"""The contract of a backend on the host's processor. What the nodes become is in compile.py."""
+"""The host's processor as a backend. compile.py says what becomes of nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 TILE_ROWS: Final = 64
-"""Of a matrix that many activations meet, a thread takes so many rows at a time, or a block."""
+"""Rows of a matrix that a thread multiplies many activations by at a time, or a block of them."""
 
 
 def _threads(options: BackendOptions) -> tuple[int, int]:
-    """How many serve steps of few tokens, and of many."""
+    """How many threads run steps of few tokens, and how many run steps of many."""
     # Isolated threads are at most as many as their node has cores.
     own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
     n_threads = options.n_threads or n_physical_cores(own_node[0] if own_node else None)
@@ -35,7 +35,7 @@ def _threads(options: BackendOptions) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class CpuProgram:
-    """A native program and the segment whose memory it points into; what follows its steps."""
+    """A native program, the segment whose memory it points into, and the mover of its weights."""
 
     native: native.Program
     segment: Segment
@@ -102,7 +102,7 @@ class CpuBackend(HostMemory):
             weight = reader.weights["w0"]
             n_cols, quant = weight.shape[-1], self.weight_format(reader, weight) or "F32"
             block = native.packed_block(self._level, quant, options.precise)
-            # Tiles of whole blocks must be enough for all threads to end together.
+            # A tile takes whole blocks, and threads end together only with enough tiles.
             if block > TILE_ROWS and n_cols // block < 8 * n_threads():
                 return None
             max_rows = max(limits.n_tokens, limits.n_outputs)

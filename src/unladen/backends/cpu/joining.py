@@ -1,4 +1,4 @@
-"""Which nodes work together without a value of float32 between them."""
+"""Finds neighbouring nodes that can work together without a float32 value between them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,13 @@ from unladen.graph.ops.norm_groups import group_of
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """``norms``: the norm of rows that the product right after it applies to what it packs, by what
-    the norm would have made. ``readers``: by what a gated product makes, the one product that reads
-    it, for which it is packed as it is made. ``nbytes``: what these values take."""
+    """What is joined, by the value between two nodes.
+
+    ``norms``: output of a norm -> the norm, when the next product applies it while packing, so the
+    output is never stored. ``readers``: output of a gated product -> the one product that reads it,
+    when the output is packed for that product as it is made. ``nbytes``: what these values take in
+    the arena.
+    """
 
     norms: Mapping[Value, Node]
     readers: Mapping[Value, Node]
@@ -24,10 +28,10 @@ class Joined:
 
 def joined(nodes: Sequence[Node], inner: frozenset[Value],
            packed_bytes: Callable[[Node], int | None]) -> Joined:
-    """What can be joined of ``nodes`` over values ``inner``, which nothing else reads.
+    """What can be joined of ``nodes`` over the values ``inner``, which nothing outside reads.
 
-    ``packed_bytes``: how large is what a product reads, packed; None: it is not to be packed as it
-    is made.
+    ``packed_bytes``: bytes of the packed input of a product; None where the input should not be
+    packed as it is made.
     """
     readers: dict[Value, list[Node]] = {}
     for node in nodes:
@@ -36,7 +40,7 @@ def joined(nodes: Sequence[Node], inner: frozenset[Value],
     only = {v: found[0] for v, found in readers.items()
             if v in inner and len(found) == 1 and found[0].op == "linear"
             and found[0].inputs[0] is v}
-    # Between a norm and a node further on, what the norm reads may be overwritten.
+    # Only of neighbours: before a node further on runs, the norm's input may be overwritten.
     norms = {norm.outputs[0]: norm for norm, after in itertools.pairwise(nodes)
              if _is_norm_of_rows(norm) and only.get(norm.outputs[0]) is after}
     gated = [n.outputs[0] for n in nodes if n.op == "linear" and "act" in n.attrs]

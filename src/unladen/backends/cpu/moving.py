@@ -1,16 +1,15 @@
-"""Weights of a mapped file, moved a little after each step to where they are read fastest.
+"""Moves weights of a mapped file, a little after each step, to where they are read fastest.
 
 Where the processor's kernels want rows interleaved or in two parts, they are copied so, and the
-file's pages given back: interleaved, eight sequences together take two thirds of the time. Other
-weights move to huge pages at their own addresses: what the system read from the disk for another
-program lies in its cache in pages of 4 KiB, whose addresses cost a core a fifth of what it can
-read.
+file's pages are given back to the system. With interleaved rows, a step of eight sequences takes
+two thirds of the time. Other weights move to huge pages at their own addresses: the system's file
+cache has pages of 4 KiB, and translating their addresses costs a core a fifth of what it can read.
 
-Then they are this process's own: they count as memory that can't be had back, which is why there
-must be plenty.
+Moved weights are this process's own memory, which the system can't take back as it can a file's
+pages. So weights move only where memory is plentiful.
 
-Where a file keeps interleaved rows from the time before (:mod:`unladen.storage.packed`), they are
-used from there, from the first step on, and move to huge pages as other weights do.
+Where a file keeps interleaved rows of an earlier run (:mod:`unladen.storage.packed`), the first
+step uses them from there, and they move to huge pages as other weights do.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from unladen.storage.packed import Packed, PackedCache, Rows
 log = logging.getLogger("unladen")
 
 N_STEPS_BEFORE: Final = 4
-"""Who takes no more than these steps doesn't get it back."""
+"""Steps before weights move; a shorter run would not earn the move back."""
 
 PIECE_BYTES: Final = 16 << 20
-"""Moved after a step: 3 ms, or ten times that in a virtual machine that must first get the memory
-from its host."""
+"""Bytes to move after a step. It takes 3 ms, or ten times that in a virtual machine that must first
+get the memory from its host."""
 
 PAUSE: Final = 3
-"""So many times as long nothing is moved after that."""
+"""After a move, pause for this multiple of its duration."""
 
 SPARE_FACTOR: Final = 2
-"""So many times what is moved must be free before."""
+"""Weights move only where this multiple of their bytes is free."""
 
 VARIABLE: Final = "UNLADEN_HUGE_PAGES"
 SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
@@ -58,8 +57,10 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Bytes ``first`` to ``last`` of this process's addresses, of ``file``. ``is_dense``: every
-    step reads them all."""
+    """The addresses ``first`` to ``last``, at which this process has mapped a part of ``file``.
+
+    ``is_dense``: every step reads all of it.
+    """
 
     file: FileMapping
     first: int
@@ -83,25 +84,25 @@ class Interleaving(Protocol):
         ...
 
     def layout(self, address: int, /) -> tuple[int, int, int]:
-        """Of the rows there: bytes of a row and of its second part; how many numbers ``pack`` makes
-        beside them."""
+        """For the rows at ``address``: bytes of a row, bytes of its second part, and the count of
+        numbers that ``pack`` makes beside the rows."""
         ...
 
     def pack(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
              ) -> None:
-        """Copy the rows there, all of them."""
+        """Copy all rows at ``address`` to ``to``, and what is known of them to ``known``."""
         ...
 
     def adopt(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
               ) -> None:
-        """Use what ``pack`` made of the rows there; both must stay."""
+        """Use what ``pack`` made of the rows at ``address``. Both arrays must stay."""
         ...
 
 
 class Moving:
-    """What is to be moved of what every step of ``segment`` reads.
+    """Moves the weights that every step of ``segment`` reads.
 
-    ``interleaving`` is that of its program, whose kernels are of ``level``.
+    ``interleaving`` belongs to the segment's program, whose kernels are those of ``level``.
     """
 
     def __init__(self, interleaving: Interleaving, segment: Segment, level: str) -> None:
@@ -119,7 +120,7 @@ class Moving:
         self._resume = 0.0
 
     def after_step(self) -> None:
-        """Perhaps move a piece."""
+        """Move a piece, unless it is too early or the pause isn't over."""
         self._n_steps += 1
         start = time.perf_counter()
         if self._n_steps <= N_STEPS_BEFORE or start < self._resume:
@@ -131,12 +132,12 @@ class Moving:
         self._resume = now + PAUSE * (now - start)
 
     def finish(self) -> None:
-        """Move all that is left."""
+        """Move everything that is left."""
         while self._move():
             pass
 
     def _move(self) -> bool:
-        """Whether there was any."""
+        """Move the next piece; whether there was one."""
         if self._pieces is None:
             self._pieces = self._all_pieces()
         move = next(self._pieces, None)
@@ -170,15 +171,17 @@ def _let_go(file: FileMapping, first: int, n_bytes: int) -> None:
     data = np.frombuffer(file, np.uint8)
     at = first - int(data.ctypes.data)
     rows = data[at:at + n_bytes]
-    # Or whoever reads a norm beside them brings back all of a huge page.
+    # Without this advice, a read of a norm beside the rows would bring back a whole huge page.
     advise(rows, "NOHUGEPAGE")
     give_back(file, rows)
 
 
 def adopt(cache: PackedCache, interleaving: Interleaving, copied: Sequence[Stretch], level: str
           ) -> list[Stretch]:
-    """Use what ``cache`` keeps of ``copied``, packed now if it doesn't yet: where that lies;
-    nothing where there is nothing to keep, or no room."""
+    """Use packed rows of ``copied`` from ``cache``, which packs them now if it hasn't yet.
+
+    Returns where they lie; nothing where ``copied`` is empty or the cache has no room.
+    """
     if not copied:
         return []
     wanted = [_rows(one, *interleaving.layout(one.first)) for one in copied]
@@ -221,9 +224,12 @@ def _move(file: FileMapping, at: int, n_bytes: int) -> None:
 
 def stretches(segment: Segment, to_interleave: Iterable[tuple[int, int]]
               ) -> tuple[list[Stretch], list[Stretch]]:
-    """Those of ``to_interleave``, addresses and bytes of rows, that lie in files; and the whole
-    huge pages that other matrices lie in, small gaps between these included, without those of
-    which only rows are picked."""
+    """What to copy interleaved, and what to move to huge pages.
+
+    The first are those of ``to_interleave`` (addresses and bytes of rows) that lie in files. The
+    second are the whole huge pages in which the segment's other matrices lie, with small gaps
+    between these. Matrices of which a step picks single rows are left out.
+    """
     found: list[Stretch] = []
     matrices = {w.name for node in segment.nodes if node.op != "embed"
                 for w in node.weights.values() if len(w.shape) > 1}
@@ -242,7 +248,7 @@ def stretches(segment: Segment, to_interleave: Iterable[tuple[int, int]]
 
 
 def _whole(wanted: Iterable[Stretch]) -> list[Stretch]:
-    """The whole huge pages that they lie in, small gaps included."""
+    """The whole huge pages in which ``wanted`` lie, small gaps between them included."""
     size = native.HUGE_PAGE_BYTES
     whole = [Stretch(s.file, -(-s.first // size) * size, s.last // size * size)
              for s in _joined(sorted(wanted, key=lambda s: s.first), size)]
@@ -263,7 +269,7 @@ def _joined(sorted_ones: Iterable[Stretch], gap: int) -> Iterator[Stretch]:
 
 
 def may_move(wanted: list[Stretch]) -> bool:
-    """Whether they are not locked where they are, and memory is plentiful."""
+    """Whether ``wanted`` may move: memory is plentiful, and they aren't locked where they are."""
     if not wanted or os.environ.get(VARIABLE) == "0" or not SMAPS.exists():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
@@ -272,7 +278,7 @@ def may_move(wanted: list[Stretch]) -> bool:
 
 
 def are_small(wanted: list[Stretch]) -> bool:
-    """Whether most of their pages are, and the system has others."""
+    """Whether most of ``wanted`` lies in small pages, and the system has huge ones."""
     if not SETTING.exists() or "[never]" in SETTING.read_text():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
@@ -290,7 +296,7 @@ def _mapped(wanted: list[Stretch]) -> _Mapped:
     with SMAPS.open() as lines:
         for line in lines:
             key, _, value = line.partition(":")
-            if not line[0].isupper():  # a range of addresses; what is said of it follows
+            if not line[0].isupper():  # a range of addresses; lines with facts about it follow
                 first, last = (int(n, 16) for n in line.partition(" ")[0].split("-"))
                 counts = any(s.first < last and first < s.last for s in wanted)
             elif counts and key in ("FilePmdMapped", "AnonHugePages"):

@@ -15,7 +15,7 @@ void require(bool condition, const char *what) {
     if (!condition) throw std::invalid_argument(what);
 }
 
-// A size as the kernels take it.
+// `n` as the kernels take sizes.
 int size_of(size_t n) {
     require(n <= size_t(std::numeric_limits<int>::max()), "an array is too long");
     return int(n);
@@ -218,7 +218,7 @@ Result dequantize(const std::string &type, Bytes raw, int n, const std::string &
 
 namespace {
 
-// Rows, whole sixteens of them, as kernels want them interleaved.
+// Rows as kernels want them interleaved; their number is a multiple of sixteen.
 struct Divided {
     std::vector<uint8_t> first, rest;
     std::vector<float> known;
@@ -233,7 +233,7 @@ struct Divided {
     Weights weights() const { return {first.data(), true, rest.data(), known.data()}; }
 };
 
-// Of all rows.
+// Fills to.more and to.off for all rows.
 void second_look(Screened &to, const Linear &linear, const Divided &divided,
                  const PackedRows &packed, size_t n_rows, int n_rows_w, int n_cols) {
     const SecondLook &look = *linear.screen->second;

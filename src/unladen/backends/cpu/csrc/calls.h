@@ -1,6 +1,7 @@
-// The kernels one by one: arrays in, new arrays out, sizes checked. What tests call, from Python
-// through bind_kernels.cc and, where an emulator runs them, through a program of the tests.
-// Each throws std::invalid_argument for arguments that don't fit.
+// The kernels one by one, for tests: each takes arrays, checks their sizes and returns new arrays.
+// Python calls them through bind_kernels.cc. Where an emulator runs the kernels, a program of the
+// tests calls them (tests/kernel_server.cc). Each throws std::invalid_argument for arguments that
+// don't fit.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +42,11 @@ Result rope(Floats x, Floats cs, bool neox, const std::string &level);
 Result activate(Floats x, const std::string &act, const std::string &level);
 Result glu(Floats gate, Floats up, const std::string &act, const std::string &level);
 Result add(Floats a, Floats b, const std::string &level);
-// Of each sixteen numbers.
+// The largest of each sixteen numbers.
 Result largest(Floats x, const std::string &level);
 Result scale_add(Floats y, Floats x, float s, const std::string &level);
 
-// One token's rows of K and V as a cache of these types holds them.
+// The bytes that one token's rows of K and V take in a cache of these types.
 std::pair<std::vector<uint8_t>, std::vector<uint8_t>> kv_store(
     Floats k, Floats v, const std::string &k_type, const std::string &v_type,
     const std::string &level);
@@ -62,21 +63,25 @@ struct Attention {
 Result attention(const Attention &a, const std::string &level);
 
 Result dequantize(const std::string &type, Bytes raw, int n, const std::string &level);
-// interleaved: as many of the rows as there are kernels for.
+// interleaved: the rows lie interleaved, but for the last ones if they aren't sixteen.
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved);
 
-// Products of rows in two parts, whole sixteens of them, [n_rows][n_rows_w], empty where there are
-// none or fewer rows are taken: all of it; what the first part makes, how far sixteens of rows
-// reach then, and the lengths of rows of x; what a second look adds, and by how much each sum may
-// be off then.
+// Products of rows that lie in two parts; the number of rows is a multiple of sixteen. `coarse` is
+// empty where the screen takes fewer rows of x, `more` and `off` also where there is no second
+// look.
 struct Screened {
-    Result whole, coarse, reach, lengths, more, off;
+    Result whole;    // [n_rows][n_rows_w] products of both parts
+    Result coarse;   // [n_rows][n_rows_w] products of the first part
+    Result reach;    // [n_rows_w / 16] how far off a coarse product is at most, per length of x
+    Result lengths;  // [n_rows] of the rows of x
+    Result more;     // [n_rows][n_rows_w] what a second look adds to the coarse products
+    Result off;      // [n_rows][n_rows_w] how far off each sum is at most then
 };
 Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
                   const std::string &level);
-// Bytes of a block that need not be read to find a head's largest product.
+// How many bytes of a block the search for a head's largest product leaves unread.
 double spared_bytes(const std::string &level, const std::string &type);
 
 }  // namespace unladen::cpu::calls

@@ -9,7 +9,7 @@
 
 namespace unladen::cpu {
 
-// Names of the levels present in this build and on this CPU, slowest first.
+// Names of the levels that this build has and this CPU can run, slowest first.
 std::vector<std::string> levels();
 
 // The table of a level of levels(); throws std::invalid_argument for another name.

@@ -1,16 +1,18 @@
-// Whether other programs are on the cores that regions want, and what to do about it.
+// Notices when other programs run on the cores that regions want, and decides how many threads to
+// ask then.
 #pragma once
 
 #include <chrono>
 
 namespace unladen::cpu {
 
-// A thread off its core with a tile keeps all others waiting, for longer than it helps. Where that
-// happens one thread fewer is asked for most of the time, and all in bursts that are shorter than
-// what a scheduler takes away at once, for a share of the time that grows as long as none is
-// interrupted. For tiles that can be computed apart there are two ways, of which the faster one is
-// found by trying: all threads are asked, and tiles taken back; or one fewer and no bursts, for
-// where memory gives the others nearly as much as all, a core for each is worth more.
+// A thread that is taken off its core while it has a tile keeps all others waiting, for longer than
+// it helps. After that has happened, regions get one thread fewer for most of the time. They get
+// all threads in bursts, which are shorter than the time that a scheduler takes away at once. The
+// share of the bursts grows as long as no thread is interrupted. Tiles that can be computed apart
+// allow two ways: all threads are asked, and tiles of interrupted ones are taken back; or one
+// thread fewer is asked, without bursts. Which one is faster depends on how much memory bandwidth
+// the last thread adds, so both are tried and timed.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
@@ -20,37 +22,42 @@ public:
         return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
     }
     bool is_crowded() const { return n_fewer_ > 0; }
-    // How many of n_threads are left a core each.
+    // How many of n_threads have a core to themselves.
     int fewer(int n_threads) const { return n_threads > n_fewer_ ? n_threads - n_fewer_ : 1; }
-    // All waited so long for one, in a region of n_threads.
+    // Reports that all threads of a region of n_threads waited for one of them, and how long.
     void waited(Clock::duration time, int n_threads);
 
-    // Which of the ways to go, where tiles can be computed apart.
+    // Whether tiles that can be computed apart should be: the way that was faster so far.
     bool apart_is_faster() const { return way_ == 0 || keeps_apart_; }
-    // What was done that way, and how long it took.
+    // Reports the cost of a region that went the chosen way, and how long it took.
     void did(double cost, Clock::duration time);
-    // No trials: for tests, which want the way that is harder to get right.
+    // Always computes tiles apart: tests want the way that is harder to get right.
     void keep_apart() { keeps_apart_ = true; }
 
+    // The length of a burst, below the time that a scheduler takes from a thread at once.
     static constexpr std::chrono::microseconds burst{500};
+    // The waiting time after which one thread fewer is asked; a tenth of the time that passes is
+    // forgiven.
     static constexpr std::chrono::milliseconds bearable{4};
 
 private:
     int limit_at(Clock::time_point now, int n_threads);
 
+    // An interruption this long after the last one counts as the only one: the share grows fast.
     static constexpr std::chrono::seconds lonely{1};
-    static constexpr double least_share = 0.05, first_share = 0.4;
-    // A way is tried for so long, and the other one again after so long: after twice as long each
-    // time it turns out slower again, for as long as speeds are remembered.
+    // The share of the bursts after a thread was given up, and the one below which another is.
+    static constexpr double first_share = 0.4, least_share = 0.05;
+    // The time that a way is measured for, and the time until the other way is measured again. That
+    // time doubles whenever the other way is slower again, up to the time that speeds are kept for.
     static constexpr std::chrono::milliseconds trial{20}, first_again{100}, remembered{2000};
 
     Clock::duration lost_{};
     Clock::time_point waited_{};
-    Clock::time_point seen_{};  // crowded
+    Clock::time_point seen_{};  // when limit_at() was last asked while the cores were crowded
     int n_fewer_ = 0;
-    double share_ = 1.0;        // of the time in which all are asked
-    double growth_ = 0.0;       // of it in a second: much after something that happened just once
-    Clock::duration credit_{};  // left of a burst, or below zero
+    double share_ = 1.0;        // of the time, in which all threads are asked
+    double growth_ = 0.0;       // of share_ in a second
+    Clock::duration credit_{};  // what is left of a burst, or below zero
     bool in_burst_ = false;
 
     struct Way {

@@ -50,7 +50,7 @@ HugeMemory::~HugeMemory() {
     if (n_) munmap(all_, n_);
 }
 
-// Leaves what may be where the memory was by then alone.
+// Unmaps only what it didn't move: another thread may have mapped the moved range's old addresses.
 void HugeMemory::move(size_t n, void *to) {
     uint8_t *first = static_cast<uint8_t *>(all_), *last = first + n_;
     check(mremap(data_, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to, "mremap");

@@ -8,10 +8,10 @@ namespace unladen::cpu {
 
 constexpr size_t huge_page_bytes = size_t{2} << 20;
 
-// Puts a copy in huge pages in the place of n bytes of a mapped file, both in whole huge pages; it
-// can't be written to. Whoever reads there meanwhile finds the same bytes: a page that is missing
-// for a moment is looked for when the exchange is over. False: not all of them are in memory, and
-// nothing was done. Throws std::system_error where the system refuses.
+// Replaces n bytes of a mapped file by a read-only copy in huge pages, at the same addresses; `at`
+// and n are multiples of a huge page. A thread that reads there meanwhile finds the same bytes: the
+// system lets it wait for a page until the exchange is over. Returns false, and does nothing, where
+// some of the bytes aren't in memory. Throws std::system_error where the system refuses.
 bool copy_into_huge_pages(uint8_t *at, size_t n);
 
 // Memory in huge pages where the kernel has them, all zero.
@@ -25,7 +25,8 @@ public:
     uint8_t *data() const { return data_; }
     // Whether the kernel has huge pages; if not, errno says why.
     bool is_huge() const { return is_huge_; }
-    // Moves its first n bytes to `to`, in place of what is there; nothing is left here.
+    // Moves the first n bytes to the addresses from `to` on, in place of what is there; this object
+    // is empty afterwards.
     void move(size_t n, void *to);
 
 private:

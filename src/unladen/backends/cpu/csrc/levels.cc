@@ -54,7 +54,7 @@ struct Answer {
     unsigned a = 0, b = 0, c = 0, d = 0;
 };
 
-// All zeros for a leaf that the processor doesn't have.
+// Returns zeros for a leaf that the processor doesn't have.
 Answer cpuid(unsigned leaf) {
     Answer answer;
     __get_cpuid_count(leaf, 0, &answer.a, &answer.b, &answer.c, &answer.d);
@@ -67,7 +67,7 @@ constexpr bool has_bits(unsigned answer, std::initializer_list<int> bits) {
     return true;
 }
 
-// Which registers the system keeps when it switches threads: XCR0. Only where CPUID says OSXSAVE.
+// Reads XCR0: which registers the system keeps when it switches threads. CPUID must say OSXSAVE.
 unsigned kept_registers() {
     unsigned low, high;
     asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -109,7 +109,7 @@ X86Features x86_features() {
     return has;
 }
 
-// AMD's processors up to Zen 2, and Hygon's, have families below this one.
+// The family of AMD's Zen 3 and Zen 4; up to Zen 2, and Hygon's, families are below it.
 constexpr unsigned zen3_or_zen4_family = 0x19;
 
 Reading reading_of_x86() {

@@ -19,20 +19,22 @@
 namespace unladen::cpu {
 namespace {
 
-// How long a thread spins before it sleeps: longer than the serial stretches between the regions of
-// a step, shorter than what a neighbour on the same core would notice. Who waits for work spins
-// longer than what lies between two steps, 70 to 150 us: waking takes both threads 30 us.
+// How long the caller spins before it sleeps: longer than the serial stretches between the regions
+// of a step, shorter than what a neighbour on the same core would notice.
 constexpr auto spin_time = std::chrono::microseconds(50);
+// How long a worker spins for the next step, which begins after 70 to 150 us: to wake it would cost
+// both threads 30 us.
 constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
-// No tile is taken back sooner, or before it has taken twice as long as others: its thread may just
-// be at it.
+// The least age at which a tile is taken back. It must also be twice as old as others took: its
+// thread may just be at it.
 constexpr std::chrono::nanoseconds least_patience = std::chrono::microseconds(25);
 
 std::chrono::nanoseconds patience(std::chrono::nanoseconds tile_time) {
     return std::max(least_patience, 2 * tile_time);
 }
 
-// Workers are sent from the caller's core no more often: the scheduler has to follow.
+// The least time between two times that workers are sent from the caller's core: the scheduler has
+// to follow.
 constexpr std::chrono::milliseconds parted_again{2};
 
 void pause() {
@@ -43,7 +45,7 @@ void pause() {
 #endif
 }
 
-// Spins until done() or until `time` has passed; says whether it is done.
+// Spins until done() or until `time` has passed. Returns whether it is done.
 template <class Done>
 bool spin(std::chrono::nanoseconds time, Done done) {
     const auto end = std::chrono::steady_clock::now() + time;
@@ -72,9 +74,9 @@ cpu_set_t set_of(const std::vector<int> &cpus) {
     return set;
 }
 
-// Asks the scheduler to run this thread for a little more than a burst at a time, and sooner for it
-// (Linux 6.12 and later): so that it isn't interrupted in a burst, and needn't wait for the end of
-// another's longer slice.
+// Asks the scheduler (Linux 6.12 and later) to run this thread for a little more than a burst at a
+// time, and sooner in return. Then it isn't interrupted within a burst, and doesn't wait for the
+// end of another thread's longer slice.
 void take_short_slices() {
     struct {
         uint32_t size, policy;
@@ -88,7 +90,7 @@ void take_short_slices() {
     if (attributes.policy != SCHED_OTHER) return;
     attributes.size = size;
     attributes.runtime = std::chrono::nanoseconds(Crowding::burst * 6 / 5).count();
-    syscall(SYS_sched_setattr, 0, &attributes, 0);  // refused: as before
+    syscall(SYS_sched_setattr, 0, &attributes, 0);  // if refused, slices stay as they are
 }
 #else
 void take_short_slices() {}
@@ -97,8 +99,8 @@ void take_short_slices() {}
 std::atomic<Pool *> current{nullptr};
 
 #if defined(__unix__) || defined(__APPLE__)
-// A forked child keeps the parent's pool as it was at that moment: its workers don't exist there,
-// its locks may be held for ever. It is left alone, and stays as garbage.
+// A forked child has a copy of the parent's pool, whose workers don't exist there and whose locks
+// may be held for ever. The child forgets that copy and makes a pool of its own.
 [[maybe_unused]] const int forgets_in_children =
     pthread_atfork(nullptr, nullptr, [] { current.store(nullptr); });
 #endif
@@ -128,7 +130,7 @@ Placed::~Placed() {
 void Pool::pin(int thread) {
     shares_[thread].is_parted = false;
     cpu_set_t set;
-    // Without a placement: where the process may be.
+    // Without a placement the thread may run wherever the process may.
     if (placement_) {
         set = set_of((*placement_)[thread % placement_->size()]);
     } else if (sched_getaffinity(getpid(), sizeof set, &set) != 0) {
@@ -223,8 +225,8 @@ void Pool::end_sequence() {
     call_the_caller();
 }
 
-// A region's end is its last tile's; what was seen of another one's tiles says nothing, but then
-// somebody has claimed this one's end.
+// A region ends with its last tile. A thread may have looked at the counters of a later region;
+// then another thread has claimed this region's end, and the exchange fails.
 bool Pool::claim(uint64_t serial) { return claimed_.compare_exchange_strong(serial, serial + 1); }
 
 void Pool::publish(Region &region, Cut cut, int n_threads) {
@@ -265,12 +267,12 @@ int Pool::take_from(int owner, int thread) {
     while (next_of(word) < end_of(word) && thread < threads_of(word)) {
         const bool own = owner == thread;
         const int n_left = static_cast<int>(end_of(word) - next_of(word));
-        // If these are stale the exchange fails.
+        // These may be stale; then the exchange below fails.
         const bool apart = apart_.load(std::memory_order_relaxed);
         const bool joint = own && !apart && joint_.load(std::memory_order_relaxed);
         const int n = joint ? (n_left + 1) / 2 : 1;
         if (!left.compare_exchange_weak(word, own ? word + n : word - one_from_end)) continue;
-        // These tiles are unfinished, so the region can't end and region_ stays what it is.
+        // The region can't end before these tiles are done, so region_ stays what it is.
         const int first = static_cast<int>(own ? next_of(word) : end_of(word) - 1);
         if (apart) {
             run_apart(first, thread);
@@ -287,7 +289,7 @@ void Pool::run_apart(int tile, int thread) {
     Region *region = region_;
     std::atomic<uint64_t> &apart = shares_[thread].apart;
     uint64_t word = tile_word(claimed_.load(), tile);
-    apart.store(word);  // from here on it may be taken back, and the region end
+    apart.store(word);  // from here on the tile may be taken back, and the region may end
     region->compute(tile, thread);
     if (apart.compare_exchange_strong(word, 0)) {
         region->commit(tile, thread);
@@ -302,11 +304,11 @@ bool Pool::take_back(uint64_t serial, int thread) {
     const int n_threads = threads_of(published_.load());
     for (int i = 0; i < n_threads; i++) {
         uint64_t word = shares_[i].apart.load();
-        // A worker made for the first region may still have seen serial 0, as of no tile.
+        // A worker that was made for the first region may still show serial 0, that of no tile.
         if (i == thread || word == 0 || word == taken_back || word >> 20 != serial) continue;
         if (!shares_[i].apart.compare_exchange_strong(word, taken_back)) continue;
         n_taken_back_.fetch_add(1, std::memory_order_relaxed);
-        // Not apart, or two threads might take it from each other for ever.
+        // Done whole: computed apart, two threads might take it from each other for ever.
         const int tile = static_cast<int>(word & max_tiles);
         region_->tiles(tile - 1, tile, thread);
         finish(1, thread);
@@ -327,7 +329,7 @@ void Pool::settle() {
 void Pool::finish(int n_tiles, int thread) {
     std::atomic<uint32_t> &finished = shares_[thread].finished;
     finished.store(finished.load(std::memory_order_relaxed) + n_tiles);
-    // Of those who look at the same time the last one sees all.
+    // If several threads look at the same time, the last one to store sees all tiles finished.
     if (caller_sleeps_.load() && all_finished()) call_the_caller();
 }
 
@@ -353,8 +355,8 @@ bool Pool::wait_for_rest(uint64_t serial, Clock::duration tile_time) {
     while (tile_time.count() > 0 && !spin(patience(tile_time), done) && take_back(serial, 0))
         lost = Crowding::bearable;
     if (!spin(spin_time, done)) {
-        // Somebody else may be on the core of a thread that has a tile. Asleep, the caller leaves
-        // its own.
+        // Another program may be on the core of a thread that has a tile. The caller sleeps, so
+        // that its own core is free for them.
         const auto start = Clock::now();
         caller_sleeps_.store(true);
         for (uint32_t n = n_calls_.load(); !done(); n = n_calls_.load()) n_calls_.wait(n);

@@ -7,10 +7,11 @@
 namespace unladen::cpu {
 namespace {
 
-// Below this a region costs more to share than it saves: two cache-line transfers and a wake.
+// The cost below which sharing a region takes longer than it saves: two cache-line transfers and a
+// wake.
 constexpr double worth_sharing_ns = 4000;
 
-// A page apart, so that threads never share a cache line.
+// The distance of threads' scratch memory: threads that share a cache line slow each other.
 constexpr size_t page = 4096;
 
 }  // namespace
@@ -35,7 +36,7 @@ Stage Program::Regions::next() {
     OperationRegion &region = *program_.operations_[at_++];
     const Tiling tiling = region.operation().prepare(step_);
     tile_ns_.store(tiling.cost / std::max(1, tiling.n_tiles), std::memory_order_relaxed);
-    // Small steps wait for memory, of which fewer threads get nearly as much.
+    // Small steps wait for memory, and fewer threads read it nearly as fast.
     const bool is_small = step_.n_tokens <= 16;
     const int n_threads = is_small ? program_.n_threads_ : program_.n_threads_batch_;
     return {&region,

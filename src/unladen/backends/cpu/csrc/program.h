@@ -28,7 +28,8 @@ struct Step {
     bool chooses = true, shows_logits = true;  // whether what argmax makes is read, and logits are
 };
 
-// Of how many rows what `packer` makes is to have the layout.
+// How many rows to lay activations out for, where the step has n_rows of them. Layouts for few rows
+// sum in another order, which a step with `one_order` must not show.
 inline int layout_rows(const Step &step, const Packer &packer, int n_rows) {
     const bool is_free = !step.one_order || packer.has_one_order;
     return is_free ? n_rows : std::max(n_rows, many_rows);
@@ -40,8 +41,8 @@ inline int count(const Step &step, Rows rows) {
     return rows == Rows::tokens ? step.n_tokens : step.n_outputs;
 }
 
-// How an operation wants to be cut for this step. `cost` in rough nanoseconds of one core decides
-// whether other threads are worth asking.
+// How an operation is cut for this step. `cost`, in rough nanoseconds of one core, decides whether
+// other threads are worth asking.
 struct Tiling {
     int n_tiles;
     double cost;
@@ -55,17 +56,17 @@ public:
     virtual Tiling prepare(const Step &step) = 0;
     // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
     virtual void tile(const Step &step, int index, void *scratch) = 0;
-    // Several tiles at once, where it pays: see Tiling.
+    // Several neighbouring tiles, for operations that are faster at them than at one by one.
     virtual void tiles(const Step &step, int first, int last, void *scratch) {
         for (int i = first; i < last; i++) tile(step, i, scratch);
     }
-    // A tile in two steps, where Tiling says that it can be done so: see Region.
+    // A tile in two steps, for a Tiling that is `apart`: see Region.
     virtual void compute(const Step &, int, void *) { std::abort(); }
     virtual void commit(const Step &, int, void *) { std::abort(); }
     virtual size_t scratch_bytes() const { return 0; }
 };
 
-// What the regions of a program share.
+// What all regions of a program share.
 struct Running {
     const Step *step = nullptr;
     uint8_t *scratch = nullptr;
@@ -73,7 +74,7 @@ struct Running {
     std::atomic<bool> cancelled{false};
 };
 
-// Each operation has one of its own, for a thread may look at it after the region's end.
+// Each operation has a region of its own: a thread may look at it after the region's end.
 class OperationRegion final : public Region {
 public:
     OperationRegion(std::unique_ptr<Operation> op, const Running &running)
@@ -114,8 +115,8 @@ public:
     const Kernels &kernels() const { return *kernels_; }
     size_t n_operations() const { return operations_.size(); }
 
-    // Runs all operations. `interrupted` is asked a few dozen times a second on the calling thread
-    // and says whether to stop.
+    // Runs all operations. The calling thread calls `interrupted` a few dozen times a second and
+    // stops when it returns true.
     template <class Interrupted>
     Outcome run(const Step &step, Interrupted &&interrupted);
     // Makes a run in another thread end soon.
@@ -135,12 +136,12 @@ private:
     void reserve_scratch();
     static int64_t now_ns();
 
-    // The regions of a step.
+    // Hands the regions of a step to the pool, one after another.
     class Regions final : public Sequence {
     public:
         Regions(Program &program, const Step &step) : program_(program), step_(step) {}
         Stage next() override;
-        // Estimated, of the last one.
+        // The estimated time of a tile of the last region.
         double tile_ns() const { return tile_ns_.load(std::memory_order_relaxed); }
 
     private:
@@ -151,12 +152,12 @@ private:
     };
 };
 
-// Signals are looked for this often, and the clock after this much estimated work. The estimates
-// would have to be off by a factor of a thousand for an interrupt to be felt as slow.
+// The time between two looks for signals, and the estimated work between two looks at the clock.
+// Estimates would have to be off by a factor of a thousand before an interrupt felt slow.
 constexpr int64_t poll_ns = 20'000'000;
 constexpr double clock_ns = 100'000;
 
-// Nobody works on a step, or looks at it, beyond its end.
+// Lets no thread work on a step, or look at it, beyond its end.
 struct Settled {
     ~Settled() { Pool::instance().settle(); }
 };

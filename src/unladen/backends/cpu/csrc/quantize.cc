@@ -12,7 +12,7 @@
 namespace unladen::cpu {
 namespace {
 
-// So many weights at a time stay in a core's second cache, as float32 and as blocks.
+// Weights that a thread converts at a time: as float32 and as blocks they fit its second cache.
 constexpr int64_t tile_weights = 128 * 1024;
 
 class Work : public Region {

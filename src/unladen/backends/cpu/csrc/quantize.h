@@ -1,4 +1,4 @@
-// A tensor from one block format to another, straight into a file.
+// Converts a tensor from one block format to another, straight into a file.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Requantized {
     int error;  // errno of what failed
 };
 
-// Converts on at most n_threads threads, each of which reads, converts and writes some rows at a
-// time. `interrupted` is asked now and then on the caller's thread, and ends it by saying true.
+// Converts on at most n_threads threads; each reads, converts and writes some rows at a time. The
+// caller's thread calls `interrupted` now and then and stops when it returns true.
 Requantized requantize(const Requantize &work, int n_threads, bool (*interrupted)());
 
 }  // namespace unladen::cpu

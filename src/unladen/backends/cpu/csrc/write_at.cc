@@ -13,7 +13,7 @@
 namespace unladen::cpu {
 namespace {
 
-// No system takes more than 2 GiB in one call.
+// The most bytes of one call; no system takes more than 2 GiB.
 constexpr size_t most_at_once = size_t(1) << 30;
 
 #ifdef _WIN32
@@ -29,7 +29,7 @@ int errno_of(DWORD error) {
     }
 }
 
-// How many bytes were written, or minus an errno.
+// Returns how many bytes were written, or minus an errno.
 int64_t write_some(int file, const uint8_t *bytes, size_t n_bytes, int64_t offset) {
     OVERLAPPED place{};  // the file was opened for calls that wait, so this one does
     place.Offset = DWORD(offset);

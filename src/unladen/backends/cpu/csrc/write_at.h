@@ -1,4 +1,4 @@
-// Writing at a place in a file, whatever other threads write elsewhere in it.
+// Writes at a place in a file while other threads write elsewhere in it.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace unladen::cpu {
 
-// Writes all of n_bytes at `offset` of descriptor `file`. 0, or the errno of what failed.
+// Writes all of n_bytes at `offset` of descriptor `file`. Returns 0, or the errno of what failed.
 int write_at(int file, const uint8_t *bytes, size_t n_bytes, int64_t offset);
 
 }  // namespace unladen::cpu

@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// What the phases share.
+// What the phases below share.
 struct Argmax {
     const Kernels &k;
     const float *x;
@@ -17,7 +17,7 @@ struct Argmax {
     std::shared_ptr<Screening> screening;
     int32_t *y;
     int n_rows = 0;
-    // Where nothing is screened, of each group and of as many groups each.
+    // Where nothing is screened: the largest of each group, and of interleaved_rows groups each.
     std::vector<float> largest{};  // [n_rows][n_groups]
     std::vector<float> tops{};     // [n_rows][n_tops]
 
@@ -30,8 +30,8 @@ struct Argmax {
 };
 using Shared = std::shared_ptr<Argmax>;
 
-// Finds the largest of each group; or, where that was done as products were made, the groups that
-// may have the largest of all.
+// Finds the largest of each group. Where the head is screened that is done, and it marks the groups
+// that may have the largest of all.
 class Look final : public Operation {
 public:
     explicit Look(Shared all) : a_(std::move(all)) {}
@@ -68,7 +68,7 @@ private:
     Shared a_;
 };
 
-// Makes these groups whole.
+// Completes the products of the marked groups.
 class Complete final : public Operation {
 public:
     explicit Complete(Shared all) : a_(std::move(all)) {}
@@ -86,7 +86,7 @@ private:
     std::vector<int> groups_;
 };
 
-// Chooses of those whose numbers are whole.
+// Chooses among the groups whose products are complete.
 class Choose final : public Operation {
 public:
     Choose(Shared all, const Complete &whole) : a_(std::move(all)), whole_(whole) {}

@@ -9,7 +9,7 @@
 
 namespace unladen::cpu {
 
-// Cuts `rows` rows into tiles of enough work to be worth handing over.
+// Calls f(step, row) for each of the step's rows, in tiles of enough work to be worth handing over.
 template <class RowFunction>
 class RowOperation final : public Operation {
 public:

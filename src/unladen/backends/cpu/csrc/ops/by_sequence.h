@@ -1,4 +1,4 @@
-// Operations on recurrent state, cut into (one sequence) x (some channels or heads).
+// Operations on recurrent state: a tile is one sequence's tokens and some channels or heads.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace unladen::cpu {
 
-// One part of one sequence's tokens: `before` is the state in the slot that the sequence comes
-// from, nullptr where it begins, `after` the slot that it goes to.
+// What a tile works on. `before`: the state that the sequence comes with, nullptr where it begins;
+// `after`: the state that it leaves.
 struct Part {
     int index, first_row, n_tokens;
     const int32_t *positions;  // [n_tokens]
@@ -59,7 +59,8 @@ inline int per_part(int count, double ns_each) {
     return std::clamp(static_cast<int>(3000 / ns_each), 1, count);
 }
 
-// `n` floats of the state from `offset` on, where the next tokens change them; returns them.
+// Copies n floats of the state, from `offset` on, to where the tokens change them, and returns that
+// place.
 inline float *carried(const Part &part, size_t offset, size_t n) {
     float *state = part.after + offset;
     if (part.before) {

@@ -11,7 +11,7 @@ namespace {
 
 size_t in_lines(size_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
 
-// Copies the next rows, of n bytes; `to` is copy.to, to be written.
+// Copies the next n bytes of rows; `to` is copy.to, writable.
 void copy_next(InterleavedCopy &copy, size_t n, uint8_t *to) {
     const size_t row = copy.n_done / copy.row_bytes();
     const Linear &kernel = *copy.kernel;
@@ -63,7 +63,7 @@ void Interleaving::start(const std::vector<const uint8_t *> &from) {
 std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_bytes) {
     if (waiting_.empty()) throw std::logic_error("nothing is left to interleave");
     std::vector<std::pair<const uint8_t *, size_t>> done;
-    // No step runs meanwhile.
+    // Holding the pool's mutex keeps steps from running meanwhile.
     std::lock_guard lock(Pool::instance().mutex());
     const size_t from = waiting_.front()->to + waiting_.front()->n_done - memory_->data();
     const size_t end = (from + n_bytes) / huge_page_bytes * huge_page_bytes;

@@ -1,5 +1,5 @@
-// Weights copied in the order that kernels read fastest: a piece at a time between steps, or as
-// somebody else keeps them.
+// Weights in the order that kernels read fastest: copied a piece at a time between steps, or used
+// from where another process left them.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace unladen::cpu {
 
-// Files may keep what Interleaving::pack() makes: change this where it changes.
+// The version of what Interleaving::pack() makes. Files keep it, so change this number with it.
 constexpr int packed_layout = 5;
 
-// Rows from `from` on, of which the first n_done bytes lie interleaved at `to`, at the same
-// distances; where the kernel divides them the second parts lie at `rest`, and what is known of
-// each interleaved_rows is in `known`.
+// Rows from `from` on, and their copy. The first n_done bytes of them lie interleaved at `to`, at
+// the same distances. Where the kernel divides rows, their second parts lie at `rest`, and `known`
+// has what the kernel knows of each interleaved_rows rows.
 struct InterleavedCopy {
     const Linear *kernel;
     const uint8_t *from;
@@ -29,24 +29,24 @@ struct InterleavedCopy {
     size_t n_done = 0;
     std::vector<float> known{};
 
-    // Bytes of a row: all, and of its second part.
+    // Bytes of a row, and of its second part alone.
     size_t row_bytes() const { return kernel->row_bytes(n_cols); }
     size_t row_rest_bytes() const { return kernel->row_rest_bytes(n_cols); }
     size_t n_rows() const { return n_bytes / row_bytes(); }
     // How many numbers `known` has once rows are copied.
     size_t n_known() const { return kernel->n_known_of(n_rows(), n_cols); }
-    // They are to lie at `at`, n_bytes of it.
+    // Makes `at`, with room for n_bytes, the place of the copy.
     void place(const uint8_t *at) {
         to = at;
         rest = at + n_bytes - n_rows() * row_rest_bytes();
         known.resize(n_known());
     }
-    // Row `row` and those after it.
+    // The copies of row `row` and of those after it.
     Weights weights_at(size_t row) const {
         return {to + row * (row_bytes() - row_rest_bytes()), true, rest + row * row_rest_bytes(),
                 known.data() + kernel->n_known_of(row, n_cols)};
     }
-    // Where the row lies interleaved that was at `row`, one of these; nullptr: it doesn't yet.
+    // The copy of the row at address `row`; nullptr where it isn't copied yet.
     const uint8_t *find(const uint8_t *row) const {
         const auto at = static_cast<size_t>(row - from);
         return at < n_done ? weights_at(at / row_bytes()).data : nullptr;
@@ -55,23 +55,24 @@ struct InterleavedCopy {
 
 class Interleaving {
 public:
-    // The copy that n_rows rows at `from` are to be part of, valid as long as this; nullptr where
-    // their kernel wants none. Rows that begin inside others belong to these.
+    // The copy that n_rows rows at `from` will be part of, valid as long as this object; nullptr
+    // where their kernel wants none. Rows that begin inside others belong to the others' copy.
     const InterleavedCopy *add(const Linear &kernel, const uint8_t *from, int n_rows, int n_cols);
-    // Where the rows lie that are to be copied, and how many bytes.
+    // The rows to be copied: addresses and bytes.
     std::vector<std::pair<const uint8_t *, size_t>> wanted() const;
     // Makes room for the rows at these addresses of wanted(). Throws std::system_error where the
     // system has none.
     void start(const std::vector<const uint8_t *> &from);
-    // Copies the next rows, whole sixteens of them and one at least, of as many matrices as about
-    // n_bytes take; but none that would begin a huge page which these don't fill. Says which they
-    // were.
+    // Copies the next rows of as many matrices as about n_bytes take, in whole sixteens and at
+    // least one of these. Stops before a huge page that they wouldn't fill. Returns addresses and
+    // bytes of the rows that were copied.
     std::vector<std::pair<const uint8_t *, size_t>> advance(size_t n_bytes);
     // The rows of wanted() at `from`; throws std::out_of_range.
     InterleavedCopy &at(const uint8_t *from);
-    // Copies all of these to `to`, n_bytes of it, and what is known of them.
+    // Copies all rows of wanted() at `from` to `to`, n_bytes, and what is known of them to `known`.
     void pack(const uint8_t *from, uint8_t *to, float *known);
-    // The rows at `from` lie at `to` as pack() leaves them, for as long as this is used.
+    // Uses what pack() left at `to` and `known` as the copy of the rows at `from`. `to` must stay
+    // as long as this object.
     void adopt(const uint8_t *from, const uint8_t *to, const float *known);
 
 private:

@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// Part of what there is of something.
+// Some of the rows of a matrix, or of the tokens of a step.
 struct Range {
     int first, last;
     int size() const { return last - first; }
@@ -61,8 +61,8 @@ public:
         return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, one, one};
     }
 
-    // Of one activation: as many rows at once as there are, for at the start of a product neither
-    // the processor nor its memory has much to do.
+    // With one activation, all rows of the tiles at once: at the start of a product neither the
+    // processor nor its memory has much to do.
     void tiles(const Step &step, int first, int last, void *scratch) override {
         if (n_rows_ != 1) return Operation::tiles(step, first, last, scratch);
         for (size_t i = 0; first < last; i++) {
@@ -92,7 +92,7 @@ public:
         note(rows);
     }
 
-    // Of one activation.
+    // With one activation.
     void compute(const Step &, int index, void *scratch) override {
         const auto [i, rows] = part_at(index);
         auto *sums = static_cast<float *>(scratch);
@@ -122,14 +122,16 @@ private:
         Range rows;
     };
 
+    // Rows of a tile at most; rows of a tile for many activations; activations that are few.
     static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
+    // Rows of several tiles of one activation that the scratch memory has room for.
     static constexpr int joint_rows = few_rows * max_tile_rows;
-    // Tiles of many rows are cut by tokens too, so that threads end together and all stays in L2.
+    // Tokens of a tile that packs its result: threads end together then, and all stays in L2.
     static constexpr int chunk_tokens = 256;
 
-    // Large enough that handing a tile over is nothing beside it, small enough to balance. Few
-    // activations wait for weights, which arrive best in long stretches. n_all: rows of all
-    // matrices, which threads share as if they were one.
+    // Rows of a tile: enough that handing it over is nothing beside it, few enough to balance.
+    // Steps of few activations wait for weights, which memory delivers best in long stretches.
+    // n_all: rows of all matrices, which threads share as if they were one.
     int rows_per_tile(const Matrix &w, const Linear &kernel, int n_all) const {
         const double bytes = static_cast<double>(kernel.row_bytes(w.n_cols));
         int rows = piece_rows;
@@ -139,7 +141,7 @@ private:
         return whole(std::clamp(rows, 16, max_tile_rows));
     }
 
-    // At least so many rows, as kernels and the output's blocks have them: up to max_tile_rows.
+    // n_rows, rounded up to whole granules of the kernels and blocks of the output.
     int whole(int n_rows) const {
         int granule = a_.output ? a_.output->packer->block : 1;
         for (const Linear *kernel : kernels_) granule = std::lcm(granule, kernel->row_granule);
@@ -159,8 +161,7 @@ private:
         return weights * per_weight * std::max(1.0, n_rows_ * 0.4);
     }
 
-    // y: where row 0 and token 0 would stand.
-    // `next`: see Weights.
+    // y begins at row 0 and token 0; `next`: see Weights.
     void product(size_t i, Grid y, Range rows, Range tokens, const uint8_t *next = nullptr) const {
         const Matrix &w = a_.weights[i];
         multiply(*kernels_[i], w, 0, y.x, y.stride, rows.first, rows.last, a_.packed[i],
@@ -170,8 +171,8 @@ private:
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
     }
 
-    // One activation times some rows. Sums are added to the residual where they are at hand: what
-    // is stored where other cores have read arrives only when these have let go of its lines.
+    // One activation times some rows. Sums are added to the residual before they are stored: a
+    // store to where other cores have read waits until these have let go of its lines.
     void single(const Step &step, size_t i, Range rows, float *room) const {
         if (a_.gated) return gated_tile(step, rows, {0, 1}, room);
         float *y = a_.y[i];
@@ -196,7 +197,7 @@ private:
         pack(step, hidden, rows, tokens);
     }
 
-    // What a gated product makes of these rows and tokens.
+    // Packs the result of a gated product for these rows and tokens.
     void pack(const Step &step, const float *hidden, Range rows, Range tokens) const {
         const Packer &packer = *a_.output->packer;
         const size_t width = rows.size();
@@ -205,7 +206,7 @@ private:
                     tokens.last, rows.first, rows.last);
     }
 
-    // So many rows of many activations stay in L2 until the unit has them.
+    // Rows that a gated product computes before the unit: of many activations few enough for L2.
     int piece(Range rows) const { return n_rows_ <= few_rows ? rows.size() : piece_rows; }
 
     void gated_pieces(Range rows, Range tokens, float *room, Grid y) const {
@@ -224,7 +225,7 @@ private:
         }
     }
 
-    // Where row `row` of a matrix is read; nullptr: there is none.
+    // The address at which row `row` of a matrix is read; nullptr beyond the last one.
     const uint8_t *place_of(size_t i, int row) const {
         const Matrix &w = a_.weights[i];
         if (row == w.n_rows) return nullptr;
