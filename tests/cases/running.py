@@ -17,6 +17,7 @@ from unladen.backends.base import Backend, BackendOptions, Buffer, Device, Place
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
+from unladen.errors import BackendNotInitialised
 from unladen.graph.graph import Value
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Recurrent, RefContext
@@ -41,9 +42,17 @@ def opened(name: str) -> Iterator[Backend]:
         yield backend
         return
     backend = registry()[base]
-    if base != "reference" and not backend.devices():
+    try:
+        device_of(backend)
+    except BackendNotInitialised:
         pytest.skip(f"{base}: {backend.why_none()}")
     yield backend
+
+
+def device_of(backend: Backend, options: BackendOptions | None = None) -> Device:
+    """The first device of ``backend``; raises :class:`BackendNotInitialised`."""
+    names = [d.name for d in backend.devices()] or [backend.name]
+    return backend.open(names[0], options or BackendOptions())
 
 
 class Bench:
@@ -52,14 +61,13 @@ class Bench:
     def __init__(self, backend: Backend, case: Case, options: BackendOptions | None = None) -> None:
         self.backend, self.case = backend, case
         options = options or BackendOptions()
-        names = [d.name for d in backend.devices()] or [backend.name]
-        self.device: Device = backend.open(names[0], options)
+        self.device = device_of(backend, options)
         self._offsets: dict[Value, int] = {}
         n_bytes = 0
         for value in (*case.inputs, *case.node.outputs):
             self._offsets[value] = n_bytes
             n_bytes += -(-4 * case.limits.count(value.shape) // 64) * 64
-        scratch = n_bytes, backend.scratch_bytes(case.node, case.limits, options)
+        scratch = n_bytes, backend.scratch_bytes(self.device, case.node, case.limits, options)
         self._arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
         self._kv = {} if case.kv is None else self._place_kv(case.kv)
         self._slots = {} if case.slots is None else {
@@ -112,7 +120,7 @@ class Bench:
     def _place_weights(self) -> dict[str, Placed]:
         placed = {}
         for weight in self.case.node.weights.values():
-            quant = self.backend.weight_format(self.case.node, weight)
+            quant = self.backend.weight_format(self.device, self.case.node, weight)
             assert quant is not None, f"{self.device.name} takes no {weight.quant}"
             raw = self.case.weights[weight.name]
             if quant != weight.quant:

@@ -67,7 +67,7 @@ class Plan:
         self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept)
         self._slots, same = take_over_slots(blueprint.slots(), kept)
         self.continues_cache = self.continues_cache and same
-        self._programs: list[tuple[str, Program]] = []
+        self._programs: list[tuple[Device, Program]] = []
         self._ring: dict[tuple[int, SlotKey], Buffer] = {}
         self._ways = [self._way(blueprint.steps, blueprint.arenas, blueprint.device_of)]
         if blueprint.streamed is not None:
@@ -82,13 +82,11 @@ class Plan:
         self._n_small = 0
         self.n_best = {n.op: choose_on_device.n_candidates(n) for n in blueprint.graph.nodes
                        if n.op in NARROWING}
-        # A backend from elsewhere may not say.
-        self.survives_fork = all(getattr(backend_of(d), "survives_fork", False)
-                                 for d, _ in self._programs)
+        self.survives_fork = all(d.survives_fork for d, _ in self._programs)
         self.runs_ahead = (
             "argmax" in self.n_best and not blueprint.options.is_tapped and not self._slots
             and not shares_arenas and len(blueprint.steps) == len(self._ways) == 1
-            and all(backend_of(d).runs_ahead for d, _ in self._programs))
+            and all(d.runs_ahead for d, _ in self._programs))
 
     def __repr__(self) -> str:
         return repr(self.blueprint).replace("Blueprint", "Plan", 1)
@@ -125,12 +123,12 @@ class Plan:
         """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""
         self._cancelled = True
         for device, program in self._programs:
-            backend_of(device).cancel(program)
+            backend_of(device.name).cancel(program)
 
     def settle(self) -> None:
         """Do at once what steps do little by little, so that later steps all take equally long."""
         for device, program in self._programs:
-            backend_of(device).settle(program)
+            backend_of(device.name).settle(program)
 
     def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
@@ -243,7 +241,7 @@ class Plan:
             (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
             blueprint.limits, self.batch, blueprint.options.backend, arena.stored,
             is_brief=self._is_brief))
-        self._programs.append((name, program))
+        self._programs.append((step.device, program))
         return functools.partial(backend.run, program)
 
 

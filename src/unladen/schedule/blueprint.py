@@ -181,7 +181,7 @@ def make_blueprint(graph: Graph, limits: Limits, layout: KVLayout, options: Plan
     :class:`InvalidArgument`, :class:`UnsupportedOp`.
     """
     devices = options.open_devices()
-    fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
+    fusions = frozenset.intersection(*(d.fusions for d in devices))
     marked = taps.mark(graph, options.looked, options.changes)
     fused = experts.divide(passes.apply(marked, fusions), devices, options.place)
     maker = Maker(fused, limits, layout, options, devices, arena, beside or {})
@@ -311,7 +311,7 @@ class Maker:
 
 
 def _check_deterministic(devices: Sequence[Device]) -> None:
-    others = [d.name for d in devices if not backend_of(d.name).is_deterministic]
+    others = [d.name for d in devices if not d.is_deterministic]
     if others:
         raise InvalidArgument(
             f"deterministic=True, but on {', '.join(others)} sums depend on what is in a step",
@@ -336,7 +336,8 @@ def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limi
     stored: dict[Value, int] = {}
     for run, inner in inner_values(graph, steps).items():
         nodes = [kernels.as_placed(run.device, n) for n in run.nodes]
-        stored |= backend_of(run.device.name).stored_bytes(nodes, inner, limits, kernels.options)
+        stored |= backend_of(run.device.name).stored_bytes(run.device, nodes, inner, limits,
+                                                           kernels.options)
     return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels),
                                stored)
             for d in devices}
@@ -350,7 +351,8 @@ def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Ker
     nodes = [kernels.as_placed(device, n) for s in steps
              if isinstance(s, RunStep) and s.device == device for n in s.nodes]
     backend = backend_of(device.name)
-    return max((backend.scratch_bytes(n, limits, kernels.options) for n in nodes), default=0)
+    return max((backend.scratch_bytes(device, n, limits, kernels.options) for n in nodes),
+               default=0)
 
 
 def _staging(graph: Graph, steps: Sequence[Step], device_of: Mapping[Node, tuple[Device, str]],

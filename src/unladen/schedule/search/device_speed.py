@@ -66,11 +66,11 @@ def measure(name: str) -> tuple[float, float]:
     weight = Weight("w", (_ROWS, _COLS), _QUANT)
     x, y = Value("x", ("T", _COLS)), Value("y", ("T", _ROWS))
     node = Node("product", "linear", (x,), (y,), {"w0": weight})
-    quant = backend.weight_format(node, weight) or _QUANT
+    quant = backend.weight_format(device, node, weight) or _QUANT
     matrix = _buffer(device, weight.nbytes_in(quant))
     limits = Limits(_MANY, 1, 1, 1, 1)
     sizes = [4 * limits.count(v.shape) for v in (x, y)]
-    scratch = sum(sizes), backend.scratch_bytes(node, limits, options)
+    scratch = sum(sizes), backend.scratch_bytes(device, node, limits, options)
     batch = Batch.empty(limits)
     program = backend.compile(Segment(
         device, (node,), _buffer(device, sum(scratch)), {x: 0, y: sizes[0]}, {}, scratch,
