@@ -60,6 +60,8 @@ class NullBackend(Backend):
                       survives_fork=True, is_deterministic=True)
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
+        if use == "staging":  # the host's memory
+            return NullBuffer(device, nbytes)
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
             raise OutOfMemory(device=device.name, requested=nbytes,

@@ -229,7 +229,6 @@ class _Trial:
             self.backend.write(self.arena, x.reshape(-1).view(np.uint8), self.offsets[value])
             inputs.append(x.astype(np.float64))
         self.backend.run(self.program)
-        self.backend.sync(self.device)
         op = get_op(self.node.op)
         ctx = RefContext(self.batch, self.values, self.cache, self.act_block,
                          self.slots.astype(np.float64))
