@@ -117,7 +117,7 @@ def test_grids_cover_what_a_step_makes(op: str, rng: Rng) -> None:
                 assert len(groups) == 3 and all(0 < n <= MAX_GROUPS for n in groups), d.kernel
             for value in case.node.outputs:
                 n = size.rows(str(value.shape[0])) * int(np.prod(value.shape[1:], dtype=int))
-                at = bench._offsets[value]
+                at = bench.offsets[value]
                 made = [int(np.prod(groups)) * elements(d, case.node, value) for d, groups in ran
                         if any(r.offset == at and name.startswith(("y", "spread", "places"))
                                for name, r in memory_of(d.ranges).items())]
