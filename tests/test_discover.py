@@ -207,3 +207,20 @@ def test_broken_metadata_of_others(tmp_path: Path, caplog: pytest.LogCaptureFixt
     found = discover._installed((str(tmp_path),))
     assert "good_module" in [entry.value for entry in found]
     assert all("entry_points.txt" in record.getMessage() for record in caplog.records)
+
+
+def test_a_folder_is_found_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the files in it, of which none is found by itself."""
+    home = tmp_path / "quants" / "wide"
+    home.mkdir(parents=True)
+    (home / "__init__.py").write_text("from .inner import SIZE\n" + PLUGIN.format(name="WIDE")
+                                      + "    type_id = SIZE\n")
+    (home / "inner.py").write_text("SIZE = 7654\n")
+    for hidden in ("_hidden", "no_package"):
+        (tmp_path / "quants" / hidden).mkdir()
+        (tmp_path / "quants" / hidden / "inner.py").write_text("1 / 0")
+    (tmp_path / "quants" / "_hidden" / "__init__.py").write_text("1 / 0")
+    monkeypatch.setenv("UNLADEN_PLUGIN_PATH", str(tmp_path))
+    found = search()
+    assert not found.left_out and found.entries[7654] is found.entries["WIDE"]
+    assert discover.name_of(sys.modules["unladen_plugin_quants_wide"]) == "wide"

@@ -34,6 +34,9 @@ PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
 PLUGIN_PREFIX = "unladen_plugin_"
 """Modules of plug-in folders are known to Python as this, the kind and the file's name."""
 
+_PACKAGE = "__init__.py"
+"""The file that makes a plug-in of the folder around it."""
+
 log = logging.getLogger("unladen")
 
 _T = TypeVar("_T")
@@ -129,12 +132,17 @@ def modules(package: str, kind: str, only: str | None = None, *,
         if root and not os.path.isdir(root):
             report(root, f"{PLUGIN_PATH} names it, and it is no folder")
     for folder in plugin_folders(kind):
-        for path in sorted(folder.glob("*.py")):
-            if not path.stem.startswith("_"):
+        for path in sorted([*folder.glob("*.py"), *folder.glob(f"*/{_PACKAGE}")]):
+            if not _stem(path).startswith("_"):
                 yield from _imported(functools.partial(_from_file, path, kind), str(path), report)
     for entry in _installed(tuple(sys.path)):
         if entry.group == f"unladen.{kind}":
             yield from _imported(entry.load, f"entry point {entry.group}: {entry.value}", report)
+
+
+def _stem(path: Path) -> str:
+    """What a plug-in's file is called, or the folder whose package it begins."""
+    return path.parent.name if path.name == _PACKAGE else path.stem
 
 
 def plugin_folders(kind: str) -> list[Path]:
@@ -245,11 +253,12 @@ def _imported(load: Callable[[], object], where: str, report: Callable[[str, str
 
 
 def _from_file(path: Path, kind: str) -> ModuleType:
-    name = f"{PLUGIN_PREFIX}{kind}_{path.stem}"
+    name = f"{PLUGIN_PREFIX}{kind}_{_stem(path)}"
     module = sys.modules.get(name)
     if module is not None and module.__file__ == str(path):
         return module
-    spec = importlib.util.spec_from_file_location(name, path)
+    inside = [str(path.parent)] if path.name == _PACKAGE else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
         raise ImportError("Python can't import such a file")
     module = importlib.util.module_from_spec(spec)

@@ -10,7 +10,7 @@ import pytest
 
 import cases
 from cases import running
-from unladen.backends.base import Backend, BackendOptions, Support
+from unladen.backends.base import Backend, BackendOptions
 from unladen.graph.ops import registry
 
 every_op = pytest.mark.parametrize("op", sorted(registry()))
@@ -31,9 +31,9 @@ def backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
 def of(op: str, backend: Backend, rng: np.random.Generator, part: slice = slice(None)
        ) -> Iterator[cases.Case]:
     """The op's cases, or skip where the backend says that it can't run them."""
-    n = 0
+    n, device = 0, running.device_of(backend)
     for case in islice(cases.registry()[op](rng), part.start, part.stop, part.step):
-        if backend.supports(case.node) is not Support.NO:
+        if backend.supports(device, case.node):
             n += 1
             yield case
     if n == 0:

@@ -17,6 +17,7 @@ from unladen.backends.base import Backend, BackendOptions, Buffer, Device, Place
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu.features import ISA_VARIABLE
 from unladen.backends.reference.kv import PagedKV
+from unladen.errors import BackendNotInitialised
 from unladen.graph.graph import Value
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Recurrent, RefContext
@@ -41,9 +42,17 @@ def opened(name: str) -> Iterator[Backend]:
         yield backend
         return
     backend = registry()[base]
-    if base != "reference" and not backend.devices():
+    try:
+        device_of(backend)
+    except BackendNotInitialised:
         pytest.skip(f"{base}: {backend.why_none()}")
     yield backend
+
+
+def device_of(backend: Backend, options: BackendOptions | None = None) -> Device:
+    """The first device of ``backend``; raises :class:`BackendNotInitialised`."""
+    names = [d.name for d in backend.devices()] or [backend.name]
+    return backend.open(names[0], options or BackendOptions())
 
 
 class Bench:
@@ -52,20 +61,19 @@ class Bench:
     def __init__(self, backend: Backend, case: Case, options: BackendOptions | None = None) -> None:
         self.backend, self.case = backend, case
         options = options or BackendOptions()
-        names = [d.name for d in backend.devices()] or [backend.name]
-        self.device: Device = backend.open(names[0], options)
-        self._offsets: dict[Value, int] = {}
+        self.device = device_of(backend, options)
+        self.offsets: dict[Value, int] = {}
         n_bytes = 0
         for value in (*case.inputs, *case.node.outputs):
-            self._offsets[value] = n_bytes
+            self.offsets[value] = n_bytes
             n_bytes += -(-4 * case.limits.count(value.shape) // 64) * 64
-        scratch = n_bytes, backend.scratch_bytes(case.node, case.limits, options)
-        self._arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
+        scratch = n_bytes, backend.scratch_bytes(self.device, case.node, case.limits, options)
+        self.arena = backend.alloc(self.device, sum(scratch) + 64, "arena")
         self._kv = {} if case.kv is None else self._place_kv(case.kv)
         self._slots = {} if case.slots is None else {
             case.node.name: backend.alloc(self.device, case.slots.nbytes, "kv")}
         self.placed = self._place_weights()
-        segment = Segment(self.device, case.graph.nodes, self._arena, self._offsets,
+        segment = Segment(self.device, case.graph.nodes, self.arena, self.offsets,
                           case.batch_inputs(), scratch, self.placed, self._kv, self._slots,
                           case.limits, case.batch, options)
         self.program = backend.compile(segment)
@@ -73,9 +81,9 @@ class Bench:
     def run(self) -> list[Array]:
         """The outputs of the case's step."""
         backend, case = self.backend, self.case
-        backend.write(self._arena, np.full(self._arena.nbytes, 0xff, np.uint8))
+        backend.write(self.arena, np.full(self.arena.nbytes, 0xff, np.uint8))
         for value, array in case.inputs.items():
-            backend.write(self._arena, as_bytes(array), self._offsets[value])
+            backend.write(self.arena, as_bytes(array), self.offsets[value])
         if case.kv is not None and case.node.state is not None:
             placed = self._kv[case.node.state.layer]
             for buffer, data in zip((placed.k, placed.v), case.kv, strict=True):
@@ -83,7 +91,6 @@ class Bench:
         if case.slots is not None:
             backend.write(self._slots[case.node.name], as_bytes(case.slots))
         backend.run(self.program)
-        backend.sync(self.device)
         return [self._read(value) for value in case.node.outputs]
 
     def cache(self) -> tuple[Bytes, Bytes]:
@@ -100,7 +107,7 @@ class Bench:
 
     def _read(self, value: Value) -> Array:
         shape = [self.case.batch.size(s) if isinstance(s, str) else s for s in value.shape]
-        raw = self.backend.read(self._arena, 4 * int(np.prod(shape)), self._offsets[value])
+        raw = self.backend.read(self.arena, 4 * int(np.prod(shape)), self.offsets[value])
         return raw.view(value.numpy).reshape(shape).copy()
 
     def _place_kv(self, kv: tuple[Bytes, Bytes]) -> dict[int, PlacedKV]:
@@ -112,7 +119,7 @@ class Bench:
     def _place_weights(self) -> dict[str, Placed]:
         placed = {}
         for weight in self.case.node.weights.values():
-            quant = self.backend.weight_format(self.case.node, weight)
+            quant = self.backend.weight_format(self.device, self.case.node, weight)
             assert quant is not None, f"{self.device.name} takes no {weight.quant}"
             raw = self.case.weights[weight.name]
             if quant != weight.quant:

@@ -135,7 +135,11 @@ def test_counts_are_what_is_allocated(pair: Pair, allocated: Allocated, names: t
                        ("arena", memory.arena_bytes)):
             if n:
                 counted[memory.device.name, use] = n
+    staging = sum(allocated.pop(key) for key in list(allocated) if key[1] == "staging")
     assert counted == allocated
+    assert staging == sum(plans.blueprint.staging_bytes().values())
+    assert (staging > 0) == any(not m.device.is_host for m in plans.blueprint.memory.devices)
+    assert staging <= sum(m.staging_bytes for m in plans.blueprint.memory.devices)
     for memory in plans.memory().devices:
         assert memory.taken_bytes == memory.allocated_bytes
 
@@ -183,7 +187,7 @@ def test_what_stays_is_neither_read_nor_allocated_again(pair: Pair, allocated: A
     shared = old.keep().shared_bytes(blueprint)
     allocated.clear()
     pair.made(blueprint, old.keep())
-    assert {use for _, use in allocated} == {"arena"}
+    assert {use for _, use in allocated} == {"arena", "staging"}
     for memory in blueprint.memory.devices:
         assert shared[memory.device.name] == memory.weight_bytes + memory.kv_bytes
 

@@ -11,7 +11,7 @@ import pytest
 from tiny_model import write_tiny
 from tiny_plan import Tiny, open_tiny
 from unladen.backends import backend_of
-from unladen.backends.base import BackendOptions
+from unladen.backends.base import BackendOptions, Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.quants import dequantize
@@ -53,7 +53,7 @@ def test_formats_without_a_kernel_are_converted_and_reported(
         caplog: pytest.LogCaptureFixture) -> None:
     tiny = open_tiny(write_tiny(tmp_path / "q8.gguf", rng, quant="Q8_0"))
 
-    def only_f32(node: Node, weight: Weight) -> str:
+    def only_f32(device: Device, node: Node, weight: Weight) -> str:
         return "F32"
     monkeypatch.setattr(backend_of("cpu"), "weight_format", only_f32)
     with caplog.at_level(logging.WARNING, "unladen"):
@@ -70,7 +70,7 @@ def test_formats_without_a_kernel_are_converted_and_reported(
 
 
 def test_format_that_a_device_does_not_take(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(node: Node, weight: Weight) -> None:
+    def nothing(device: Device, node: Node, weight: Weight) -> None:
         return None
     monkeypatch.setattr(backend_of("cpu"), "weight_format", nothing)
     with pytest.raises(UnsupportedOp, match="cpu:0 takes no F32 weights") as caught:

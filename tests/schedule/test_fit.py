@@ -32,7 +32,11 @@ def test_counts_are_what_is_allocated(tiny: Tiny, allocated: Allocated, names: t
                 counted[memory.device.name, use] = n
         assert memory.device.is_host or memory.mapped_bytes == 0
         assert use_mmap or memory.mapped_bytes == 0
+    staging = {key: allocated.pop(key) for key in list(allocated) if key[1] == "staging"}
     assert counted == allocated
+    assert {name for name, _ in staging} == {n for n in names if n.startswith("null")}
+    assert sum(staging.values()) == sum(plan.blueprint.staging_bytes().values())
+    assert sum(staging.values()) <= sum(m.staging_bytes for m in plan.blueprint.memory.devices)
     assert {name for name, _ in counted} == set(names), "each device has something to hold"
 
 

@@ -11,7 +11,7 @@ from tests.tiny_model import write_tiny
 
 from tiny_plan import LAYOUT, LIMITS, Tiny, open_tiny
 from unladen.backends import backend_of
-from unladen.backends.base import Support
+from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.schedule.blueprint import make_blueprint
@@ -26,7 +26,7 @@ def q8(tmp_path: Path, rng: np.random.Generator) -> Tiny:
 @pytest.fixture
 def no_q8(monkeypatch: pytest.MonkeyPatch) -> None:
     """A CPU with kernels for F32 alone."""
-    monkeypatch.setattr(backend_of("cpu"), "weight_format", lambda node, weight: "F32")
+    monkeypatch.setattr(backend_of("cpu"), "weight_format", lambda device, node, weight: "F32")
 
 
 def test_converted_weights(q8: Tiny, no_q8: None, caplog: pytest.LogCaptureFixture) -> None:
@@ -54,8 +54,8 @@ def test_an_op_that_is_missing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
                                caplog: pytest.LogCaptureFixture) -> None:
     supports = backend_of("cpu").supports
 
-    def without_rope(node: Node) -> Support:
-        return Support.NO if node.op == "rope" else supports(node)
+    def without_rope(device: Device, node: Node) -> bool:
+        return node.op != "rope" and supports(device, node)
     monkeypatch.setattr(backend_of("cpu"), "supports", without_rope)
     with caplog.at_level(logging.WARNING, "unladen"):
         make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions())

@@ -252,7 +252,7 @@ class Model(Reading, Tapping):
         """Free the memory; the model can't be used any more. Requests of other threads end with
         :class:`Cancelled`. Raises :class:`ReentrantCall` inside a step, and closes nothing then."""
         if self._engine is not None:
-            self._engine.close()
+            self._planner.close(self._engine)
         self._engine = None
         self._stepper.shutdown(wait=False)
         self._file.close()

@@ -101,6 +101,12 @@ class Planner:
             _report_layers(blueprint)
         engine.between_steps(move)
 
+    def close(self, engine: Engine) -> None:
+        """Close ``engine``, and drop the plans that wait until a tap ends. Raises
+        :class:`ReentrantCall`."""
+        engine.close()
+        self._untapped = None
+
     def tap(self, engine: Engine, tap: Tap) -> None:
         """Let ``tap`` have its values from ``engine``'s next step on.
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import inspect
+import os
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import cast
 
 import numpy as np
 
+from unladen.backends._host import HostMemory
 from unladen.backends._system import this_system
 from unladen.backends.base import Backend, BackendOptions, Device
 from unladen.discover import Found, is_plugin, modules
 from unladen.errors import BackendNotInitialised
 
-__all__ = ["Backend", "Device", "BackendOptions", "all_devices", "backend_of", "default_devices",
-           "registry", "supports_gpu_offload", "supports_mlock", "supports_mmap", "supports_rpc",
-           "why_no_hardware"]
+__all__ = ["Backend", "Device", "BackendOptions", "Hold", "HostMemory", "all_devices", "backend_of",
+           "default_devices", "registry", "supports_gpu_offload", "supports_mlock",
+           "supports_mmap", "supports_rpc", "why_no_hardware"]
 
 
 @functools.cache
@@ -56,17 +62,36 @@ def _modules() -> Sequence[ModuleType]:
 def _named_backend(module: ModuleType) -> Iterator[tuple[str | ModuleType, Backend]]:
     """By its name and by its module; a stranger's answers once what everybody will ask."""
     backend = _created(module)
-    missing = [name for name in (*vars(Backend), *Backend.__annotations__)
-               if not name.startswith("_") and not hasattr(backend, name)]
-    if missing:
-        raise TypeError(f"what create() returns has no {', '.join(missing)}")
     if is_plugin(module):
+        _check_contract(backend)
         _may_serve(module)
         for device in backend.devices():
             if not {device.is_host, device.is_default} <= {True, False}:
                 raise TypeError(f"{device.name} doesn't say what it is")
     yield str(backend.name), backend
     yield module, backend
+
+
+def _check_contract(backend: Backend) -> None:
+    """Raise TypeError where a plug-in was written against another contract than this one."""
+    kind = type(backend).__name__
+    if not isinstance(backend, Backend):
+        raise TypeError(f"create() returns a {kind}, which is not derived from "
+                        "unladen.backends.Backend")
+    if not isinstance(getattr(backend, "name", None), str):
+        raise TypeError(f"{kind} has no name")
+    for name, method in vars(Backend).items():
+        if name.startswith("_"):
+            continue
+        wanted = inspect.signature(method).parameters.values()
+        by_name = {p.name: None for p in wanted if p.kind is p.KEYWORD_ONLY}
+        try:
+            # Both are functions of a class, so ``self`` counts in both.
+            inspect.signature(getattr(type(backend), name)).bind(
+                *[None] * (len(wanted) - len(by_name)), **by_name)
+        except TypeError:
+            arguments = ", ".join(p.name for p in wanted if p.name != "self")
+            raise TypeError(f"{kind}.{name} doesn't take ({arguments})") from None
 
 
 @functools.cache
@@ -95,6 +120,63 @@ def backend_of(device: str) -> Backend:
         raise BackendNotInitialised(f"no backend is called {name!r} (device {device!r})",
                                     hint=_what_there_is())
     return backend
+
+
+class Hold:
+    """Keeps ``devices`` open until :meth:`release`, or until nobody refers to it. A device is
+    closed when the last hold on it ends; it is opened again, with ``options``, by the first one
+    after that."""
+
+    def __init__(self, devices: Iterable[Device], options: BackendOptions) -> None:
+        held = tuple(devices)
+        _holds().take(held, options)
+        self.release = weakref.finalize(self, _holds().give_back, held)
+        # A process that ends frees everything at once, and drivers may be gone by then.
+        self.release.atexit = False
+
+    def __repr__(self) -> str:
+        return f"<Hold{'' if self.release.alive else ', released'}>"
+
+
+class _Holds:
+    """How many holds there are on each device."""
+
+    def __init__(self) -> None:
+        # The garbage collector may end a hold while this thread begins one.
+        self._lock = threading.RLock()
+        self._counts: Counter[str] = Counter()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        """In a forked child, the thread that had the lock doesn't exist."""
+        self._lock = threading.RLock()
+
+    def take(self, devices: Sequence[Device], options: BackendOptions) -> None:
+        with self._lock:
+            taken: list[Device] = []
+            try:
+                for device in devices:
+                    self._counts[device.name] += 1
+                    taken.append(device)
+                    if self._counts[device.name] == 1:
+                        backend_of(device.name).open(device.name, options)
+            except BaseException:
+                self.give_back(taken)
+                raise
+
+    def give_back(self, devices: Sequence[Device]) -> None:
+        with self._lock:
+            for device in devices:
+                self._counts[device.name] -= 1
+                if not self._counts[device.name]:
+                    del self._counts[device.name]
+                    backend_of(device.name).close(device)
+
+
+@functools.cache
+def _holds() -> _Holds:
+    return _Holds()
 
 
 def _what_there_is() -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._system import this_system
-from unladen.backends.base import Buffer, Device, Program
+from unladen.backends.base import Backend, Buffer, Device, Use
 from unladen.errors import MemoryLockError, OutOfMemory
 from unladen.storage.mapping import FileMapping
 
@@ -127,23 +126,20 @@ def host(buffer: Buffer) -> HostBuffer:
     return buffer
 
 
-class HostMemory:
-    """The memory half of a backend's contract, on the host."""
-
-    runs_ahead = False
-    survives_fork = True
-    is_deterministic = False
+class HostMemory(Backend):
+    """A backend whose devices compute on the host's memory, done with each call when it returns;
+    what is missing are :meth:`open`, :meth:`supports`, :meth:`compile` and :meth:`run`."""
 
     def free_bytes(self, device: Device) -> int:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """What the system has left, or the device."""
         return min(device.memory_bytes, free_host_bytes())
 
-    def alloc(self, device: Device, nbytes: int, use: str, row_bytes: int = 1) -> HostBuffer:
-        """See :class:`~unladen.backends.base.Backend`."""
+    def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> HostBuffer:
+        """Memory that costs nothing until it is touched, in huge pages where there are some."""
         return alloc_host(device, nbytes, huge_pages=True)
 
     def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """Give the buffer's pages back to the system."""
         data = host(buffer).data
         if data.nbytes:
             this_system().discard(*_pages(data, inside=True))
@@ -151,28 +147,20 @@ class HostMemory:
         # faster than as many small ones.
         advise(data, "HUGEPAGE" if densely_used else "NOHUGEPAGE")
 
-    def settle(self, program: Program) -> None:
-        """See :class:`~unladen.backends.base.Backend`."""
-
     def wrap(self, device: Device, data: Bytes) -> HostBuffer | None:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """The same memory as a buffer."""
         return HostBuffer(device, data)
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """Copy bytes."""
         host(dst).data[offset:offset + src.nbytes] = src
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """A view of the bytes."""
         return host(src).data[offset:offset + nbytes]
 
-    def fetch(self, src: Buffer, nbytes: int, offset: int = 0) -> Callable[[], Bytes]:
-        """See :class:`~unladen.backends.base.Backend`."""
-        data = self.read(src, nbytes, offset).copy()
-        return lambda: data
-
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
-        """See :class:`~unladen.backends.base.Backend`."""
+        """Copy bytes; all devices have the same memory."""
         target, source = host(dst).data, host(src).data
         target[dst_offset:dst_offset + nbytes] = source[src_offset:src_offset + nbytes]
         return True

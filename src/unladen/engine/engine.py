@@ -141,13 +141,15 @@ class Engine:
             raise _closed()
 
     def close(self) -> None:
-        """End every request, those of other threads with :class:`Cancelled`, and take no more.
-        Raises :class:`ReentrantCall`."""
+        """End every request, those of other threads with :class:`Cancelled`, take no more, and
+        close the plans. Raises :class:`ReentrantCall`."""
         self._turns.refuse_reentrance()
         self._is_closed = True
         if self._in_step:
             self.plan.cancel()
         self._between_steps(self._end_all)
+        if not self._is_lost:  # else the devices are the parent's to close
+            self._between_steps(self.plans.close)
 
     def _end_all(self) -> None:
         self._flight = None

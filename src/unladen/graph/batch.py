@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,19 @@ class BatchArray:
 def _rows(rows: str, more: int = 0, cols: str = "") -> Mapping[str, object]:
     """What a field of :class:`Batch` says of its shape; see :class:`BatchArray`."""
     return {"rows": rows, "more": more, "cols": cols}
+
+
+class SizeClass(NamedTuple):
+    """Steps of about one size, for which a driver may record its commands once: all that differs
+    among them is in the batch's arrays and numbers, which lie at the same addresses in every step.
+
+    * ``n_tokens``: the most tokens of a step in the class, a power of two or the plan's largest
+      step. There is room for as many rows in every array and value.
+    * ``is_decode``: the step has one token of each of its sequences.
+    """
+
+    n_tokens: int
+    is_decode: bool
 
 
 @dataclass(slots=True)
@@ -100,6 +113,12 @@ class Batch:
         self.kv_len[i] = start + n
         self.q_start[i + 1] = last
         return last
+
+    @property
+    def size_class(self) -> SizeClass:
+        """The class of the step: of at most two for each power of two up to the largest step."""
+        n = 1 << (self.n_tokens - 1).bit_length()
+        return SizeClass(min(n, len(self.tokens)), self.n_tokens == self.n_seqs)
 
     def size(self, symbol: str) -> int:
         """The present value of ``T`` or ``S``."""

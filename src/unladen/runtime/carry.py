@@ -162,6 +162,5 @@ def _holds(layout: KVLayout, old: KVLayout) -> bool:
 
 def _move(target: Buffer, source: Buffer) -> None:
     to, of = backend_of(target.device.name), backend_of(source.device.name)
-    of.sync(source.device)
     if to is not of or not to.copy(target, 0, source, 0, source.nbytes):
         to.write(target, of.read(source, source.nbytes))

@@ -11,17 +11,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends import backend_of
+from unladen.backends import Hold, backend_of
 from unladen.backends.base import Backend, Buffer, Device, Placed, PlacedKV, Program, Segment
-from unladen.errors import Cancelled, OutOfMemory
+from unladen.errors import Cancelled, UnladenError
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.runtime.carry import KeptState, rotations, take_over, take_over_slots
+from unladen.runtime.crossing import Crossing
 from unladen.runtime.loading import PIECE_BYTES
 from unladen.schedule.blueprint import Arenas, Blueprint
 from unladen.schedule.cut import choose_on_device
 from unladen.schedule.cut.arena import ArenaPlan
 from unladen.schedule.cut.choose_on_device import NARROWING
+from unladen.schedule.cut.crossings import Crossings
 from unladen.schedule.cut.segments import ChangeStep, CopyStep, FetchStep, RunStep, Step
 from unladen.schedule.cut.through_device import N_SLOTS, SlotKey, slot_keys
 from unladen.schedule.needs import NeedKey
@@ -44,7 +46,9 @@ class Plan:
     :class:`~unladen.runtime.plan_set.PlanSet` makes the plans of a model's graphs.
 
     ``weights``: those of the whole set. ``arenas``: by device name; ``shares_arenas``: other graphs
-    use them too. ``kept``: caches and recurrent state that a plan before this one left.
+    use them too. ``staging``: by device name and number, what values go through that the host
+    passes on. ``kept``: caches and recurrent state that a plan before this one left.
+    ``hold``: what keeps the devices open.
     ``is_brief``: another plan comes back soon, so no weights are moved for this one. Raises
     :class:`OutOfMemory`.
 
@@ -57,49 +61,53 @@ class Plan:
     """
 
     def __init__(self, blueprint: Blueprint, weights: Mapping[NeedKey, Placed],
-                 arenas: Mapping[str, Buffer], kept: KeptState, *, shares_arenas: bool = False,
+                 arenas: Mapping[str, Buffer], staging: Mapping[tuple[str, int], Buffer],
+                 kept: KeptState, hold: Hold, *, shares_arenas: bool = False,
                  is_brief: bool = False) -> None:
         self.blueprint = blueprint
         self.batch = Batch.empty(blueprint.limits)
         self._is_brief = is_brief
+        self._hold = hold
         self._placed = {(n.device.name, n.weight.name): weights[n.key] for n in blueprint.needs}
-        self._arenas = dict(arenas)
+        self._arenas, self._staging = dict(arenas), dict(staging)
         self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept)
         self._slots, same = take_over_slots(blueprint.slots(), kept)
         self.continues_cache = self.continues_cache and same
-        self._programs: list[tuple[str, Program]] = []
+        self._programs: list[tuple[Device, Program]] = []
         self._ring: dict[tuple[int, SlotKey], Buffer] = {}
-        self._ways = [self._way(blueprint.steps, blueprint.arenas, blueprint.device_of)]
+        crossings = blueprint.crossings()
+        self._ways = [self._way(blueprint.steps, blueprint.arenas, blueprint.device_of,
+                                crossings[0])]
         if blueprint.streamed is not None:
             self._ring = {
                 (i, key): backend_of(n.device.name).alloc(n.device, n.nbytes, "weights",
                                                           n.row_bytes)
                 for key, n in blueprint.streamed.slot.items() for i in range(N_SLOTS)}
             self._ways.append(self._way(blueprint.streamed.steps, blueprint.streamed_arenas,
-                                        blueprint.streamed.device_of))
+                                        blueprint.streamed.device_of, crossings[1]))
         self._last = self._ways[0]
         self._cancelled = False
+        self._ended: Callable[[], UnladenError] | None = None
         self._n_small = 0
         self.n_best = {n.op: choose_on_device.n_candidates(n) for n in blueprint.graph.nodes
                        if n.op in NARROWING}
-        # A backend from elsewhere may not say.
-        self.survives_fork = all(getattr(backend_of(d), "survives_fork", False)
-                                 for d, _ in self._programs)
+        self.survives_fork = all(d.survives_fork for d, _ in self._programs)
         self.runs_ahead = (
             "argmax" in self.n_best and not blueprint.options.is_tapped and not self._slots
             and not shares_arenas and len(blueprint.steps) == len(self._ways) == 1
-            and all(backend_of(d).runs_ahead for d, _ in self._programs))
+            and all(d.runs_ahead for d, _ in self._programs))
 
     def __repr__(self) -> str:
         return repr(self.blueprint).replace("Blueprint", "Plan", 1)
 
     def run(self) -> None:
         """Compute the step in :attr:`batch`. Devices may still be at work when it returns;
-        :meth:`output` waits for them.
+        :meth:`output` waits for them. The batch may be filled again at once.
 
         Raises :class:`Cancelled` after :meth:`cancel`. The caches may then hold some of the step's
         rows, which the next step that computes those positions overwrites.
         """
+        self._check_alive()
         self._cancelled = False
         self._give_back()
         large = self.blueprint.streamed
@@ -125,12 +133,12 @@ class Plan:
         """Make a :meth:`run` in another thread raise :class:`Cancelled` soon."""
         self._cancelled = True
         for device, program in self._programs:
-            backend_of(device).cancel(program)
+            backend_of(device.name).cancel(program)
 
     def settle(self) -> None:
         """Do at once what steps do little by little, so that later steps all take equally long."""
         for device, program in self._programs:
-            backend_of(device).settle(program)
+            backend_of(device.name).settle(program)
 
     def output(self, name: str) -> Array:
         """An output of the graph for the last step, for example "logits" f32 [S, n_vocab].
@@ -138,11 +146,13 @@ class Plan:
         On the host it is a view. The next step overwrites it, and so does the next step of a graph
         that shares the arena.
         """
+        self._check_alive()
         return self._last.outputs[name].read()
 
     def fetch(self, name: str) -> Callable[[], Array]:
         """Begin to read an output. The function that is returned waits for it and gives a copy,
         whatever was run in the meantime."""
+        self._check_alive()
         return self._last.outputs[name].fetch()
 
     def copy_block(self, target: int, source: int) -> None:
@@ -182,29 +192,39 @@ class Plan:
         """What a plan after this one may take over, while this one goes on."""
         return KeptState(dict(self._kv), dict(self._slots), rotations(self.blueprint.graph))
 
-    def end(self, error: OutOfMemory) -> None:
-        """Free the plan's memory. Every :meth:`run` from now on raises ``error``; don't call
-        :meth:`output` any more."""
-        self._last = _Way([functools.partial(_fail, error.again())], {})
+    def end(self, error: Callable[[], UnladenError]) -> None:
+        """Free the plan's memory. From now on a step, and reading an output, raises what ``error``
+        makes."""
+        self._ended = error
+        self._last = _Way([], {})
         self._ways = [self._last]
-        for held in (self._programs, self._arenas, self._placed, self._kv, self._slots,
-                     self._ring):
+        for held in (self._programs, self._arenas, self._staging, self._placed, self._kv,
+                     self._slots, self._ring):
             held.clear()
 
+    def _check_alive(self) -> None:
+        if self._ended is not None:
+            raise self._ended()
+
     def _way(self, steps: Sequence[Step], arenas: Arenas,
-             device_of: Mapping[Node, tuple[Device, str]]) -> _Way:
+             device_of: Mapping[Node, tuple[Device, str]], crossings: Crossings) -> _Way:
         slots = {s.run: s for s in steps if isinstance(s, FetchStep)}
         home = {v: d for n, (d, _) in device_of.items() for v in n.outputs}
 
-        def where(device: Device, value: Value) -> _Where:
+        def where(device: Device, value: Value) -> tuple[Buffer, int]:
             return self._arenas[device.name], arenas[device.name].offsets[value]
 
         actions: list[Callable[[], None]] = []
-        for step in steps:
+        under_way: dict[CopyStep, Crossing] = {}
+        for i, step in enumerate(steps):
+            actions += [under_way[copy].arrive for copy in crossings.due.get(i, ())]
             if isinstance(step, CopyStep):
-                actions.append(functools.partial(_copy, step, self.batch,
-                                                 where(step.source, step.value),
-                                                 where(step.target, step.value)))
+                staging = (self._staging[step.source.name, crossings.slot[step]]
+                           if step in crossings.slot else None)
+                crossing = under_way[step] = Crossing(
+                    self.batch, step.value.shape, *where(step.source, step.value),
+                    *where(step.target, step.value), staging)
+                actions.append(crossing.send)
             elif isinstance(step, ChangeStep):
                 actions.append(functools.partial(
                     _change, self.blueprint.options.changes[step.value.name], step.value,
@@ -231,7 +251,10 @@ class Plan:
     def _compiled(self, step: RunStep, arena: ArenaPlan, fetch: FetchStep | None
                   ) -> Callable[[], None]:
         name, blueprint = step.device.name, self.blueprint
-        by_weight: dict[str, Placed] = {w: p for (d, w), p in self._placed.items() if d == name}
+        weights = [w.name for n in step.nodes for w in n.weights.values()]
+        by_weight = {w: self._placed[name, w] for w in weights if (name, w) in self._placed}
+        kv = {n.state.layer: self._kv[n.state.layer] for n in step.nodes if n.state is not None}
+        slots = {n.name: self._slots[n.name] for n in step.nodes if n.name in self._slots}
         if fetch is not None:
             slot = self._slot(fetch)
             by_weight |= {n.weight.name: Placed(n.weight, slot[n.weight.name], 0, n.quant)
@@ -240,18 +263,15 @@ class Plan:
         backend = backend_of(name)
         program = backend.compile(Segment(
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
-            (arena.scratch_offset, arena.scratch_bytes), by_weight, self._kv, self._slots,
+            (arena.scratch_offset, arena.scratch_bytes), by_weight, kv, slots,
             blueprint.limits, self.batch, blueprint.options.backend, arena.stored,
             is_brief=self._is_brief))
-        self._programs.append((name, program))
+        self._programs.append((step.device, program))
         return functools.partial(backend.run, program)
 
 
 # What follows are functions, not methods: if its own actions referred to a plan, its memory would
 # stay after the last user has gone.
-_Where = tuple[Buffer, int]
-
-
 @dataclass(frozen=True, slots=True)
 class _Output:
     """Where an output of the graph is read, or a value that may be changed."""
@@ -264,7 +284,6 @@ class _Output:
     offset: int
 
     def read(self) -> Array:
-        self.backend.sync(self.buffer.device)
         shape = _shape(self.shape, self.batch)
         raw = self.backend.read(self.buffer, 4 * math.prod(shape), self.offset)
         return raw.view(self.dtype).reshape(shape)
@@ -285,19 +304,6 @@ class _Way:
 
     actions: Sequence[Callable[[], None]]
     outputs: Mapping[str, _Output]
-
-
-def _fail(error: OutOfMemory) -> None:
-    raise error.again()
-
-
-def _copy(step: CopyStep, batch: Batch, source_at: _Where, target_at: _Where) -> None:
-    source, target = (backend_of(d.name) for d in (step.source, step.target))
-    nbytes = 4 * math.prod(_shape(step.value.shape, batch))
-    source.sync(step.source)
-    if source is target and source.copy(*target_at, *source_at, nbytes):
-        return
-    target.write(target_at[0], source.read(source_at[0], nbytes, source_at[1]), target_at[1])
 
 
 def _change(change: Change, value: Value, at: _Output) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from unladen.backends import backend_of
+from unladen.backends import Hold, backend_of
 from unladen.backends.base import Buffer
-from unladen.errors import OutOfMemory
+from unladen.errors import Cancelled, OutOfMemory, UnladenError
 from unladen.runtime.carry import Kept
 from unladen.runtime.plan import Plan
 from unladen.runtime.weights import TensorData, load
@@ -17,7 +17,8 @@ from unladen.types import MAIN
 
 
 class PlanSet:
-    """A blueprint set in memory: allocated and compiled.
+    """A blueprint set in memory: allocated and compiled. It keeps its devices open until
+    :meth:`close`, or until nobody refers to it.
 
     ``data``: the bytes of tensors. ``kept``: what a plan set before this one left; weights and
     caches are taken over where they fit. Raises :class:`OutOfMemory`, and what ``data`` raises.
@@ -27,6 +28,9 @@ class PlanSet:
         kept = Kept() if kept is None else kept
         options = blueprint.main.options
         self.blueprint = blueprint
+        self._hold = Hold(blueprint.devices, options.backend)
+        for member in blueprint.members.values():
+            member.let_go()
         self._placed = load(blueprint.needs, data, kept.weights, options.loading,
                             strict=options.strict)
         self._owned = [self._placed[n.key].buffer for n in blueprint.needs if not n.mapped]
@@ -34,12 +38,18 @@ class PlanSet:
         self._arenas: dict[tuple[str, str], Buffer] = {
             key: backend_of(key[1]).alloc(devices[key[1]], n, "arena")
             for key, n in blueprint.arena_bytes().items()}
+        self._staging: dict[tuple[str, str, int], Buffer] = {
+            key: backend_of(key[1]).alloc(devices[key[1]], n, "staging")
+            for key, n in blueprint.staging_bytes().items()}
         users = [b.arena for b in blueprint.members.values()]
         self._members = {
             name: Plan(b, self._placed,
                        {device: buffer for (arena, device), buffer in self._arenas.items()
                         if arena == b.arena},
-                       kept.state_of(name), shares_arenas=users.count(b.arena) > 1,
+                       {(device, slot): buffer
+                        for (arena, device, slot), buffer in self._staging.items()
+                        if arena == b.arena},
+                       kept.state_of(name), self._hold, shares_arenas=users.count(b.arena) > 1,
                        is_brief=blueprint.is_tapped)
             for name, b in blueprint.members.items()}
 
@@ -90,10 +100,23 @@ class PlanSet:
 
     def surrender(self, error: OutOfMemory) -> Kept:
         """Free everything but what a plan set after this one may take over. Every step of a plan
-        raises ``error`` from now on."""
+        raises ``error`` from now on. Devices stay open until :meth:`close`."""
         kept = self.keep()
+        self._end(error.again().again)
+        return kept
+
+    def close(self) -> None:
+        """Free everything, and let go of the devices: each is closed with its last plan set. Every
+        step of a plan raises :class:`Cancelled` from now on. Closing twice is fine."""
+        self._end(_closed)
+        self._hold.release()
+
+    def _end(self, error: Callable[[], UnladenError]) -> None:
         for plan in self._members.values():
             plan.end(error)
-        for held in (self._placed, self._owned, self._arenas):
+        for held in (self._placed, self._owned, self._arenas, self._staging):
             held.clear()
-        return kept
+
+
+def _closed() -> Cancelled:
+    return Cancelled("the model was closed", hint="close it after its last request has ended")

@@ -223,5 +223,4 @@ def _write(kv: PlacedKV, buffer: Buffer, blocks: Sequence[int], data: Bytes) -> 
 
 def _read(buffer: Buffer, nbytes: int, offset: int) -> Bytes:
     backend = backend_of(buffer.device.name)
-    backend.sync(buffer.device)
     return np.frombuffer(backend.read(buffer, nbytes, offset).tobytes(), np.uint8)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from unladen.backends import backend_of
+from unladen.backends import Hold, backend_of
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import InvalidArgument
 from unladen.graph import passes, taps
@@ -16,6 +16,7 @@ from unladen.graph.ops import get_op
 from unladen.schedule import fit
 from unladen.schedule.cut import choose_on_device, experts, shard
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
+from unladen.schedule.cut.crossings import Crossings, crossings
 from unladen.schedule.cut.segments import (
     ChangeStep,
     CopyStep,
@@ -52,6 +53,7 @@ class Blueprint:
     device, and why. ``steps`` and ``arenas``: how a step runs; ``streamed`` and
     ``streamed_arenas``: how large steps run, if otherwise. ``needs``: the weights on each device.
     ``arena``: graphs whose blueprints say the same name take turns and share one arena.
+    ``hold``: keeps the devices open until a plan does that, or until the blueprint goes.
     """
 
     graph: Graph
@@ -68,6 +70,7 @@ class Blueprint:
     streamed: Streamed | None = None
     streamed_arenas: Arenas = field(default_factory=dict)
     source: Graph = field(default_factory=lambda: Graph((), {}, {}, 0))
+    hold: Hold | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return (f"<Blueprint: {numbers(self.layers)} layers; {self.memory!r}; steps of up to "
@@ -85,8 +88,10 @@ class Blueprint:
         if self.streamed is not None:
             ways.append((self.streamed.steps, self.streamed.device_of))
         # What is on its way into a ring waits on the host.
-        staging = sum(rings.values()) + max(_staging(self.graph, steps, device_of, self.limits)
-                                            for steps, device_of in ways)
+        staging = {"rings": sum(rings.values()),
+                   "passing": max(_passing(self.graph, steps, device_of, self.limits)
+                                  for steps, device_of in ways)}
+        staging |= {f"{name} {slot}": n for (name, slot), n in self.staging_bytes().items()}
         kv: dict[str, int] = {}
         for spec, device in self.caches().values():
             kv[device.name] = kv.get(device.name, 0) + sum(fit.kv_bytes(spec, self.layout))
@@ -116,6 +121,21 @@ class Blueprint:
         return {name: max(a.nbytes, self.streamed_arenas.get(name, a).nbytes)
                 for name, a in self.arenas.items()}
 
+    def crossings(self) -> list[Crossings]:
+        """What goes between devices in the usual way and, if large steps are streamed, in theirs.
+        """
+        ways = [self.steps] + ([] if self.streamed is None else [self.streamed.steps])
+        return [crossings(steps, self.limits) for steps in ways]
+
+    def staging_bytes(self) -> dict[tuple[str, int], int]:
+        """Bytes of each staging buffer, by its device and number: the larger one of both ways."""
+        sizes: dict[tuple[str, int], int] = {}
+        for way in self.crossings():
+            for device, found in way.staging.items():
+                for slot, n in enumerate(found):
+                    sizes[device, slot] = max(n, sizes.get((device, slot), 0))
+        return sizes
+
     def caches(self) -> dict[int, tuple[KVSpec, Device]]:
         """The cache of every layer that has one, and where it is."""
         return {node.state.layer: (node.state, device)
@@ -127,6 +147,11 @@ class Blueprint:
                  for node, (device, _) in self.device_of.items())
         return {node.name: (4 * size * self.limits.n_slots, device)
                 for node, device, size in sizes if size}
+
+    def let_go(self) -> None:
+        """Keep the devices open no longer: somebody else does, or nobody needs them."""
+        if self.hold is not None:
+            self.hold.release()
 
     def n_offloaded(self) -> int:
         """Layers on devices other than the host."""
@@ -181,12 +206,13 @@ def make_blueprint(graph: Graph, limits: Limits, layout: KVLayout, options: Plan
     :class:`InvalidArgument`, :class:`UnsupportedOp`.
     """
     devices = options.open_devices()
-    fusions = frozenset.intersection(*(backend_of(d.name).fusions for d in devices))
+    hold = Hold(devices, options.backend)
+    fusions = frozenset.intersection(*(d.fusions for d in devices))
     marked = taps.mark(graph, options.looked, options.changes)
     fused = experts.divide(passes.apply(marked, fusions), devices, options.place)
     maker = Maker(fused, limits, layout, options, devices, arena, beside or {})
     known = choice or maker.choose()
-    return replace(maker.blueprint_of(known, told=choice is not None), source=graph)
+    return replace(maker.blueprint_of(known, told=choice is not None), source=graph, hold=hold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +337,7 @@ class Maker:
 
 
 def _check_deterministic(devices: Sequence[Device]) -> None:
-    others = [d.name for d in devices if not backend_of(d.name).is_deterministic]
+    others = [d.name for d in devices if not d.is_deterministic]
     if others:
         raise InvalidArgument(
             f"deterministic=True, but on {', '.join(others)} sums depend on what is in a step",
@@ -336,7 +362,8 @@ def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limi
     stored: dict[Value, int] = {}
     for run, inner in inner_values(graph, steps).items():
         nodes = [kernels.as_placed(run.device, n) for n in run.nodes]
-        stored |= backend_of(run.device.name).stored_bytes(nodes, inner, limits, kernels.options)
+        stored |= backend_of(run.device.name).stored_bytes(run.device, nodes, inner, limits,
+                                                           kernels.options)
     return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels),
                                stored)
             for d in devices}
@@ -350,15 +377,16 @@ def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Ker
     nodes = [kernels.as_placed(device, n) for s in steps
              if isinstance(s, RunStep) and s.device == device for n in s.nodes]
     backend = backend_of(device.name)
-    return max((backend.scratch_bytes(n, limits, kernels.options) for n in nodes), default=0)
+    return max((backend.scratch_bytes(device, n, limits, kernels.options) for n in nodes),
+               default=0)
 
 
-def _staging(graph: Graph, steps: Sequence[Step], device_of: Mapping[Node, tuple[Device, str]],
+def _passing(graph: Graph, steps: Sequence[Step], device_of: Mapping[Node, tuple[Device, str]],
              limits: Limits) -> int:
-    """The largest value that passes through the host on its way between devices, or to the
-    caller."""
+    """Bytes of the largest value that passes through the host on its way to a device or to the
+    caller, and has no staging buffer."""
     passing = [s.value for s in steps if isinstance(s, CopyStep)
-               and not (s.source.is_host and s.target.is_host)]
+               and s.source.is_host and not s.target.is_host]
     passing += [s.value for s in steps if isinstance(s, ChangeStep) and not s.device.is_host]
     passing += [v for n, (d, _) in device_of.items() if not d.is_host for v in n.outputs
                 if v in graph.outputs.values()]

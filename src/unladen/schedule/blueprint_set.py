@@ -92,6 +92,16 @@ class BlueprintSet:
                 sizes[key] = max(n, sizes.get(key, 0))
         return {key: n for key, n in sizes.items() if n}
 
+    def staging_bytes(self) -> dict[tuple[str, str, int], int]:
+        """The bytes of every staging buffer, by the arena's name, its device's, and its number.
+        Graphs that take turns share them."""
+        sizes: dict[tuple[str, str, int], int] = {}
+        for made in self.members.values():
+            for (device, slot), n in made.staging_bytes().items():
+                key = made.arena, device, slot
+                sizes[key] = max(n, sizes.get(key, 0))
+        return sizes
+
     def n_offloaded(self) -> int:
         """Layers on devices other than the host, of the graph that has most there."""
         return max(b.n_offloaded() for b in self.members.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout
@@ -13,6 +13,8 @@ from unladen.graph.graph import KVSpec
 from unladen.quants import get
 from unladen.schedule.needs import Need, distinct
 from unladen.types import size_text
+
+_T = TypeVar("_T")
 
 MARGIN = 32
 """Placement "auto" leaves 1/MARGIN of a device's memory free for drivers and other programs. It
@@ -26,7 +28,8 @@ class Footprint:
     ``needs``: its weights. Graphs share a weight that they need on one device in one format.
     ``kv``: its caches and recurrent state. ``arenas``: what its largest step needs; graphs with the
     same ``arena`` take turns and share the memory. ``rings``: slots for weights that are streamed
-    through. ``staging``: bytes on the host, for a moment, for what goes to or from other devices.
+    through. ``staging``: bytes on the host for what goes to or from other devices, by what they
+    are for; graphs with the same ``arena`` share these, too.
     """
 
     devices: Sequence[Device]
@@ -34,7 +37,7 @@ class Footprint:
     kv: Mapping[str, int]
     arenas: Mapping[str, int]
     rings: Mapping[str, int]
-    staging: int
+    staging: Mapping[str, int]
     arena: str
 
 
@@ -178,7 +181,8 @@ def count(footprints: Mapping[str, Footprint]) -> MemoryPlan:
     and the caches of all. Staging is counted on the first of the host's devices."""
     every = list(footprints.values())
     needs = distinct(f.needs for f in every)
-    staging = sum(_by_arena((f.arena, f.staging) for f in every).values())
+    staging = sum(_by_arena(((f.arena, what), n) for f in every
+                            for what, n in f.staging.items()).values())
     result = []
     for device in _all_devices(footprints):
         name = device.name
@@ -197,9 +201,9 @@ def count(footprints: Mapping[str, Footprint]) -> MemoryPlan:
         name: count({name: f}) for name, f in footprints.items()})
 
 
-def _by_arena(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The largest size for each arena."""
-    result: dict[str, int] = {}
+def _by_arena(sizes: Iterable[tuple[_T, int]]) -> dict[_T, int]:
+    """The largest size for each arena, or for each part of one."""
+    result: dict[_T, int] = {}
     for arena, n in sizes:
         result[arena] = max(n, result.get(arena, 0))
     return result

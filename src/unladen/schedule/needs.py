@@ -92,7 +92,7 @@ def distinct(needs: Iterable[Sequence[Need]]) -> list[Need]:
 
 
 def _format_of(device: Device, node: Node, weight: Weight) -> str | None:
-    return backend_of(device.name).weight_format(node, weight)
+    return backend_of(device.name).weight_format(device, node, weight)
 
 
 def _report(converted: Mapping[tuple[str, str, str], Mapping[str, Node]], *, strict: bool) -> None:

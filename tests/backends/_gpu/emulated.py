@@ -83,7 +83,6 @@ class EmulatedBackend(GpuBackend):
     """See the module."""
 
     name = "emulated"
-    is_deterministic = True
 
     def __init__(self, family: Family, **target: Any) -> None:
         self.target = Emulated(family, **target)
@@ -122,9 +121,6 @@ class EmulatedBackend(GpuBackend):
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatedProgram)
         program.run()
-
-    def sync(self, device: Device) -> None:
-        """Every run is done when it returns."""
 
 
 def memory_of(ranges: Mapping[str, Range | bytes]) -> dict[str, Range]:

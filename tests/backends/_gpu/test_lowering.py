@@ -20,7 +20,7 @@ from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import found, registry
 from unladen.backends._gpu.step import KEYS_PER_SPLIT, MAX_SPLITS, TILE_TOKENS, Size
 from unladen.backends._gpu.target import ALIGNMENT, MAX_GROUPS, WORKGROUP_BYTES, Range
-from unladen.backends.base import BackendOptions, Support
+from unladen.backends.base import BackendOptions
 from unladen.discover import PLUGIN_PATH
 from unladen.graph.graph import Node, Value
 
@@ -38,7 +38,7 @@ def benches(op: str, rng: Rng, features: frozenset[str] = FEATURES, **target: in
     """The cases of ``op``, compiled for a device of which everything is asked."""
     backend = EmulatedBackend(Texts(runs_all=True), features=features, **target)
     for case in cases.registry()[op](rng):
-        if backend.supports(case.node) is not Support.NO:
+        if backend.supports(backend.target.device, case.node):
             yield running.Bench(backend, case)
 
 
@@ -117,7 +117,7 @@ def test_grids_cover_what_a_step_makes(op: str, rng: Rng) -> None:
                 assert len(groups) == 3 and all(0 < n <= MAX_GROUPS for n in groups), d.kernel
             for value in case.node.outputs:
                 n = size.rows(str(value.shape[0])) * int(np.prod(value.shape[1:], dtype=int))
-                at = bench._offsets[value]
+                at = bench.offsets[value]
                 made = [int(np.prod(groups)) * elements(d, case.node, value) for d, groups in ran
                         if any(r.offset == at and name.startswith(("y", "spread", "places"))
                                for name, r in memory_of(d.ranges).items())]
@@ -183,7 +183,7 @@ def test_what_has_no_text_is_not_run(rng: Rng) -> None:
     for op, how in registry().items():
         case = next(iter(cases.registry()[op](rng)))
         has_all = how.kernels <= KERNELS.keys()
-        assert (backend.supports(case.node) is Support.YES) == has_all, op
+        assert backend.supports(backend.target.device, case.node) == has_all, op
 
 
 def test_a_forgone_feature_is_not_used(rng: Rng) -> None:

@@ -13,7 +13,6 @@ from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from cases import running
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import registry
-from unladen.backends.base import Support
 from unladen.backends.wgpu import source
 
 Rng = np.random.Generator
@@ -26,7 +25,7 @@ def dispatches(op: str, rng: Rng) -> Iterator[Dispatch]:
     for features in (frozenset({"subgroups", "int_dot"}), frozenset[str]()):
         backend = EmulatedBackend(source, features=features)
         for case in cases.registry()[op](rng):
-            if backend.supports(case.node) is not Support.NO:
+            if backend.supports(backend.target.device, case.node):
                 program = running.Bench(backend, case).program
                 assert isinstance(program, EmulatedProgram)
                 yield from program.lowered.dispatches

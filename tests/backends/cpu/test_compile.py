@@ -15,7 +15,7 @@ from cases import running
 from cases.base import Case, Maker
 from unladen import backends
 from unladen._native import cpu as native
-from unladen.backends.base import Support
+from unladen.backends.base import BackendOptions
 from unladen.backends.cpu import CpuBackend
 from unladen.backends.cpu.compile import operations
 from unladen.errors import UnsupportedOp
@@ -170,5 +170,6 @@ def test_limits(op: str, limit: str, rng: np.random.Generator) -> None:
         node = replace(case.node, inputs=(*case.node.inputs, groups))
         case = replace(case, graph=replace(case.graph, nodes=(node,)),
                        inputs={**case.inputs, groups: np.zeros((4, 3), np.int32)})
-    assert CpuBackend().supports(case.node) is Support.NO
+    backend = CpuBackend()
+    assert not backend.supports(backend.open("cpu", BackendOptions()), case.node)
     assert f"takes {limit}" in refusal(case, case.node)

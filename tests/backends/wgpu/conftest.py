@@ -1,14 +1,20 @@
-"""Skips everything here where there is nothing to run on."""
+"""Skips everything here where there is nothing to run on; the device stays open meanwhile."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from unladen.backends import backend_of
+from unladen.backends import BackendOptions, Hold, backend_of
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _adapter() -> None:
+def _adapter() -> Iterator[None]:
     backend = backend_of("wgpu")
     if not backend.devices():
         pytest.skip(backend.why_none())
+    options = BackendOptions()
+    hold = Hold([backend.open("wgpu:0", options)], options)
+    yield
+    hold.release()

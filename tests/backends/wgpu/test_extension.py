@@ -69,13 +69,14 @@ import numpy as np
 from cases import running
 from cases.base import Maker
 from unladen.backends import backend_of
-from unladen.backends.base import Support
+from unladen.backends.base import BackendOptions
 
 rng = np.random.default_rng(int(sys.argv[2]))
 m = Maker(rng, 9)
 case = m.case("squash", m.input("T", 77), attrs={"factor": 2.5})
 backend = backend_of("wgpu")
-assert (backend.supports(case.node) is Support.YES) == bool(int(sys.argv[3]))
+device = backend.open("wgpu", BackendOptions())
+assert backend.supports(device, case.node) == bool(int(sys.argv[3]))
 if int(sys.argv[3]):
     running.check(case, running.Bench(backend, case).run(), precise=True, what="squash")
 '''

@@ -22,7 +22,7 @@ from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, Unlad
 
 @pytest.fixture
 def gpu() -> Gpu:
-    return Gpu("wgpu:8", 8)
+    return Gpu("wgpu:8", 8, set())
 
 
 def test_a_kernel_that_does_not_compile(gpu: Gpu, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

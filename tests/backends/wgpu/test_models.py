@@ -117,7 +117,7 @@ def test_dispatches_of_a_decode_step(make_model: Callable[..., Path]) -> None:
     with Model(path, devices=DEVICE, context_size=512) as model:
         model.generate([3] * 300, temperature=0.0, max_tokens=2)
         ((_, program),) = model.engine.plan._programs
-        decode = [parts for size, parts in program.encoded.items()
+        decode = [parts for alike in program.encoded.values() for size, parts in alike.items()
                   if size.is_decode and size.n_splits > 1]
     (n,) = {sum(map(len, parts)) for parts in decode}
     assert n <= 10 * 16 + 10

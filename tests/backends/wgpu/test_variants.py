@@ -15,7 +15,7 @@ from cases.base import Maker
 from unladen import Model, quants
 from unladen.backends import backend_of
 from unladen.backends._gpu.lowering import registry
-from unladen.backends.base import BackendOptions, Support
+from unladen.backends.base import BackendOptions
 from unladen.backends.wgpu import adapters, features, source
 from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.errors import InvalidArgument, UnsupportedOp
@@ -42,7 +42,7 @@ def test_within_the_bound(op: str, variant: str, backend: WgpuBackend, rng: Rng)
     """Some of the op's cases, others each time."""
     device = backend.open("wgpu:0", BackendOptions())
     found = [case for case in cases.registry()[op](rng)
-             if backend.supports(case.node) is not Support.NO
+             if backend.supports(device, case.node)
              and backend.variant(device, case.node, BackendOptions()) == variant]
     assert bool(found) == (variant in registry()[op].features)
     for i in rng.permutation(len(found))[:6]:

@@ -10,7 +10,7 @@ import pytest
 
 from tiny_plan import N_LAYERS, Tiny
 from unladen.backends import backend_of
-from unladen.backends.base import BackendOptions, Device, Support
+from unladen.backends.base import BackendOptions, Device
 from unladen.errors import UnsupportedOp
 from unladen.graph import taps
 from unladen.graph.graph import Graph, Node
@@ -127,8 +127,8 @@ class Lacking:
         self.ops = ops
         self.whole = backend_of("null").supports
 
-    def supports(self, node: Node) -> Support:
-        return Support.NO if node.op in self.ops else self.whole(node)
+    def supports(self, device: Device, node: Node) -> bool:
+        return node.op not in self.ops and self.whole(device, node)
 
 
 def _lack(monkeypatch: pytest.MonkeyPatch, backend: str, *ops: str) -> None:

@@ -243,7 +243,7 @@ def test_a_sample_stands_for_its_likes(path: Path) -> None:
     (device,) = (d for d in blueprint.devices if d.name == "cpu:0")
     by_op: dict[str, set[Sample]] = {}
     for node in blueprint.graph.nodes:
-        formats = {role: str(backend_of(device.name).weight_format(node, w))
+        formats = {role: str(backend_of(device.name).weight_format(device, node, w))
                    for role, w in node.weights.items()}
         by_op.setdefault(node.op, set()).add(Sample.of(node, formats, names, blueprint.layout))
     assert len(by_op["attention"]) == len(by_op["kv_write"]) == 1

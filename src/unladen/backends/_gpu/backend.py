@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from typing import Final
 
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.target import Family, Target
-from unladen.backends.base import Backend, BackendOptions, Device, Support
-from unladen.graph.graph import Node, Value, Weight
+from unladen.backends.base import Backend, BackendOptions, Device
+from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
+
+FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
+"""Graph passes whose results the lowerings run: a driver says so of its devices."""
 
 
 class GpuBackend(Backend):
@@ -18,22 +21,21 @@ class GpuBackend(Backend):
 
     family: Family
     """The texts that the backend compiles."""
-    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
 
     @abstractmethod
     def gpu(self, device: str) -> Target:
-        """The device called ``device``, which was opened."""
+        """The open device called ``device``; raises :class:`BackendNotInitialised`."""
 
-    def supports(self, node: Node) -> Support:
+    def supports(self, device: Device, node: Node) -> bool:
         how, state = registry().get(node.op), node.state
         if how is None or not all(map(self.family.has_kernel, how.kernels)):
-            return Support.NO
+            return False
         # Kernels read rows of the cache by whole words, keys four numbers at a time.
         if state is not None and (state.k_dim % 4 or state.v_dim % 2):
-            return Support.NO
-        return Support.YES if how.supports(node) else Support.NO
+            return False
+        return how.supports(node)
 
-    def weight_format(self, node: Node, weight: Weight) -> str | None:
+    def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         how = registry().get(node.op)
         if how is None:
             return None
@@ -47,11 +49,8 @@ class GpuBackend(Backend):
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
 
-    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: BackendOptions) -> Mapping[Value, int]:
-        return {}
-
-    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+    def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
+                      ) -> int:
         how = registry().get(node.op)
         return 0 if how is None else how.scratch_bytes(node, limits, options)
 

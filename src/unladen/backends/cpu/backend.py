@@ -9,7 +9,7 @@ from typing import Final
 
 from unladen._native import cpu as native
 from unladen.backends._host import HostMemory, total_host_bytes
-from unladen.backends.base import BackendOptions, Device, Program, Segment, Support, device_number
+from unladen.backends.base import BackendOptions, Device, Program, Segment, device_number
 from unladen.backends.cpu import numa
 from unladen.backends.cpu.compile import compile_segment, refusal, scratch_bytes
 from unladen.backends.cpu.features import isa_level, n_physical_cores, processor_name
@@ -23,6 +23,9 @@ from unladen.types import Limits
 
 TILE_ROWS: Final = 64
 """Rows of a matrix that a thread multiplies many activations by at a time, or a block of them."""
+
+FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope", "select_early"})
+"""Graph passes whose results the kernels run."""
 
 
 def _threads(options: BackendOptions) -> tuple[int, int]:
@@ -46,8 +49,6 @@ class CpuBackend(HostMemory):
     """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
     name = "cpu"
-    fusions = frozenset({"fuse_glu", "fuse_residual", "fuse_rope", "select_early"})
-    is_deterministic = True
 
     def __init__(self) -> None:
         self._level = isa_level()
@@ -70,37 +71,33 @@ class CpuBackend(HostMemory):
 
     def _device(self, number: int) -> Device:
         return Device(f"cpu:{number}", f"{processor_name()}, {self._level}", total_host_bytes(),
-                      is_host=True)
+                      is_host=True, fusions=FUSIONS, survives_fork=True, is_deterministic=True)
 
-    def supports(self, node: Node) -> Support:
-        return Support.NO if refusal(node, self._formats) else Support.YES
+    def supports(self, device: Device, node: Node) -> bool:
+        return not refusal(node, functools.partial(self._formats, device))
 
-    def _formats(self, node: Node) -> dict[str, str | None]:
-        return {role: self.weight_format(node, w) for role, w in node.weights.items()}
+    def _formats(self, device: Device, node: Node) -> dict[str, str | None]:
+        return {role: self.weight_format(device, node, w) for role, w in node.weights.items()}
 
-    def weight_format(self, node: Node, weight: Weight) -> str | None:
+    def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         if len(weight.shape) == 1 or not get_op(node.op).takes_quants or (
                 node.op == "moe" and any(node.weights.get(r) is weight for r in VECTOR_ROLES)):
             return "F32"
         return weight.quant if native.has_kernel(self._level, weight.quant) else "F32"
 
-    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
-        return ""
-
-    def forgo_variant(self, device: Device, node: Node) -> None:
-        raise AssertionError(f"{self.name} has no variants")
-
-    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+    def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
+                      ) -> int:
         return scratch_bytes(node, max(limits.n_tokens, limits.n_outputs), self._level,
-                             self._formats, options.precise)
+                             functools.partial(self._formats, device), options.precise)
 
-    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: BackendOptions) -> Mapping[Value, int]:
+    def stored_bytes(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value],
+                     limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
         n_threads = functools.cache(lambda: max(_threads(options)))  # asks the system
 
         def packed_bytes(reader: Node) -> int | None:
             weight = reader.weights["w0"]
-            n_cols, quant = weight.shape[-1], self.weight_format(reader, weight) or "F32"
+            n_cols = weight.shape[-1]
+            quant = self.weight_format(device, reader, weight) or "F32"
             block = native.packed_block(self._level, quant, options.precise)
             # A tile takes whole blocks, and threads end together only with enough tiles.
             if block > TILE_ROWS and n_cols // block < 8 * n_threads():
@@ -135,6 +132,3 @@ class CpuBackend(HostMemory):
     def settle(self, program: Program) -> None:
         assert isinstance(program, CpuProgram)
         program.moving.finish()
-
-    def sync(self, device: Device) -> None:
-        """Every run is done when it returns."""

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.backends.base import (
+    Backend,
     BackendOptions,
     Buffer,
     Device,
     Program,
     Segment,
-    Support,
     Use,
     device_number,
 )
 from unladen.errors import InvalidArgument, OutOfMemory
-from unladen.graph.graph import Node, Value, Weight
-from unladen.types import Limits
+from unladen.graph.graph import Node, Weight
 
 MEMORY_VARIABLE = "UNLADEN_NULL_MEMORY"
 DEFAULT_MEMORY = 24 << 30
@@ -45,19 +43,12 @@ class NullProgram:
 
 
 @dataclass
-class NullBackend:
+class NullBackend(Backend):
     """See the package. ``null:0`` and so on have 24 GiB each, or what ``UNLADEN_NULL_MEMORY`` says:
     bytes, by comma, the last one standing for all further devices."""
 
     name: str = "null"
-    fusions: frozenset[str] = frozenset()
-    runs_ahead: bool = False
-    survives_fork: bool = True
-    is_deterministic: bool = True
     _used: dict[str, int] = field(default_factory=dict)
-
-    def devices(self) -> Sequence[Device]:
-        return []
 
     def why_none(self) -> str:
         return "pretend devices are opened by name: null:0, null:1, ..."
@@ -65,12 +56,12 @@ class NullBackend:
     def open(self, device: str, options: BackendOptions) -> Device:
         number = device_number(device)
         return Device(f"null:{number}", "pretend", _memory(number), bandwidth=1e12, flops=1e14,
-                      is_pretend=True, link_bandwidth=25e9, link_latency_s=10e-6, launch_s=5e-6)
-
-    def free_bytes(self, device: Device) -> int:
-        return device.memory_bytes
+                      is_pretend=True, link_bandwidth=25e9, link_latency_s=10e-6, launch_s=5e-6,
+                      survives_fork=True, is_deterministic=True)
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
+        if use == "staging":  # the host's memory
+            return NullBuffer(device, nbytes)
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
             raise OutOfMemory(device=device.name, requested=nbytes,
@@ -87,9 +78,6 @@ class NullBackend:
         """Bytes allocated on ``device`` and not yet freed."""
         return self._used.get(device, 0)
 
-    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
-        """There is nothing in it."""
-
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> NullBuffer | None:
         return NullBuffer(device, data.nbytes) if device.is_host else None
 
@@ -100,32 +88,15 @@ class NullBackend:
         assert offset + nbytes <= src.nbytes
         return np.zeros(nbytes, np.uint8)
 
-    def fetch(self, src: Buffer, nbytes: int, offset: int = 0
-              ) -> Callable[[], npt.NDArray[np.uint8]]:
-        return lambda: self.read(src, nbytes, offset)
-
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         assert dst_offset + nbytes <= dst.nbytes and src_offset + nbytes <= src.nbytes
         return dst.device == src.device
 
-    def supports(self, node: Node) -> Support:
-        return Support.YES
+    def supports(self, device: Device, node: Node) -> bool:
+        return True
 
-    def weight_format(self, node: Node, weight: Weight) -> str | None:
+    def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         return weight.quant
-
-    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
-        return ""
-
-    def forgo_variant(self, device: Device, node: Node) -> None:
-        raise AssertionError(f"{self.name} has no variants")
-
-    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: BackendOptions) -> Mapping[Value, int]:
-        return {}
-
-    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        return 0
 
     def compile(self, segment: Segment) -> Program:
         return NullProgram(segment)
@@ -133,15 +104,6 @@ class NullBackend:
     def run(self, program: Program) -> None:
         assert isinstance(program, NullProgram)
         program.n_runs += 1
-
-    def cancel(self, program: Program) -> None:
-        """A run is over before it could be cancelled."""
-
-    def settle(self, program: Program) -> None:
-        """Nothing is put off."""
-
-    def sync(self, device: Device) -> None:
-        """Nothing is ever under way."""
 
 
 def _memory(number: int) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from unladen.backends._host import HostMemory, host, total_host_bytes
-from unladen.backends.base import BackendOptions, Device, Program, Segment, Support, device_number
+from unladen.backends.base import BackendOptions, Device, Program, Segment, device_number
 from unladen.backends.reference.kv import PagedKV
 from unladen.errors import Cancelled
 from unladen.graph.batch import Batch
@@ -16,7 +15,6 @@ from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op, registry
 from unladen.graph.ops.base import Array, RefContext
 from unladen.quants import dequantize
-from unladen.types import Limits
 
 BANDWIDTH, FLOPS = 1e8, 1e8
 """What NumPy reaches in float64 with everything decoded anew: roughly, so that a plan avoids it."""
@@ -35,37 +33,20 @@ class ReferenceBackend(HostMemory):
     """See the package. The logical devices ``reference:0``, ``reference:1`` ... are one process."""
 
     name = "reference"
-    fusions: frozenset[str] = frozenset()
-    runs_ahead = True
-
-    def devices(self) -> Sequence[Device]:
-        return []
 
     def why_none(self) -> str:
         return "the reference is for checking: ask for it by name (--device reference)"
 
     def open(self, device: str, options: BackendOptions) -> Device:
         return Device(f"reference:{device_number(device)}", "NumPy, float64", total_host_bytes(),
-                      bandwidth=BANDWIDTH, flops=FLOPS, is_host=True)
+                      bandwidth=BANDWIDTH, flops=FLOPS, is_host=True, runs_ahead=True,
+                      survives_fork=True)
 
-    def supports(self, node: Node) -> Support:
-        return Support.YES if node.op in registry() else Support.NO
+    def supports(self, device: Device, node: Node) -> bool:
+        return node.op in registry()
 
-    def weight_format(self, node: Node, weight: Weight) -> str | None:
+    def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
         return weight.quant
-
-    def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
-        return ""
-
-    def forgo_variant(self, device: Device, node: Node) -> None:
-        raise AssertionError(f"{self.name} has no variants")
-
-    def stored_bytes(self, nodes: Sequence[Node], inner: frozenset[Value], limits: Limits,
-                     options: BackendOptions) -> Mapping[Value, int]:
-        return {}
-
-    def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        return 0
 
     def compile(self, segment: Segment) -> Program:
         return ReferenceProgram(segment)
@@ -94,9 +75,6 @@ class ReferenceBackend(HostMemory):
     def cancel(self, program: Program) -> None:
         assert isinstance(program, ReferenceProgram)
         program.cancelled = True
-
-    def sync(self, device: Device) -> None:
-        """Every run is done when it returns."""
 
     def _weight(self, program: ReferenceProgram, weight: Weight) -> Array:
         if weight.name not in program.weights:

@@ -17,6 +17,7 @@ from unladen.backends.base import (
     device_number,
 )
 from unladen.backends.wgpu import adapters, memory, source
+from unladen.backends.wgpu.failure import closed
 from unladen.backends.wgpu.fetch import fetch
 from unladen.backends.wgpu.gpu import Gpu, device_of, shares_host_memory
 from unladen.backends.wgpu.memory import of_gpu
@@ -29,12 +30,11 @@ class WgpuBackend(GpuBackend):
 
     name = "wgpu"
     family: Family = source
-    runs_ahead = True
-    survives_fork = False
-    is_deterministic = False
 
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}
+        # By device: one that is opened again computes wrongly what it did before.
+        self._forgone: dict[str, set[tuple[str, frozenset[str]]]] = {}
 
     def devices(self) -> Sequence[Device]:
         return [device_of(a, f"wgpu:{i}") for i, a in enumerate(adapters.adapters())]
@@ -47,11 +47,19 @@ class WgpuBackend(GpuBackend):
         adapters.check_process()
         name = f"wgpu:{number}"
         if name not in self._gpus or self._gpus[name].is_lost:
-            self._gpus[name] = Gpu(name, number)
+            self._gpus[name] = Gpu(name, number, self._forgone.setdefault(name, set()))
         return self._gpus[name].device
 
+    def close(self, device: Device) -> None:
+        """The driver's device goes with the last buffer or program that refers to it."""
+        gpu = self._gpus.pop(device.name, None)
+        if gpu is not None:
+            gpu.is_closed = True
+
     def gpu(self, device: str) -> Gpu:
-        """The GPU behind the name of a device that was opened."""
+        """The GPU behind the name of an open device; raises :class:`BackendNotInitialised`."""
+        if device not in self._gpus:
+            raise closed(device)
         return self._gpus[device]
 
     def free_bytes(self, device: Device) -> int:
@@ -62,20 +70,15 @@ class WgpuBackend(GpuBackend):
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         return memory.alloc(self.gpu(device.name), nbytes, row_bytes, use)
 
-    def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
-        """No device takes memory back from a buffer that stays."""
-
-    def wrap(self, device: Device, data: Bytes) -> Buffer | None:
-        return None
-
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
         memory.write(of_gpu(dst), src, offset)
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         return memory.read(of_gpu(src), nbytes, offset)
 
-    def fetch(self, src: Buffer, nbytes: int, offset: int = 0) -> Callable[[], Bytes]:
-        return fetch(of_gpu(src), nbytes, offset)
+    def fetch(self, src: Buffer, nbytes: int, offset: int = 0, staging: Buffer | None = None
+              ) -> Callable[[], Bytes]:
+        return fetch(of_gpu(src), nbytes, offset, None if staging is None else of_gpu(staging))
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         return memory.copy(of_gpu(dst), dst_offset, of_gpu(src), src_offset, nbytes)
@@ -86,15 +89,13 @@ class WgpuBackend(GpuBackend):
 
     def run(self, program: Program) -> None:
         assert isinstance(program, WgpuProgram)
+        if program.gpu.is_closed:
+            raise closed(program.gpu.name)
         program.run()
 
     def cancel(self, program: Program) -> None:
         assert isinstance(program, WgpuProgram)
         program.cancelled = True
 
-    def settle(self, program: Program) -> None:
-        """Nothing is put off."""
-
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
-

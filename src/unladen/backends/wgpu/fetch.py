@@ -18,7 +18,7 @@ from unladen.backends._gpu.target import Bytes
 from unladen.backends.wgpu.adapters import load, native
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
-from unladen.backends.wgpu.memory import WgpuBuffer
+from unladen.backends.wgpu.memory import WgpuBuffer, read
 from unladen.errors import DeviceLost
 
 MAP_READ = 1
@@ -64,10 +64,12 @@ class _Fetched:
     nbytes: int
     submission: int
     number: int
+    is_view: bool
 
     def __call__(self) -> Bytes:
-        """Wait and copy. An interrupt may come at any point, and then this can be called again, so
-        the buffer stays mapped as long as it exists."""
+        """Wait, and copy unless this is a view. An interrupt may come at any point, and then this
+        can be called again, so the buffer stays mapped as long as it exists, or until the next
+        fetch through it."""
         libf, ffi = native()
         mapping = _mapping()
         self.gpu.wait_for(self.submission)
@@ -81,27 +83,49 @@ class _Fetched:
         if where == ffi.NULL:
             raise DeviceLost(f"{self.gpu.name} stopped answering: a result can't be read",
                              hint="load the model again; a driver update may help")
-        return np.frombuffer(ffi.buffer(where, self.nbytes), np.uint8).copy()
+        data = np.frombuffer(ffi.buffer(where, self.nbytes), np.uint8)
+        return data if self.is_view else data.copy()
 
     def __del__(self) -> None:
         _mapping().told.pop(self.number, None)
 
 
-def fetch(src: WgpuBuffer, nbytes: int, offset: int) -> Callable[[], Bytes]:
-    """See :meth:`~unladen.backends.base.Backend.fetch`; whole words of one part."""
-    ((part, at, _, _),) = src.pieces(offset, nbytes)
-    assert at % 4 == nbytes % 4 == 0, (offset, nbytes)
+def fetch(src: WgpuBuffer, nbytes: int, offset: int, staging: WgpuBuffer | None
+          ) -> Callable[[], Bytes]:
+    """See :meth:`~unladen.backends.base.Backend.fetch`; whole words. What lies in several parts is
+    read at once."""
+    pieces = list(src.pieces(offset, nbytes))
+    assert offset % 4 == nbytes % 4 == 0, (offset, nbytes)
+    if len(pieces) != 1:
+        data = read(src, nbytes, offset)
+        return lambda: data
+    part, at, _, _ = pieces[0]
     gpu, (libf, ffi), mapping = src.gpu, native(), _mapping()
-    usage = load()[0].BufferUsage
     with typed(gpu.name, requested=nbytes):
-        staging = gpu.wgpu.create_buffer(size=nbytes, usage=usage.MAP_READ | usage.COPY_DST)
+        if staging is None:
+            through = gpu.buffer(nbytes, staging=True)
+        else:
+            through = staging.parts[0].buffer
+            _unmap(gpu, through)
         encoder = gpu.wgpu.create_command_encoder()
-        encoder.copy_buffer_to_buffer(part.buffer, part.offset + at, staging, 0, nbytes)
+        encoder.copy_buffer_to_buffer(part.buffer, part.offset + at, through, 0, nbytes)
         submission = gpu.submit(encoder.finish())
-        fetched = _Fetched(gpu, staging, nbytes, submission, next(mapping.numbers))
+        fetched = _Fetched(gpu, through, nbytes, submission, next(mapping.numbers),
+                           staging is not None)
         mapping.told[fetched.number] = 0
         info = ffi.new("WGPUBufferMapCallbackInfo *", {
             "mode": WHEN_POLLED, "callback": mapping.callback,
             "userdata1": ffi.cast("void *", fetched.number)})
-        libf.wgpuBufferMapAsync(staging._internal, MAP_READ, 0, nbytes, info[0])
+        gpu.mapped.add(through)
+        libf.wgpuBufferMapAsync(through._internal, MAP_READ, 0, nbytes, info[0])
     return fetched
+
+
+def _unmap(gpu: Gpu, through: Any) -> None:
+    """End what the last fetch through a buffer began."""
+    if through in gpu.mapped:
+        gpu.mapped.remove(through)
+        try:
+            native()[0].wgpuBufferUnmap(through._internal)
+        except load()[0].GPUValidationError:
+            pass  # an interrupt came before the driver was told to map it

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.memory import HINT
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes, total_host_bytes
@@ -62,13 +64,16 @@ class Gpu:
 
     family: Family = source
 
-    def __init__(self, name: str, number: int) -> None:
+    def __init__(self, name: str, number: int, forgone: set[tuple[str, frozenset[str]]]) -> None:
         module, _ = load()
         adapter = self.adapter = adapter_of(number)
         self.maps_weights = shares_host_memory(adapter) and MAPPABLE in adapter.features
         self.device = device_of(adapter, name)
         self.features = features.chosen(adapter)
-        self.forgone: set[tuple[str, frozenset[str]]] = set()
+        self.forgone = forgone
+        # Buffers for staging that the host has mapped, or is about to.
+        self.mapped: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.is_closed = False
         wanted = features.device_features(adapter) + ([MAPPABLE] if self.maps_weights else [])
         with typed(name):
             self.wgpu = adapter.request_device_sync(
@@ -95,9 +100,11 @@ class Gpu:
             return free_host_bytes()
         return self.device.memory_bytes or UNKNOWN_MEMORY
 
-    def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False) -> Any:
+    def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False,
+               staging: bool = False) -> Any:
         """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
-        :class:`OutOfMemory`. ``mappable``: the host will write to it, directly if it can."""
+        :class:`OutOfMemory`. ``mappable``: the host will write to it, directly if it can.
+        ``staging``: the host will read it directly, and no kernel binds it."""
         size = max(16, -(-nbytes // 16) * 16)
         free = min(self.free_bytes(), self.max_buffer)
         if size > free:
@@ -106,6 +113,8 @@ class Gpu:
         usage |= self.usage.UNIFORM if uniform else self.usage.STORAGE
         if mappable and self.maps_weights:
             usage |= self.usage.MAP_WRITE
+        if staging:
+            usage = self.usage.COPY_DST | self.usage.MAP_READ
         with typed(self.name, requested=size, free=free):
             return self.wgpu.create_buffer(size=size, usage=usage)
 
@@ -238,7 +247,7 @@ def device_of(adapter: Any, name: str) -> Device:
     used = features.chosen(adapter)
     return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
                   features=tuple((f, f in used) for f in sorted(features.available(adapter))),
-                  is_default=adapter in hardware())
+                  is_default=adapter in hardware(), fusions=FUSIONS, runs_ahead=True)
 
 
 def shares_host_memory(adapter: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from unladen.backends._gpu.memory import HINT, GpuBuffer
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
-from unladen.backends.wgpu.failure import typed
+from unladen.backends.wgpu.failure import closed, typed
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
 
@@ -29,7 +29,8 @@ def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuff
     if part == 0 and nbytes:
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
     sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)] if nbytes else []
-    parts = tuple(Range(gpu.buffer(n, mappable=use == "weights"), 0, n) for n in sizes)
+    parts = tuple(Range(gpu.buffer(n, mappable=use == "weights", staging=use == "staging"), 0, n)
+                  for n in sizes)
     return WgpuBuffer(gpu, nbytes, parts, max(part, 1))
 
 
@@ -83,6 +84,9 @@ def copy(dst: WgpuBuffer, dst_offset: int, src: WgpuBuffer, src_offset: int, nby
 
 
 def of_gpu(buffer: Buffer) -> WgpuBuffer:
-    """``buffer``, which must be one of these: a plan hands each backend its own."""
+    """``buffer``, which must be one of these: a plan hands each backend its own. Raises
+    :class:`BackendNotInitialised` where its device was closed."""
     assert isinstance(buffer, WgpuBuffer), buffer
+    if buffer.gpu.is_closed:
+        raise closed(buffer.gpu.name)
     return buffer

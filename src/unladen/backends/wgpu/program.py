@@ -14,13 +14,14 @@ from unladen.backends._gpu.target import ALIGNMENT, Range
 from unladen.backends.wgpu.encode import Copy, Encoded, submit
 from unladen.backends.wgpu.gpu import Gpu, Pipeline
 from unladen.errors import Cancelled
-from unladen.graph.batch import Batch
+from unladen.graph.batch import Batch, SizeClass
 from unladen.types import Limits
 
 DISPATCHES_AT_ONCE = 24
 """Dispatches of a prefill that are submitted together; between submissions it can be cancelled."""
-MOST_SIZES = 64
-"""Sizes of steps whose encoded dispatches are kept."""
+MOST_SIZES = 32
+"""Sizes of steps in one class whose encoded dispatches are kept. In a decode step the size grows
+with the longest sequence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,15 @@ class Bound:
 
 @dataclass(slots=True)
 class WgpuProgram:
-    """See the module. ``encoded``: by size of a step, its dispatches in the groups that are
-    submitted together."""
+    """See the module. ``encoded``: by class and size of a step, its dispatches in the groups that
+    are submitted together. Prompts of many sizes displace none of those that decode steps need."""
 
     gpu: Gpu
     batch: Batch
     limits: Limits
     lowered: Lowered
     cancelled: bool = False
-    encoded: dict[Size, list[list[Encoded]]] = field(default_factory=dict)
+    encoded: dict[SizeClass, dict[Size, list[list[Encoded]]]] = field(default_factory=dict)
     dispatches: Sequence[Bound] = field(init=False)
     step: Step = field(init=False)
     step_words: Range = field(init=False)
@@ -60,11 +61,7 @@ class WgpuProgram:
         self.cancelled = False
         words, size = self.step.pack()
         self.gpu.write(self.step_words.buffer, 0, words.view(np.uint8))
-        groups = self.encoded.get(size)
-        if groups is None:
-            if len(self.encoded) > MOST_SIZES:
-                self.encoded.clear()
-            groups = self.encoded[size] = self._encode(size)
+        groups = self._groups(size)
         before: int | None = None
         tokens = self._tokens() if self.batch.continues else None
         for group in groups:
@@ -75,6 +72,14 @@ class WgpuProgram:
                 # Two are under way: enough to keep the device busy, few to wait for after a cancel.
                 self.gpu.wait_for(before)
             before, tokens = submission, None
+
+    def _groups(self, size: Size) -> list[list[Encoded]]:
+        alike = self.encoded.setdefault(self.batch.size_class, {})
+        if size not in alike:
+            if len(alike) == MOST_SIZES:
+                del alike[next(iter(alike))]
+            alike[size] = self._encode(size)
+        return alike[size]
 
     def _tokens(self) -> Copy:
         """From where ``argmax`` left them to where ``embed`` looks for them."""

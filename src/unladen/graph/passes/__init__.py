@@ -24,7 +24,7 @@ PHASES = ("adapt", "fuse")
 """All passes of a phase run before those of the next.
 
 ``adapt`` changes what is computed (adapters), with nodes that every backend runs; always applied.
-``fuse`` computes the same with fewer nodes; applied where a backend lists it in ``fusions``.
+``fuse`` computes the same with fewer nodes; applied where a device lists it in ``fusions``.
 """
 
 
@@ -71,7 +71,7 @@ def apply(graph: Graph, fusions: Iterable[str]) -> Graph:
     passes = ordered(registry())
     if unknown := wanted - registry().keys():
         raise ExtensionError(
-            f"a backend lists {_quoted(unknown)} in fusions, and no pass has this name",
+            f"a device lists {_quoted(unknown)} in fusions, and no pass has this name",
             hint=f"known passes: {', '.join(sorted(registry()))}")
     for each in passes:
         if each.phase == "adapt" or each.name in wanted:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from unladen.backends import backend_of
-from unladen.backends.base import Device, Support
+from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node, Value
 from unladen.schedule.needs import Need
@@ -221,7 +221,7 @@ def _first_that_runs(nodes: Sequence[Node], candidates: Sequence[Device], runs: 
 
 
 def _runs(device: Device, node: Node) -> bool:
-    return backend_of(device.name).supports(node) is not Support.NO
+    return backend_of(device.name).supports(device, node)
 
 
 def _report(lacks: Mapping[tuple[Device, Device], Mapping[str, None]], slowest: Device | None

@@ -163,7 +163,7 @@ class Costs:
 
     def _bytes(self, node: Node, device: Device) -> float:
         backend, op = backend_of(device.name), get_op(node.op)
-        sizes = {w.name: w.nbytes_in(backend.weight_format(node, w) or w.quant)
+        sizes = {w.name: w.nbytes_in(backend.weight_format(device, node, w) or w.quant)
                  for w in node.weights.values()}
         total = op.bytes_moved(node, self.step, sizes.__getitem__)
         if node.state is not None:

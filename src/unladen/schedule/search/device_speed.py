@@ -60,17 +60,20 @@ def known(device: Device) -> Device:
 @functools.cache
 def measure(name: str) -> tuple[float, float]:
     """Bytes and operations a second of the device ``name``, measured in a product of its own
-    backend. It takes less than half a second, once a process."""
+    backend; those of an unknown device where it has no products. It takes less than half a second,
+    once a process."""
     backend, options = backend_of(name), BackendOptions()
     device = backend.open(name, options)
     weight = Weight("w", (_ROWS, _COLS), _QUANT)
     x, y = Value("x", ("T", _COLS)), Value("y", ("T", _ROWS))
     node = Node("product", "linear", (x,), (y,), {"w0": weight})
-    quant = backend.weight_format(node, weight) or _QUANT
+    if not backend.supports(device, node):
+        return UNKNOWN_BANDWIDTH, UNKNOWN_FLOPS
+    quant = backend.weight_format(device, node, weight) or _QUANT
     matrix = _buffer(device, weight.nbytes_in(quant))
     limits = Limits(_MANY, 1, 1, 1, 1)
     sizes = [4 * limits.count(v.shape) for v in (x, y)]
-    scratch = sum(sizes), backend.scratch_bytes(node, limits, options)
+    scratch = sum(sizes), backend.scratch_bytes(device, node, limits, options)
     batch = Batch.empty(limits)
     program = backend.compile(Segment(
         device, (node,), _buffer(device, sum(scratch)), {x: 0, y: sizes[0]}, {}, scratch,

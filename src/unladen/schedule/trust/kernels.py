@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from unladen.backends import backend_of
-from unladen.backends.base import BackendOptions, Device, KVLayout, Support
+from unladen.backends.base import BackendOptions, Device, KVLayout
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Value, Weight
 from unladen.schedule.trust.probe import Sample, fault
@@ -60,14 +60,15 @@ class Kernels:
 
     def _find(self, device: Device, node: Node) -> Formats | None:
         backend = backend_of(device.name)
-        if backend.supports(node) is Support.NO:
+        if not backend.supports(device, node):
             return None
-        native = {role: backend.weight_format(node, w) for role, w in node.weights.items()}
+        native = {role: backend.weight_format(device, node, w) for role, w in node.weights.items()}
         if device.is_pretend or not self.probe or None in native.values():
             return native
         plain = replace(node, weights={role: replace(w, quant="F32") if len(w.shape) > 1 else w
                                        for role, w in node.weights.items()})
-        unpacked = {role: backend.weight_format(plain, w) for role, w in plain.weights.items()}
+        unpacked = {role: backend.weight_format(device, plain, w)
+                    for role, w in plain.weights.items()}
         for formats in (native, unpacked):
             if self._is_sound(device, node, {r: str(f) for r, f in formats.items()}):
                 return formats

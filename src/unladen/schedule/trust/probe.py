@@ -173,7 +173,7 @@ class _Trial:
         for value in (*self.node.inputs, *self.node.outputs):
             self.offsets[value] = n_bytes
             n_bytes += -(-4 * sample.limits.count(value.shape) // ALIGNMENT) * ALIGNMENT
-        scratch = self.backend.scratch_bytes(self.node, sample.limits, options)
+        scratch = self.backend.scratch_bytes(device, self.node, sample.limits, options)
         self.arena = self.backend.alloc(device, max(n_bytes + scratch, ALIGNMENT), "arena")
         raw = {role: _weight_bytes(quant, math.prod(shape))
                for role, shape, quant in sample.weights}
@@ -229,7 +229,6 @@ class _Trial:
             self.backend.write(self.arena, x.reshape(-1).view(np.uint8), self.offsets[value])
             inputs.append(x.astype(np.float64))
         self.backend.run(self.program)
-        self.backend.sync(self.device)
         op = get_op(self.node.op)
         ctx = RefContext(self.batch, self.values, self.cache, self.act_block,
                          self.slots.astype(np.float64))
