@@ -17,33 +17,38 @@ I32 = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class BatchArray:
-    """The shape of an array of a batch. ``rows`` names the number of its rows, in :class:`Batch`
-    those of this step and in :class:`~unladen.types.Limits` the most; it has ``more`` rows than
-    that. ``cols``: the limit that is the length of a row; "": it has one dimension."""
+    """An array of a batch. ``rows`` names the number of its rows, in :class:`Batch` those of this
+    step and in :class:`~unladen.types.Limits` the most; it has ``more`` rows than that. ``cols``:
+    the limit that is the length of a row; "": it has one dimension. Its numbers are of ``dtype``,
+    32 bits each, and ``fill`` until something is placed."""
 
     name: str
     rows: str
     more: int = 0
     cols: str = ""
+    dtype: type[np.int32 | np.float32] = np.int32
+    fill: int = 0
 
-    def empty(self, limits: Limits) -> I32:
-        """Zeros for the largest step of ``limits``."""
+    def empty(self, limits: Limits) -> npt.NDArray[Any]:
+        """The array for the largest step of ``limits``."""
         rows = getattr(limits, self.rows) + self.more
-        return np.zeros((rows, getattr(limits, self.cols)) if self.cols else rows, np.int32)
+        shape = (rows, getattr(limits, self.cols)) if self.cols else (rows,)
+        return np.full(shape, self.fill, self.dtype)
 
-    def whole(self, batch: Batch) -> I32:
+    def whole(self, batch: Batch) -> npt.NDArray[Any]:
         """The array itself."""
-        found: I32 = getattr(batch, self.name)
+        found: npt.NDArray[Any] = getattr(batch, self.name)
         return found
 
-    def used(self, batch: Batch) -> I32:
-        """The rows of this step."""
-        return self.whole(batch)[:getattr(batch, self.rows) + self.more]
+    def n_cols(self, batch: Batch) -> int:
+        """The length of a row."""
+        return int(self.whole(batch).shape[1]) if self.cols else 1
 
 
-def _rows(rows: str, more: int = 0, cols: str = "") -> Mapping[str, object]:
-    """What a field of :class:`Batch` says of its shape; see :class:`BatchArray`."""
-    return {"rows": rows, "more": more, "cols": cols}
+def array_of(rows: str, more: int = 0, cols: str = "",
+             dtype: type[np.int32 | np.float32] = np.int32, fill: int = 0) -> Mapping[str, object]:
+    """Metadata of a field of :class:`Batch` that is an array; see :class:`BatchArray`."""
+    return {"rows": rows, "more": more, "cols": cols, "dtype": dtype, "fill": fill}
 
 
 class SizeClass(NamedTuple):
@@ -77,15 +82,15 @@ class Batch:
     :attr:`tokens` says nothing; only for backends that run ahead.
     """
 
-    tokens: I32 = field(metadata=_rows("n_tokens"))
-    positions: I32 = field(metadata=_rows("n_tokens"))
-    seq_of: I32 = field(metadata=_rows("n_tokens"))  # index of the sequence in this step
-    q_start: I32 = field(metadata=_rows("n_seqs", more=1))
-    kv_len: I32 = field(metadata=_rows("n_seqs"))
-    block_table: I32 = field(metadata=_rows("n_seqs", cols="n_blocks_per_seq"))
-    out_rows: I32 = field(metadata=_rows("n_outputs"))
-    state_in: I32 = field(metadata=_rows("n_seqs"))
-    state_out: I32 = field(metadata=_rows("n_seqs"))
+    tokens: I32 = field(metadata=array_of("n_tokens"))
+    positions: I32 = field(metadata=array_of("n_tokens"))
+    seq_of: I32 = field(metadata=array_of("n_tokens"))  # index of the sequence in this step
+    q_start: I32 = field(metadata=array_of("n_seqs", more=1))
+    kv_len: I32 = field(metadata=array_of("n_seqs"))
+    block_table: I32 = field(metadata=array_of("n_seqs", cols="n_blocks_per_seq"))
+    out_rows: I32 = field(metadata=array_of("n_outputs"))
+    state_in: I32 = field(metadata=array_of("n_seqs"))
+    state_out: I32 = field(metadata=array_of("n_seqs"))
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
@@ -95,8 +100,8 @@ class Batch:
     @classmethod
     def empty(cls, limits: Limits) -> Batch:
         """Arrays for the largest step of ``limits``."""
-        zeros: dict[str, Any] = {array.name: array.empty(limits) for array in arrays_of(cls)}
-        return cls(**zeros)
+        arrays: dict[str, Any] = {array.name: array.empty(limits) for array in arrays_of(cls)}
+        return cls(**arrays)
 
     def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32) -> int:
         """Sequence ``i`` computes ``tokens``, at its positions from ``start`` on, in the rows from
@@ -126,9 +131,5 @@ class Batch:
 
 
 def arrays_of(batch: type[Batch]) -> tuple[BatchArray, ...]:
-    """The shapes of a batch's arrays, in the order of its fields."""
+    """The arrays of a class of batches, in the order of its fields."""
     return tuple(BatchArray(f.name, **f.metadata) for f in dataclasses.fields(batch) if f.metadata)
-
-
-ARRAYS = arrays_of(Batch)
-"""The shape of each array of a batch."""

@@ -5,22 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from cases.base import Maker
 from unladen.backends._gpu import step_header
 from unladen.backends._gpu.step import RopeTable, Size, Step
-from unladen.backends._gpu.step_header import CONSTANTS, N_WORDS, WORDS, words_of
+from unladen.backends._gpu.step_header import CONSTANTS, WORDS, words_of
 from unladen.backends.wgpu.source import assemble
-from unladen.graph.batch import ARRAYS, I32, Batch, arrays_of
+from unladen.graph.batch import I32, Batch, array_of, arrays_of
 from unladen.types import Limits
 
 Rng = np.random.Generator
 
 
 def test_words_follow_each_other() -> None:
-    assert sorted(WORDS.values()) == list(range(N_WORDS + 1))
-    assert {a.name for a in ARRAYS} <= WORDS.keys()
+    assert sorted(WORDS.values()) == list(range(len(WORDS)))
+    assert WORDS["rope_tables"] == len(WORDS) - 1
+    assert {a.name for a in arrays_of(Batch)} <= WORDS.keys()
 
 
 def test_the_text_of_a_kernel_has_the_same_numbers() -> None:
@@ -39,9 +41,9 @@ def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
         words, size = Step(b, m.limits, tables, 2).pack()
         counts = (b.n_tokens, b.n_outputs, b.n_seqs, size.n_splits)
         assert tuple(words[WORDS[name]] for name in step_header.NUMBERS) == counts
-        ends = {N_WORDS + len(tables)}
-        for a in ARRAYS:
-            used = a.used(b).reshape(-1)
+        ends = {WORDS["rope_tables"] + len(tables)}
+        for a in arrays_of(Batch):
+            used = getattr(b, a.name)[:getattr(b, a.rows) + a.more].reshape(-1)
             at = int(words[WORDS[a.name]])
             assert np.array_equal(words[at:at + used.size], used), a.name
             assert at in ends
@@ -72,14 +74,24 @@ def test_keys_are_shared_where_few_workgroups_would_read_many(
     assert size == Size(n_seqs, n_seqs, n_seqs, n_splits, True, frozenset())
 
 
-def test_one_line_adds_an_array() -> None:
-    """A field of a batch that says its shape is in the header, and has memory."""
+def test_one_line_adds_an_array(rng: Rng) -> None:
+    """A field of a batch that says its shape gets memory, a word in the header, and an upload."""
     @dataclass(slots=True)
     class Wider(Batch):
-        sees_to: I32 = field(default_factory=lambda: np.zeros(0, np.int32), metadata={
-            "rows": "n_tokens", "cols": "n_blocks_per_seq"})
+        row_of: I32 = field(kw_only=True, metadata=array_of("n_tokens", fill=-1))
+        rows: npt.NDArray[np.float32] = field(kw_only=True, metadata=array_of(
+            "n_outputs", cols="n_blocks_per_seq", dtype=np.float32))
 
-    words = words_of(Wider)
-    assert set(words) == {*WORDS, "sees_to", "sees_to_cols"}
-    assert Wider.empty(Limits(5, 1, 1, 2, 2)).sees_to.shape == (5, 2)
-    assert [a.name for a in arrays_of(Wider)] == [*(a.name for a in ARRAYS), "sees_to"]
+    header = words_of(Wider)
+    assert set(header) == {*WORDS, "row_of", "rows", "rows_cols"}
+    assert sorted(header.values()) == list(range(len(header)))
+    limits = Limits(5, 3, 1, 2, 2)
+    batch = Wider.empty(limits)
+    assert (batch.row_of == -1).all() and batch.rows.shape == (3, 2)
+    batch.n_tokens, batch.n_outputs, batch.n_seqs = 5, 3, 1
+    batch.rows[:] = rng.standard_normal((3, 2))
+    words, _ = Step(batch, limits, (), 1).pack()
+    assert words[header["rows_cols"]] == 2
+    assert np.array_equal(words[words[header["row_of"]]:][:5], batch.row_of)
+    rows = words[words[header["rows"]]:][:6].view(np.float32)
+    assert np.array_equal(rows.reshape(3, 2), batch.rows)

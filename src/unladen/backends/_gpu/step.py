@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends._gpu.step_header import N_WORDS, WORDS
-from unladen.graph.batch import ARRAYS, Batch
+from unladen.backends._gpu.step_header import words_of
+from unladen.graph.batch import Batch, arrays_of
 from unladen.types import Limits
 
 TILE_TOKENS = 8
@@ -68,38 +68,43 @@ class Step:
         self.batch = batch
         self.tables = tables
         self.n_kv_heads = n_kv_heads
-        n = limits.n_tokens
-        n_words = (N_WORDS + len(tables) + sum(a.whole(batch).size for a in ARRAYS) + 3 * n
+        self.header = words_of(type(batch))
+        arrays = arrays_of(type(batch))
+        n, n_header_words = limits.n_tokens, self.header["rope_tables"] + len(tables)
+        n_words = (n_header_words + sum(a.whole(batch).size for a in arrays) + 3 * n
                    + sum(2 * len(t.freqs) * n for t in tables))
         self.words: Words = np.zeros(n_words, np.int32)
+        self._first = n_header_words
+        # Arrays stay where they are as long as the batch: word, words, number of rows, columns.
+        self._arrays = [(self.header[a.name], a.whole(batch).reshape(-1).view(np.int32), a.rows,
+                         a.more, a.n_cols(batch)) for a in arrays]
+        for array in arrays:
+            if array.cols:
+                self.words[self.header[f"{array.name}_cols"]] = array.n_cols(batch)
 
     def pack(self) -> tuple[Words, Size]:
         """The words of the step that is in the batch, and how large the step is."""
-        b, words = self.batch, self.words
+        b, words, header = self.batch, self.words, self.header
         tiles, size = self._tiles()
-        words[WORDS["n_tokens"]], words[WORDS["n_outputs"]] = b.n_tokens, b.n_outputs
-        words[WORDS["n_seqs"]], words[WORDS["n_splits"]] = b.n_seqs, size.n_splits
-        at = N_WORDS + len(self.tables)
-        for array in ARRAYS:
-            used = array.used(b)
-            if used.ndim == 2:
-                words[WORDS[f"{array.name}_cols"]] = used.shape[1]
-            at = self._put(WORDS[array.name], used.reshape(-1), at)
-        at = self._put(WORDS["tiles"], tiles, at)
-        for i, table in enumerate(self.tables, WORDS["rope_tables"]):
-            at = self._put(i, table.at(b.positions[:b.n_tokens]).view(np.int32), at)
+        words[header["n_tokens"]], words[header["n_outputs"]] = b.n_tokens, b.n_outputs
+        words[header["n_seqs"]], words[header["n_splits"]] = b.n_seqs, size.n_splits
+        at = self._first
+        for word, array, rows, more, n_cols in self._arrays:
+            n = (getattr(b, rows) + more) * n_cols
+            words[word], words[at:at + n] = at, array[:n]
+            at += n
+        positions = b.positions[:b.n_tokens]
+        tables = [tiles, *(table.at(positions).view(np.int32) for table in self.tables)]
+        for word, array in zip((header["tiles"], *range(header["rope_tables"], self._first)),
+                               tables, strict=True):
+            words[word], words[at:at + array.size] = at, array
+            at += array.size
         return words[:at], size
-
-    def _put(self, word: int, array: Words, at: int) -> int:
-        """Store an array from ``at`` on, and that place in ``word``; returns the place after it."""
-        self.words[word] = at
-        self.words[at:at + array.size] = array
-        return at + array.size
 
     @property
     def tokens_offset(self) -> int:
         """Bytes into the words that were packed last: where the tokens are."""
-        return 4 * int(self.words[WORDS["tokens"]])
+        return 4 * int(self.words[self.header["tokens"]])
 
     def _tiles(self) -> tuple[Words, Size]:
         """Tiles of attention as int32 [3 n_tiles]: first token, number of tokens, sequence."""

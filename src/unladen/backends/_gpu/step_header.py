@@ -26,7 +26,5 @@ def words_of(batch: type[Batch]) -> Mapping[str, int]:
 
 WORDS = words_of(Batch)
 """By name, the number of each word of the header."""
-N_WORDS = WORDS["rope_tables"]
-"""Words of the header without those of the rotations' tables."""
 CONSTANTS = MappingProxyType({name.upper(): number for name, number in WORDS.items()})
 """The same as kernel texts call them."""
