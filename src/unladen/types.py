@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-Size = int | Literal["T", "S"]
+Size = int | Literal["T", "S", "R"]
 """A dimension: a number, or a symbol bound at each step: ``T`` tokens in the step, ``S`` rows whose
-logits are wanted."""
+logits are wanted, ``R`` rows of embeddings that the caller brings."""
 
 Shape = tuple[Size, ...]
 
@@ -25,6 +25,12 @@ graph among those that are run: what a draft model or an encoder brings has othe
 NO_SLOT = -1
 """In place of a slot of recurrent state: a sequence begins with zeros."""
 
+NO_ROW = -1
+"""In place of a row of embeddings: the token's own embedding counts."""
+
+NO_ADAPTERS = -1
+"""In place of a set of adapters: a sequence uses the model as it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -33,7 +39,10 @@ class Limits:
     ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
     ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
     ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state. ``whole_sequences``:
-    tokens see those after them, so a sequence goes through one step as a whole.
+    tokens see those after them, so a sequence goes through one step as a whole. ``n_axes``: the
+    coordinates of a position. Up to ``n_rows`` tokens have a row of ``row_width`` numbers in place
+    of their embedding. ``spans``: some tokens see others behind them. ``adapters``: sequences
+    choose sets of adapters.
     """
 
     n_tokens: int
@@ -44,6 +53,11 @@ class Limits:
     block_tokens: int = BLOCK_TOKENS
     n_slots: int = 0
     whole_sequences: bool = False
+    n_axes: int = 1
+    n_rows: int = 0
+    row_width: int = 0
+    spans: bool = False
+    adapters: bool = False
 
     @property
     def n_keys(self) -> int:
@@ -54,7 +68,9 @@ class Limits:
         """The largest value of ``size``."""
         if size == "T":
             return self.n_tokens
-        return self.n_outputs if size == "S" else size
+        if size == "S":
+            return self.n_outputs
+        return self.n_rows if size == "R" else size
 
     def count(self, shape: Shape) -> int:
         """The largest number of elements of ``shape``."""

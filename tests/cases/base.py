@@ -17,7 +17,7 @@ from unladen.graph.batch import Batch
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.types import NO_SLOT, Limits, Shape
+from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -66,13 +66,15 @@ class Maker:
 
     The step has up to ``n_seqs`` sequences of uneven lengths with histories of up to
     ``max_history`` tokens, whose cache blocks lie anywhere in the cache. The plan's limits are a
-    little larger than the step.
+    little larger than the step. Each token has a place on ``n_axes``; some have one of ``n_rows``
+    rows of ``row_width`` numbers, see others behind them, and use one of ``n_sets`` of adapters.
     """
 
     def __init__(self, rng: np.random.Generator, n_tokens: int, *, n_seqs: int = 3,
-                 max_history: int = 40, kv_types: tuple[str, str] = ("F32", "F32")) -> None:
+                 max_history: int = 40, kv_types: tuple[str, str] = ("F32", "F32"),
+                 n_axes: int = 1, n_rows: int = 0, row_width: int = 0, n_sets: int = 0) -> None:
         self.rng = rng
-        self.g = GraphBuilder()
+        self.g = GraphBuilder(n_axes)
         self.inputs: dict[Value, Array] = {}
         self.weights: dict[str, Bytes] = {}
         n_seqs = int(rng.integers(1, min(n_seqs, n_tokens) + 1))
@@ -82,9 +84,11 @@ class Maker:
         n_outputs = int(rng.integers(1, n_tokens + 1))
         extra = int(rng.integers(0, 3))
         self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks,
-                             n_slots=2 * n_seqs + extra)
+                             n_slots=2 * n_seqs + extra, n_axes=n_axes, n_rows=n_rows + extra,
+                             row_width=row_width, spans=True, adapters=n_sets > 0)
         self.layout = KVLayout(block_tokens, n_blocks, *kv_types)
         self.batch = self._step(n_tokens, n_seqs, n_outputs, max_history)
+        self._extend(n_tokens, n_seqs, n_rows, n_sets)
 
     def _step(self, n_tokens: int, n_seqs: int, n_outputs: int, max_history: int) -> Batch:
         rng, batch = self.rng, Batch.empty(self.limits)
@@ -95,7 +99,7 @@ class Maker:
             first, last = batch.q_start[s:s + 2]
             history = int(rng.integers(0, max_history + 1)) * int(rng.random() < 0.8)
             batch.seq_of[first:last] = s
-            batch.positions[first:last] = history + np.arange(last - first)
+            batch.index[first:last] = history + np.arange(last - first)
             batch.kv_len[s] = history + last - first
             batch.state_in[s] = NO_SLOT if history == 0 else 2 * s
             batch.state_out[s] = 2 * s + 1
@@ -104,6 +108,20 @@ class Maker:
         batch.block_table[:n_seqs] = shuffled.reshape(n_seqs, per_seq)
         batch.out_rows[:n_outputs] = np.sort(rng.choice(n_tokens, n_outputs, replace=False))
         return batch
+
+    def _extend(self, n_tokens: int, n_seqs: int, n_rows: int, n_sets: int) -> None:
+        """What only some models' steps bring."""
+        rng, batch = self.rng, self.batch
+        if batch.positions is not batch.index:
+            shape = n_tokens, batch.positions.shape[1]
+            batch.positions[:n_tokens] = batch.index[:n_tokens, None] + rng.integers(0, 9, shape)
+        batch.n_rows = n_rows
+        batch.rows[:n_rows] = rng.standard_normal(batch.rows[:n_rows].shape)
+        batch.row_of[:n_tokens] = rng.integers(NO_ROW, n_rows, n_tokens)
+        batch.adapter_of[:n_seqs] = rng.integers(NO_ADAPTERS, n_sets, n_seqs)
+        last = batch.index[batch.q_start[batch.seq_of[:n_tokens] + 1] - 1]
+        # Up to anywhere between a token's own place, or before it, and its sequence's end.
+        batch.sees_to[:n_tokens] = rng.integers(np.maximum(batch.index[:n_tokens] - 2, 0), last + 1)
 
     def shape(self, shape: Shape) -> tuple[int, ...]:
         """``shape`` in this step."""
@@ -150,7 +168,7 @@ class Maker:
         for s in range(self.batch.n_seqs):
             n = int(self.batch.kv_len[s])
             past = Batch.empty(Limits(n, 1, 1, self.limits.n_blocks_per_seq, self.limits.n_blocks))
-            past.n_tokens, past.positions[:] = n, np.arange(n)
+            past.n_tokens, past.index[:] = n, np.arange(n)
             past.block_table[0] = self.batch.block_table[s]
             k, v = (self.rng.standard_normal((n, spec.n_kv_heads, dim))
                     for dim in (spec.k_dim, spec.v_dim))

@@ -72,11 +72,12 @@ def test_no_activation_is_steeper_than_its_bound(act: str, rng: np.random.Genera
     assert np.all(rise <= activation_slope(act, x, np.full_like(x, off)) + 1e-9)
 
 
-def test_attention_by_loops(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("spans", [False, True])
+def test_attention_by_loops(rng: np.random.Generator, spans: bool) -> None:
     m = Maker(rng, 7, n_seqs=2, max_history=5)
     spec = KVSpec(0, 2, 3, 5)
     case = m.case("attention", m.input("T", 4 * 3), state=spec,
-                  attrs={"n_heads": 4, "scale": 0.7}, kv=m.cache(spec))
+                  attrs={"n_heads": 4, "scale": 0.7, "spans": spans}, kv=m.cache(spec))
     (y,), _, (k_bytes, v_bytes) = on_paper(case)
     block = case.layout.block_tokens
     k = k_bytes.view(np.float32).reshape(-1, 2, block, 3)
@@ -87,7 +88,8 @@ def test_attention_by_loops(rng: np.random.Generator) -> None:
         table = b.block_table[b.seq_of[t]]
         for h in range(4):
             total = 0.0
-            for p in range(b.positions[t] + 1):
+            last = max(b.index[t], b.sees_to[t]) if spans else b.index[t]
+            for p in range(last + 1):
                 where = table[p // block], h // 2, p % block
                 share = math.exp(0.7 * sum(float(a) * float(c) for a, c in zip(q[t, h], k[where],
                                                                               strict=True)))
@@ -121,8 +123,13 @@ def test_rope_table_by_complex_exponentials(rng: np.random.Generator) -> None:
         assert isinstance(freqs, tuple)
         for _ in range(FEW):
             t, i = int(rng.integers(len(y))), int(rng.integers(len(freqs)))
+            position, back = case.batch.positions[t], case.node.attrs.get("back", 0)
+            axes = case.node.attrs.get("axes")
+            if axes is not None:
+                assert isinstance(axes, tuple)
+                position = position[int(axes[i])]
             z = cmath.rect(case.node.float_attr("magnitude"),
-                           (int(case.batch.positions[t]) - case.node.int_attr("back")) * freqs[i])
+                           (int(position) - int(back)) * freqs[i])  # type: ignore[arg-type]
             assert_close(y[t, 2 * i:2 * i + 2], np.array([z.real, z.imag]))
 
 
@@ -292,3 +299,26 @@ def test_costs_and_bounds_have_the_right_size(op: str, rng: np.random.Generator)
         written = sum(4 * limits.count(v.shape) for v in case.node.outputs)
         assert the_op.bytes_moved(case.node, limits, sizes.__getitem__) >= written
         assert the_op.flops(case.node, limits) >= written // 4
+
+
+def test_rows_from_outside_one_by_one(rng: np.random.Generator) -> None:
+    for case in cases.registry()["insert_rows"](rng):
+        (y,), _, _ = on_paper(case)
+        x, batch = values(case, 0), case.batch
+        for t in range(batch.n_tokens):
+            row = int(batch.row_of[t])
+            assert np.array_equal(y[t], x[t] if row < 0 else batch.rows[row])
+
+
+def test_strengths_of_adapters_column_by_column(rng: np.random.Generator) -> None:
+    for case in cases.registry()["adapter_scale"](rng):
+        (y,), _, _ = on_paper(case)
+        x, batch = values(case, 0), case.batch
+        ranks, scales = case.node.attrs["ranks"], case.node.attrs["scales"]
+        assert isinstance(ranks, tuple) and isinstance(scales, tuple)
+        owner = [i for i, rank in enumerate(ranks) for _ in range(int(rank))]
+        for t in range(batch.n_tokens):
+            chosen = int(batch.adapter_of[batch.seq_of[t]])
+            for c in range(x.shape[1]):
+                scale = 0.0 if chosen < 0 else scales[chosen * len(ranks) + owner[c]]
+                assert y[t, c] == x[t, c] * scale

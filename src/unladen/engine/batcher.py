@@ -99,7 +99,7 @@ def fill_next(batch: Batch, work: Sequence[Work]) -> list[Work]:
         cached = item.request.cached
         assert cached is not None
         start, n_blocks = cached.length + item.n_tokens, cached.n_blocks
-        batch.positions[i], batch.kv_len[i] = start, start + 1
+        batch.index[i], batch.kv_len[i] = start, start + 1
         batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
     batch.seq_of[:n] = batch.out_rows[:n] = rows
     batch.q_start[1:n + 1] = rows + 1

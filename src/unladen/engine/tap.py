@@ -108,7 +108,7 @@ class Tap:
         """Request, position and token of each of the step's tokens: int32 [3, n_tokens]."""
         n = batch.n_tokens
         of_work = np.array([self.number(item.request) for item in work], np.int32)
-        return np.stack([of_work[batch.seq_of[:n]], batch.positions[:n], batch.tokens[:n]])
+        return np.stack([of_work[batch.seq_of[:n]], batch.index[:n], batch.tokens[:n]])
 
     def rows(self, name: str | None) -> TapRows:
         """All rows of the value ``name`` of :attr:`looked`; None: those of all tokens, without
@@ -191,7 +191,7 @@ class Watch:
         for i, item in enumerate(work):
             first, cached = batch.q_start[i], item.request.cached
             n = (item.n_tokens - len(item.draft) if cached is None
-                 else cached.length - int(batch.positions[first]))
+                 else cached.length - int(batch.index[first]))
             kept[first:first + n] = True
         out = batch.out_rows[:batch.n_outputs]
         which = {"T": np.flatnonzero(kept), "S": np.flatnonzero(kept[out])}

@@ -1,4 +1,4 @@
-"""What changes from step to step: one small set of int32 arrays."""
+"""What changes from step to step: one small set of arrays, int32 but for rows of embeddings."""
 
 from __future__ import annotations
 
@@ -10,30 +10,37 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from unladen.types import Limits
+from unladen.types import NO_ADAPTERS, NO_ROW, DType, Limits
 
 I32 = npt.NDArray[np.int32]
+F32 = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchArray:
     """An array of a batch. ``rows`` names the number of its rows, in :class:`Batch` those of this
     step and in :class:`~unladen.types.Limits` the most; it has ``more`` rows than that. ``cols``:
-    the limit that is the length of a row; "": it has one dimension. Its numbers are of ``dtype``,
-    32 bits each, and ``fill`` until something is placed."""
+    the limit that is the length of a row; "": it has one dimension. ``flat``: where rows have one
+    number, it has one dimension, too. ``asked``: a limit; where that is 0, no plan reads the array,
+    and it has no rows. Its numbers are of ``dtype``, 32 bits each, and ``fill`` until something is
+    placed."""
 
     name: str
     rows: str
     more: int = 0
     cols: str = ""
+    flat: bool = False
+    asked: str = ""
     dtype: type[np.int32 | np.float32] = np.int32
     fill: int = 0
 
     def empty(self, limits: Limits) -> npt.NDArray[Any]:
         """The array for the largest step of ``limits``."""
-        rows = getattr(limits, self.rows) + self.more
-        shape = (rows, getattr(limits, self.cols)) if self.cols else (rows,)
-        return np.full(shape, self.fill, self.dtype)
+        is_asked = not self.asked or getattr(limits, self.asked)
+        rows = getattr(limits, self.rows) + self.more if is_asked else 0
+        cols = getattr(limits, self.cols) if self.cols else 1
+        has_cols = self.cols and not (self.flat and cols == 1)
+        return np.full((rows, cols) if has_cols else rows, self.fill, self.dtype)
 
     def whole(self, batch: Batch) -> npt.NDArray[Any]:
         """The array itself."""
@@ -42,13 +49,13 @@ class BatchArray:
 
     def n_cols(self, batch: Batch) -> int:
         """The length of a row."""
-        return int(self.whole(batch).shape[1]) if self.cols else 1
+        array = self.whole(batch)
+        return int(array.shape[1]) if array.ndim > 1 else 1
 
 
-def array_of(rows: str, more: int = 0, cols: str = "",
-             dtype: type[np.int32 | np.float32] = np.int32, fill: int = 0) -> Mapping[str, object]:
+def array_of(rows: str, **rest: object) -> Mapping[str, object]:
     """Metadata of a field of :class:`Batch` that is an array; see :class:`BatchArray`."""
-    return {"rows": rows, "more": more, "cols": cols, "dtype": dtype, "fill": fill}
+    return {"rows": rows, **rest}
 
 
 class SizeClass(NamedTuple):
@@ -69,12 +76,22 @@ class Batch:
     """The metadata of a step, in arrays of the plan's largest size that are reused for every step.
 
     Tokens of one sequence stand together: sequence ``s`` of the step owns the rows
-    ``q_start[s] .. q_start[s+1]``. A token's position is its index in its sequence, and its row of
-    the cache. ``kv_len[s]`` counts the sequence's tokens with those of this step. Row ``s`` of
-    ``block_table`` names its cache blocks. ``out_rows[:n_outputs]`` are the rows whose logits are
-    wanted, ascending. Recurrent nodes go on from the state in slot ``state_in[s]``, or from zeros
-    where that is :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another
-    slot: a step never changes what it began with.
+    ``q_start[s] .. q_start[s+1]``. ``index[t]`` is the token's place in its sequence and its row of
+    the cache. ``positions[t]`` is what rotations and tables of positions go by. A text's positions
+    are its indices, so ``index`` is the same array as ``positions`` where a position has one axis;
+    with several axes a picture's tokens have a row and a column. ``kv_len[s]`` counts the
+    sequence's tokens with those of this step. Row ``s`` of ``block_table`` names its cache blocks.
+    ``out_rows[:n_outputs]`` are the rows whose logits are wanted, ascending. Recurrent nodes go on
+    from the state in slot ``state_in[s]``, or from zeros where that is
+    :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another slot: a step never
+    changes what it began with.
+
+    ``rows[row_of[t]]`` stands in place of the embedding of token ``t``, except where ``row_of[t]``
+    is :data:`~unladen.types.NO_ROW`. Token ``t`` sees its sequence up to the index ``sees_to[t]``,
+    and always up to its own: the tokens of a picture name its last one, and it lies in the same
+    step. Sequence ``s`` uses the set of adapters ``adapter_of[s]``, or none where that is
+    :data:`~unladen.types.NO_ADAPTERS`. A plan whose limits don't ask for one of these never reads
+    its array.
 
     Ops in ``skip`` make nothing that is read after this step, nor does the output "logits" hold
     anything that is read where it is among them, so a backend may leave them out.
@@ -83,7 +100,8 @@ class Batch:
     """
 
     tokens: I32 = field(metadata=array_of("n_tokens"))
-    positions: I32 = field(metadata=array_of("n_tokens"))
+    positions: I32 = field(metadata=array_of("n_tokens", cols="n_axes", flat=True))
+    index: I32 = field(metadata=array_of("n_tokens"))
     seq_of: I32 = field(metadata=array_of("n_tokens"))  # index of the sequence in this step
     q_start: I32 = field(metadata=array_of("n_seqs", more=1))
     kv_len: I32 = field(metadata=array_of("n_seqs"))
@@ -91,32 +109,78 @@ class Batch:
     out_rows: I32 = field(metadata=array_of("n_outputs"))
     state_in: I32 = field(metadata=array_of("n_seqs"))
     state_out: I32 = field(metadata=array_of("n_seqs"))
+    row_of: I32 = field(metadata=array_of("n_tokens", asked="n_rows", fill=NO_ROW))
+    rows: F32 = field(metadata=array_of("n_rows", cols="row_width", asked="n_rows",
+                                         dtype=np.float32))
+    sees_to: I32 = field(metadata=array_of("n_tokens", asked="spans"))
+    adapter_of: I32 = field(metadata=array_of("n_seqs", asked="adapters", fill=NO_ADAPTERS))
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
+    n_rows: int = 0
     skip: frozenset[str] = frozenset()
     continues: bool = False
+    is_plain: bool = True
+    """No rows, no spans, no adapters, and one axis: the arrays for these aren't kept up."""
 
     @classmethod
     def empty(cls, limits: Limits) -> Batch:
         """Arrays for the largest step of ``limits``."""
         arrays: dict[str, Any] = {array.name: array.empty(limits) for array in arrays_of(cls)}
-        return cls(**arrays)
+        if limits.n_axes == 1:
+            arrays["positions"] = arrays["index"]
+        plain = limits.n_axes == 1 and not (limits.n_rows or limits.spans or limits.adapters)
+        return cls(**arrays, is_plain=plain)
 
-    def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32) -> int:
-        """Sequence ``i`` computes ``tokens``, at its positions from ``start`` on, in the rows from
-        ``row`` on, and its cache lies in ``blocks``. Returns the row after them."""
+    def begin(self) -> None:
+        """The next step is empty so far."""
+        self.n_tokens = self.n_outputs = self.n_seqs = self.n_rows = 0
+
+    def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32, *,
+              ahead: int = 0, adapters: int = NO_ADAPTERS) -> int:
+        """Sequence ``i`` computes the text ``tokens``, with the indices from ``start`` on, in the
+        rows from ``row`` on. Its cache lies in ``blocks``, and it uses the set ``adapters``. Its
+        positions are its indices and ``ahead`` more on every axis; where positions have one axis,
+        that is 0. Returns the row after them. What was placed for the same sequence stands right
+        before."""
         n = len(tokens)
         last = row + n
-        if n == 1:  # mostly, and slices take much longer
-            self.tokens[row], self.positions[row], self.seq_of[row] = tokens[0], start, i
+        if n == 1:  # a slice takes much longer, and most sequences bring one token
+            self.tokens[row], self.index[row], self.seq_of[row] = tokens[0], start, i
         else:
             self.tokens[row:last] = tokens
-            self.positions[row:last] = range(start, start + n)
+            self.index[row:last] = range(start, start + n)
             self.seq_of[row:last] = i
         self.block_table[i, :len(blocks)] = blocks
         self.kv_len[i] = start + n
         self.q_start[i + 1] = last
+        if not self.is_plain:
+            self._as_text(i, row, last, ahead, adapters)
+        return last
+
+    def _as_text(self, i: int, row: int, last: int, ahead: int, adapters: int) -> None:
+        """Fill the arrays that only some plans read, where they do."""
+        if self.row_of.size:
+            self.row_of[row:last] = NO_ROW
+        if self.sees_to.size:
+            self.sees_to[row:last] = self.index[row:last]
+        if self.adapter_of.size:
+            self.adapter_of[i] = adapters
+        if self.positions is not self.index:
+            self.positions[row:last] = self.index[row:last, None] + ahead
+
+    def place_rows(self, i: int, row: int, rows: F32, positions: I32, start: int, blocks: I32, *,
+                   together: bool, adapters: int = NO_ADAPTERS) -> int:
+        """As :meth:`place`, for tokens whose embeddings are ``rows`` f32 [n, row_width], at
+        ``positions`` i32 [n, n_axes]. ``together``: they see one another."""
+        n = len(rows)
+        last = self.place(i, row, [0] * n, start, blocks, adapters=adapters)
+        self.row_of[row:last] = range(self.n_rows, self.n_rows + n)
+        self.rows[self.n_rows:self.n_rows + n] = rows
+        self.n_rows += n
+        self.positions[row:last] = positions.reshape(self.positions[row:last].shape)
+        if together and self.sees_to.size:
+            self.sees_to[row:last] = start + n - 1
         return last
 
     @property
@@ -126,8 +190,10 @@ class Batch:
         return SizeClass(min(n, len(self.tokens)), self.n_tokens == self.n_seqs)
 
     def size(self, symbol: str) -> int:
-        """The present value of ``T`` or ``S``."""
-        return self.n_tokens if symbol == "T" else self.n_outputs
+        """The present value of ``T``, ``S`` or ``R``."""
+        if symbol == "T":
+            return self.n_tokens
+        return self.n_outputs if symbol == "S" else self.n_rows
 
 
 def arrays_of(batch: type[Batch]) -> tuple[BatchArray, ...]:

@@ -12,13 +12,14 @@ from unladen.graph.ops import get_op
 class GraphBuilder:
     """Collects nodes; each method of an architecture calls :meth:`add` through the parts.
 
-    Inputs that every step brings: ``tokens`` i32 [T], ``positions`` i32 [T], ``out_rows`` i32 [S].
+    Inputs that every step brings: ``tokens`` i32 [T], ``positions`` i32 [T], with ``n_axes`` i32
+    [T, n_axes], ``out_rows`` i32 [S]. :meth:`insert_rows` adds two.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, n_axes: int = 1) -> None:
         self.inputs = {
             "tokens": Value("tokens", ("T",), "i32"),
-            "positions": Value("positions", ("T",), "i32"),
+            "positions": Value("positions", ("T",) if n_axes == 1 else ("T", n_axes), "i32"),
             "out_rows": Value("out_rows", ("S",), "i32"),
         }
         self.layer = BEFORE_LAYERS
@@ -57,6 +58,17 @@ class GraphBuilder:
         """:meth:`add` for an op with one output."""
         (value,) = self.add(op, inputs, name=name, weights=weights, attrs=attrs, state=state)
         return value
+
+    def insert_rows(self, x: Value) -> Value:
+        """x f32 [T, n], with rows that the caller brings in place of some tokens'."""
+        return self.one("insert_rows", x, *self.row_inputs(x), name="inserted_rows")
+
+    def row_inputs(self, x: Value) -> tuple[Value, Value]:
+        """``row_of`` i32 [T] and ``rows`` f32 [R, n] for x f32 [T, n]; from now on each step brings
+        them."""
+        self.inputs.setdefault("row_of", Value("row_of", ("T",), "i32"))
+        self.inputs.setdefault("rows", Value("rows", ("R", *x.shape[1:])))
+        return self.inputs["row_of"], self.inputs["rows"]
 
     def finish(self, **outputs: Value) -> Graph:
         """The graph; ``outputs`` are what a step gives back."""

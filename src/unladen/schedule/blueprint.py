@@ -11,6 +11,7 @@ from unladen.backends import Hold, backend_of
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import InvalidArgument
 from unladen.graph import passes, taps
+from unladen.graph.asked import asked
 from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
@@ -205,7 +206,7 @@ def make_blueprint(graph: Graph, limits: Limits, layout: KVLayout, options: Plan
     ``beside``: graphs that have their place already; this one gets what they leave. Raises
     :class:`InvalidArgument`, :class:`UnsupportedOp`.
     """
-    devices = options.open_devices()
+    devices, limits = options.open_devices(), asked(limits, graph)
     hold = Hold(devices, options.backend)
     fusions = frozenset.intersection(*(d.fusions for d in devices))
     marked = taps.mark(graph, options.looked, options.changes)

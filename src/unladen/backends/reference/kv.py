@@ -40,13 +40,13 @@ class PagedKV:
         values[is_beyond, :len(nan)] = nan[:values.shape[-1]]
         for raw, pages in ((keys, self._pages("k")), (values, self._pages("v"))):
             for t in range(batch.n_tokens):
-                block, slot = self._where(batch, int(batch.seq_of[t]), int(batch.positions[t]))
+                block, slot = self._where(batch, int(batch.seq_of[t]), int(batch.index[t]))
                 pages[block, :, slot] = raw[t]
 
     def load(self, batch: Batch, seq: int) -> tuple[Array, Array]:
         """See :class:`~unladen.graph.ops.base.KVState`."""
         n, layout = int(batch.kv_len[seq]), self.placed.layout
-        where = [self._where(batch, seq, position) for position in range(n)]
+        where = [self._where(batch, seq, index) for index in range(n)]
         return (self._gather(where, "k", layout.k_type, self.spec.k_dim),
                 self._gather(where, "v", layout.v_type, self.spec.v_dim))
 
@@ -55,8 +55,8 @@ class PagedKV:
         raw = np.stack([pages[block, :, slot] for block, slot in where])
         return dequantize(quant, raw, (len(where), self.spec.n_kv_heads, dim)).astype(np.float64)
 
-    def _where(self, batch: Batch, seq: int, position: int) -> tuple[int, int]:
-        block, slot = divmod(position, self.placed.layout.block_tokens)
+    def _where(self, batch: Batch, seq: int, index: int) -> tuple[int, int]:
+        block, slot = divmod(index, self.placed.layout.block_tokens)
         return int(batch.block_table[seq, block]), slot
 
     def _pages(self, which: str) -> npt.NDArray[np.uint8]:

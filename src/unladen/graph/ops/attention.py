@@ -61,8 +61,9 @@ class KVWrite(Op):
 class Scoring:
     """Which keys a token sees and what becomes of ``scale * q k^T`` before the softmax.
 
-    ``causal``: keys up to the token's own position, otherwise all of its sequence (which must then
-    be in the step as a whole). ``window`` w > 0 hides keys by ``window_kind``: ``"sliding"`` those
+    Keys and tokens count by :attr:`Batch.index`. ``causal``: keys up to the token's own, with
+    ``spans`` up to :attr:`Batch.sees_to`; otherwise all of its sequence (which must then be in the
+    step as a whole). ``window`` w > 0 hides keys by ``window_kind``: ``"sliding"`` those
     at p - w and before, ``"chunked"`` those before the multiple of w at or below p, ``"symmetric"``
     those further than w // 2 on either side. ``softcap`` c > 0: c * tanh(score / c) (Gemma 2,
     2024). ``alibi`` b > 0: a slope per head times the distance to the key (Press et al. 2021),
@@ -72,6 +73,7 @@ class Scoring:
 
     scale: float
     causal: bool = True
+    spans: bool = False
     window: int = 0
     window_kind: str = "sliding"
     softcap: float = 0.0
@@ -95,10 +97,15 @@ class Scoring:
         """Causal softmax and nothing else."""
         return self == Scoring(self.scale)
 
-    def sees(self, positions: Array, n_keys: int) -> Array:
-        """bool [T, n_keys]."""
-        keys, own = np.arange(n_keys)[None, :], positions[:, None]
-        seen = keys <= own if self.causal else np.ones((len(own), n_keys), bool)
+    def sees(self, index: Array, n_keys: int, sees_to: Array | None = None) -> Array:
+        """bool [T, n_keys] of tokens at ``index`` i32 [T]; ``sees_to`` i32 [T] counts with
+        :attr:`spans`."""
+        keys, own = np.arange(n_keys)[None, :], index[:, None]
+        last = own
+        if self.spans:
+            assert sees_to is not None
+            last = np.maximum(own, sees_to[:, None])
+        seen = keys <= last if self.causal else np.ones((len(own), n_keys), bool)
         if self.window:
             seen = seen & WINDOW_KINDS[self.window_kind](keys, own, self.window)
         return np.asarray(seen)
@@ -157,10 +164,11 @@ class Attention(Op):
         for seq in range(batch.n_seqs):
             rows = slice(batch.q_start[seq], batch.q_start[seq + 1])
             k, v = (np.repeat(a, group, axis=1) for a in ctx.state.load(batch, seq))
-            positions = batch.positions[rows]
-            bias = np.where(scoring.sees(positions, len(k)), 0.0, -np.inf)[None]
+            index = batch.index[rows]
+            seen = scoring.sees(index, len(k), batch.sees_to[rows])
+            bias = np.where(seen, 0.0, -np.inf)[None]
             if scoring.alibi:
-                distance = np.abs(np.arange(len(k))[None] - positions[:, None])
+                distance = np.abs(np.arange(len(k))[None] - index[:, None])
                 bias = bias - scoring.slopes(n_heads)[:, None, None] * distance
             masked = Masked(scoring.scale, scoring.softcap, bias, ctx.weights.get("sinks"))
             out[rows] = attend(q[rows], k, v, masked)

@@ -43,7 +43,7 @@ class KVState(Protocol):
         """The layer's geometry."""
 
     def store(self, batch: Batch, k: Array, v: Array) -> None:
-        """Keep k [T, n_kv_heads, k_dim] and v [T, n_kv_heads, v_dim] at their positions."""
+        """Keep k [T, n_kv_heads, k_dim] and v [T, n_kv_heads, v_dim] in the tokens' rows."""
 
     def load(self, batch: Batch, seq: int) -> tuple[Array, Array]:
         """All k [kv_len, n_kv_heads, k_dim] and v of sequence ``seq`` of this step, float64."""

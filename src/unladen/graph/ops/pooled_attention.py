@@ -45,7 +45,7 @@ class PooledAttention(Attention):
         for seq in range(batch.n_seqs):
             rows = slice(batch.q_start[seq], batch.q_start[seq + 1])
             k, v = (a[:, 0] for a in ctx.state.load(batch, seq))
-            own, last = batch.positions[rows], np.arange(ratio - 1, len(k), ratio)
+            own, last = batch.index[rows], np.arange(ratio - 1, len(k), ratio)
             seen = last <= own[:, None]
             if len(inputs) > 1:
                 seen &= (inputs[1][rows][:, :, None] == last).any(axis=1)

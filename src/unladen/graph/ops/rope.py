@@ -18,9 +18,10 @@ from unladen.types import Limits
 
 class RopeTable(Op):
     """``y[t] = (cos, sin)((positions[t] - back) * freqs[i]) * magnitude``: i32 [T] -> f32
-    [T, 2 * n_freqs].
+    [T, 2 * n_freqs]; of positions i32 [T, n_axes] frequency i takes the coordinate ``axes[i]``.
 
-    Attributes ``freqs`` (radians per position), ``magnitude``, ``back`` (0 where it isn't said).
+    Attributes ``freqs`` (radians per position), ``magnitude``, ``back`` (0 where it isn't said),
+    and ``axes`` where positions have several.
     """
 
     name = "rope_table"
@@ -29,11 +30,19 @@ class RopeTable(Op):
         (positions,) = node.inputs
         freqs = node.attrs["freqs"]
         assert isinstance(freqs, tuple)
-        return [((*positions.shape, 2 * len(freqs)), "f32")]
+        axes = axes_of(node)
+        if len(positions.shape) == 1:
+            assert not axes, f"{node.name}: its positions have one axis"
+        else:
+            n_axes = positions.shape[1]
+            assert isinstance(n_axes, int) and len(axes) == len(freqs)
+            assert all(0 <= axis < n_axes for axis in axes), axes
+        return [((positions.shape[0], 2 * len(freqs)), "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
         freqs = np.asarray(node.attrs["freqs"], np.float64)
-        angle = (inputs[0] - positions_back(node))[:, None] * freqs
+        positions = inputs[0][:, axes_of(node)] if inputs[0].ndim > 1 else inputs[0][:, None]
+        angle = (positions - positions_back(node)) * freqs
         table = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
         return [table.reshape(len(angle), -1) * node.float_attr("magnitude")]
 
@@ -109,3 +118,11 @@ def first_rotated(node: Node) -> int:
 def positions_back(node: Node) -> int:
     """What a ``rope_table`` node takes from the positions."""
     return node.int_attr("back") if "back" in node.attrs else 0
+
+
+def axes_of(node: Node) -> list[int]:
+    """The axis of the positions that each frequency of a ``rope_table`` node takes; empty where
+    positions have one."""
+    axes = node.attrs.get("axes", ())
+    assert isinstance(axes, tuple), node
+    return [int(axis) for axis in axes]

@@ -18,18 +18,20 @@ class Decoder(Attention, FeedForward):
     feed-forward.
 
     Subclasses set the class attributes of this and its bases, or override a part. The four norms of
-    a layer go by GGUF's names; those that are empty are left out.
+    a layer go by GGUF's names; those that are empty are left out. ``n_axes``: the coordinates of a
+    position.
     """
 
     attn_norm: ClassVar[str] = "attn_norm"
     attn_post_norm: ClassVar[str] = ""
     ffn_norm: ClassVar[str] = "ffn_norm"
     ffn_post_norm: ClassVar[str] = ""
+    n_axes: ClassVar[int] = 1
 
     def build(self, context: int | None = None) -> Graph:
         """See :meth:`Architecture.build`."""
         self.context = context or self.context_length
-        g = GraphBuilder()
+        g = GraphBuilder(self.n_axes)
         g.n_layers = self.n_layers
         x = self.layers(g, self.embed(g), self.positions(g))
         g.layer = AFTER_LAYERS

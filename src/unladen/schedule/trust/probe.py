@@ -30,7 +30,7 @@ from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
 from unladen.quants import dequantize, get, quantize
-from unladen.types import NO_SLOT, Limits, Shape
+from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -38,9 +38,9 @@ STEPS = (((6, 3), (29, 0)), ((1,), (29,)))
 """The steps of a trial: tokens of each sequence, and tokens that it has in the cache before them.
 They go over the end of a block."""
 
-N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS = 9, 3, 35, 4
+N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS, N_ROWS = 9, 3, 35, 4, 4
 """Largest numbers in :data:`STEPS`: tokens of a step, rows of logits, tokens in a cache; and slots
-of recurrent state."""
+of recurrent state, rows from outside."""
 
 ALIGNMENT = 256
 """Offsets and sizes of buffers are multiples of this many bytes, as a plan's are."""
@@ -87,12 +87,16 @@ class Sample:
     @property
     def limits(self) -> Limits:
         """The limits of a plan that has only this node."""
+        shapes = {name: shape for shape, name in self.inputs}
+        axes, rows = shapes.get("positions", ())[1:], shapes.get("rows", ())[1:]
         return Limits(N_TOKENS, N_OUTPUTS, 2, self.layout.n_blocks, self.layout.n_blocks,
-                      n_slots=N_SLOTS)
+                      n_slots=N_SLOTS, n_axes=int(axes[0]) if axes else 1,
+                      n_rows=N_ROWS if rows else 0, row_width=int(rows[0]) if rows else 0,
+                      spans=True, adapters=True)
 
     def node(self) -> Node:
         """A node like those that the sample is of."""
-        inputs = tuple(Value(name or f"x{i}", shape, "i32" if name else "f32")
+        inputs = tuple(Value(name or f"x{i}", shape, "i32" if name not in ("", "rows") else "f32")
                        for i, (shape, name) in enumerate(self.inputs))
         weights = {role: Weight(role, shape, quant) for role, shape, quant in self.weights}
         bare = Node("probe", self.op, inputs, (), weights, dict(self.attrs), self.state, 0)
@@ -219,6 +223,7 @@ class _Trial:
         """What is wrong with a step of sequences of ``counts`` tokens, each after as many in the
         cache as ``histories`` says; None: nothing."""
         _fill(self.batch, counts, histories, self.sample.layout.block_tokens)
+        self.batch.rows[...] = self.noise.normal(self.batch.rows.shape)
         inputs = []
         for value, (shape, name) in zip(self.node.inputs, self.sample.inputs, strict=True):
             sizes = tuple(self.batch.size(s) if isinstance(s, str) else s for s in shape)
@@ -270,7 +275,7 @@ class _Trial:
                                  rows.shape)
             for seq in range(batch.n_seqs):
                 own = slice(batch.q_start[seq], batch.q_start[seq + 1])
-                where = _slots(batch, seq, batch.positions[own], size)
+                where = _slots(batch, seq, batch.index[own], size)
                 expected[where] = rows[own]
                 allowed[where] = 2 * np.abs(rounded - rows)[own].max(-1, keepdims=True)
             found.append(_worse(after, expected, allowed))
@@ -286,7 +291,7 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
     for seq, (n, history) in enumerate(zip(counts, histories, strict=True)):
         rows = slice(first, first + n)
         batch.seq_of[rows] = seq
-        batch.positions[rows] = history + np.arange(n)
+        batch.index[rows] = history + np.arange(n)
         batch.kv_len[seq] = history + n
         batch.q_start[seq + 1] = first = first + n
         batch.state_in[seq] = 2 * seq if history else NO_SLOT
@@ -295,6 +300,13 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
             batch.block_table[seq, i], block = block, block - 1
     batch.tokens[:batch.n_tokens] = np.arange(batch.n_tokens) * 7 % 64
     batch.out_rows[:batch.n_outputs] = np.arange(batch.n_outputs) * batch.n_tokens // 3
+    batch.n_rows = len(batch.rows)
+    batch.row_of[:] = np.arange(len(batch.row_of)) % (len(batch.rows) + 1) + NO_ROW
+    batch.adapter_of[:] = np.arange(len(batch.adapter_of)) + NO_ADAPTERS
+    last = batch.index[batch.q_start[batch.seq_of + 1] - 1]
+    batch.sees_to[:] = np.where(np.arange(len(last)) % 2, batch.index, last)
+    if batch.positions is not batch.index:
+        batch.positions[:] = batch.index[:, None] + 3 * np.arange(batch.positions.shape[1])
 
 
 def _worse(y: Array, wanted: Array, allowed: Array) -> str | None:
