@@ -78,10 +78,11 @@ def compile_segment(program: native.Program, segment: Segment) -> None:
     at = Addresses(segment)
     b = segment.batch
     program.bind_batch(
-        positions=_address(b.positions), seq_of=_address(b.seq_of), q_start=_address(b.q_start),
-        kv_len=_address(b.kv_len), block_table=_address(b.block_table),
-        table_stride=b.block_table.shape[1], state_in=_address(b.state_in),
-        state_out=_address(b.state_out))
+        index=_address(b.index), sees_to=_address(b.sees_to), seq_of=_address(b.seq_of),
+        q_start=_address(b.q_start), kv_len=_address(b.kv_len),
+        block_table=_address(b.block_table), table_stride=b.block_table.shape[1],
+        state_in=_address(b.state_in), state_out=_address(b.state_out),
+        adapter_of=_address(b.adapter_of))
     for node in segment.nodes:
         add(program, node, at)
 
@@ -171,7 +172,7 @@ def _refused(error: ValueError, node: Node, device: str = "cpu") -> UnsupportedO
                          hint="add the device reference, which runs every op")
 
 
-def _address(array: npt.NDArray[np.int32]) -> int:
+def _address(array: npt.NDArray[np.int32 | np.float32]) -> int:
     return int(array.ctypes.data)
 
 

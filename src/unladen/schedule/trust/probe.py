@@ -39,8 +39,8 @@ STEPS = (((6, 3), (29, 0)), ((1,), (29,)))
 They go over the end of a block."""
 
 N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS, N_ROWS = 9, 3, 35, 4, 4
-"""Largest numbers in :data:`STEPS`: tokens of a step, rows of logits, tokens in a cache; and slots
-of recurrent state, rows from outside."""
+"""Largest numbers in :data:`STEPS`: tokens of a step, rows of logits, tokens in a cache, slots
+of recurrent state, and rows from outside."""
 
 ALIGNMENT = 256
 """Offsets and sizes of buffers are multiples of this many bytes, as a plan's are."""

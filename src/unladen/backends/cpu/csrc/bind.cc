@@ -105,10 +105,12 @@ struct BoundProgram {
         operation_kind(node.op).add(node, builder);
     }
 
-    void bind_batch(uintptr_t positions, uintptr_t seq_of, uintptr_t q_start, uintptr_t kv_len,
-                    uintptr_t block_table, int table_stride, uintptr_t state_in,
-                    uintptr_t state_out) {
-        step.positions = at<const int32_t>(positions);
+    void bind_batch(uintptr_t index, uintptr_t sees_to, uintptr_t seq_of, uintptr_t q_start,
+                    uintptr_t kv_len, uintptr_t block_table, int table_stride, uintptr_t state_in,
+                    uintptr_t state_out, uintptr_t adapter_of) {
+        step.index = at<const int32_t>(index);
+        step.sees_to = at<const int32_t>(sees_to);
+        step.adapter_of = at<const int32_t>(adapter_of);
         step.seq_of = at<const int32_t>(seq_of);
         step.q_start = at<const int32_t>(q_start);
         step.kv_len = at<const int32_t>(kv_len);
@@ -156,8 +158,9 @@ void bind_program(nb::module_ &m) {
         .def(nb::init<const std::string &, int, int, int, bool, bool, const Placement &>(),
              "level"_a, "n_threads"_a, "n_threads_batch"_a, "max_rows"_a, "precise"_a,
              "deterministic"_a, "placement"_a)
-        .def("bind_batch", &P::bind_batch, nb::kw_only(), "positions"_a, "seq_of"_a, "q_start"_a,
-             "kv_len"_a, "block_table"_a, "table_stride"_a, "state_in"_a, "state_out"_a)
+        .def("bind_batch", &P::bind_batch, nb::kw_only(), "index"_a, "sees_to"_a, "seq_of"_a,
+             "q_start"_a, "kv_len"_a, "block_table"_a, "table_stride"_a, "state_in"_a,
+             "state_out"_a, "adapter_of"_a)
         .def("add", &P::add)
         .def("run", &P::run)
         .def("cancel", [](P &p) { p.program.cancel(); })

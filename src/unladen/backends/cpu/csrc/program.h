@@ -18,12 +18,14 @@ struct Step {
     int n_tokens = 0, n_outputs = 0, n_seqs = 0;
     const int32_t *q_start = nullptr;      // [n_seqs + 1]
     const int32_t *kv_len = nullptr;       // [n_seqs]
-    const int32_t *positions = nullptr;    // [n_tokens]
+    const int32_t *index = nullptr;        // [n_tokens] of the token in its sequence
+    const int32_t *sees_to = nullptr;      // [n_tokens] the last index that a token sees
     const int32_t *seq_of = nullptr;       // [n_tokens]
     const int32_t *block_table = nullptr;  // [n_seqs][table_stride]
     int table_stride = 0;
     const int32_t *state_in = nullptr;     // [n_seqs] slot of recurrent state, below 0: zeros
     const int32_t *state_out = nullptr;    // [n_seqs] another slot
+    const int32_t *adapter_of = nullptr;   // [n_seqs] set of adapters, below 0: none
     bool one_order = false;  // sums have the same order whatever else is in the step
     bool chooses = true, shows_logits = true;  // whether what argmax makes is read, and logits are
 };
@@ -35,8 +37,10 @@ inline int layout_rows(const Step &step, const Packer &packer, int n_rows) {
     return is_free ? n_rows : std::max(n_rows, many_rows);
 }
 
-enum class Rows : int32_t { tokens, outputs };
+// `brought`: by the caller, in place of embeddings; no operation makes such rows.
+enum class Rows : int32_t { tokens, outputs, brought };
 
+// How many rows an operation makes.
 inline int count(const Step &step, Rows rows) {
     return rows == Rows::tokens ? step.n_tokens : step.n_outputs;
 }

@@ -34,7 +34,7 @@ struct Attention {
     KVView kv;
     Vector sinks;  // [n_heads] or none
     int n_heads;
-    bool is_causal;
+    bool is_causal, sees_spans;
     int window;  // w; 0: none
     WindowKind window_kind;
     float scale, softcap;
@@ -43,6 +43,7 @@ struct Attention {
     explicit Attention(Fields &of)
         : q(of.input()), y(of.output()), kv(of.kv()), sinks(of.vector_if("sinks")),
           n_heads(of.integer("n_heads")), is_causal(of.flag("causal", true)),
+          sees_spans(of.flag("spans")),
           window(of.integer("window", 0)),
           window_kind(of.choice("window_kind", WindowKind::sliding)),
           scale(static_cast<float>(of.number("scale"))),
@@ -106,14 +107,15 @@ struct Span {
     int first, last;
 };
 
-Span seen(const Attention &v, int position, int n_keys) {
-    Span keys{0, v.is_causal ? position + 1 : n_keys};
+// Of a token at `index` that sees up to the key `last`, its own or a later one.
+Span seen(const Attention &v, int index, int last, int n_keys) {
+    Span keys{0, v.is_causal ? last + 1 : n_keys};
     if (v.window == 0) return keys;
     switch (v.window_kind) {
-    case WindowKind::sliding: keys.first = position - v.window + 1; break;
-    case WindowKind::chunked: keys.first = position / v.window * v.window; break;
+    case WindowKind::sliding: keys.first = index - v.window + 1; break;
+    case WindowKind::chunked: keys.first = index / v.window * v.window; break;
     case WindowKind::symmetric:
-        keys = {position - v.window / 2, std::min(keys.last, position + v.window / 2 + 1)};
+        keys = {index - v.window / 2, std::min(keys.last, index + v.window / 2 + 1)};
         break;
     }
     return {std::max(keys.first, 0), keys.last};
@@ -182,10 +184,11 @@ public:
 
 private:
     void add_task(const Step &step, int seq, int row) {
-        int position = step.positions[row];
-        Span keys = seen(node_, position, step.kv_len[seq]);
+        const int index = step.index[row];
+        const int last = node_.sees_spans ? std::max(index, step.sees_to[row]) : index;
+        Span keys = seen(node_, index, last, step.kv_len[seq]);
         tasks_.push_back({node_.q.row(row), node_.y.row(row),
-                          step.block_table + seq * step.table_stride, position, keys.first,
+                          step.block_table + seq * step.table_stride, index, keys.first,
                           keys.last, nullptr});
     }
 

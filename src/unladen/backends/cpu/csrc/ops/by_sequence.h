@@ -14,7 +14,7 @@ namespace unladen::cpu {
 // `after`: the state that it leaves.
 struct Part {
     int index, first_row, n_tokens;
-    const int32_t *positions;  // [n_tokens]
+    const int32_t *token_index;  // [n_tokens] in their sequence
     const float *before;
     float *after;
 };
@@ -34,7 +34,7 @@ public:
     void tile(const Step &step, int index, void *scratch) override {
         int seq = index / n_parts_, from = step.state_in[seq], first = step.q_start[seq];
         Part part{index % n_parts_, first, step.q_start[seq + 1] - first,
-                  step.positions + first, from < 0 ? nullptr : slots_.at(from),
+                  step.index + first, from < 0 ? nullptr : slots_.at(from),
                   slots_.at(step.state_out[seq])};
         f_(part, static_cast<float *>(scratch));
     }

@@ -37,7 +37,8 @@ void Fields::require(bool condition, const std::string &what) const {
 Rows Fields::rows_of(const Value &value) const {
     if (value.rows == "T") return Rows::tokens;
     if (value.rows == "S") return Rows::outputs;
-    refuse("rows are T or S, not " + value.rows);
+    if (value.rows == "R") return Rows::brought;
+    refuse("rows are T, S or R, not " + value.rows);
 }
 
 const Value &Fields::checked(const Value &value, const char *what, const char *type) const {
@@ -63,7 +64,7 @@ Input Fields::input() {
 
 IntInput Fields::int_input() {
     const Value &v = take_input("i32");
-    return {at<const int32_t>(v.address), rows_of(v)};
+    return {at<const int32_t>(v.address), rows_of(v), v.n_cols};
 }
 
 Output Fields::output() {

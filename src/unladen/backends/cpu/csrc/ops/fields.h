@@ -21,6 +21,7 @@ struct Input {
 struct IntInput {
     const int32_t *data = nullptr;
     Rows rows = Rows::tokens;
+    int n_cols = 0;
 };
 
 struct Output {

@@ -17,10 +17,10 @@ struct KVWrite {
     void add(Builder &to) const {
         to.add(by_rows(Rows::tokens, (k.n_cols + v.n_cols) * 0.3,
                        [a = *this, &kernels = to.kernels()](const Step &step, int row) {
-            const int position = step.positions[row];
+            const int index = step.index[row];
             const int32_t *table = step.block_table + step.seq_of[row] * step.table_stride;
-            kernels.kv_store(a.kv, table[position / a.kv.block_tokens],
-                             position % a.kv.block_tokens, a.k.row(row), a.v.row(row));
+            kernels.kv_store(a.kv, table[index / a.kv.block_tokens],
+                             index % a.kv.block_tokens, a.k.row(row), a.v.row(row));
         }));
     }
 };

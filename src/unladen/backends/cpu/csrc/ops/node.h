@@ -17,7 +17,8 @@ namespace unladen::cpu {
 struct Value {
     uintptr_t address;
     std::string type;    // "f32" or "i32"
-    std::string rows;    // "T": a row for each token of the step; "S": for each of its outputs
+    std::string rows;    // "T": a row for each token of the step; "S": for each of its outputs;
+                         // "R": for each row that the caller brings
     int n_cols;
 };
 

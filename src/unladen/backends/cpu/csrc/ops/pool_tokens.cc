@@ -116,7 +116,7 @@ void PoolTokens::run(const Kernels &k, const Part &part, float *scratch) const {
     for (size_t row = 0; row < rows * n_groups; row++) carried(part, row * width() + first, n);
     Pooling pooling(k, *this, part.after, scratch, first, n);
     for (int t = 0; t < part.n_tokens; t++) {
-        const int row = part.first_row + t, position = part.positions[t];
+        const int row = part.first_row + t, position = part.token_index[t];
         float *out = y.row(row) + first;
         pooling.keep(row, position);
         if ((position + 1) % ratio) {

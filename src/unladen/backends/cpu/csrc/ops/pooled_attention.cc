@@ -50,7 +50,7 @@ public:
     Tiling prepare(const Step &step) override {
         double n_rows = 0;
         for (int t = 0; t < step.n_tokens; t++)
-            n_rows += std::min(a_.window, step.positions[t]) + step.positions[t] / a_.ratio;
+            n_rows += std::min(a_.window, step.index[t]) + step.index[t] / a_.ratio;
         return {step.n_tokens * ceil_div(a_.n_heads, per_tile_),
                 n_rows * a_.n_heads * a_.kv.k_dim * 0.05};
     }
@@ -58,7 +58,7 @@ public:
     void tile(const Step &step, int index, void *scratch) override {
         const int n_chunks = ceil_div(a_.n_heads, per_tile_);
         const int t = index / n_chunks, first = index % n_chunks * per_tile_;
-        const int position = step.positions[t], oldest = std::max(0, position + 1 - a_.window);
+        const int position = step.index[t], oldest = std::max(0, position + 1 - a_.window);
         const RowRange ranges[] = {
             {Plane::k, Plane::k, nullptr, oldest, 1, position + 1 - oldest},
             {Plane::v, Plane::v, nullptr, a_.ratio - 1, a_.ratio, (position + 1) / a_.ratio}};

@@ -22,7 +22,7 @@ struct PositionScale {
     // y[row] = 1 + scale log(1 + (position + offset) / length).
     void add(Builder &to) const {
         to.add(by_rows(Rows::tokens, 30, [a = *this](const Step &step, int row) {
-            const int n = (step.positions[row] + a.offset) / a.length;
+            const int n = (a.positions.data[row] + a.offset) / a.length;
             a.y.data[row] = static_cast<float>(1 + a.scale * std::log1p(n));
         }));
     }
