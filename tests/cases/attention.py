@@ -51,7 +51,8 @@ def scorings(rng: np.random.Generator) -> Iterator[Mapping[str, Attr]]:
         yield {"window": window, "window_kind": kind, "causal": False}
     yield {"causal": False}
     yield {"spans": True}
-    yield {"spans": True, "window": window, "window_kind": "sliding"}
+    for kind in WINDOW_KINDS:
+        yield {"spans": True, "window": window, "window_kind": kind}
     yield {"softcap": float(rng.uniform(1, 50))}
     yield {"alibi": 8.0}
     yield {"softcap": 20.0, "alibi": 4.0, "window": window, "causal": False,

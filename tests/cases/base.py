@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,8 @@ class Maker:
         n_outputs = int(rng.integers(1, n_tokens + 1))
         extra = int(rng.integers(0, 3))
         self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks,
-                             n_slots=2 * n_seqs + extra, n_axes=n_axes, n_rows=n_rows + extra,
+                             n_slots=2 * n_seqs + extra, n_axes=n_axes,
+                             n_rows=n_rows + extra if n_rows else 0,
                              row_width=row_width, spans=True, adapters=n_sets > 0)
         self.layout = KVLayout(block_tokens, n_blocks, *kv_types)
         self.batch = self._step(n_tokens, n_seqs, n_outputs, max_history)
@@ -117,11 +119,14 @@ class Maker:
             batch.positions[:n_tokens] = batch.index[:n_tokens, None] + rng.integers(0, 9, shape)
         batch.n_rows = n_rows
         batch.rows[:n_rows] = rng.standard_normal(batch.rows[:n_rows].shape)
-        batch.row_of[:n_tokens] = rng.integers(NO_ROW, n_rows, n_tokens)
-        batch.adapter_of[:n_seqs] = rng.integers(NO_ADAPTERS, n_sets, n_seqs)
-        last = batch.index[batch.q_start[batch.seq_of[:n_tokens] + 1] - 1]
-        # Up to anywhere between a token's own place, or before it, and its sequence's end.
-        batch.sees_to[:n_tokens] = rng.integers(np.maximum(batch.index[:n_tokens] - 2, 0), last + 1)
+        if n_rows:
+            batch.row_of[:n_tokens] = rng.integers(NO_ROW, n_rows, n_tokens)
+        if n_sets:
+            batch.adapter_of[:n_seqs] = rng.integers(NO_ADAPTERS, n_sets, n_seqs)
+        for first, end in pairwise(batch.q_start[:n_seqs + 1]):
+            own, last = batch.index[first:end], int(batch.index[end - 1])
+            sees = np.where(rng.random(end - first) < 0.7, own, rng.integers(own, last + 1))
+            batch.sees_to[first:end] = np.maximum.accumulate(sees)
 
     def shape(self, shape: Shape) -> tuple[int, ...]:
         """``shape`` in this step."""

@@ -88,7 +88,7 @@ def test_attention_by_loops(rng: np.random.Generator, spans: bool) -> None:
         table = b.block_table[b.seq_of[t]]
         for h in range(4):
             total = 0.0
-            last = max(b.index[t], b.sees_to[t]) if spans else b.index[t]
+            last = b.sees_to[t] if spans else b.index[t]
             for p in range(last + 1):
                 where = table[p // block], h // 2, p % block
                 share = math.exp(0.7 * sum(float(a) * float(c) for a, c in zip(q[t, h], k[where],

@@ -87,11 +87,10 @@ class Batch:
     changes what it began with.
 
     ``rows[row_of[t]]`` stands in place of the embedding of token ``t``, except where ``row_of[t]``
-    is :data:`~unladen.types.NO_ROW`. Token ``t`` sees its sequence up to the index ``sees_to[t]``,
-    and always up to its own: the tokens of a picture name its last one, and it lies in the same
-    step. Sequence ``s`` uses the set of adapters ``adapter_of[s]``, or none where that is
-    :data:`~unladen.types.NO_ADAPTERS`. A plan whose limits don't ask for one of these never reads
-    its array.
+    is :data:`~unladen.types.NO_ROW`. Token ``t`` sees its sequence up to the index ``sees_to[t]``:
+    its own, or a later one of this step, as the tokens of a picture name its last one. No token
+    sees less than the one before it. Sequence ``s`` uses the set of adapters ``adapter_of[s]``, or
+    none where that is :data:`~unladen.types.NO_ADAPTERS`. Arrays that no limit asks for are empty.
 
     Ops in ``skip`` make nothing that is read after this step, nor does the output "logits" hold
     anything that is read where it is among them, so a backend may leave them out.

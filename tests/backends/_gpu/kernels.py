@@ -45,7 +45,7 @@ class Call:
     @property
     def n_rows(self) -> int:
         """Rows of this step."""
-        return int(self.words[self.dispatch.constants["ROWS"]])
+        return int(self.words[self.dispatch.constants["ROW_KIND"]])
 
     def batch(self, which: int, i: Array) -> Array:
         """Entries of the batch's array whose place is in word ``which``."""

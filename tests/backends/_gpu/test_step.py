@@ -26,7 +26,7 @@ def test_words_follow_each_other() -> None:
 
 
 def test_the_text_of_a_kernel_has_the_same_numbers() -> None:
-    text = assemble("select_rows", "", {"ROWS": 0}).text
+    text = assemble("select_rows", "", {"ROW_KIND": 0}).text
     found = dict(line.removeprefix("const ").removesuffix("u;").split(" = ")
                  for line in text.splitlines() if line.startswith("const "))
     assert {name: int(found[name]) for name in CONSTANTS} == CONSTANTS

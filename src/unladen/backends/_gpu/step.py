@@ -44,16 +44,18 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class RopeTable:
-    """Angles per position [n_freqs] float64, the factor of their cosines and sines, and what is
-    taken from positions."""
+    """Angles per position [n_freqs] float64, the factor of their cosines and sines, what is taken
+    from positions, and the axis of each frequency where positions have several."""
 
     freqs: npt.NDArray[np.float64]
     magnitude: float
     back: int = 0
+    axes: Sequence[int] = ()
 
     def at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
         """(cos, sin) for each position and frequency: float32 [T, 2 n_freqs]."""
-        angle = (positions[:, None] - self.back) * self.freqs
+        each = positions[:, list(self.axes)] if self.axes else positions[:, None]
+        angle = (each - self.back) * self.freqs
         table = np.empty((len(positions), len(self.freqs), 2), np.float32)
         table[..., 0] = np.cos(angle) * self.magnitude
         table[..., 1] = np.sin(angle) * self.magnitude
@@ -75,9 +77,10 @@ class Step:
                    + sum(2 * len(t.freqs) * n for t in tables))
         self.words: Words = np.zeros(n_words, np.int32)
         self._first = n_header_words
-        # Arrays stay where they are as long as the batch: word, words, number of rows, columns.
+        # Arrays stay where they are as long as the batch: word, words, number of rows, columns. An
+        # empty one is read by no kernel of the plan.
         self._arrays = [(self.header[a.name], a.whole(batch).reshape(-1).view(np.int32), a.rows,
-                         a.more, a.n_cols(batch)) for a in arrays]
+                         a.more, a.n_cols(batch)) for a in arrays if a.whole(batch).size]
         for array in arrays:
             if array.cols:
                 self.words[self.header[f"{array.name}_cols"]] = array.n_cols(batch)

@@ -104,7 +104,7 @@ class Scoring:
         last = own
         if self.spans:
             assert sees_to is not None
-            last = np.maximum(own, sees_to[:, None])
+            last = sees_to[:, None]
         seen = keys <= last if self.causal else np.ones((len(own), n_keys), bool)
         if self.window:
             seen = seen & WINDOW_KINDS[self.window_kind](keys, own, self.window)

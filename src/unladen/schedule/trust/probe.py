@@ -301,10 +301,12 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
     batch.tokens[:batch.n_tokens] = np.arange(batch.n_tokens) * 7 % 64
     batch.out_rows[:batch.n_outputs] = np.arange(batch.n_outputs) * batch.n_tokens // 3
     batch.n_rows = len(batch.rows)
-    batch.row_of[:] = np.arange(len(batch.row_of)) % (len(batch.rows) + 1) + NO_ROW
+    if batch.n_rows:
+        batch.row_of[:] = np.arange(len(batch.row_of)) % (batch.n_rows + 1) + NO_ROW
     batch.adapter_of[:] = np.arange(len(batch.adapter_of)) + NO_ADAPTERS
-    last = batch.index[batch.q_start[batch.seq_of + 1] - 1]
-    batch.sees_to[:] = np.where(np.arange(len(last)) % 2, batch.index, last)
+    n = batch.n_tokens
+    last = batch.index[batch.q_start[batch.seq_of[:n] + 1] - 1]
+    batch.sees_to[:n] = np.minimum(batch.index[:n] // 2 * 2 + 1, last)  # in pairs
     if batch.positions is not batch.index:
         batch.positions[:] = batch.index[:, None] + 3 * np.arange(batch.positions.shape[1])
 

@@ -33,7 +33,7 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
     as int8, for weights that are multiplied so. Without ``few``, products of few rows are left
     out."""
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
-    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROWS": rows_word(rows)}
+    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROW_KIND": rows_word(rows)}
     if few:
         few_rows(low, m, m.n_groups, rows, ranges, flags)
     if low.most(rows) > FEW_ROWS:

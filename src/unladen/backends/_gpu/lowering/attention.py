@@ -40,6 +40,10 @@ class Attention(OpLowering):
     op = "attention"
     kernels = frozenset({"attention", "attention_wide", "attention_join"})
 
+    def supports(self, node: Node) -> bool:
+        scoring = Scoring.of(node)
+        return not scoring.spans or scoring.window == 0 or scoring.window_kind != "symmetric"
+
     def lower(self, low: Lowering, node: Node) -> None:
         placed, n_heads = low.cache(node), node.int_attr("n_heads")
         spec, limits = placed.spec, low.segment.limits
@@ -91,7 +95,8 @@ def _bound(low: Lowering, node: Node, placed: PlacedKV
     window = scoring.window_kind.upper() if scoring.window else "UNLIMITED"
     return ranges, {
         window: True, "BOTH_SIDES": not scoring.causal, "SOFTCAP": scoring.softcap > 0,
-        "ALIBI": scoring.alibi > 0, "SINKS": "sinks" in ranges, f"K_{layout.k_type}": True,
+        "ALIBI": scoring.alibi > 0, "SPANS": scoring.spans, "SINKS": "sinks" in ranges,
+        f"K_{layout.k_type}": True,
         f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim}
 
 

@@ -134,7 +134,7 @@ class Lowering:
             n = size.rows(rows) * cols
             return (*fold(-(-n // ELEMENT_THREADS)), 1) if n else None
 
-        self.emit(kernel, grid, ELEMENT_THREADS, ranges, {"ROWS": rows_word(rows), **constants})
+        self.emit(kernel, grid, ELEMENT_THREADS, ranges, {"ROW_KIND": rows_word(rows), **constants})
 
     def one_each(self, kernel: str, value: Value, per_row: int, threads: int, ranges: Ranges,
                  constants: Constants = NO_CONSTANTS) -> None:
@@ -145,7 +145,7 @@ class Lowering:
             n = size.rows(rows) * per_row
             return (*fold(n), 1) if n else None
 
-        self.emit(kernel, grid, threads, ranges, {"ROWS": rows_word(rows), **constants})
+        self.emit(kernel, grid, threads, ranges, {"ROW_KIND": rows_word(rows), **constants})
 
 
 def numbers(*values: int | float) -> bytes:

@@ -92,7 +92,7 @@ def _quantized(low: Lowering, node: Node) -> Ranges:
     low.emit("quantize", grid, QUANTIZE_THREADS, {
         "m": numbers(n_in), "x": low.value(x), "codes": found["x_codes"],
         "scales": found["x_scales"]},
-             {"ROWS": rows_word(rows)})
+             {"ROW_KIND": rows_word(rows)})
     return found
 
 
@@ -131,7 +131,7 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
             flags[f"BIAS{at}"] = True
     rows = symbol(node.outputs[0])
     few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
-             ranges, {**flags, "ROWS": rows_word(rows)})
+             ranges, {**flags, "ROW_KIND": rows_word(rows)})
 
 
 def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
@@ -150,7 +150,7 @@ def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
                                                 "y": out, **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
-                "ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
+                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
     _gated_apart(low, node, pairs, coded, few=not together)
 
 
@@ -180,11 +180,11 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
     params = numbers(cols, 1, 0.0, 0.0, 0.0)
     low.emit("glu", grid, ELEMENT_THREADS,
              {"params": params, "a": halves[0], "b": halves[1], "y": out},
-             {"ROWS": rows_word(rows), **activation_flag(node.attrs["act"])})
+             {"ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
     if "residual" in node.attrs:
         low.emit("add", grid, ELEMENT_THREADS, {
             "params": numbers(cols), "a": out, "b": low.value(node.inputs[-1]), "y": out},
-                 {"ROWS": rows_word(rows)})
+                 {"ROW_KIND": rows_word(rows)})
 
 
 def _half_scratch(limits: Limits, node: Node) -> int:

@@ -180,7 +180,7 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
                                   shape.n_tiles(size.rows(shape.rows))))
 
     pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
-    rows: Constants = {"ROWS": rows_word(shape.rows)}
+    rows: Constants = {"ROW_KIND": rows_word(shape.rows)}
     low.emit("moe_group", many(lambda size: (1, 1, 1)), TILE_THREADS,
              {"params": numbers(shape.n_used), "chosen": at["chosen"], **pairs},
              {"EXPERTS": shape.n_held, "TILE": ROWS_PER_TILE, **rows})

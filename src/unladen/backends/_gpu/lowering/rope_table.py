@@ -7,7 +7,7 @@ import numpy as np
 from unladen.backends._gpu import step
 from unladen.backends._gpu.lowering.base import Lowering, OpLowering, n_cols, numbers
 from unladen.graph.graph import Node
-from unladen.graph.ops.rope import positions_back
+from unladen.graph.ops.rope import axes_of, positions_back
 
 
 class RopeTable(OpLowering):
@@ -22,6 +22,7 @@ class RopeTable(OpLowering):
         freqs = node.attrs["freqs"]
         assert isinstance(freqs, tuple)
         low.tables.append(step.RopeTable(np.asarray(freqs, np.float64),
-                                         node.float_attr("magnitude"), positions_back(node)))
+                                         node.float_attr("magnitude"), positions_back(node),
+                                         axes_of(node)))
         low.elements("rope_table", y, {"params": numbers(n_cols(y), len(low.tables) - 1),
                                        "y": low.value(y)})

@@ -44,8 +44,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
 #end
   workgroupBarrier();
 
-  let n_keys = end_key(u32(batch(POSITIONS, first + n_tile_tokens - 1u)), seq);
-  let first_tile = first_key(u32(batch(POSITIONS, first))) / KT;
+  let n_keys = end_key(last_key(first + n_tile_tokens - 1u), seq);
+  let first_tile = first_key(u32(batch(INDEX, first))) / KT;
   let end_tile = (n_keys + KT - 1u) / KT;
   let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
   let begin = first_tile + id.z * share;
@@ -76,9 +76,10 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     }
     for (var e = 0u; e < ROWS_EACH; e++) {
       let r = row_lane + e * ROW_LANES;
-      let p = u32(batch(POSITIONS, first + min(r / TILE_HEADS, n_tile_tokens - 1u)));
+      let t = first + min(r / TILE_HEADS, n_tile_tokens - 1u);
+      let p = u32(batch(INDEX, t));
       let head = kv_head * group + min(first_in_group + r % TILE_HEADS, group - 1u);
-      let seen = key >= first_key(p) && key < end_key(p, seq);
+      let seen = key >= first_key(p) && key < end_key(last_key(t), seq);
       score[e] = select(LOWEST, scored(score[e], head, p, key), seen);
       if (r < R) { largest[r * KT + key_lane] = score[e]; }
     }

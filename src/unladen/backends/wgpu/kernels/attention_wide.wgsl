@@ -14,7 +14,9 @@ const EACH = (FOURS + KT - 1u) / KT;
 const SLICES = KT / LANES;
 
 var<workgroup> q_tile: array<vec4f, R * KD / 4u>;
-var<workgroup> position: array<u32, TILE_TOKENS>;
+// Of each token, and the last key that it sees.
+var<workgroup> index: array<u32, TILE_TOKENS>;
+var<workgroup> last: array<u32, TILE_TOKENS>;
 var<workgroup> scores: array<vec4f, R * KT / 4u>;
 // The largest score of each quarter of a row.
 var<workgroup> largest: array<vec4f, R>;
@@ -37,7 +39,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let first_head = kv_head * group + first_in_group;
   let n_heads = min(TILE_HEADS, group - first_in_group);
   if (lane < TILE_TOKENS) {
-    position[lane] = u32(batch(POSITIONS, first + min(lane, n_tokens - 1u)));
+    index[lane] = u32(batch(INDEX, first + min(lane, n_tokens - 1u)));
+    last[lane] = last_key(first + min(lane, n_tokens - 1u));
   }
   for (var i = lane; i < R * KD / 4u; i += KT) {
     let r = i / (KD / 4u);
@@ -47,8 +50,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   }
   workgroupBarrier();
 
-  let n_keys = end_key(position[TILE_TOKENS - 1u], seq);
-  let first_tile = first_key(position[0]) / KT;
+  let n_keys = end_key(last[TILE_TOKENS - 1u], seq);
+  let first_tile = first_key(index[0]) / KT;
   let end_tile = (n_keys + KT - 1u) / KT;
   let share = (end_tile - first_tile + groups.z - 1u) / groups.z;
   let begin = first_tile + id.z * share;
@@ -83,8 +86,8 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
       }
     }
     for (var r = 0u; r < R; r++) {
-      let p = position[r / TILE_HEADS];
-      let seen = key >= first_key(p) && key < end_key(p, seq);
+      let p = index[r / TILE_HEADS];
+      let seen = key >= first_key(p) && key < end_key(last[r / TILE_HEADS], seq);
       let head = first_head + min(r % TILE_HEADS, n_heads - 1u);
       score[r] = select(LOWEST, scored(score[r], head, p, key), seen);
       scores[(r * KT + lane) / 4u][lane % 4u] = score[r];

@@ -13,6 +13,6 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
-  if (i >= n_rows(ROWS) * params.n_cols) { return; }
+  if (i >= n_rows(ROW_KIND) * params.n_cols) { return; }
   y[i] = clamp(x[i], -params.limit, params.limit);
 }

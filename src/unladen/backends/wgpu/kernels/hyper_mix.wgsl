@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
   let n_cols = params.n_out * params.width;
-  if (i >= n_rows(ROWS) * n_cols) { return; }
+  if (i >= n_rows(ROW_KIND) * n_cols) { return; }
   let row = i / n_cols;
   let to = i % n_cols / params.width;
   var sum = 0.0;

@@ -24,7 +24,7 @@ fn argument(row: u32, i: u32) -> f32 {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let row = element(id, groups, lane);
-  if (row >= n_rows(ROWS)) { return; }
+  if (row >= n_rows(ROW_KIND)) { return; }
   for (var i = 0u; i < N; i++) { y[row * N + i] = sigmoid(argument(row, i)) + params.eps; }
 #if SPREADS
   let at = row * (N + 1u) * N;

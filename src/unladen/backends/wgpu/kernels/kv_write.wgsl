@@ -103,7 +103,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let head = i / per_row % params.n_heads;
   let t = i / per_row / params.n_heads;
   let d = i % per_row * at_once(kind);
-  let p = u32(batch(POSITIONS, t));
+  let p = u32(batch(INDEX, t));
   let block = cache_block(u32(batch(SEQ_OF, t)), p, params.block_tokens);
   let slot = (block * params.n_heads + head) * params.block_tokens + p % params.block_tokens;
   let from_x = (t * params.n_heads + head) * rows.x + d;

@@ -14,7 +14,7 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         who: Thread) {
   let lane = who.lane;
-  let n_groups = n_rows(ROWS) * (params.n_cols / params.size);
+  let n_groups = n_rows(ROW_KIND) * (params.n_cols / params.size);
   let at = min(id.x + id.y * groups.x, n_groups - 1u) * params.size;
   var s = 0.0;
   for (var i = lane; i < params.size; i += WG) { s += x[at + i] * x[at + i]; }

@@ -23,7 +23,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
          who: Thread) {
   let lane = who.lane;
   let n = params.size;
-  let n_groups = n_rows(ROWS) * (params.n_cols / n);
+  let n_groups = n_rows(ROW_KIND) * (params.n_cols / n);
   let at = min(id.x + id.y * groups.x, n_groups - 1u) * n;
   var s = 0.0;
   for (var i = lane; i < n; i += WG) { s += x[at + i]; }

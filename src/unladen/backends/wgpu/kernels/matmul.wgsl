@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
         @builtin(local_invocation_index) lane: u32) {
   let first = (id.x + id.y * groups.x) * TM;
   let token = id.z * TN;
-  let count = n_rows(ROWS);
+  let count = n_rows(ROW_KIND);
   let i = lane % 16u;
   let j = lane / 16u;
   let n_units = (m.n_in + BLOCK - 1u) / BLOCK * (BLOCK / 8u);

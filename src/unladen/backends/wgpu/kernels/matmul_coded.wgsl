@@ -27,7 +27,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   const per_block = BLOCK / 8u / GROUP;
   let first = (id.x + id.y * groups.x) * TM;
   let token = id.z * TN;
-  let count = n_rows(ROWS);
+  let count = n_rows(ROW_KIND);
   let i = lane % 16u;
   let j = lane / 16u;
   let n_groups = m.n_in / BLOCK * per_block;

@@ -19,7 +19,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   m = matrices[which];
 #end
   let first = group * R;
-  let count = n_rows(ROWS);
+  let count = n_rows(ROW_KIND);
   var rows: array<u32, R>;
   for (var r = 0u; r < R; r++) { rows[r] = min(first + r, m.n_rows - 1u) * m.row_bytes; }
   var xs: array<u32, NT>;

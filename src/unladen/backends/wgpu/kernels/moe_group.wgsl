@@ -16,7 +16,7 @@ var<workgroup> start: array<u32, EXPERTS>;
 
 @compute @workgroup_size(WG)
 fn main(@builtin(local_invocation_index) lane: u32) {
-  let n_pairs = n_rows(ROWS) * params.n_used;
+  let n_pairs = n_rows(ROW_KIND) * params.n_used;
   for (var e = lane; e < EXPERTS; e += WG) {
     var n = 0u;
     for (var p = 0u; p < n_pairs; p++) { n += select(0u, 1u, chosen[p] == e); }

@@ -17,7 +17,7 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
-  if (i >= n_rows(ROWS) * params.n_cols) { return; }
+  if (i >= n_rows(ROW_KIND) * params.n_cols) { return; }
   let pair = i / params.n_cols * params.n_used;
   var total = 0.0;
   for (var s = pair; s < pair + params.n_used; s++) {

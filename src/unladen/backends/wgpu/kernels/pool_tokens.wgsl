@@ -48,7 +48,7 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
     }
   }
   for (var t = u32(batch(Q_START, id.y)); t < u32(batch(Q_START, id.y + 1u)); t++) {
-    let end = u32(batch(POSITIONS, t));
+    let end = u32(batch(INDEX, t));
     for (var g = 0u; g < params.n_groups; g++) {
       let from_x = (t * params.n_groups + g) * params.width + c;
       slots[kept(to, 0u, end, g, c)] = x[from_x];

@@ -39,10 +39,10 @@ fn row_four(at: u32, d: u32) -> vec4f {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u, who: Thread) {
-  let row = min(id.x + id.y * groups.x, n_rows(ROWS) * params.n_heads - 1u);
+  let row = min(id.x + id.y * groups.x, n_rows(ROW_KIND) * params.n_heads - 1u);
   let t = row / params.n_heads;
   let seq = u32(batch(SEQ_OF, t));
-  let n_seen = u32(batch(POSITIONS, t)) + 1u;
+  let n_seen = u32(batch(INDEX, t)) + 1u;
   for (var d = who.lane; d < FOURS; d += WG) { query[d] = q[row * FOURS + d]; }
   workgroupBarrier();
 

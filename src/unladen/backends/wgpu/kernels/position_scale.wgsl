@@ -13,7 +13,7 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let t = element(id, groups, lane);
-  if (t >= n_rows(ROWS)) { return; }
+  if (t >= n_rows(ROW_KIND)) { return; }
   let n = (u32(batch(POSITIONS, t)) + params.offset) / params.length;
   y[t] = 1.0 + params.scale * log(1.0 + f32(n));
 }

@@ -13,7 +13,7 @@ struct Matrix {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let run = (id.x + id.y * groups.x) * WG + lane;
-  if (run >= n_rows(ROWS) * (m.n_in / 16u)) { return; }
+  if (run >= n_rows(ROW_KIND) * (m.n_in / 16u)) { return; }
   var v: array<vec4f, 4>;
   var largest = 0.0;
   var sum = 0.0;

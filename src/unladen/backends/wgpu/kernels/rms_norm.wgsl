@@ -31,7 +31,7 @@ fn square(v: Item) -> f32 { return v * v; }
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         who: Thread) {
   let lane = who.lane;
-  let n_groups = n_rows(ROWS) * (params.n_items / params.size);
+  let n_groups = n_rows(ROW_KIND) * (params.n_items / params.size);
   let at = min(id.x + id.y * groups.x, n_groups - 1u) * params.size;
   var kept: array<Item, KEPT>;
   var s = 0.0;

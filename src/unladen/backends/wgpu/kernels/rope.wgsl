@@ -46,7 +46,7 @@ fn turn(t: u32, d: u32) -> Turn {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let e = element(id, groups, lane);
-  if (e >= n_rows(ROWS) * params.n_cols) { return; }
+  if (e >= n_rows(ROW_KIND) * params.n_cols) { return; }
   let t = e / params.n_cols;
   let c = e % params.n_cols;
   // Round the end of u32 for columns before the first.

@@ -12,7 +12,7 @@ struct Params {
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
   let i = element(id, groups, lane);
-  if (i >= n_rows(ROWS) * params.n_cols) { return; }
+  if (i >= n_rows(ROW_KIND) * params.n_cols) { return; }
   let row = u32(batch(OUT_ROWS, i / params.n_cols));
   y[i] = x[row * params.n_cols + i % params.n_cols];
 }

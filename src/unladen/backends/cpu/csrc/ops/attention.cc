@@ -185,7 +185,7 @@ public:
 private:
     void add_task(const Step &step, int seq, int row) {
         const int index = step.index[row];
-        const int last = node_.sees_spans ? std::max(index, step.sees_to[row]) : index;
+        const int last = node_.sees_spans ? step.sees_to[row] : index;
         Span keys = seen(node_, index, last, step.kv_len[seq]);
         tasks_.push_back({node_.q.row(row), node_.y.row(row),
                           step.block_table + seq * step.table_stride, index, keys.first,

@@ -7,7 +7,7 @@
 @group(1) @binding(6) var<storage, read> sinks: array<f32>;
 #end
 
-// The first key that a token at position p sees. No later token sees an earlier one.
+// The first key that token p of its sequence sees. No later token sees an earlier one.
 fn first_key(p: u32) -> u32 {
 #if SLIDING
   return p + 1u - min(p + 1u, params.window);
@@ -23,7 +23,17 @@ fn first_key(p: u32) -> u32 {
 #end
 }
 
-// The key after the last that it sees. No earlier token sees a later one.
+// The last key that row t of the step sees where it doesn't see all: its own, or that of its span.
+fn last_key(t: u32) -> u32 {
+#if SPANS
+  return u32(batch(SEES_TO, t));
+#else
+  return u32(batch(INDEX, t));
+#end
+}
+
+// The key after the last that a token sees, where last_key says p. No earlier token sees a later
+// one.
 fn end_key(p: u32, seq: u32) -> u32 {
 #if BOTH_SIDES
 #if SYMMETRIC

@@ -1,0 +1,22 @@
+#use step element
+// y[t] = rows[row_of[t]], or x[t] where the step brings no row for the token.
+struct Params {
+  n_cols: u32,
+}
+
+@group(1) @binding(0) var<uniform> params: Params;
+@group(1) @binding(1) var<storage, read_write> x: array<f32>;
+@group(1) @binding(2) var<storage, read_write> y: array<f32>;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) lane: u32) {
+  let i = element(id, groups, lane);
+  if (i >= n_rows(ROW_KIND) * params.n_cols) { return; }
+  let row = batch(ROW_OF, i / params.n_cols);
+  if (row < 0) {
+    y[i] = x[i];
+  } else {
+    y[i] = bitcast<f32>(batch(ROWS, u32(row) * params.n_cols + i % params.n_cols));
+  }
+}
