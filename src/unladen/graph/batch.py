@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from unladen.types import NO_ADAPTERS, NO_ROW, DType, Limits
+from unladen.types import NO_ADAPTERS, NO_ROW, Limits
 
 I32 = npt.NDArray[np.int32]
 F32 = npt.NDArray[np.float32]

@@ -34,16 +34,21 @@ def test_the_text_of_a_kernel_has_the_same_numbers() -> None:
 
 
 def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
-    for n_tokens, n_seqs in ((1, 1), (3, 3), (40, 3)):
-        m = Maker(rng, n_tokens, n_seqs=n_seqs)
+    for n_tokens, n_seqs, n_rows in ((1, 1, 0), (3, 3, 2), (40, 3, 0), (40, 3, 30)):
+        m = Maker(rng, n_tokens, n_seqs=n_seqs, n_rows=n_rows, row_width=5 if n_rows else 0,
+                  n_axes=3 if n_rows else 1, n_sets=n_rows)
         b = m.batch
-        tables = [RopeTable(rng.random(n), float(rng.random())) for n in (3, 8)]
+        tables = [RopeTable(rng.random(n), float(rng.random()),
+                            axes=[i % 3 for i in range(n)] if n_rows else ()) for n in (3, 8)]
         words, size = Step(b, m.limits, tables, 2).pack()
         counts = (b.n_tokens, b.n_outputs, b.n_seqs, size.n_splits)
         assert tuple(words[WORDS[name]] for name in step_header.NUMBERS) == counts
         ends = {WORDS["rope_tables"] + len(tables)}
         for a in arrays_of(Batch):
-            used = getattr(b, a.name)[:getattr(b, a.rows) + a.more].reshape(-1)
+            if not a.whole(b).size:
+                assert not n_rows and a.name in ("row_of", "rows", "adapter_of")
+                continue
+            used = getattr(b, a.name)[:getattr(b, a.rows) + a.more].reshape(-1).view(np.int32)
             at = int(words[WORDS[a.name]])
             assert np.array_equal(words[at:at + used.size], used), a.name
             assert at in ends
