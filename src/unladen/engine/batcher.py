@@ -1,4 +1,4 @@
-"""Picks what a step computes: decoding sequences first, prompts in chunks of what room is left."""
+"""Picks what a step computes: decoding sequences first, then prompts in chunks."""
 
 from __future__ import annotations
 

@@ -41,14 +41,14 @@ from unladen.types import Limits
 log = logging.getLogger("unladen")
 
 PATIENCE = 0.05
-"""Seconds after which a sleeping caller looks by itself whether somebody runs steps."""
+"""A sleeping caller checks after this many seconds whether anybody runs steps."""
 
 
 _T = TypeVar("_T")
 
 Relieve = Callable[["Engine", OutOfMemory], None]
-"""What to do where a step runs out of memory: make the engine :meth:`Engine.adopt` a smaller plan,
-or raise."""
+"""Called when a step runs out of memory: makes the engine :meth:`Engine.adopt` a smaller plan, or
+raises."""
 
 
 class Engine:
@@ -95,8 +95,8 @@ class Engine:
         return self._admission.limits
 
     def restrict(self, n_tokens: int) -> None:
-        """There are ``n_tokens`` tokens: ids from there on are in no prompt, and are never chosen,
-        as if their logits were -inf. More than there are embeddings, or none: all that have one."""
+        """Refuse ids from ``n_tokens`` on in prompts and never choose them, as if their logits were
+        -inf. 0, or more than there are embeddings: take all ids that have one."""
         self.n_vocab = min(n_tokens or self._n_rows, self._n_rows)
 
     def submit(self, request: Request) -> None:
@@ -139,8 +139,8 @@ class Engine:
                 self._wake_all()
 
     def between_steps(self, action: Callable[[], _T]) -> _T:
-        """What ``action`` returns, which runs while no step does; whoever steps makes way. Raises
-        :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        """Run ``action`` while no step runs, and return its result. A thread that runs steps makes
+        way. Raises :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
         return self._between_steps(action)
 
@@ -180,14 +180,14 @@ class Engine:
 
     def leave_parent(self) -> None:
         """In a forked child: begin again, without the parent's requests and threads."""
-        if self._turns.is_mine:  # it forked in a step, which goes on
+        if self._turns.is_mine:  # this thread forked inside a step, and finishes that step
             return
         self._turns.renew()
         for request in self._admission.everyone():
             request.leave_behind(Cancelled("the request belongs to the process that this one was "
                                            "forked from", hint="ask again in this process"))
         self._flight, self._in_step, self._is_computing = None, [], False
-        # What a thread of the parent was just writing is in nobody's prefix.
+        # A thread of the parent may have been writing to any block.
         self._admission.restart()
         self._admission.waiting.renew()
         self._is_lost = not self.plan.survives_fork
@@ -286,7 +286,7 @@ class Engine:
         except OutOfMemory as error:
             if self._relieve is None:
                 raise
-            # What the failed step's frames still hold would be missing now.
+            # The failed step's frames still hold memory that the next plan needs.
             traceback.clear_frames(error.__traceback__)
             shortage = error.again()
         else:
@@ -310,7 +310,7 @@ class Engine:
             self._blame(blamed)
         except BaseException:
             self._flight = None
-            # While the plan computes nothing of ours changes, so the step is just not done.
+            # While the plan computes, the engine changes nothing: the step can be dropped.
             if not self._is_computing:
                 self._restart()
             raise
@@ -318,11 +318,11 @@ class Engine:
             self._in_step, self._is_computing = [], False
 
     def _begin(self) -> Flight | None:
-        """Start the next step, of whatever there is to do."""
+        """Start the next step; None where there is nothing to do."""
         self._retire()
         self._admission.admit(self.context_size, reuses=self.watch is None)
         work = [w for w in pick(self._admission.running, self._limits) if self._has_room(w)]
-        # Making room for one may have sent another back that had its room already.
+        # Making room for one request may have sent back another that had its room already.
         work = [w for w in work if not w.running.has_left]
         if not work:
             return None
@@ -336,7 +336,8 @@ class Engine:
         return self._start(work, op)
 
     def _go_on(self, flight: Flight) -> Flight | None:
-        """Start the step after ``flight`` before that is read; None: it has to be seen first."""
+        """Start the step after ``flight`` before the results of ``flight`` are read; None where
+        the next step depends on them."""
         self._in_step = flight.work
         if (not self.plan.runs_ahead or self._admission.waiting
                 or len(flight.work) < len(self._admission.running)
@@ -371,8 +372,8 @@ class Engine:
         self._restart()
 
     def _restart(self) -> None:
-        """An interrupt came between any two lines, so no count can be trusted: requests that aren't
-        done are computed again from the tokens that they have, on an empty cache."""
+        """Empty the cache, and compute requests that aren't done again from the tokens that they
+        have. After an interrupt between any two lines no count can be trusted."""
         self._flight = None
         self._admission.restart()
 
@@ -396,7 +397,7 @@ class Engine:
         for item in flight.work:
             request, cached, first = item.request, item.running.cached, row
             row += item.n_outputs
-            if request.done:  # with the step before, which was not read when this one began
+            if request.done:  # the step before ended it, after this one had begun
                 continue
             try:
                 cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
@@ -429,8 +430,8 @@ class Engine:
 
 
 def _takes_over(work: Work, n: int) -> bool:
-    """Whether the token just chosen is number ``n`` of the draft, so that what was computed for it
-    is of use."""
+    """Whether the token just chosen is number ``n`` of the draft; if so, what was computed for that
+    token is kept."""
     request, cached = work.request, work.running.cached
     if request.done or n >= len(work.draft) or request.tokens[-1] != work.draft[n]:
         return False
@@ -450,7 +451,7 @@ def _in_child(engine: weakref.ref[Engine]) -> None:
 
 
 class _Copier:
-    """Copies blocks of the cache of whichever plan is the engine's."""
+    """Copies blocks in the cache of the engine's present plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
