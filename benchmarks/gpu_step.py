@@ -21,6 +21,7 @@ from unladen import Model
 from unladen.backends import backend_of
 from unladen.engine import Request
 from unladen.engine.batcher import Work, fill
+from unladen.engine.running import Running
 from unladen.sample import SamplerChain
 from unladen.tokenizer import StreamDecoder
 
@@ -50,10 +51,10 @@ def submitting(model: Model, n_steps: int) -> float:
     (device,) = plan.blueprint.devices
     sequence, times = engine.sequence(), []
     request = Request([1], sampler=SamplerChain().build(), decoder=StreamDecoder(model.tokenizer))
-    request.cached = sequence
+    running = Running(request, sequence)
     for n in range(n_steps + N_WARM):
         assert sequence.reserve(n + 1)
-        fill(plan.batch, [Work(request, 1, 1)])
+        fill(plan.batch, [Work(running, 1, 1)])
         start = time.perf_counter()
         plan.run()
         times.append(1e3 * (time.perf_counter() - start))

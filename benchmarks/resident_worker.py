@@ -21,13 +21,16 @@ def resident() -> dict[str, int]:
 
 
 def ours(path: str) -> int:
-    """Returns the bytes of the cache."""
+    """Returns the bytes of the cache of one whole sequence."""
     from unladen import Model
     model = Model(path, devices=["cpu"], context_size=N_PROMPT + N_GEN)
     kept.append(model)
     model.generate(list(range(100, 100 + N_PROMPT)), max_tokens=N_GEN, temperature=0.0,
                    ignore_eos=True)
-    return sum(b.nbytes for kv in model.engine.plan.kv.values() for b in (kv.k, kv.v))
+    plan = model.engine.plan
+    limits = plan.blueprint.limits
+    return sum(b.nbytes // limits.n_blocks * limits.n_blocks_per_seq
+               for kv in plan.kv.values() for b in (kv.k, kv.v))
 
 
 def peer(path: str) -> int:

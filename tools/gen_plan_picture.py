@@ -30,7 +30,8 @@ def picture() -> str:
     architecture = load_architecture(paper_file(shape, recipe("Q4_K_M", shape)))
     options = PlanOptions([*pretended(CARDS), HOST])
     blueprint, context = blueprint_for({MAIN: architecture}, options, context_size=8192,
-                                       batch_size=512, max_seqs=4, kv_type="f16")
+                                       batch_size=512, max_seqs=4, kv_type="f16",
+                                       cache_tokens=None)
     svg = PlanReport.of(blueprint, f"{name}, Q4_K_M", context).svg()
     for device, word in NAMES.items():
         svg = svg.replace(device, word)

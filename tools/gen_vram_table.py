@@ -79,7 +79,8 @@ def memory(shape: Shape, quant: str, context: int, kv_type: str = "f16") -> Devi
     architecture = load_architecture(paper_file(shape, recipe(quant, shape)))
     options = PlanOptions(pretended("900GB"), PlaceOptions(n_gpu_layers="all"))
     blueprint, _ = blueprint_for({MAIN: architecture}, options, context_size=context,
-                                 batch_size=BATCH, max_seqs=1, kv_type=kv_type)
+                                 batch_size=BATCH, max_seqs=1, kv_type=kv_type,
+                                 cache_tokens=None)
     (device,) = blueprint.memory.devices
     return device
 

@@ -131,5 +131,18 @@ class Cancelled(UnladenError):
     parent's of a forked process."""
 
 
+class DeadlineExceeded(UnladenError, TimeoutError):
+    """A request's deadline passed before it had a result."""
+
+
+class QueueFull(UnladenError):
+    """As many requests wait as may wait: ``n_waiting``. The request was not taken; the same one may
+    be taken later."""
+
+    def __init__(self, message: str, *, n_waiting: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.n_waiting = n_waiting
+
+
 class ReentrantCall(UnladenError, RuntimeError):
     """A model was called from inside one of its own steps, which would wait for itself."""

@@ -147,8 +147,9 @@ class Timings:
 SHOWN_TEXT = 60
 """Characters of a completion's text in its ``repr``."""
 
-StopReason = Literal["eos", "stop", "length", "context", "cancelled"]
-"""Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, a cancel."""
+StopReason = Literal["eos", "stop", "length", "context", "deadline", "cancelled"]
+"""Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, the
+``deadline``, a cancel."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,12 +113,13 @@ def test_several_requests(model: Model, rng: np.random.Generator) -> None:
 def test_the_context_grows_and_shrinks(model: Model, prompt: list[int], sizes: list[int],
                                        computed: list[int]) -> None:
     expected = model.generate(prompt, **GREEDY).tokens
-    with Model(model.path, kv_type="f32", context_size=160, speculate=False) as fresh:
+    with Model(model.path, kv_type="f32", context_size=160, cache_tokens=160, speculate=False
+               ) as fresh:
         computed.clear()
         stream = fresh.stream(prompt, **GREEDY)
         for size in sizes:
             next(stream)
-            fresh.place(context_size=size)
+            fresh.place(context_size=size, cache_tokens=size)
             assert fresh.context_size == size
             assert fresh.engine.pool.n_blocks == -(-size // 32)
         assert [*stream] and stream.result.tokens == expected
@@ -126,6 +127,23 @@ def test_the_context_grows_and_shrinks(model: Model, prompt: list[int], sizes: l
         assert (sum(computed) > len(prompt) + len(expected) - 1) == shrank
         assert fresh.generate(prompt[:3] * 40, max_tokens=9, temperature=0.0).tokens == (
             model.generate(prompt[:3] * 40, max_tokens=9, temperature=0.0).tokens)
+
+
+def test_the_cache_of_a_longer_context(model: Model, prompt: list[int]) -> None:
+    """It stays as it is unless it could be twice as large; a whole context for each sequence of a
+    step is the most."""
+    with Model(model.path, kv_type="f32", context_size=160, max_seqs=3) as fresh:
+        assert fresh.engine.pool.n_blocks == 15
+        for size, n_blocks in ((192, 15), (480, 45), (512, 45), (256, 24)):
+            fresh.place(context_size=size)
+            assert fresh.engine.pool.n_blocks == n_blocks, size
+        fresh.place(cache_tokens=300)
+        assert fresh.engine.pool.n_blocks == 10
+        with pytest.raises(InvalidArgument, match="cache_tokens=300 is less than context_size=320"):
+            fresh.place(context_size=320)
+        assert fresh.context_size == 256
+        fresh.place(context_size=320, cache_tokens=None)
+        assert fresh.engine.pool.n_blocks == 30
 
 
 def test_without_an_end_in_sight(model: Model, prompt: list[int]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tiny_model import N_VOCAB, write_tiny
 from unladen.assembly import setup
 from unladen.assembly.sources import Sources
+from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.models import load_architecture
 from unladen.runtime.plan import Plan
@@ -29,7 +30,7 @@ def file(tmp_path: Path, rng: np.random.Generator) -> Iterator[GGUFFile]:
 
 def plan(file: GGUFFile, **wishes: Any) -> tuple[Plan, int]:
     options: dict[str, Any] = {"context_size": None, "batch_size": 512, "max_seqs": 8,
-                               "kv_type": "f16", **wishes}
+                               "kv_type": "f16", "cache_tokens": None, **wishes}
     plans, context = setup.make_plans(Sources(file), {MAIN: load_architecture(file)},
                                       PlanOptions(), **options)
     return plans.main, context
@@ -39,7 +40,8 @@ def test_defaults_are_what_the_model_was_trained_for(file: GGUFFile) -> None:
     made, context = plan(file)
     limits = made.blueprint.limits
     assert context == TRAINED
-    assert limits.n_blocks == limits.n_blocks_per_seq == 4, "blocks of 32 hold 100 tokens"
+    assert limits.n_blocks_per_seq == 4, "blocks of 32 hold 100 tokens"
+    assert limits.n_blocks == 8 * 4, "each sequence may fill its context"
     assert (limits.n_tokens, limits.n_seqs, limits.n_outputs) == (TRAINED, 8, TRAINED)
     assert made.blueprint.layout.k_type == made.blueprint.layout.v_type == "F16"
 
@@ -48,8 +50,39 @@ def test_wishes(file: GGUFFile, caplog: pytest.LogCaptureFixture) -> None:
     made, context = plan(file, context_size=50, batch_size=3, max_seqs=9, kv_type=("F16", "f32"))
     assert context == 50 and not caplog.records
     limits, layout = made.blueprint.limits, made.blueprint.layout
-    assert (limits.n_tokens, limits.n_seqs, limits.n_blocks) == (3, 3, 2)
+    assert (limits.n_tokens, limits.n_seqs, limits.n_blocks) == (3, 3, 2 * 3)
     assert (layout.k_type, layout.v_type) == ("F16", "F32")
+
+
+def test_the_size_of_the_cache(file: GGUFFile) -> None:
+    for wishes, context, n_blocks in (
+            ({"cache_tokens": 64, "context_size": 64}, 64, 2), ({"cache_tokens": 65}, 65, 3),
+            ({"cache_tokens": 5000}, TRAINED, 157),
+            ({"cache_tokens": 90, "context_size": 33}, 33, 3)):
+        made, found = plan(file, **wishes)
+        assert (found, made.blueprint.limits.n_blocks) == (context, n_blocks), wishes
+        assert made.blueprint.limits.n_blocks_per_seq == -(-context // 32)
+        per_block = 3 * 2 * 32 * 32 * 2  # layers, K and V, two heads of 16, 32 tokens, float16
+        (memory,) = made.memory().devices
+        assert memory.kv_bytes == n_blocks * per_block
+    with pytest.raises(InvalidArgument, match="cache_tokens=63 is less than context_size=64"):
+        plan(file, cache_tokens=63, context_size=64)
+
+
+def test_the_cache_leaves_memory_to_others(file: GGUFFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of what the plan leaves, and pages of the file count as taken."""
+    per_block = 3 * 2 * 32 * 32 * 2
+    one = setup.blueprint_for({MAIN: load_architecture(file)}, PlanOptions(), context_size=64,
+                              batch_size=8, max_seqs=8, kv_type="f16", cache_tokens=None)[0]
+    (memory,) = one.memory.devices
+    for n_more in (0, 3, 13, 14, 100):
+        left = 2 * n_more * per_block + per_block
+        monkeypatch.setattr(setup.fit, "free_bytes", lambda devices, n=left: {
+            "cpu:0": memory.needed_bytes + memory.mapped_bytes + n})
+        limits = setup.with_pool(one).limits
+        assert limits.n_blocks == min(2 + n_more, 16)
+    monkeypatch.setattr(setup.fit, "free_bytes", lambda devices: {"cpu:0": 0})
+    assert setup.with_pool(one).limits.n_blocks == 2, "one context always"
 
 
 def test_longer_than_trained(file: GGUFFile, caplog: pytest.LogCaptureFixture) -> None:

@@ -58,7 +58,7 @@ class Cache(RuleBasedStateMachine):
             return False
         assert self.pool.n_available == available - missing
         for i in range(start, len(wanted)):
-            block = int(cached.table[i // SIZE])
+            block = int(cached.blocks[i // SIZE])
             assert self.pool.n_users(block) == 1, "what is written belongs to one sequence"
             self.memory.rows[block][i % SIZE] = wanted[i]
         seq.tokens = wanted
@@ -103,7 +103,7 @@ class Cache(RuleBasedStateMachine):
         wanted = min(cached.length + n, MAX_BLOCKS * SIZE)
         if cached.reserve(wanted):
             for i in range(cached.length, wanted):
-                self.memory.rows[int(cached.table[i // SIZE])][i % SIZE] = 99
+                self.memory.rows[int(cached.blocks[i // SIZE])][i % SIZE] = 99
 
     @precondition(lambda self: 0 < len(self.live) < 5)
     @rule(data=st.data())
@@ -132,7 +132,7 @@ class Cache(RuleBasedStateMachine):
     def sequences_read_back_their_tokens(self) -> None:
         for seq in self.live:
             assert seq.cached.length == len(seq.tokens)
-            got = [self.memory.rows[int(seq.cached.table[i // SIZE])][i % SIZE]
+            got = [self.memory.rows[int(seq.cached.blocks[i // SIZE])][i % SIZE]
                    for i in range(seq.cached.length)]
             assert got == seq.tokens
 
@@ -140,7 +140,7 @@ class Cache(RuleBasedStateMachine):
     def blocks_are_counted(self) -> None:
         users = [0] * self.pool.n_blocks
         for seq in self.live:
-            for block in seq.cached.table[:seq.cached.n_blocks]:
+            for block in seq.cached.blocks:
                 users[block] += 1
         assert users == [self.pool.n_users(b) for b in range(self.pool.n_blocks)]
         assert self.pool.n_available == users.count(0), "no block is lost, none is given twice"
@@ -152,7 +152,7 @@ class Cache(RuleBasedStateMachine):
             wanted = [*tokens, 0]
             probe = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS + 1)
             n = probe.attach(wanted)
-            assert [self.memory.rows[int(probe.table[i // SIZE])][i % SIZE]
+            assert [self.memory.rows[int(probe.blocks[i // SIZE])][i % SIZE]
                     for i in range(n)] == wanted[:n]
             probe.release()
 
@@ -187,7 +187,7 @@ def test_prefixes_are_found_in_whole_blocks() -> None:
     for n, expected in ((0, 0), (3, 0), (4, 0), (5, 4), (8, 4), (9, 8), (10, 8)):
         probe = sequence(pool)
         assert probe.attach(tokens[:n]) == expected
-        assert list(probe.table[:probe.n_blocks]) == list(first.table[:expected // SIZE])
+        assert list(probe.blocks) == list(first.blocks[:expected // SIZE])
         probe.release()
     assert sequence(pool).attach([9, *tokens]) == 0
     assert sequence(pool).attach([*tokens[:4], 9, *tokens[5:]]) == 4, "then it differs"

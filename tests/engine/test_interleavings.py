@@ -15,10 +15,11 @@ import pytest
 
 from engine.conftest import EXACT, check_idle
 from engine.test_speculate import eager
-from engine.trouble import DETERMINISTIC, WAYS, Acts, a_request
+from engine.trouble import DETERMINISTIC, WAYS, Acts, Trouble, a_request, raises
 from tiny_model import N_VOCAB
 from unladen import Model, SamplerChain
-from unladen.errors import InvalidArgument, OutOfMemory
+from unladen.engine import admission
+from unladen.errors import DeadlineExceeded, InvalidArgument, OutOfMemory
 from unladen.types import Completion
 
 PER_MODEL = 25
@@ -71,26 +72,73 @@ def answer(completion: Completion) -> Answer:
     return completion.tokens, completion.text, completion.stop_reason
 
 
-def healthy(model: Model, job: Job, how: str) -> Callable[[], Answer]:
+def healthy(model: Model, job: Job, how: str, when: dict[str, Any]) -> Callable[[], Answer]:
+    """``when``: priority and deadline, which change nothing in an answer."""
     def in_thread() -> Answer:
-        return answer(model.generate(job.prompt, **job.wishes))
+        return answer(model.generate(job.prompt, **job.wishes, **when))
+
+    def in_session() -> Answer:
+        """A turn that isn't answered, then one that is, in a session or in a fork of it."""
+        n = len(job.prompt) // 2
+        with model.session(job.prompt[:n] or None) as session:
+            if n:
+                with session.fork() as other:
+                    other.generate(max_tokens=n % 4, temperature=0.0)
+            with session.fork() as fork:
+                fork.append(job.prompt[n:])
+                return answer(fork.generate(**job.wishes, **when))
 
     def as_stream() -> Answer:
-        stream = model.stream(job.prompt, **job.wishes)
+        stream = model.stream(job.prompt, **job.wishes, **when)
         text = "".join(stream)
         assert text == stream.result.text
         return answer(stream.result)
 
     async def as_task() -> Answer:
-        return answer(await model.agenerate(job.prompt, **job.wishes))
+        return answer(await model.agenerate(job.prompt, **job.wishes, **when))
 
     async def as_pieces() -> str:
         return "".join([piece async for piece in model.astream(job.prompt, **job.wishes)])
     if how == "pieces":
         text = answer(model.generate(job.prompt, **job.wishes))  # the rest of the answer
         return lambda: (text[0], asyncio.run(as_pieces()), text[2])
-    return {"thread": in_thread, "stream": as_stream,
+    return {"thread": in_thread, "stream": as_stream, "session": in_session,
             "task": lambda: asyncio.run(as_task())}[how]
+
+
+def outlived(model: Model, prompt: list[int], at: int, n: int
+             ) -> dict[str, Callable[[], object]]:
+    """Requests whose deadline passes, and sessions that end with a request under way."""
+    def late() -> None:
+        with pytest.raises(DeadlineExceeded):
+            model.generate(prompt, deadline=0, priority=n)
+
+    def late_while_it_runs() -> None:
+        request = a_request(model, prompt, 60, sampler=SamplerChain().step(
+            Acts(at, lambda _: setattr(request, "deadline", 0.0))).greedy().build())
+        model.engine.submit(request)
+        model.engine.finish(request)
+        assert request.stop_reason == "deadline"
+
+    def cancelled_session() -> None:
+        session = model.session(prompt)
+        forks = [session.fork() for _ in range(n % 3)]
+        stream = session.stream(max_tokens=60, temperature=0.0)
+        for _ in range(at):
+            next(stream, None)
+        (session if n % 2 else stream).close()
+        assert session.tokens[:len(prompt)] == prompt
+        for each in (session, *forks):
+            each.close()
+
+    def failing_session() -> None:
+        with model.session(prompt) as session:
+            with pytest.raises(Trouble):
+                session.generate(max_tokens=20, sampler=SamplerChain().step(
+                    Acts(at, raises())).greedy())
+            assert session.tokens == prompt
+    return {"late": late, "late while it runs": late_while_it_runs,
+            "cancelled session": cancelled_session, "failing session": failing_session}
 
 
 def guilty(model: Model, rng: Rng, shortage: Shortage) -> Callable[[], object]:
@@ -98,7 +146,8 @@ def guilty(model: Model, rng: Rng, shortage: Shortage) -> Callable[[], object]:
     prompt = rng.integers(3, N_VOCAB, int(rng.integers(1, 40))).tolist()
     at, n = int(rng.integers(0, 6)), int(rng.integers(1, 9))
     kind = rng.choice([*WAYS, "cancelled stream", "cancelled from a step", "cancelled task",
-                       "bad ids", "shortage"])
+                       "bad ids", "shortage", "late", "late while it runs", "cancelled session",
+                       "failing session"])
     others: list[Any] = []
 
     def fails() -> None:
@@ -138,7 +187,7 @@ def guilty(model: Model, rng: Rng, shortage: Shortage) -> Callable[[], object]:
         model.generate(prompt, max_tokens=3, temperature=0.0)
     return {"cancelled stream": cancelled_stream, "cancelled from a step": from_a_step,
             "cancelled task": lambda: asyncio.run(cancelled_task()), "bad ids": bad_ids,
-            "shortage": short}.get(str(kind), fails)
+            "shortage": short, **outlived(model, prompt, at, n)}.get(str(kind), fails)
 
 
 def interleave(model: Model, seed: int, jobs: Sequence[Job], alone: Sequence[Answer],
@@ -147,8 +196,10 @@ def interleave(model: Model, seed: int, jobs: Sequence[Job], alone: Sequence[Ans
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(jobs), int(rng.integers(1, 5)), replace=False).tolist()
     calls: list[tuple[int | None, Callable[[], Any]]] = [
-        (i, healthy(model, jobs[i], str(rng.choice(["thread", "stream", "task", "pieces"],
-                                                   p=[0.4, 0.3, 0.2, 0.1])))) for i in chosen]
+        (i, healthy(model, jobs[i], str(rng.choice(
+            ["thread", "stream", "task", "pieces", "session"], p=[0.3, 0.2, 0.2, 0.1, 0.2])),
+            {"priority": int(rng.integers(-2, 3)), "deadline": (None, 1e6)[rng.integers(2)]}))
+        for i in chosen]
     calls += [(None, guilty(model, rng, shortage)) for _ in range(int(rng.integers(1, 5)))]
     order = rng.permutation(len(calls)).tolist()
     barrier = threading.Barrier(len(calls))
@@ -170,9 +221,13 @@ def run(path: Path, first: int, n: int, jobs: Sequence[Job], options: Any, *, dr
     with ThreadPoolExecutor(8) as pool, pytest.MonkeyPatch.context() as patch:
         for start in range(first, first + n, PER_MODEL):
             rng = np.random.default_rng(start)
-            # Now and then the cache, the step or the batch is too small for all.
+            # Now and then the cache, the step or the batch is too small for all, and requests write
+            # more than was expected.
+            context = int(rng.choice([112, 192]))
             sizes = {"batch_size": int(rng.choice([8, 64])), "max_seqs": int(rng.choice([2, 8])),
-                     "context_size": int(rng.choice([112, 192]))}
+                     "context_size": context,
+                     "cache_tokens": (context, context + 64, None)[rng.integers(3)]}
+            patch.setattr(admission, "EXPECTED", int(rng.choice([1, 16, 256])))
             with Model(path, **options, speculate=drafts, **sizes) as loaded:
                 model = eager(loaded) if drafts else loaded
                 shortage = Shortage(model, patch)

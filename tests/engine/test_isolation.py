@@ -169,7 +169,8 @@ def test_bookkeeping_that_fails_for_one(model: Model, monkeypatch: pytest.Monkey
     original, guilty = getattr(owner, name), [13, 14, 15]
 
     def fails(self: Any, *args: Any) -> Any:
-        owners = [r.cached for r in model.engine._running if r.tokens[:3] == guilty]
+        owners = [r.cached for r in model.engine._admission.running
+                  if r.request.tokens[:3] == guilty]
         if self in owners or any(isinstance(a, list) and a[:3] == guilty for a in args):
             raise Trouble("books")
         return original(self, *args)

@@ -228,7 +228,7 @@ def test_a_tail_is_left_to_others(path: Path, rng: np.random.Generator) -> None:
             assert cached.attach([*tokens, 5]) == 40
             assert cached.n_missing(41) == 0  # the tail becomes free when it has been copied
             assert cached.reserve(41)
-        assert len({int(cached.table[1]) for cached in sequences}) == 3
+        assert len({int(cached.blocks[1]) for cached in sequences}) == 3
         for cached in sequences:
             cached.release()
         again = engine.sequence()

@@ -79,8 +79,8 @@ def test_choices_are_those_of_the_parts() -> None:
 
 def test_options_of_the_command_line_are_in_the_table() -> None:
     assert all(MODEL.parameters[name].option for name in _placement.NAMES)
-    assert set(_placement.NAMES) >= set(PLACE.parameters) - {"context_size", "batch_size",
-                                                             "kv_type"}
+    assert set(_placement.NAMES) >= set(PLACE.parameters) - {
+        "context_size", "cache_tokens", "batch_size", "kv_type"}
     chosen = {*_sampling.CHOOSING, *_sampling.REPEATING}
     assert {name for name, each in SAMPLING.parameters.items() if each.option} == chosen
 

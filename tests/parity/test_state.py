@@ -14,6 +14,7 @@ from unladen import Model
 from unladen.cache import CachedSequence
 from unladen.engine import Request
 from unladen.engine.batcher import Work, fill
+from unladen.engine.running import Running
 from unladen.errors import ContextOverflow, InvalidArgument
 from unladen.tokenizer import StreamDecoder
 
@@ -36,9 +37,8 @@ def _run(model: Model, cached: CachedSequence, tokens: list[int], *, commit: boo
     """Logits of the step that takes the sequence to the end of ``tokens``."""
     plan, n = model.engine.plan, len(tokens) - cached.length
     request = Request(tokens, sampler=None, decoder=StreamDecoder(model.tokenizer))
-    request.cached = cached
     assert cached.reserve(len(tokens))
-    fill(plan.batch, [Work(request, n, n)])
+    fill(plan.batch, [Work(Running(request, cached), n, n)])
     plan.run()
     logits = plan.output("logits").copy()
     if commit:

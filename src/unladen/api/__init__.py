@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from unladen.api.model import TINY, Model
 from unladen.api.paper import plan
+from unladen.api.session import Session
 from unladen.api.stream import Stream
 
 if TYPE_CHECKING:
     from unladen.schedule.show.report import PlanReport as PlanReport
 
-__all__ = ["TINY", "Model", "Stream", "plan"]
+__all__ = ["TINY", "Model", "Session", "Stream", "plan"]

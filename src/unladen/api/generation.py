@@ -1,8 +1,9 @@
-"""Writing on: prompts to completions, at once or piece by piece, in threads and in coroutines."""
+"""Continues prompts: to completions at once or piece by piece, in threads and in coroutines."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -14,8 +15,10 @@ from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from unladen.api.prompts import Prompt, Prompts
+    from unladen.api.session import Session
     from unladen.engine import Engine, Request
-    from unladen.parameters.sampling import SamplingNames
+    from unladen.engine.session import Session as EngineSession
+    from unladen.parameters.sampling import RequestNames
     from unladen.sample import Sampler, SamplerChain
     from unladen.tokenizer import Tokenizer
     from unladen.types import Completion
@@ -37,18 +40,18 @@ class Generation:
     @overload
     def generate(self, prompt: Prompt, *, max_tokens: int | None = None,
                  stop: str | Sequence[str] | None = (), logprobs: int | None = None,
-                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[RequestNames]
                  ) -> Completion: ...
 
     @overload
     def generate(self, prompt: Prompts, *, max_tokens: int | None = None,
                  stop: str | Sequence[str] | None = (), logprobs: int | None = None,
-                 sampler: SamplerChain | None = None, **sampling: Unpack[SamplingNames]
+                 sampler: SamplerChain | None = None, **sampling: Unpack[RequestNames]
                  ) -> list[Completion]: ...
 
     def generate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
                  stop: str | Sequence[str] | None = (), logprobs: int | None = None,
-                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+                 sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[RequestNames]
                  ) -> Completion | list[Completion]:
         """Continue ``prompt`` (text, or token ids taken as they are) and wait for all of it.
 
@@ -58,24 +61,27 @@ class Generation:
 
         ``max_tokens`` None: to the end of the context. ``stop`` strings end the text and are not
         part of it. ``logprobs``: 0 for those of the chosen tokens, n for that many alternatives
-        too. How to choose tokens: the names of
-        :class:`~unladen.parameters.sampling.SamplingNames` (``temperature=0.0``, ``top_k=40``,
-        ``seed=1``, ...), or a ``sampler`` of your own; a :class:`Sampler` serves one prompt, a
-        :class:`SamplerChain` any number. An interrupt ends the generation; the model stays usable.
-        Raises :class:`InvalidArgument` before anything runs, :class:`ContextOverflow`.
+        too. How to choose tokens, and when: the names of
+        :class:`~unladen.parameters.sampling.RequestNames` (``temperature=0.0``, ``top_k=40``,
+        ``seed=1``, ``priority=1``, ``deadline=30.0``, ...), or a ``sampler`` of your own; a
+        :class:`Sampler` serves one prompt, a :class:`SamplerChain` any number.
+
+        Of requests that wait, those of the highest ``priority`` are begun first, and of equal ones
+        those that came first. A text that isn't through when ``deadline`` seconds have passed ends
+        there, with the ``stop_reason`` "deadline". An interrupt ends the generation; the model
+        stays usable. Raises :class:`InvalidArgument` before anything runs,
+        :class:`ContextOverflow`, :class:`QueueFull`, and :class:`DeadlineExceeded` where not a
+        token was written in time.
         """
         wish = self._wish("generate", max_tokens, stop, logprobs, sampler, sampling)
         prompts, several = split("prompt", prompt)
         if several:
             return self._together(wish, prompts).run()
-        request = self._queued(wish, prompts[0])
-        if not request.done:
-            self.engine.finish(request)
-        return result_of(request)
+        return self._finished(self._queued(wish, prompts[0]))
 
     def stream(self, prompt: Prompt, *, max_tokens: int | None = None,
                stop: str | Sequence[str] | None = (), logprobs: int | None = None,
-               sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[SamplingNames]
+               sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[RequestNames]
                ) -> Stream:
         """:meth:`generate` for one prompt, piece by piece: iterate for text; ``.result`` is the
         completion."""
@@ -86,42 +92,47 @@ class Generation:
     async def agenerate(self, prompt: Prompt, *, max_tokens: int | None = None,
                         stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | Sampler | None = None,
-                        **sampling: Unpack[SamplingNames]) -> Completion: ...
+                        **sampling: Unpack[RequestNames]) -> Completion: ...
 
     @overload
     async def agenerate(self, prompt: Prompts, *, max_tokens: int | None = None,
                         stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | None = None,
-                        **sampling: Unpack[SamplingNames]) -> list[Completion]: ...
+                        **sampling: Unpack[RequestNames]) -> list[Completion]: ...
 
     async def agenerate(self, prompt: Prompt | Prompts, *, max_tokens: int | None = None,
                         stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                         sampler: SamplerChain | Sampler | None = None,
-                        **sampling: Unpack[SamplingNames]) -> Completion | list[Completion]:
+                        **sampling: Unpack[RequestNames]) -> Completion | list[Completion]:
         """:meth:`generate` for coroutines: those that run together make one batch. Cancelling the
         task cancels the generation."""
         wish = self._wish("agenerate", max_tokens, stop, logprobs, sampler, sampling)
         prompts, several = split("prompt", prompt)
         if several:
             return await self._run_together(self._together(wish, prompts))
-        request = self._queued(wish, prompts[0])
-        async for _ in self._advance(request):
-            pass
-        return result_of(request)
+        return await self._awaited(self._queued(wish, prompts[0]))
 
     async def astream(self, prompt: Prompt, *, max_tokens: int | None = None,
                       stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                       sampler: SamplerChain | Sampler | None = None,
-                      **sampling: Unpack[SamplingNames]) -> AsyncIterator[str]:
+                      **sampling: Unpack[RequestNames]) -> AsyncIterator[str]:
         """:meth:`stream` for coroutines."""
         wish = self._wish("astream", max_tokens, stop, logprobs, sampler, sampling)
-        request = self._queued(wish, only("prompt", prompt))
-        async for piece in self._advance(request):
+        async for piece in self._advance(self._queued(wish, only("prompt", prompt))):
             yield piece
-        result_of(request)
+
+    def session(self, prompt: Prompt | None = None) -> Session:
+        """A conversation that begins with ``prompt``, text or token ids, and goes on with each
+        generation: :class:`~unladen.api.session.Session`. Raises :class:`InvalidArgument`."""
+        from unladen.api.session import Session
+        from unladen.engine.session import Session as EngineSession
+        session = Session(self, self.engine, EngineSession())
+        if prompt is not None:
+            session.append(prompt)
+        return session
 
     def _wish(self, call: str, max_tokens: object, stop: object, logprobs: object, sampler: object,
-              sampling: Mapping[str, Any]) -> _Wish:
+              sampling: Mapping[str, Any]) -> Wish:
         """All that is the same for every prompt, checked."""
         given = {name: value for name, value, usual in (
             ("max_tokens", max_tokens, None), ("stop", stop, ()), ("logprobs", logprobs, None))
@@ -131,9 +142,11 @@ class Generation:
             from unladen.parameters.sampling import generation
             wanted = generation(call).taken({**given, **sampling})
         most, ends, n = (wanted.pop(name, None) for name in ("max_tokens", "stop", "logprobs"))
-        return _Wish(sys.maxsize if most is None else most,
-                     (ends,) if isinstance(ends, str) else tuple(ends or ()), n,
-                     self._sampler_maker(sampler, wanted))
+        priority, seconds = wanted.pop("priority", 0), wanted.pop("deadline", None)
+        return Wish(sys.maxsize if most is None else most,
+                    (ends,) if isinstance(ends, str) else tuple(ends or ()), n,
+                    self._sampler_maker(sampler, wanted), priority,
+                    None if seconds is None else time.monotonic() + seconds)
 
     def _sampler_maker(self, sampler: object, sampling: Mapping[str, Any]
                        ) -> Callable[[], Sampler]:
@@ -156,16 +169,24 @@ class Generation:
                              suppress_ids=sorted(self.tokenizer.suppress_ids))
         return lambda: chain.build(params.seed)
 
-    def _queued(self, wish: _Wish, prompt: object) -> Request:
+    def _queued(self, wish: Wish, prompt: object) -> Request:
         """A request under way for one prompt."""
-        engine, ids = self.engine, ids_of("prompt", prompt, self.tokenizer)
+        return self._submitted(wish, ids_of("prompt", prompt, self.tokenizer))
+
+    def _submitted(self, wish: Wish, ids: Sequence[int], session: EngineSession | None = None
+                   ) -> Request:
+        """A request under way for the token ids of one prompt, of ``session`` if they are its."""
+        engine = self.engine
         check_tokens("prompt", ids)
-        request = self._request(wish, ids)
+        request = self._request(wish, ids, session)
         if not request.done:
             engine.submit(request)
+        elif session is not None:
+            session.begin(request)
         return request
 
-    def _request(self, wish: _Wish, ids: Sequence[int]) -> Request:
+    def _request(self, wish: Wish, ids: Sequence[int], session: EngineSession | None = None
+                 ) -> Request:
         from unladen.engine import Request
         from unladen.sample import LogitBias
         from unladen.tokenizer import StreamDecoder
@@ -177,12 +198,13 @@ class Generation:
         request = Request(
             [*ids], sampler=sampler, eog_ids=self.tokenizer.eog_ids, stop=wish.stop,
             decoder=StreamDecoder(self.tokenizer), n_logprobs=wish.n_logprobs,
-            max_tokens=wish.max_tokens)
+            max_tokens=wish.max_tokens, priority=wish.priority, deadline=wish.deadline,
+            session=session)
         if wish.max_tokens == 0:
             request.finish("length")
         return request
 
-    def _together(self, wish: _Wish, prompts: Sequence[object]) -> Together[Completion]:
+    def _together(self, wish: Wish, prompts: Sequence[object]) -> Together[Completion]:
         engine, ids = self.engine, self._all_ids("prompt", prompts)
         if len(ids) > 1 and isinstance(wish.make_sampler, _Once):
             raise InvalidArgument("sampler must be a SamplerChain for several prompts, got a "
@@ -219,18 +241,31 @@ class Generation:
                 await loop.run_in_executor(self._stepper, self.engine.advance, request)
                 while request.pieces:
                     yield request.pieces.popleft()
+            result_of(request)
         finally:
             if not request.done:
                 self.engine.cancel(request)
 
+    async def _awaited(self, request: Request) -> Completion:
+        async for _ in self._advance(request):
+            pass
+        return result_of(request)
 
-class _Wish:
-    """What is wanted of every prompt of a call."""
+    def _finished(self, request: Request) -> Completion:
+        if not request.done:
+            self.engine.finish(request)
+        return result_of(request)
+
+
+class Wish:
+    """What is wanted of every prompt of a call. ``deadline``: a reading of
+    :func:`time.monotonic`."""
 
     def __init__(self, max_tokens: int, stop: Sequence[str], n_logprobs: int | None,
-                 make_sampler: Callable[[], Sampler]) -> None:
+                 make_sampler: Callable[[], Sampler], priority: int, deadline: float | None
+                 ) -> None:
         self.max_tokens, self.stop, self.n_logprobs = max_tokens, stop, n_logprobs
-        self.make_sampler = make_sampler
+        self.make_sampler, self.priority, self.deadline = make_sampler, priority, deadline
 
 
 class _Once:

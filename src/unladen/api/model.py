@@ -90,10 +90,14 @@ class Model(Reading, Tapping):
 
     * ``context_size = None``: tokens at most in one sequence; None: what the model was trained for,
       or less where memory is short.
+    * ``cache_tokens = None``: tokens of all sequences together that the cache holds, at least
+      context_size; None: as memory leaves, up to a whole context for each of max_seqs.
     * ``batch_size = 512``: tokens in one step.
     * ``kv_type = 'f16'``: type of the KV cache: "f16", "f32" or "q8_0", or a pair for keys and
       values.
     * ``max_seqs = 32``: sequences in one step.
+    * ``max_queue = 16384``: requests that may wait beyond those that the next step has room for;
+      more raise QueueFull.
     * ``use_mmap = True``: False copies the weights instead of mapping the file.
     * ``use_mlock = False``: keep the CPU's weights in memory, or warn that it can't be.
     * ``on_oom = ()``: what to give up where memory runs out, in this order, of "ubatch", "kv:TYPE",
@@ -130,6 +134,7 @@ class Model(Reading, Tapping):
                  ) -> None:
         path, wanted = wishes_of(path, parameters)
         self._n_draft = wanted["n_draft"] if wanted["speculate"] else 0
+        self._max_queue = wanted["max_queue"]
         self.path = resolve_model(path, aliases={"tiny": TINY})
         mapping = map_file(str(self.path))
         reads = wanted["use_mmap"] and not wanted["vocab_only"] and self._reads_weights
@@ -187,7 +192,7 @@ class Model(Reading, Tapping):
         from unladen.models import load_architecture
         self.architecture = load_architecture(self._file)
         self._planner = Planner(Sources(self._file), {MAIN: self.architecture}, wishes, on_oom)
-        self._engine = self._planner.load(self._n_draft)
+        self._engine = self._planner.load(self._n_draft, self._max_queue)
         self._file.finish_mapping()
         if self._packed is not None:
             self._packed.finish()

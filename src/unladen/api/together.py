@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from unladen.api.prompts import blame
+from unladen.errors import QueueFull
 
 if TYPE_CHECKING:
     from unladen.engine import Engine, Request
@@ -49,17 +50,19 @@ class Together(Generic[T]):
 
     def refill(self) -> Request | None:
         """Queue requests as long as there is room; the oldest that isn't done, None where all
-        are."""
+        are. Raises :class:`QueueFull` where other callers' requests fill the queue."""
         while self._next < self._n and len(self._under_way) < self._room:
             i = self._next
-            self._next += 1
             try:
                 request = self._make(i)
                 if not request.done:
                     self._engine.submit(request)
             except BaseException as error:
+                if isinstance(error, QueueFull) and self._under_way:
+                    break  # there is room again when one of these ends
                 blame(error, f"{self._name}[{i}]")
                 raise
+            self._next += 1
             self._under_way[i] = request
             if request.done:
                 self.collect()

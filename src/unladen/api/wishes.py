@@ -88,5 +88,5 @@ def plan_wishes(devices: Sequence[str | Device], wanted: ModelNames, used: Backe
         loading=LoadOptions(wanted["progress"], wanted["use_mlock"]),
         probe=os.environ.get(PROBE_VARIABLE) != "0")
     return Wishes(options, wanted["context_size"], wanted["batch_size"], wanted["max_seqs"],
-                  wanted["kv_type"])
+                  wanted["kv_type"], wanted["cache_tokens"])
 

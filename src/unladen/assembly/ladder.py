@@ -32,6 +32,7 @@ class Wishes:
     batch_size: int = 512
     max_seqs: int = 32
     kv_type: str | tuple[str, str] = "f16"
+    cache_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,10 @@ def _fewer_layers(wishes: Wishes, n: int) -> _Steps:
 def _shorter_contexts(wishes: Wishes, n: int, n_needed: int) -> _Steps:
     least = -(-n_needed // BLOCK_TOKENS) * BLOCK_TOKENS
     while (less := max(n // 2 // BLOCK_TOKENS * BLOCK_TOKENS, least)) < n:
-        yield replace(wishes, context_size=less), f"context_size {n} -> {less}"
+        pool = wishes.cache_tokens
+        yield (replace(wishes, context_size=less,
+                       cache_tokens=None if pool is None else max(less, pool * less // n)),
+               f"context_size {n} -> {less}")
         n = less
 
 

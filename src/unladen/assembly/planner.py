@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from unladen.assembly.ladder import Ladder, Wishes
-from unladen.assembly.setup import allocate, blueprint_for
+from unladen.assembly.setup import allocate, blueprint_for, with_pool
 from unladen.assembly.sources import Sources
 from unladen.backends.base import Device
 from unladen.engine import Engine
@@ -48,8 +49,9 @@ class Planner:
         _warn_of_idle(wishes.options.place, sources.names())
         self.degradations: list[str] = []
 
-    def load(self, n_draft: int = 0) -> Engine:
-        """An engine over the first plan that fits; raises :class:`OutOfMemory`."""
+    def load(self, n_draft: int = 0, max_queue: int = sys.maxsize) -> Engine:
+        """An engine over the first plan that fits; raises :class:`OutOfMemory`. ``n_draft`` and
+        ``max_queue`` are the engine's."""
         made = self._make(self._wishes, Kept())
         if isinstance(made, OutOfMemory):
             # Begin with the most that could be wanted: a step down from more does no harm.
@@ -64,7 +66,7 @@ class Planner:
         self._wishes = replace(self._wishes, context_size=context)
         _report_layers(plans.blueprint)
         return Engine(plans, context, self._architectures[MAIN].n_vocab,
-                      self.relieve if self._ladder.rungs else None, n_draft)
+                      self.relieve if self._ladder.rungs else None, n_draft, max_queue)
 
     def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
@@ -86,9 +88,10 @@ class Planner:
         """Make ``engine`` go on with other plans. Where that raises, all stays as it was."""
         def move() -> None:
             wishes = _changed(self._wishes, changes)
-            blueprint, context = self._blueprint(wishes)
+            kept = engine.plans.keep()
+            blueprint, context = self._blueprint(wishes, kept)
             try:
-                plans = allocate(self._sources, blueprint, engine.plans.keep())
+                plans = allocate(self._sources, blueprint, kept)
             except OutOfMemory as error:
                 # The error's frames refer to memory, and the caller may keep the error.
                 traceback.clear_frames(error.__traceback__)
@@ -190,7 +193,7 @@ class Planner:
         while True:
             had_caches = kept.has_caches
             try:
-                blueprint, context = self._blueprint(wishes)
+                blueprint, context = self._blueprint(wishes, kept)
                 kept.restrict(blueprint)
                 return allocate(self._sources, blueprint, kept), context
             except OutOfMemory as error:
@@ -204,12 +207,14 @@ class Planner:
         """The first blueprints, whether they fit or not, and their context size."""
         return self._blueprint(self._wishes)
 
-    def _blueprint(self, wishes: Wishes) -> tuple[BlueprintSet, int]:
+    def _blueprint(self, wishes: Wishes, kept: Kept | None = None) -> tuple[BlueprintSet, int]:
         options = replace(wishes.options, looked=tuple(self._watch.looked),
                           changes=self._changes())
-        return blueprint_for(self._architectures, options, context_size=wishes.context_size,
-                             batch_size=wishes.batch_size, max_seqs=wishes.max_seqs,
-                             kv_type=wishes.kv_type)
+        made, context = blueprint_for(
+            self._architectures, options, context_size=wishes.context_size,
+            batch_size=wishes.batch_size, max_seqs=wishes.max_seqs, kv_type=wishes.kv_type,
+            cache_tokens=wishes.cache_tokens)
+        return made if wishes.cache_tokens is not None else with_pool(made, kept), context
 
 
 def _warn_of_idle(place: PlaceOptions, names: Collection[str]) -> None:
@@ -227,7 +232,7 @@ def _changed(wishes: Wishes, changes: PlaceNames) -> Wishes:
     if fields.get("override_tensor", ()) is None:
         fields["override_tensor"] = {}
     sizes: dict[str, Any] = {
-        name: fields.pop(name) for name in ("context_size", "kv_type", "batch_size")
+        name: fields.pop(name) for name in ("context_size", "kv_type", "batch_size", "cache_tokens")
         if name in fields}
     options = wishes.options
     place = replace(options.place, **fields)

@@ -55,6 +55,7 @@ class StepSizes(TypedDict):
     batch_size: int
     max_seqs: int
     kv_type: str | tuple[str, str]
+    cache_tokens: int | None
 
 
 def device_names(devices: Sequence[str | Device] | None) -> tuple[str | Device, ...]:
@@ -79,7 +80,33 @@ def make_plans(sources: Sources, architectures: Mapping[str, Architecture], opti
     """The plans of ``architectures``, by the names of their graphs, and the context size that they
     serve."""
     blueprint, context = blueprint_for(architectures, options, **sizes)
+    if sizes["cache_tokens"] is None:
+        blueprint = with_pool(blueprint)
     return allocate(sources, blueprint), context
+
+
+def with_pool(blueprint: BlueprintSet, kept: Kept | None = None) -> BlueprintSet:
+    """``blueprint``, whose cache holds one whole context, with a cache for several sequences: as
+    large as memory leaves, up to a whole context for each sequence of a step. A cache that is
+    ``kept`` stays as large as it is, unless memory leaves twice as much."""
+    kept = Kept() if kept is None else kept
+    limits, layout = blueprint.main.limits, blueprint.main.layout
+    most = limits.n_seqs * limits.n_blocks_per_seq
+    free = fit.free_bytes(blueprint.devices)
+    caches = [cache for b in blueprint.members.values() for cache in b.caches().values()]
+    found = fit.n_blocks(blueprint.memory, caches, layout, free, most)
+    for n in {kv.layout.n_blocks for kv in kept.state_of(MAIN).kv.values()}:
+        if max(layout.n_blocks, found // 2 + 1) <= n <= most:
+            same = blueprint.with_blocks(n)
+            if min(same.memory.left(_with_shared(free, same, kept)).values(), default=0) >= 0:
+                return same
+    return blueprint.with_blocks(found)
+
+
+def _with_shared(free: Mapping[str, int], blueprint: BlueprintSet, kept: Kept) -> dict[str, int]:
+    """``free`` and what ``blueprint`` needn't allocate, since it is ``kept``."""
+    shared = kept.shared_bytes(blueprint)
+    return {name: n + shared.get(name, 0) for name, n in free.items()}
 
 
 def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None) -> PlanSet:
@@ -87,9 +114,7 @@ def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None
     plans. Raises :class:`OutOfMemory`, before it allocates anything where a device lacks room."""
     kept = Kept() if kept is None else kept
     kept.restrict_to(blueprint)
-    shared = kept.shared_bytes(blueprint)
-    blueprint.memory.check({name: n + shared.get(name, 0)
-                            for name, n in fit.free_bytes(blueprint.devices).items()})
+    blueprint.memory.check(_with_shared(fit.free_bytes(blueprint.devices), blueprint, kept))
     plans = PlanSet(blueprint, sources.data, kept)
     log.debug("memory:\n%s", plans.memory())
     return plans
@@ -101,17 +126,24 @@ def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOption
     and their context size. :data:`~unladen.types.MAIN` is the model's own; taps are of its graph.
 
     All graphs take turns, serve the same sequences and get the sizes that are wished for. They
-    choose their places in the order of ``architectures``. Raises :class:`InvalidArgument`.
+    choose their places in the order of ``architectures``. Without ``cache_tokens`` the cache holds
+    one whole context. Raises :class:`InvalidArgument`.
     """
     context_size, kv_type = sizes["context_size"], sizes["kv_type"]
+    cache_tokens, trained = sizes["cache_tokens"], architectures[MAIN].context_length
     for name, value in (("context_size", context_size), ("batch_size", sizes["batch_size"]),
-                        ("max_seqs", sizes["max_seqs"])):
+                        ("max_seqs", sizes["max_seqs"]), ("cache_tokens", cache_tokens)):
         if value is not None and value < 1:
             raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
     graphs = {name: a.build(context_size) for name, a in architectures.items()}
     types = kv_types(kv_type, *graphs.values())
-    context = _context(graphs.values(), architectures[MAIN].context_length, context_size, *types)
-    layout = KVLayout(BLOCK_TOKENS, -(-context // BLOCK_TOKENS), *types)
+    if context_size is None and cache_tokens is not None:
+        context_size = min(cache_tokens, trained)
+    context = _context(graphs.values(), trained, context_size, *types)
+    if cache_tokens is not None and cache_tokens < context:
+        raise InvalidArgument(f"cache_tokens={cache_tokens} is less than context_size={context}",
+                              hint="the cache must hold at least one whole sequence")
+    layout = KVLayout(BLOCK_TOKENS, -(-(cache_tokens or context) // BLOCK_TOKENS), *types)
     untapped = replace(options, looked=(), changes={})
     wishes = {name: GraphWish(graph, _limits(graph, architectures[name].n_vocab, context,
                                              layout.n_blocks, sizes), layout,
@@ -125,8 +157,9 @@ def _limits(graph: Graph, n_vocab: int, context: int, n_blocks: int, sizes: Step
     batch_size = context if is_whole else min(sizes["batch_size"], context)
     n_seqs = min(sizes["max_seqs"], batch_size)
     n_outputs = max(n_seqs, min(batch_size, MAX_LOGITS_BYTES // (4 * n_vocab)))
-    return Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs, n_blocks, n_blocks,
-                  BLOCK_TOKENS, _n_slots(graph, n_seqs), is_whole)
+    return Limits(batch_size, batch_size if is_whole else n_outputs, n_seqs,
+                  -(-context // BLOCK_TOKENS), n_blocks, BLOCK_TOKENS, _n_slots(graph, n_seqs),
+                  is_whole)
 
 
 def _n_slots(graph: Graph, n_seqs: int) -> int:

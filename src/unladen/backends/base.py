@@ -65,6 +65,8 @@ class Device:
       host (:attr:`~unladen.graph.batch.Batch.continues`).
     * ``survives_fork``: a forked child can go on with what its parent made here.
     * ``is_deterministic``: it keeps the promise of :attr:`BackendOptions.deterministic`.
+    * ``max_binding_bytes``: the most that a kernel can use of one buffer; 0: no limit.
+    * ``commits_host_memory``: its memory is the host's, and is taken when it is allocated.
     """
 
     name: str
@@ -83,6 +85,8 @@ class Device:
     runs_ahead: bool = False
     survives_fork: bool = False
     is_deterministic: bool = False
+    max_binding_bytes: int = 0
+    commits_host_memory: bool = False
 
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"

@@ -1,4 +1,4 @@
-"""Blocks of the paged cache: who uses which, and which hold a known prefix.
+"""Blocks of the paged cache: which sequence uses which, and which hold a known prefix.
 
 A block is a number; the memory behind it is the plan's, in every layer at once. A full block is
 known by its content: its own tokens and the block before it, so one entry means a whole prefix. The

@@ -31,14 +31,18 @@ class CachedSequence:
         self._writable = -1  # index of the block that was seen to be this sequence's alone
         self.length = 0
         self.slot = self.next_slot = NO_SLOT
-        self.table: npt.NDArray[np.int32] = np.zeros(max_blocks, np.int32)
-        """int32 [max_blocks]: the block of each ``block_tokens`` tokens; beyond :attr:`n_blocks`
-        meaningless."""
+        self._table: npt.NDArray[np.int32] = np.zeros(max_blocks, np.int32)
 
     @property
     def n_blocks(self) -> int:
         """Blocks held."""
         return len(self._blocks)
+
+    @property
+    def blocks(self) -> npt.NDArray[np.int32]:
+        """int32 [n_blocks]: the block of each ``block_tokens`` tokens; a view, to be read before
+        the sequence changes."""
+        return self._table[:len(self._blocks)]
 
     @property
     def is_recurrent(self) -> bool:
@@ -135,7 +139,7 @@ class CachedSequence:
 
     def fork(self) -> CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
-        other = CachedSequence(self._pool, self._copy, len(self.table))
+        other = CachedSequence(self._pool, self._copy, len(self._table))
         self._writable = -1
         for block in self._blocks[:-(-self.length // self._pool.block_tokens)]:
             self._pool.share(block)
@@ -160,17 +164,21 @@ class CachedSequence:
         self._writable = -1
         return length
 
+    def trim(self) -> None:
+        """Give back what was reserved beyond the tokens that are there."""
+        while len(self._blocks) > -(-self.length // self._pool.block_tokens):
+            self._pool.release(self._blocks.pop())
+        self._leave_next_slot()
+
     def widen(self, max_blocks: int) -> None:
         """Make room in the table for a longer context."""
-        self.table = np.pad(self.table, (0, max_blocks - len(self.table)))
+        self._table = np.pad(self._table, (0, max_blocks - len(self._table)))
 
     def release(self) -> None:
         """Give every block and slot back."""
         self.truncate(0)
         self._leave_slot()
-        if self.next_slot != NO_SLOT:
-            self._pool.slots.release(self.next_slot)
-            self.next_slot = NO_SLOT
+        self._leave_next_slot()
 
     def _known(self, tokens: Sequence[int]) -> list[int]:
         """The known blocks that hold the beginning of ``tokens``."""
@@ -211,8 +219,13 @@ class CachedSequence:
             self._pool.slots.release(self.slot)
             self.slot = NO_SLOT
 
+    def _leave_next_slot(self) -> None:
+        if self.next_slot != NO_SLOT:
+            self._pool.slots.release(self.next_slot)
+            self.next_slot = NO_SLOT
+
     def _append(self, block: int) -> None:
-        self.table[len(self._blocks)] = block
+        self._table[len(self._blocks)] = block
         self._blocks.append(block)
 
     def _own(self, index: int) -> bool:
@@ -227,5 +240,5 @@ class CachedSequence:
         self._copy(fresh, block)
         self._pool.release(block)
         self._blocks[index] = fresh
-        self.table[index] = fresh
+        self._table[index] = fresh
         return True

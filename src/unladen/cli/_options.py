@@ -13,6 +13,7 @@ from unladen.parameters.model import MODEL
 ModelArg = Annotated[str, typer.Argument(
     metavar="MODEL", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")]
 ContextSize = Annotated[int | None, option(MODEL.parameters["context_size"])]
+CacheTokens = Annotated[int | None, option(MODEL.parameters["cache_tokens"])]
 BatchSize = Annotated[int, option(MODEL.parameters["batch_size"])]
 Threads = Annotated[int | None, option(MODEL.parameters["n_threads"])]
 ThreadsBatch = Annotated[int | None, option(MODEL.parameters["n_threads_batch"])]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MIB = 2**20
 _SIZES: Final = {
     "mapped": "weights used where they lie in the file", "weights": "weights copied to the device",
-    "KV": "cache of keys and values, for all of the context",
+    "KV": "cache of keys and values of all sequences",
     "arena": "what a step computes on the way, reused by the next",
     "ring": "room for the CPU's weights on their way through the device in prompts",
     "staging": "room on the host for what is copied to and from devices",
@@ -43,12 +43,13 @@ def command(
                           "24GB:1000GBs,8GB:300GBs (memory, bandwidth, link).")] = None,
     explain: Annotated[bool, typer.Option(
         "--explain", help="List every node, its device, and why.")] = False,
-    context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, kv_type: o.KVType = "f16",
-    *, placement: Parameters,
+    context_size: o.ContextSize = None, cache_tokens: o.CacheTokens = None,
+    batch_size: o.BatchSize = 512, kv_type: o.KVType = "f16", *, placement: Parameters,
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
-    report = plan(fetched(model), pretend=pretend, context_size=context_size, batch_size=batch_size,
+    report = plan(fetched(model), pretend=pretend, context_size=context_size,
+                  cache_tokens=cache_tokens, batch_size=batch_size,
                   kv_type=o.kv_types(kv_type), **placement)
     if svg is not None:
         svg.write_text(report.svg(), encoding="utf-8")
@@ -67,7 +68,8 @@ def _show(report: PlanReport) -> None:
              *(f"{n / _MIB:,.1f}" for n in (
                  m.mapped_bytes, m.weight_bytes, m.kv_bytes, m.arena_bytes, m.ring_bytes,
                  m.staging_bytes, left[m.device.name]))] for m in report.devices]
-    lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens (MiB)", columns)
+    lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens, cache of "
+                      f"{report.cache_tokens:,} (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
     for line in [*report.blueprint.offloaded(), *report.speed(), *report.totals(),
                  *_bar(report)]:

@@ -2,5 +2,6 @@
 
 from unladen.engine.engine import Engine
 from unladen.engine.request import Request
+from unladen.engine.session import Session
 
-__all__ = ["Engine", "Request"]
+__all__ = ["Engine", "Request", "Session"]

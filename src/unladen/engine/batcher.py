@@ -1,4 +1,4 @@
-"""Picks what a step computes: decoding sequences first, prompts in chunks of what room is left."""
+"""Picks what a step computes: decoding sequences first, then prompts in chunks."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from unladen.engine.blame import blame
 from unladen.engine.request import Request
+from unladen.engine.running import Running
 from unladen.graph.batch import Batch
 from unladen.schedule.cut.choose_on_device import SKIPPED
 from unladen.types import Limits
@@ -19,13 +20,18 @@ class Work:
     """``n_tokens`` of a request from its first pending one on; ``n_outputs`` rows of logits.
     The last of them are its ``draft``: guesses at what it will say."""
 
-    request: Request
+    running: Running
     n_tokens: int
     n_outputs: int
     draft: Sequence[int] = ()
 
+    @property
+    def request(self) -> Request:
+        """Whose work it is."""
+        return self.running.request
 
-def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
+
+def pick(running: Sequence[Running], limits: Limits) -> list[Work]:
     """Work for one step within ``limits``.
 
     Every decoding request gets its token; the prompts share the rest evenly, but at least
@@ -35,31 +41,32 @@ def pick(running: Sequence[Request], limits: Limits) -> list[Work]:
     chosen = [Work(r, 1, 1) for r in running if r.is_decoding][:limits.n_seqs]
     n_tokens, n_outputs = limits.n_tokens - len(chosen), limits.n_outputs - len(chosen)
     prompts = [r for r in running if not r.is_decoding][:limits.n_seqs - len(chosen)]
-    for i, request in enumerate(prompts):
+    for i, each in enumerate(prompts):
+        wants_all = each.request.wants_all_logits
         share = max(n_tokens // (len(prompts) - i), MIN_CHUNK)
-        n = min(request.n_pending, share, n_tokens)
+        n = min(each.n_pending, share, n_tokens)
         if limits.whole_sequences:
-            n = request.n_pending if request.n_pending <= min(n_tokens, n_outputs) else 0
-        elif request.wants_all_logits:
+            n = each.n_pending if each.n_pending <= min(n_tokens, n_outputs) else 0
+        elif wants_all:
             n = min(n, n_outputs)
-        elif n == request.n_pending:
-            n = _to_checkpoint(request, limits.block_tokens) or n
-        n_rows = n if request.wants_all_logits else int(n == request.n_pending)
+        elif n == each.n_pending:
+            n = _to_checkpoint(each, limits.block_tokens) or n
+        n_rows = n if wants_all else int(n == each.n_pending)
         if n > 0 and n_rows <= n_outputs:
-            chosen.append(Work(request, n, n_rows))
+            chosen.append(Work(each, n, n_rows))
             n_tokens -= n
             n_outputs -= n_rows
     return chosen
 
 
-def _to_checkpoint(request: Request, block_tokens: int) -> int:
+def _to_checkpoint(running: Running, block_tokens: int) -> int:
     """How many tokens a recurrent sequence lacks to the last end of a block in its prompt: a chunk
     that ends there leaves a checkpoint, from which a later prompt that differs after it, and so the
     next turn of a chat, can go on. 0: none."""
-    cached = request.cached
-    if cached is None or not cached.is_recurrent:
+    cached = running.cached
+    if not cached.is_recurrent:
         return 0
-    return max(0, len(request.tokens) // block_tokens * block_tokens - cached.length)
+    return max(0, len(running.request.tokens) // block_tokens * block_tokens - cached.length)
 
 
 MIN_CHUNK = 32
@@ -71,13 +78,11 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
     choose among the logits, "": none."""
     row = n_outputs = 0
     for i, item in enumerate(work):
-        request, n = item.request, item.n_tokens
-        cached = request.cached
-        assert cached is not None
+        request, cached, n = item.request, item.running.cached, item.n_tokens
         start = cached.length
         try:
             row = batch.place(i, row, [*request.tokens[start:start + n], *item.draft], start,
-                              cached.table[:cached.n_blocks])
+                              cached.blocks)
         except Exception as error:  # noqa: BLE001  # blame() tells whose
             raise blame(request, error) from None
         batch.state_in[i], batch.state_out[i] = cached.slot, cached.next_slot
@@ -96,13 +101,10 @@ def fill_next(batch: Batch, work: Sequence[Work]) -> list[Work]:
     n = len(work)
     rows = np.arange(n)
     for i, item in enumerate(work):
-        cached = item.request.cached
-        assert cached is not None
-        start, n_blocks = cached.length + item.n_tokens, cached.n_blocks
-        batch.index[i], batch.kv_len[i] = start, start + 1
-        batch.block_table[i, :n_blocks] = cached.table[:n_blocks]
+        cached = item.running.cached
+        batch.place_chosen(i, cached.length + item.n_tokens, cached.blocks)
     batch.seq_of[:n] = batch.out_rows[:n] = rows
     batch.q_start[1:n + 1] = rows + 1
     batch.n_tokens = batch.n_outputs = batch.n_seqs = n
     batch.skip, batch.continues = SKIPPED["argmax"], True
-    return [Work(item.request, 1, 1) for item in work]
+    return [Work(item.running, 1, 1) for item in work]

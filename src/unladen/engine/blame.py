@@ -12,7 +12,7 @@ from unladen.errors import Cancelled, DeviceLost, OutOfMemory
 _T = TypeVar("_T")
 
 SHARED = (OutOfMemory, Cancelled, DeviceLost)
-"""What says something about the step as a whole, whichever request it was noticed at."""
+"""Errors of the step as a whole, whichever request they were noticed at."""
 
 
 class Blamed(Exception):
@@ -31,8 +31,8 @@ def blame(request: Request, error: Exception) -> Exception:
 
 
 def keep(request: Request, function: Callable[..., _T], *args: object) -> _T:
-    """``function(*args)``, a change to the books for ``request``; raises as :func:`blame` says.
-    Where each token takes one, the three lines are written out: a call costs more than they do."""
+    """``function(*args)``, which changes the bookkeeping for ``request``; raises as :func:`blame`
+    says. Code that runs for each token has these lines in place: a call costs more than they do."""
     try:
         return function(*args)
     except Exception as error:  # noqa: BLE001  # blame() tells whose

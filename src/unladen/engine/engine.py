@@ -1,8 +1,9 @@
 """Continuous batching over one plan, shared by threads and coroutines.
 
-Nobody owns the loop: whoever waits for a request and gets the lock runs the steps for all of them,
-the others sleep until there is news of theirs or nobody runs steps. So a single caller pays for no
-other thread, an interrupt reaches the caller itself, and ten callers make one batch.
+Nobody owns the loop: a caller that waits for a request and gets the lock runs the steps for all
+requests. The other callers sleep until there is news of theirs or nobody runs steps. So a single
+caller pays for no other thread, an interrupt reaches the caller itself, and ten callers make one
+batch.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import sys
 import time
 import traceback
 import weakref
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from unladen.cache import BlockPool, CachedSequence
+from unladen.engine.admission import Admission
 from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
@@ -26,34 +28,38 @@ from unladen.engine.finite import checked, explain
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.prompt import check_prompt
 from unladen.engine.request import Request
+from unladen.engine.session import Session
 from unladen.engine.speculate import Speculator
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
-from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory
+from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory, QueueFull
 from unladen.runtime.plan import Plan
 from unladen.runtime.plan_set import PlanSet
 from unladen.sample import Sampler
+from unladen.types import Limits
 
 log = logging.getLogger("unladen")
 
 PATIENCE = 0.05
-"""Seconds after which a sleeping caller looks by itself whether somebody runs steps."""
+"""A sleeping caller checks after this many seconds whether anybody runs steps."""
 
 
 _T = TypeVar("_T")
 
 Relieve = Callable[["Engine", OutOfMemory], None]
-"""What to do where a step runs out of memory: make the engine :meth:`Engine.adopt` a smaller plan,
-or raise."""
+"""Called when a step runs out of memory: makes the engine :meth:`Engine.adopt` a smaller plan, or
+raises."""
 
 
 class Engine:
-    """Requests in, tokens out. ``context_size`` tokens at most in one sequence; ``pool`` has the
-    blocks of the cache. Without ``relieve`` whoever runs a step gets its :class:`OutOfMemory`.
-    ``n_draft`` tokens of a sequence at most are guessed ahead. The embeddings have ``n_rows``;
-    :attr:`n_vocab` ids, fewer after :meth:`restrict`, may be in a prompt or be chosen.
-    :attr:`watch`: who taps the plan, None while nobody does. Then no prompt's beginning comes from
-    the cache.
+    """Requests in, tokens out.
+
+    ``context_size`` tokens at most are in one sequence; :attr:`pool` has the blocks of the cache.
+    Without ``relieve`` the caller that runs a step gets its :class:`OutOfMemory`. ``n_draft``
+    tokens of a sequence at most are guessed ahead. ``max_queue`` requests at most wait beyond the
+    free places of the next step. The embeddings have ``n_rows``; :attr:`n_vocab` ids, fewer after
+    :meth:`restrict`, may be in a prompt or be chosen. :attr:`watch`: who taps the plan, None while
+    nobody does. Then no prompt's beginning comes from the cache.
 
     What goes wrong with one request is that request's error, and the others go on. A call from
     inside a step, by the same thread, raises :class:`ReentrantCall`. A forked child begins with no
@@ -61,7 +67,8 @@ class Engine:
     """
 
     def __init__(self, plans: PlanSet, context_size: int, n_rows: int,
-                 relieve: Relieve | None = None, n_draft: int = 0) -> None:
+                 relieve: Relieve | None = None, n_draft: int = 0, max_queue: int = sys.maxsize
+                 ) -> None:
         self.plans, self.plan = plans, plans.main
         self.speculator = Speculator(n_draft)
         self.watch: Watch | None = None
@@ -69,11 +76,8 @@ class Engine:
         self._relieve = relieve
         self._copier = _Copier(self.plan)
         self.n_vocab = self._n_rows = n_rows
-        self._limits = self.plan.blueprint.limits
-        self.pool = self._empty_pool()
+        self._admission = Admission(self.plan.blueprint.limits, self._copier, max_queue)
         self._turns = Turns()
-        self._waiting: deque[Request] = deque()
-        self._running: list[Request] = []
         self._flight: Flight | None = None
         self._in_step: Sequence[Work] = []
         self._is_computing = False
@@ -81,17 +85,32 @@ class Engine:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=functools.partial(_in_child, weakref.ref(self)))
 
+    @property
+    def pool(self) -> BlockPool:
+        """The blocks of the cache."""
+        return self._admission.pool
+
+    @property
+    def _limits(self) -> Limits:
+        return self._admission.limits
+
     def restrict(self, n_tokens: int) -> None:
-        """There are ``n_tokens`` tokens: ids from there on are in no prompt, and are never chosen,
-        as if their logits were -inf. More than there are embeddings, or none: all that have one."""
+        """Refuse ids from ``n_tokens`` on in prompts and never choose them, as if their logits were
+        -inf. 0, or more than there are embeddings: take all ids that have one."""
         self.n_vocab = min(n_tokens or self._n_rows, self._n_rows)
 
     def submit(self, request: Request) -> None:
         """Queue ``request``; raises :class:`ContextOverflow`, :class:`InvalidArgument`,
-        :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        :class:`QueueFull`, :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
         check_prompt(request, self._limits, self.context_size, self.n_vocab)
-        self._waiting.append(request)
+        if request.session is not None:
+            request.session.begin(request)
+        try:
+            self._admission.waiting.add(request, self._admission.n_places)
+        except QueueFull as error:
+            request.fail(error)
+            raise
 
     def advance(self, request: Request) -> None:
         """Work until ``request`` has new text or is done."""
@@ -120,8 +139,8 @@ class Engine:
                 self._wake_all()
 
     def between_steps(self, action: Callable[[], _T]) -> _T:
-        """What ``action`` returns, which runs while no step does; whoever steps makes way. Raises
-        :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        """Run ``action`` while no step runs, and return its result. A thread that runs steps makes
+        way. Raises :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
         return self._between_steps(action)
 
@@ -153,24 +172,24 @@ class Engine:
 
     def _end_all(self) -> None:
         self._flight = None
-        for request in [*self._running, *self._waiting]:
+        for request in self._admission.everyone():
             if not request.done:
                 request.fail(_closed())
+        self._admission.waiting.end()
         self._retire()
 
     def leave_parent(self) -> None:
         """In a forked child: begin again, without the parent's requests and threads."""
-        if self._turns.is_mine:  # it forked in a step, which goes on
+        if self._turns.is_mine:  # this thread forked inside a step, and finishes that step
             return
         self._turns.renew()
-        for request in [*self._running, *self._waiting]:
+        for request in self._admission.everyone():
             request.leave_behind(Cancelled("the request belongs to the process that this one was "
                                            "forked from", hint="ask again in this process"))
-        self._running.clear()
-        self._waiting.clear()
         self._flight, self._in_step, self._is_computing = None, [], False
-        # What a thread of the parent was just writing is in nobody's prefix.
-        self.pool = self._empty_pool()
+        # A thread of the parent may have been writing to any block.
+        self._admission.restart()
+        self._admission.waiting.renew()
         self._is_lost = not self.plan.survives_fork
 
     def adopt(self, plans: PlanSet, context_size: int) -> None:
@@ -185,16 +204,14 @@ class Engine:
             grows = plan.continues_cache and context_size >= self.context_size
             self.plans, self.plan = plans, plan
             self._copier.plan = plan
+            self._admission.limits = plan.blueprint.limits
+            self.context_size = context_size
             self.speculator.forget()
-            self._limits, self.context_size = plan.blueprint.limits, context_size
             if not grows:
                 self._restart()
                 self._end_what_outgrew()
                 return
-            self.pool.grow(self._limits.n_blocks)
-            for request in self._running:
-                if request.cached is not None:
-                    request.cached.widen(self._limits.n_blocks_per_seq)
+            self._admission.widen(plan.blueprint.limits)
         except BaseException:
             self._restart()
             raise
@@ -207,30 +224,52 @@ class Engine:
     @property
     def n_needed(self) -> int:
         """Context that lets every request under way write one token more."""
-        return 1 + max((len(r.tokens) for r in [*self._running, *self._waiting]), default=0)
+        return 1 + max((len(r.tokens) for r in self._admission.everyone()), default=0)
 
     def _end_what_outgrew(self) -> None:
-        for request in self._waiting:
+        for request in self._admission.waiting:
             if len(request.tokens) > request.n_prompt and len(request.tokens) >= self.context_size:
                 request.finish("context")
             elif len(request.tokens) + (not request.wants_all_logits) > self.context_size:
                 request.fail(ContextOverflow(
                     f"the prompt has {request.n_prompt} tokens, and the context was reduced to "
                     f"{self.context_size}", hint="a larger context_size needs more memory"))
+        self._admission.waiting.end()
 
     def _wake_all(self) -> None:
-        for request in [*self._running, *self._waiting]:
+        for request in self._admission.everyone():
             request.wake()
 
     def sequence(self) -> CachedSequence:
         """A new, empty sequence in the cache; its owner releases it."""
-        return CachedSequence(self.pool, self._copier, self._limits.n_blocks_per_seq)
+        return self._admission.sequence()
+
+    def fork(self, session: Session) -> Session:
+        """A second session with the past of ``session``, whose blocks both use until one writes
+        there. Raises :class:`InvalidArgument` while ``session`` is being continued."""
+        def forked() -> Session:
+            self._retire()  # what the session wrote last is kept for it now
+            session.check_free()
+            other = Session(session.tokens)
+            self._admission.kept.fork(session, other)
+            return other
+        return self.between_steps(forked)
+
+    def end(self, session: Session) -> None:
+        """Close ``session`` from any thread, and cancel what continues it. Its blocks are given
+        back as those of :meth:`cancel` are."""
+        session.is_closed = True
+        if session.request is not None:
+            self.cancel(session.request)
+        elif not self._turns.is_running:
+            self._between_steps(self._retire)
 
     def cancel(self, request: Request) -> None:
         """Stop ``request`` from any thread, also from inside a step: now if it is alone in the
         running step, else after it. Its blocks are given back by the next step, or here where none
         is running."""
         request.cancelled = True
+        self._admission.waiting.end()
         in_step = self._in_step
         if in_step and all(w.request.cancelled for w in in_step):
             self.plan.cancel()
@@ -247,7 +286,7 @@ class Engine:
         except OutOfMemory as error:
             if self._relieve is None:
                 raise
-            # What the failed step's frames still hold would be missing now.
+            # The failed step's frames still hold memory that the next plan needs.
             traceback.clear_frames(error.__traceback__)
             shortage = error.again()
         else:
@@ -271,7 +310,7 @@ class Engine:
             self._blame(blamed)
         except BaseException:
             self._flight = None
-            # While the plan computes nothing of ours changes, so the step is just not done.
+            # While the plan computes, the engine changes nothing: the step can be dropped.
             if not self._is_computing:
                 self._restart()
             raise
@@ -279,12 +318,12 @@ class Engine:
             self._in_step, self._is_computing = [], False
 
     def _begin(self) -> Flight | None:
-        """Start the next step, of whatever there is to do."""
+        """Start the next step; None where there is nothing to do."""
         self._retire()
-        self._admit()
-        work = [w for w in pick(self._running, self._limits) if self._has_room(w)]
-        # Making room for one may have sent another back that had its room already.
-        work = [w for w in work if w.request.cached is not None]
+        self._admission.admit(self.context_size, reuses=self.watch is None)
+        work = [w for w in pick(self._admission.running, self._limits) if self._has_room(w)]
+        # Making room for one request may have sent back another that had its room already.
+        work = [w for w in work if not w.running.has_left]
         if not work:
             return None
         extended = (work if self.watch is not None and self.watch.sees_rows else
@@ -297,15 +336,16 @@ class Engine:
         return self._start(work, op)
 
     def _go_on(self, flight: Flight) -> Flight | None:
-        """Start the step after ``flight`` before that is read; None: it has to be seen first."""
+        """Start the step after ``flight`` before the results of ``flight`` are read; None where
+        the next step depends on them."""
         self._in_step = flight.work
-        if (not self.plan.runs_ahead or self._waiting or len(flight.work) < len(self._running)
+        if (not self.plan.runs_ahead or self._admission.waiting
+                or len(flight.work) < len(self._admission.running)
                 or not flight.leads_on(self.context_size)
                 or self.speculator.expects(flight.work, self._limits)):
             return None
         for item in flight.work:
-            cached = item.request.cached
-            assert cached is not None
+            cached = item.running.cached
             if not keep(item.request, cached.reserve, cached.length + item.n_tokens + 1):
                 return None
         return self._start(fill_next(self.plan.batch, flight.work), flight.op)
@@ -332,86 +372,33 @@ class Engine:
         self._restart()
 
     def _restart(self) -> None:
-        """An interrupt came between any two lines, so no count can be trusted: requests that aren't
-        done are computed again from the tokens that they have, on an empty cache."""
+        """Empty the cache, and compute requests that aren't done again from the tokens that they
+        have. After an interrupt between any two lines no count can be trusted."""
         self._flight = None
-        self.pool = self._empty_pool()
-        for request in reversed(self._running):
-            request.cached = None
-            if not request.done and request not in self._waiting:
-                request.logits.clear()
-                self._waiting.appendleft(request)
-        self._running.clear()
-
-    def _empty_pool(self) -> BlockPool:
-        return BlockPool(self._limits.n_blocks, self.plan.blueprint.layout.block_tokens,
-                         self._limits.n_slots)
-
-    def _admit(self) -> None:
-        while self._waiting and len(self._running) < self._limits.n_seqs:
-            request = self._waiting[0]
-            cached = self.sequence()
-            n_reused = (0 if request.wants_all_logits or self.watch is not None
-                        else keep(request, cached.attach, request.tokens))
-            if self._running and (
-                    cached.n_missing(len(request.tokens) + 1) > self.pool.n_available
-                    or (cached.is_recurrent and self.pool.slots.n_available < self._n_slots_due)):
-                cached.release()
-                return
-            if request.n_reused is None:  # else it comes back, and finds what it computed itself
-                request.n_reused = n_reused
-            request.cached = cached
-            self._running.append(request)
-            self._waiting.popleft()
-
-    @property
-    def _n_slots_due(self) -> int:
-        """Slots of state that a step takes with one request more: a request holds one between its
-        steps and another one in them."""
-        return 2 + len(self._running)
+        self._admission.restart()
 
     def _has_room(self, work: Work) -> bool:
-        """Reserve blocks for ``work``; where there are none, the youngest request goes back to the
-        queue and is computed again later. The oldest always finds room: the pool holds at least
-        one whole context."""
-        request = work.request
-        while request.cached is not None:
-            try:
-                if request.cached.reserve(request.cached.length + work.n_tokens):
-                    return True
-            except Exception as error:  # noqa: BLE001  # blame() tells whose
-                raise blame(request, error) from None
-            self._preempt(self._running[-1])
-        return False
+        """Reserve blocks for ``work``; False where its request was sent back for want of them."""
+        running = work.running
+        return self._admission.make_room(running, running.cached.length + work.n_tokens)
 
     def _with_room(self, work: Work) -> Work:
         """``work``, without its draft where that would take blocks from others."""
-        cached = work.request.cached
-        assert cached is not None
+        cached = work.running.cached
         n_tokens = cached.length + work.n_tokens
         if not work.draft or (cached.n_missing(n_tokens) <= self.pool.n_available
                               and keep(work.request, cached.reserve, n_tokens)):
             return work
-        return Work(work.request, 1, 1)
-
-    def _preempt(self, request: Request) -> None:
-        assert request.cached is not None
-        log.info("the cache is full: a request of %d tokens waits", len(request.tokens))
-        request.cached.release()
-        request.cached = None
-        request.logits.clear()
-        self._waiting.appendleft(request)
-        self._running.remove(request)
+        return Work(work.running, 1, 1)
 
     def _collect(self, flight: Flight) -> None:
         results, row = flight.results(), 0
         sampled: list[tuple[Work, Sampler, int]] = []
         for item in flight.work:
-            request, cached, first = item.request, item.request.cached, row
+            request, cached, first = item.request, item.running.cached, row
             row += item.n_outputs
-            if request.done:  # with the step before, which was not read when this one began
+            if request.done:  # the step before ended it, after this one had begun
                 continue
-            assert cached is not None
             try:
                 cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
             except Exception as error:  # noqa: BLE001  # blame() tells whose
@@ -419,7 +406,7 @@ class Engine:
             request.n_drafted += len(item.draft)
             if request.sampler is None:
                 try:
-                    request.take_logits(checked(results[0][first:row], self.plan))
+                    item.running.take_logits(checked(results[0][first:row], self.plan))
                 except BaseException as error:  # noqa: BLE001  # charge() tells whose
                     charge(request, error)
             elif item.n_outputs:
@@ -437,30 +424,17 @@ class Engine:
             self.watch.record(flight.work, self.plan.batch, self.plan.output)
 
     def _retire(self) -> None:
-        for request in [*self._running, *self._waiting]:
-            if request.cancelled:
-                request.finish("cancelled")
-            if request.done:
-                if request.cached is not None:
-                    if request.at_end is not None:
-                        request.at_end(request.cached)
-                    request.cached.release()
-                    request.cached = None
-                if request in self._running:
-                    self._running.remove(request)
-                else:
-                    self._waiting.remove(request)
+        self._admission.retire()
         if self._flight is not None and all(w.request.done for w in self._flight.work):
             self._flight = None
 
 
 def _takes_over(work: Work, n: int) -> bool:
-    """Whether the token just chosen is number ``n`` of the draft, so that what was computed for it
-    is of use."""
-    request, cached = work.request, work.request.cached
+    """Whether the token just chosen is number ``n`` of the draft; if so, what was computed for that
+    token is kept."""
+    request, cached = work.request, work.running.cached
     if request.done or n >= len(work.draft) or request.tokens[-1] != work.draft[n]:
         return False
-    assert cached is not None
     keep(request, cached.commit, request.tokens, cached.length + 1)
     request.n_accepted += 1
     return True
@@ -477,7 +451,7 @@ def _in_child(engine: weakref.ref[Engine]) -> None:
 
 
 class _Copier:
-    """Copies blocks of the cache of whichever plan is the engine's."""
+    """Copies blocks in the cache of the engine's present plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

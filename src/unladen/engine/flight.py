@@ -1,4 +1,4 @@
-"""A step that the device is at, and what of it will be read.
+"""A step that a device computes, and which of its results will be read.
 
 Where every request of a step takes the most likely token, the device chooses it, and the next step
 can take it from there: the engine starts that step before it reads the first one's tokens, so the
@@ -48,14 +48,15 @@ class Flight:
         return self._results()
 
     def leads_on(self, context_size: int) -> bool:
-        """Whether the step after it is one token of each of its requests, whichever these are."""
+        """Whether the next step is sure to be one token of each of these requests, whatever their
+        tokens are."""
         return self.op == "argmax" and all(
             w.n_outputs == 1 and w.request.goes_on(context_size) for w in self.work)
 
 
 def narrowest(work: Sequence[Work], n_best: Mapping[str, int]) -> str:
-    """What to leave to the device, by the candidates that its ops leave: the least that all of
-    ``work`` can do with; "" where whole logits are wanted."""
+    """The op that leaves the fewest candidates that all of ``work`` can do with; "" where whole
+    logits are wanted. ``n_best``: how many candidates each op of the device leaves."""
     if not n_best:
         return ""
     requests = [w.request for w in work if w.n_outputs]

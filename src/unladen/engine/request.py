@@ -1,4 +1,4 @@
-"""One request: what was asked, how far it is, and what came of it."""
+"""One request: what was asked, when it came, who listens, and what came of it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from unladen._native.engine import Lookup
 from unladen.cache import CachedSequence
-from unladen.errors import InvalidArgument
+from unladen.errors import DeadlineExceeded, InvalidArgument
 from unladen.sample import Sampler, logprobs
 from unladen.tokenizer import StopMatcher, StreamDecoder
 from unladen.types import Completion, StopReason, Timings, TokenLogprob, Usage
+
+if TYPE_CHECKING:
+    from unladen.engine.session import Session
 
 Logits = npt.NDArray[np.float32]
 
@@ -24,18 +27,23 @@ Logits = npt.NDArray[np.float32]
 class Request:
     """A prompt to be continued, or (``sampler`` None) one whose logits are wanted at every token.
 
-    ``decoder`` turns tokens into text; ``n_logprobs`` None wants no log-probabilities, 0 those of
-    the chosen tokens, more also that many alternatives. :attr:`pieces` fills up with text while
-    the engine works; :attr:`stop_reason` or :attr:`error` is set at the end. :attr:`n_best` is the
-    sampler's, None where whole logits are wanted for other reasons too. :attr:`at_end` is told the
-    sequence before its blocks are given back, and raises nothing.
+    ``decoder`` turns tokens into text. ``n_logprobs`` None wants no log-probabilities, 0 those of
+    the chosen tokens, more also that many alternatives. Requests of a higher ``priority`` are begun
+    first. ``deadline``: a reading of :func:`time.monotonic`, at which the request ends, done or
+    not. ``session``: the conversation whose tokens the prompt is, all of them.
+
+    :attr:`pieces` fills up with text while the engine works. :attr:`stop_reason` or :attr:`error`
+    is set at the end. :attr:`n_best` is the sampler's, None where whole logits are wanted for other
+    reasons too. :attr:`at_end` is told the sequence before its blocks are given back, and raises
+    nothing. :attr:`was_sent_back`: it ran, and had to make room in the cache for others.
     Log-probabilities are those among the tokens of the vocabulary: logits without a token count as
     -inf. Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
                  eog_ids: frozenset[int] = frozenset(), max_tokens: int = 0,
-                 stop: Sequence[str] = (), n_logprobs: int | None = None) -> None:
+                 stop: Sequence[str] = (), n_logprobs: int | None = None, priority: int = 0,
+                 deadline: float | None = None, session: Session | None = None) -> None:
         # Checked here too, where it is the caller who gets the error: in a step it would be late.
         if n_logprobs is not None and not _is_count(n_logprobs):
             raise InvalidArgument(f"logprobs={n_logprobs!r} makes no sense",
@@ -48,10 +56,10 @@ class Request:
         self.sampler = sampler
         self.max_tokens = max_tokens
         self.n_logprobs = None if n_logprobs is None else int(n_logprobs)
-        self.cached: CachedSequence | None = None
+        self.priority, self.deadline, self.session = priority, deadline, session
+        self.was_sent_back = False
         self.at_end: Callable[[CachedSequence], None] | None = None
         self.n_reused: int | None = None
-        self.lookup = Lookup()
         self.n_drafted = self.n_accepted = 0
         self.pieces: deque[str] = deque()
         self.logits: list[Logits] = []
@@ -82,16 +90,6 @@ class Request:
         """Every token's logits are the result."""
         return self.sampler is None
 
-    @property
-    def n_pending(self) -> int:
-        """Tokens whose keys and values are not in the cache yet."""
-        return len(self.tokens) - (self.cached.length if self.cached is not None else 0)
-
-    @property
-    def is_decoding(self) -> bool:
-        """The prompt is through: one token at a time from here on."""
-        return self.n_pending == 1 and len(self.tokens) > self.n_prompt
-
     def n_left(self, context_size: int) -> int:
         """How many tokens can still come."""
         n = len(self.tokens)
@@ -100,12 +98,6 @@ class Request:
     def goes_on(self, context_size: int) -> bool:
         """Whether another token will follow the next one, unless that ends the text."""
         return not (self.done or self.cancelled) and self.n_left(context_size) > 1
-
-    def take_logits(self, rows: Logits) -> None:
-        """Keep the logits f32 [n, n_vocab] of the next n tokens."""
-        self.logits.append(rows.copy())
-        if self.n_pending == 0:
-            self.finish("length")
 
     def take_token(self, token: int, row: Logits | None, context_size: int) -> None:
         """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab], which are needed
@@ -148,6 +140,20 @@ class Request:
             return
         self._emit(text)
         self._end(reason)
+
+    def is_late(self, now: float) -> bool:
+        """Whether the deadline has passed at ``now``, a reading of :func:`time.monotonic`."""
+        return self.deadline is not None and now >= self.deadline
+
+    def expire(self) -> None:
+        """No more tokens, because the deadline has passed. Text that was written stays; without any
+        this is the error :class:`DeadlineExceeded`."""
+        if len(self.tokens) > self.n_prompt:
+            self.finish("deadline")
+        elif not self.done:
+            self.fail(DeadlineExceeded(
+                "the deadline passed before the first token was written",
+                hint="allow more time, shorten the prompt, or give the request a higher priority"))
 
     def fail(self, error: BaseException) -> None:
         """No more tokens, because of ``error``."""

@@ -20,7 +20,7 @@ def save(engine: Engine, request: Request) -> bytes:
         # All of it is computed; what was written beyond the prompt is left out.
         n = cached.length if cached.is_recurrent else min(cached.length, request.n_prompt)
         try:
-            made.append(pack(engine.plan, request.tokens[:n], cached.table[:cached.n_blocks],
+            made.append(pack(engine.plan, request.tokens[:n], cached.blocks,
                              cached.slot, cached.checkpoint()))
         except Exception as error:  # noqa: BLE001  # the step that ends the request goes on
             made.append(error)
@@ -55,7 +55,7 @@ def load(engine: Engine, data: bytes) -> list[int]:
                 raise _too_long(tokens)
             _reserve(cached, tokens)
             arrays = saved.arrays(engine.plan, cached.n_blocks)
-            saved.put_caches(engine.plan, arrays, cached.table[:cached.n_blocks])
+            saved.put_caches(engine.plan, arrays, cached.blocks)
             if saved.checkpoint:
                 saved.put_slots(engine.plan, arrays, cached.next_slot, at_checkpoint=True)
                 cached.commit(tokens, saved.checkpoint)

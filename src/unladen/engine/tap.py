@@ -189,9 +189,9 @@ class Watch:
         an output of the plan."""
         kept = np.zeros(batch.n_tokens, bool)
         for i, item in enumerate(work):
-            first, cached = batch.q_start[i], item.request.cached
-            n = (item.n_tokens - len(item.draft) if cached is None
-                 else cached.length - int(batch.index[first]))
+            first, running = batch.q_start[i], item.running
+            n = (item.n_tokens - len(item.draft) if running.has_left
+                 else running.cached.length - int(batch.index[first]))
             kept[first:first + n] = True
         out = batch.out_rows[:batch.n_outputs]
         which = {"T": np.flatnonzero(kept), "S": np.flatnonzero(kept[out])}

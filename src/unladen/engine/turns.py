@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Turns:
-    """Turns of one engine. Visitors come first: whoever runs steps makes way for them."""
+    """Turns of one engine. Visitors come first: a thread that runs steps makes way for them."""
 
     # Locks are taken by "with" alone: an interrupt after acquire() would leave them locked.
 
@@ -51,7 +51,7 @@ class Turns:
                      "did it: call the model after the step, or another model")
 
     def take(self, action: Callable[[], _T]) -> _T:
-        """What ``action`` returns, which runs in a turn of the calling thread."""
+        """Run ``action`` in a turn of the calling thread, and return its result."""
         thread = threading.current_thread()
         is_outermost = thread not in self._inside
         try:
@@ -63,7 +63,8 @@ class Turns:
                 self._inside.discard(thread)
 
     def visit(self, action: Callable[[], _T]) -> _T:
-        """:meth:`take` a turn before whoever runs steps goes on; raises :class:`ReentrantCall`."""
+        """:meth:`take` a turn before the thread that runs steps goes on; raises
+        :class:`ReentrantCall`."""
         self.refuse_reentrance()
         visitor = object()
         try:

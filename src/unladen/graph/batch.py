@@ -157,6 +157,15 @@ class Batch:
             self._as_text(i, row, last, ahead, adapters)
         return last
 
+    def place_chosen(self, i: int, start: int, blocks: I32, *, ahead: int = 0,
+                     adapters: int = NO_ADAPTERS) -> None:
+        """Sequence ``i`` computes, in row ``i``, the one token that the step before chooses, at the
+        index ``start``; see :meth:`place`. :attr:`seq_of` and :attr:`q_start` stay as they are."""
+        self.index[i], self.kv_len[i] = start, start + 1
+        self.block_table[i, :len(blocks)] = blocks
+        if not self.is_plain:
+            self._as_text(i, i, i + 1, ahead, adapters)
+
     def _as_text(self, i: int, row: int, last: int, ahead: int, adapters: int) -> None:
         """Fill the arrays that only some plans read, where they do."""
         if self.row_of.size:

@@ -160,7 +160,7 @@ class _Runner:
             for s, sequence in enumerate(sequences):
                 assert sequence.reserve(sequence.length + n)
                 last = batch.place(s, s * n, tokens[s][at:at + n], sequence.length,
-                                   sequence.table[:sequence.n_blocks])
+                                   sequence.blocks)
                 batch.out_rows[s] = last - 1
             batch.n_tokens, batch.n_outputs, batch.n_seqs = n * n_seqs, n_seqs, n_seqs
             batch.skip, batch.continues = SKIPPED[self._op], False

@@ -158,6 +158,12 @@ class PlaceNames(_OthersNames, total=False):
         "tokens at most in one sequence; None: what the model was trained for, or less where "
         "memory is short",
         O("--context-size", "-c", help="Tokens of context.", without="the model's"), MEMORY)]
+    cache_tokens: Annotated[int | None, P(
+        TOKENS, None,
+        "tokens of all sequences together that the cache holds, at least context_size; None: as "
+        "memory leaves, up to a whole context for each of max_seqs",
+        O("--cache-tokens", help="Tokens of all sequences together that the cache holds.",
+          without="as memory leaves"), MEMORY)]
     batch_size: Annotated[int, P(
         Whole(1), 512, "tokens in one step",
         O("--batch-size", "-b", help="Tokens in one step."), MEMORY)]
@@ -174,6 +180,10 @@ class ModelNames(PlaceNames, total=False):
 
     max_seqs: Annotated[int, P(
         Whole(1), 32, "sequences in one step", None, MEMORY)]
+    max_queue: Annotated[int, P(
+        Whole(0), 16384,
+        "requests that may wait beyond those that the next step has room for; more raise QueueFull",
+        None, MEMORY)]
     use_mmap: Annotated[bool, P(
         Flag(), True, "False copies the weights instead of mapping the file",
         O("--no-mmap", help="Copy the weights instead of mapping."), MEMORY)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, TypedDict
 
 from unladen.parameters.kinds import (
+    INT32_MAX,
     Either,
     Flag,
     Items,
@@ -200,7 +201,20 @@ class SamplingNames(_OthersNames, total=False):
     """The steps in their order. Default :data:`unladen.sample.params.ORDER`."""
 
 
-class GenerationNames(SamplingNames, total=False):
+class RequestNames(SamplingNames, total=False):
+    """What :meth:`unladen.Model.generate` and its kin take by name alone: how tokens are chosen,
+    and when the request is computed."""
+
+    priority: Annotated[int, P(
+        Whole(-INT32_MAX), 0, "requests of a higher priority are begun first")]
+    """Requests of a higher priority are begun first. Default 0."""
+    deadline: Annotated[float | None, P(
+        OrNone(Real(0)), None,
+        "seconds after which the request ends, done or not; None: no limit")]
+    """Seconds after which the request ends, done or not. Default None: no limit."""
+
+
+class GenerationNames(RequestNames, total=False):
     """All that a generation takes beside its prompt and a sampler."""
 
     max_tokens: Annotated[int | None, P(

@@ -106,9 +106,18 @@ def _numbers(node: Node, key: str) -> tuple[float, ...]:
     return found
 
 
-def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: KeptState
-              ) -> tuple[dict[int, PlacedKV], bool]:
-    """The cache of every layer on its device, and whether it holds all that ``kept`` held.
+HUGE_PAGE = 2 << 20
+"""Bytes of the host's huge pages. A cache doesn't take them where a whole sequence is smaller: a
+few tokens would take the memory of many sequences."""
+
+MOVED_BYTES = 256 << 10
+"""A cache is moved in pieces of so many bytes: of about as many blocks as a short text has."""
+
+
+def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: KeptState,
+              n_blocks_per_seq: int) -> tuple[dict[int, PlacedKV], bool]:
+    """The cache of every layer on its device, and whether it holds all that ``kept`` held. A whole
+    sequence has ``n_blocks_per_seq`` blocks.
 
     A cache that is in place is taken as it is. One on another device, or with fewer blocks, is
     copied and then dropped from ``kept``. One of other types stays in ``kept``: its rows must be
@@ -125,6 +134,9 @@ def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kep
             continue
         backend = backend_of(device.name)
         k, v = (backend.alloc(device, n, "kv") for n in fit.kv_bytes(spec, layout))
+        for buffer in (k, v):
+            if buffer.nbytes // layout.n_blocks * n_blocks_per_seq < HUGE_PAGE:
+                backend.discard(buffer, densely_used=False)
         placed[layer] = PlacedKV(spec, layout, k, v)
         if old is not None and usable:
             _move(k, old.k)
@@ -161,6 +173,12 @@ def _holds(layout: KVLayout, old: KVLayout) -> bool:
 
 
 def _move(target: Buffer, source: Buffer) -> None:
+    """Copy ``source`` to ``target``, which is new and so holds zeros: pages of the host that nobody
+    wrote to stay untouched."""
     to, of = backend_of(target.device.name), backend_of(source.device.name)
-    if to is not of or not to.copy(target, 0, source, 0, source.nbytes):
-        to.write(target, of.read(source, source.nbytes))
+    if not source.device.is_host and to is of and to.copy(target, 0, source, 0, source.nbytes):
+        return
+    for offset in range(0, source.nbytes, MOVED_BYTES):
+        data = of.read(source, min(MOVED_BYTES, source.nbytes - offset), offset)
+        if data.any():
+            to.write(target, data, offset)

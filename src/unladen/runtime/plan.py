@@ -70,7 +70,8 @@ class Plan:
         self._hold = hold
         self._placed = {(n.device.name, n.weight.name): weights[n.key] for n in blueprint.needs}
         self._arenas, self._staging = dict(arenas), dict(staging)
-        self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept)
+        self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept,
+                                                   blueprint.limits.n_blocks_per_seq)
         self._slots, same = take_over_slots(blueprint.slots(), kept)
         self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[Device, Program]] = []

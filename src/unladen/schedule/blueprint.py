@@ -137,6 +137,11 @@ class Blueprint:
                     sizes[device, slot] = max(n, sizes.get((device, slot), 0))
         return sizes
 
+    def with_blocks(self, n_blocks: int) -> Blueprint:
+        """The same with a cache of ``n_blocks`` blocks; nothing else depends on their number."""
+        return replace(self, limits=replace(self.limits, n_blocks=n_blocks),
+                       layout=replace(self.layout, n_blocks=n_blocks))
+
     def caches(self) -> dict[int, tuple[KVSpec, Device]]:
         """The cache of every layer that has one, and where it is."""
         return {node.state.layer: (node.state, device)

@@ -83,6 +83,10 @@ class BlueprintSet:
         from unladen.schedule.show.report import PlanReport  # it imports this module
         return PlanReport.of(self, "plan", self.main.limits.n_keys).svg()
 
+    def with_blocks(self, n_blocks: int) -> BlueprintSet:
+        """The same with ``n_blocks`` blocks in the cache of each graph."""
+        return BlueprintSet.of({name: b.with_blocks(n_blocks) for name, b in self.members.items()})
+
     def arena_bytes(self) -> dict[tuple[str, str], int]:
         """The bytes of every arena, by its name and that of its device."""
         sizes: dict[tuple[str, str], int] = {}

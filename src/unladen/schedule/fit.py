@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from unladen.backends import backend_of
@@ -39,6 +39,11 @@ class Footprint:
     rings: Mapping[str, int]
     staging: Mapping[str, int]
     arena: str
+
+POOL_SHARE, COMMITTED_POOL_SHARE = 2, 8
+"""The default cache takes one part in two of the memory that a plan leaves free, and one in eight
+where a GPU takes memory from the host at once. The rest is for a second plan beside this one, for
+other programs, and on the host for pages of mapped files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,33 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
     rows = layout.n_blocks * layout.block_tokens * spec.n_kv_heads
     return (rows * get(layout.k_type).row_bytes(spec.k_dim),
             rows * get(layout.v_type).row_bytes(spec.v_dim))
+
+
+def n_blocks(memory: MemoryPlan, caches: Iterable[tuple[KVSpec, Device]], layout: KVLayout,
+             free: Mapping[str, int], most: int) -> int:
+    """How many blocks the cache of a plan may have, at most ``most`` and no fewer than in its
+    ``layout``: its ``memory`` leaves room for more on every device that has a cache of ``caches``.
+    """
+    one = replace(layout, n_blocks=1)
+    per_block: dict[str, int] = {}
+    on_host = {m.device.name for m in memory.devices if m.device.is_host}
+    left = memory.left(free)
+    # Devices of the host share its memory. Pages of mapped files count as free there.
+    host = (min((left[name] for name in on_host), default=0)
+            - sum(m.mapped_bytes for m in memory.devices)) // POOL_SHARE
+    for spec, device in caches:
+        sizes = kv_bytes(spec, one)
+        name = "" if device.is_host else device.name
+        per_block[name] = per_block.get(name, 0) + sum(sizes)
+        if device.max_binding_bytes:
+            most = min(most, device.max_binding_bytes // max(1, *sizes))
+    rooms = {m.device.name: left[m.device.name] // (
+        COMMITTED_POOL_SHARE if m.device.commits_host_memory else POOL_SHARE)
+        for m in memory.devices if m.device.memory_bytes}
+    for name, nbytes in per_block.items():
+        room = rooms.get(name, 0) if name else host
+        most = min(most, layout.n_blocks + room // max(1, nbytes))
+    return max(layout.n_blocks, most)
 
 
 def room_beside(room: Mapping[str, int], devices: Iterable[Device], weights: Collection[str],

@@ -247,7 +247,11 @@ def device_of(adapter: Any, name: str) -> Device:
     used = features.chosen(adapter)
     return Device(name, f"{info['device']} ({info['backend_type']}{kind})", memory, speed, speed,
                   features=tuple((f, f in used) for f in sorted(features.available(adapter))),
-                  is_default=adapter in hardware(), fusions=FUSIONS, runs_ahead=True)
+                  is_default=adapter in hardware(),
+                  max_binding_bytes=min(adapter.limits["max-storage-buffer-binding-size"],
+                                        adapter.limits["max-buffer-size"]) // 256 * 256,
+                  commits_host_memory=shares_host_memory(adapter), fusions=FUSIONS,
+                  runs_ahead=True)
 
 
 def shares_host_memory(adapter: Any) -> bool:

@@ -16,7 +16,7 @@ COLORS = ("#3f6fa3", "#d9772b", "#4d8f43", "#8f5a96", "#a8483f", "#8a6d4f", "#b0
 PARTS = (
     ("mapped_bytes", "mapped", "#c3cad4", "weights used where they lie in the file"),
     ("weight_bytes", "weights", "#6b778a", "weights copied to the device"),
-    ("kv_bytes", "KV", "#2a9d8f", "cache of keys and values, for all of the context"),
+    ("kv_bytes", "KV", "#2a9d8f", "cache of keys and values of all sequences"),
     ("arena_bytes", "arena", "#e0b94a", "what a step computes on the way, reused by the next"),
     ("ring_bytes", "ring", "#7d8fd6",
      "room for the CPU's weights on their way through the device in prompts"),

@@ -66,6 +66,12 @@ class PlanReport:
         return self.svg()
 
     @property
+    def cache_tokens(self) -> int:
+        """Tokens of all sequences together that the cache holds."""
+        layout = self.blueprint.main.layout
+        return layout.n_blocks * layout.block_tokens
+
+    @property
     def devices(self) -> Sequence[fit.DeviceMemory]:
         """Bytes on each device that has something to hold."""
         return self.blueprint.memory.devices
@@ -88,7 +94,8 @@ class PlanReport:
         left, main = self.left, self.blueprint.main
         embed, head = main.ends()
         return {
-            "model": self.title, "context_size": self.context_size, "fits": self.fits(),
+            "model": self.title, "context_size": self.context_size,
+            "cache_tokens": self.cache_tokens, "fits": self.fits(),
             "devices": [{
                 "name": m.device.name, "description": m.device.description,
                 "n_layers": self.layers_on(m.device.name), "mapped_bytes": m.mapped_bytes,

@@ -1,13 +1,13 @@
-"""Speculation without a draft model: what a text has said before it may say again.
+"""Drafts without a second model: a text that repeats itself foretells its next tokens.
 
-Where the last tokens of a sequence stood before, those that followed them there are computed in the
-same step as the next token is. Each of them is then chosen from its own logits in its turn, by the
-request's own sampler, for as long as the choice is what was guessed. So the tokens are those of the
-model, drawn with the same numbers: a guess decides how many come out of a step and nothing else.
+Where the last tokens of a sequence occurred before, the tokens that followed them there are the
+draft. They are computed in the same step as the next token. Each is then chosen from its own logits
+by the request's own sampler, for as long as the choice is what was drafted. So the tokens are those
+of the model, drawn with the same numbers: a draft decides only how many come out of a step.
 (The same method: "prompt lookup decoding", A. Saxena 2023.)
 
-How often guesses come true is counted on every token, drafted or not; what a step of so many rows
-takes is measured. Drafts are as long as these two make it worth while, and mostly there are none.
+The engine counts on every token, drafted or not, how often drafts come true, and measures what
+steps of different sizes take. Drafts are as long as both make it worthwhile; mostly there are none.
 """
 
 from __future__ import annotations
@@ -17,61 +17,26 @@ from collections.abc import Sequence
 
 from unladen.engine.batcher import Work
 from unladen.engine.blame import keep
+from unladen.engine.speculate.costs import StepCosts
 from unladen.types import Limits
 
 SIZES = (1, 3, 7, 15, 31, 63)
-"""Drafted tokens of a step that are considered: few, so that each size's time is known soon."""
-
-LEARNING = 1 / 8
-"""Weight of the latest step in the time that its size takes."""
+"""Sizes of a step's draft that are considered. Few, so that the time of each is known soon."""
 
 WATCHED = 8
-"""Of so many steps without drafts the time of one is taken: it would be felt in a small model's."""
+"""Time one undrafted step in 8; timing each would slow small models."""
 
-SHORT_STEP, SELDOM = 2e-4, 4
-"""Seconds: while steps take less and nothing is found, tokens are looked at so many at a time."""
+SHORT_STEP, CHECK_INTERVAL = 2e-4, 4
+"""While steps take less than this many seconds and nothing is found, look for drafts in one step of
+four: looking would cost a part of such a step."""
 
 GAIN = 1.03
-"""By how much a step with drafts must promise to be better than one without."""
-
-
-class StepCosts:
-    """Seconds that a step takes by its rows, from what steps took."""
-
-    PATIENCE = 256
-    """Steps after which a size that seemed slow is tried again."""
-
-    SLOPE = 0.05
-    """What a row more is thought to cost, relative to a step, while nobody knows."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[int, float] = {}
-        self._last: dict[int, int] = {}
-        self._n_steps = 0
-
-    def add(self, n_rows: int, seconds: float) -> None:
-        """A step of ``n_rows`` took ``seconds``. The first one of a size doesn't count: much is
-        touched for the first time. Nor does what some other program took from a step."""
-        self._n_steps += 1
-        known = self._seconds.get(n_rows)
-        if known is not None:
-            self._seconds[n_rows] = known + (min(seconds, 2 * known) - known) * LEARNING
-        elif n_rows in self._last:
-            self._seconds[n_rows] = seconds
-        self._last[n_rows] = self._n_steps
-
-    def of(self, n_rows: int, base: int) -> float:
-        """Seconds of a step of ``n_rows``, or what they may be beside one of ``base`` rows. 0 while
-        that one's aren't known."""
-        known, least = self._seconds.get(n_rows), self._seconds.get(base, 0.0)
-        if known is not None and self._n_steps - self._last[n_rows] <= self.PATIENCE:
-            return known
-        return least * (1 + self.SLOPE * (n_rows - base))
+"""A step with drafts must promise this many times the tokens a second of one without."""
 
 
 class Speculator:
-    """Decides for an engine's steps what is drafted: at most ``n_draft`` tokens a sequence, 0 for
-    none. :attr:`is_watching`: it wants to know what the step takes."""
+    """Decides what an engine's steps draft: at most ``n_draft`` tokens a sequence, 0 for none.
+    :attr:`is_watching`: the engine is to tell by :meth:`took` how long this step takes."""
 
     def __init__(self, n_draft: int, costs: StepCosts | None = None) -> None:
         self.costs = StepCosts() if costs is None else costs
@@ -129,11 +94,11 @@ class Speculator:
             request = item.request
             if item.n_tokens > 1 or not item.n_outputs or request.sampler is None:
                 return []
-            chances = keep(request, request.lookup.chances, request.tokens, self._n_draft)
+            chances = keep(request, item.running.lookup.chances, request.tokens, self._n_draft)
             if chances:
                 found += [(chance, i, n) for n, chance in enumerate(chances, 1)]
         self.is_watching = bool(found) or self._n_steps % WATCHED == 0
-        self._interval = 1 if found or self.costs.of(1, 1) > SHORT_STEP else SELDOM
+        self._interval = 1 if found or self.costs.of(1, 1) > SHORT_STEP else CHECK_INTERVAL
         return found
 
     def _best(self, chances: Sequence[float], n: int) -> int:
@@ -155,4 +120,4 @@ class Speculator:
 def _with_draft(item: Work, n: int) -> Work:
     if n == 0:
         return item
-    return Work(item.request, 1 + n, 1 + n, item.request.lookup.draft(n))
+    return Work(item.running, 1 + n, 1 + n, item.running.lookup.draft(n))

@@ -1,0 +1,214 @@
+"""Who is computed: admits requests to the cache, leaves them room to grow, and gets it back.
+
+A request is admitted where the cache has blocks for all its tokens and for what it and everybody
+who runs are expected to write. With ``max_tokens`` that is all of these. A request that may fill
+the context is expected to write as much again as it has, at least ``EXPECTED`` tokens. Blocks that
+several share are counted once.
+
+Where more is written than expected, a session between two requests gives its blocks back, then a
+request that runs is sent back to the queue. It is computed again later, with room for all that it
+may write, and is not sent back a second time. So each request is computed at most twice: those
+that were sent back before fit into the cache together, so there is always another one to send back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from unladen.cache import BlockPool, CachedSequence
+from unladen.engine.blame import keep
+from unladen.engine.request import Request
+from unladen.engine.running import Running
+from unladen.engine.session import Kept
+from unladen.engine.waiting import Waiting
+from unladen.types import Limits
+
+log = logging.getLogger("unladen")
+
+EXPECTED = 256
+"""Tokens that a request of no known length is expected to write at least: a longer answer than
+most, so that few requests are sent back, and less than a twentieth of usual contexts."""
+
+
+class Admission:
+    """The requests of an engine: :attr:`waiting`, :attr:`running` from the oldest on, and the
+    sequences :attr:`kept` for sessions. ``copy`` copies blocks of the cache."""
+
+    def __init__(self, limits: Limits, copy: Callable[[int, int], None], max_queue: int) -> None:
+        self._copy = copy
+        self.limits = limits
+        self.waiting = Waiting(max_queue)
+        self.running: list[Running] = []
+        self.kept = Kept()
+        self.pool = self._empty_pool()
+
+    def _empty_pool(self) -> BlockPool:
+        limits = self.limits
+        return BlockPool(limits.n_blocks, limits.block_tokens, limits.n_slots)
+
+    def sequence(self) -> CachedSequence:
+        """A new, empty sequence in the cache; its owner releases it."""
+        return CachedSequence(self.pool, self._copy, self.limits.n_blocks_per_seq)
+
+    def everyone(self) -> list[Request]:
+        """All requests that aren't through."""
+        return [*(running.request for running in self.running), *self.waiting]
+
+    @property
+    def n_places(self) -> int:
+        """Sequences for which the next step has room."""
+        return max(0, self.limits.n_seqs - len(self.running))
+
+    def admit(self, context_size: int, *, reuses: bool) -> None:
+        """Let requests run as long as there is room. Unless ``reuses``, all of their tokens are
+        computed, whatever is in the cache."""
+        while self.waiting and self.n_places:
+            candidates = islice(self.waiting.in_turn(), self.limits.n_seqs)
+            request = next((r for r in candidates if not (reuses and self._finds_soon(r))), None)
+            if request is None:
+                return
+            cached = self._place(request, reuses=reuses)
+            running = Running(request, cached)
+            while self.running and not self._has_room_for(running, context_size):
+                if not self.kept.release_oldest():
+                    self._withdraw(running)
+                    return
+            if request.n_reused is None:  # else it comes back, and finds what it computed itself
+                request.n_reused = cached.length
+            self.running.append(running)
+            self.waiting.take(request)
+
+    def _place(self, request: Request, *, reuses: bool) -> CachedSequence:
+        """A sequence for ``request``, with what the cache has of its tokens already."""
+        if request.session is not None:
+            kept = self.kept.take(request.session)
+            if kept is not None and reuses:
+                # The last token must be computed to know what follows.
+                keep(request, kept.truncate, min(kept.length, len(request.tokens) - 1))
+                return kept
+            if kept is not None:
+                kept.release()
+        cached = self.sequence()
+        if reuses and not request.wants_all_logits:
+            keep(request, cached.attach, request.tokens)
+        return cached
+
+    def _withdraw(self, running: Running) -> None:
+        session = running.request.session
+        if session is None:
+            running.leave()
+        else:
+            self.kept.put(session, running.cached)
+
+    def _finds_soon(self, request: Request) -> bool:
+        """Whether somebody who runs is about to compute whole blocks that ``request`` begins with
+        too: it waits for them rather than compute them once more."""
+        if request.wants_all_logits or request.session is not None or self.limits.n_slots:
+            return False  # recurrent state is found at checkpoints alone, and few blocks have one
+        size = self.limits.block_tokens
+        for running in self.running:
+            tokens, at = running.request.tokens, running.cached.length // size * size
+            if (not running.is_decoding and tokens[:size] == request.tokens[:size]
+                    and at + size <= min(len(tokens), len(request.tokens) - 1)
+                    and tokens[:at + size] == request.tokens[:at + size]):
+                return True
+        return False
+
+    def _has_room_for(self, candidate: Running, context_size: int) -> bool:
+        everyone = [*self.running, candidate]
+        if self.limits.n_slots and self.pool.slots.n_available < 1 + len(everyone):
+            return False  # each holds a slot of state between its steps and another one in them
+        if candidate.request.was_sent_back:
+            size = self.limits.block_tokens
+            whole = sum(-(-n_expected(r.request, context_size) // size) for r in everyone
+                        if r.request.was_sent_back)
+            if whole > self.pool.n_blocks:
+                return False
+        due = sum(r.cached.n_missing(n_expected(r.request, context_size)) for r in everyone)
+        return due <= self.pool.n_available
+
+    def make_room(self, running: Running, n_tokens: int) -> bool:
+        """Reserve room for ``n_tokens`` in all, and take it from sessions and from others where it
+        must be; False where ``running`` itself was sent back."""
+        while not running.has_left:
+            if keep(running.request, running.cached.reserve, n_tokens):
+                return True
+            if not self.kept.release_oldest():
+                self._send_back(self._victim())
+        return False
+
+    def _victim(self) -> Running:
+        """Who is sent back: of those that weren't before the youngest of the lowest priority."""
+        return min(enumerate(self.running),
+                   key=lambda each: (each[1].request.was_sent_back, each[1].request.priority,
+                                     -each[0]))[1]
+
+    def _send_back(self, running: Running) -> None:
+        request = running.request
+        log.info("the cache is full: a request of %d tokens waits", len(request.tokens))
+        running.leave()
+        request.was_sent_back = True
+        request.logits.clear()
+        self.waiting.put_back(request)
+        self.running.remove(running)
+
+    def retire(self) -> None:
+        """Let go of requests that were cancelled, have ended or are late, and of what was kept for
+        closed sessions."""
+        now = time.monotonic()
+        self.waiting.sweep(now)
+        self.kept.release_closed()
+        for running in [*self.running]:
+            request = running.request
+            if request.cancelled:
+                request.finish("cancelled")
+            elif request.is_late(now):
+                request.expire()
+            if request.done:
+                self._dismiss(running)
+
+    def _dismiss(self, running: Running) -> None:
+        request, session = running.request, running.request.session
+        if request.at_end is not None:
+            request.at_end(running.cached)
+        if session is None or session.is_closed or request.error is not None:
+            running.leave()
+        else:
+            running.has_left = True
+            self.kept.put(session, running.cached)
+        self.running.remove(running)
+
+    def restart(self) -> None:
+        """Empty the cache; requests that aren't done are computed again from the tokens that they
+        have."""
+        self.pool = self._empty_pool()
+        self.kept.forget()
+        for running in reversed(self.running):
+            running.has_left = True
+            request = running.request
+            if not request.done and request not in self.waiting:
+                request.logits.clear()
+                self.waiting.put_back(request)
+        self.running.clear()
+
+    def widen(self, limits: Limits) -> None:
+        """The cache has more blocks from now on, or sequences may be longer."""
+        self.limits = limits
+        self.pool.grow(limits.n_blocks)
+        for cached in [*(running.cached for running in self.running), *self.kept]:
+            cached.widen(limits.n_blocks_per_seq)
+
+
+def n_expected(request: Request, context_size: int) -> int:
+    """How many tokens of ``request`` are in the cache at its end, as far as can be known. The last
+    token that is written never gets there."""
+    n = len(request.tokens)
+    if request.wants_all_logits:
+        return n
+    n_left = request.n_left(context_size)
+    if not request.was_sent_back and n + n_left >= context_size:
+        n_left = min(n_left, max(EXPECTED, n - request.n_prompt))
+    return n + max(0, n_left - 1)
