@@ -98,6 +98,58 @@ class Squashed(Decoder):
         return g.one("squash", super().feed_forward(g, x), name="ffn_squash")
 '''
 
+HEADER = '''// NIBBLE8: eight weights in 8 bytes.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+struct NIBBLE8 {
+    static constexpr const char *name = "NIBBLE8";
+    static constexpr int block_size = 8, block_bytes = 8;
+    static inline void dequantize(const uint8_t *__restrict block, float *__restrict y) {
+        float scale;
+        std::memcpy(&scale, block, 4);
+        for (int i = 0; i < 4; ++i) {
+            y[i] = scale * float((block[4 + i] & 15) - 8);
+            y[i + 4] = scale * float((block[4 + i] >> 4) - 8);
+        }
+    }
+};
+
+}  // namespace unladen::cpu::UNLADEN_ISA
+'''
+
+KERNEL = '''// y = tanh(x).
+#include <cmath>
+
+#include "backends/cpu/csrc/ops/by_rows.h"
+#include "backends/cpu/csrc/ops/operations.h"
+
+namespace unladen::cpu {
+namespace {
+
+struct Squash {
+    Input x;
+    Output y;
+
+    explicit Squash(Fields &of) : x(of.input()), y(of.output()) {}
+
+    void add(Builder &to) const {
+        to.add(by_rows(y.rows, x.n_cols * 0.8, [a = *this](const Step &, int row) {
+            for (int i = 0; i < a.x.n_cols; ++i) a.y.row(row)[i] = std::tanh(a.x.row(row)[i]);
+        }));
+    }
+};
+
+const Registered<Squash> registered("squash");
+
+}  // namespace
+}  // namespace unladen::cpu
+'''
+
 PROGRAM = '''
 import json, logging, sys
 from pathlib import Path
@@ -197,9 +249,9 @@ def tree(tmp_path: Path) -> Path:
     """A copy of the sources beside the shared test data, with the module that was built."""
     root = tmp_path / "repository"
     leave = shutil.ignore_patterns("__pycache__", "*.so", "*.pyd", ".*_cache")
-    for folder in ("src", "tests", "tools", "docs", "benchmarks", "examples"):
+    for folder in ("src", "tests", "tools", "docs", "benchmarks", "examples", "cmake"):
         shutil.copytree(ROOT / folder, root / folder, ignore=leave)
-    for file in ROOT.glob("*.*"):
+    for file in ROOT.glob("[!.]*.*"):
         if file.is_file():
             shutil.copy(file, root)
     built = importlib.import_module("unladen._native").__file__
@@ -245,3 +297,27 @@ def test_a_file_each_in_the_tree(tree: Path, rng: Any) -> None:
     result = run(PROGRAM, environment, tree, int(rng.integers(2**31)))
     assert result["quants"] == ["F32", "NIBBLE8"] and result["n_written"] == 12
     assert result["difference"] < 1e-4 * max(1.0, result["spread"])
+
+
+def test_a_kernel_more_is_a_file_more(tree: Path) -> None:
+    """The build finds an op's file and a format's header for the CPU by itself, and they compile:
+    the format as one of all formats, here at the level that every processor has."""
+    if not (shutil.which("cmake") and shutil.which("ninja")):
+        pytest.skip("needs CMake and Ninja")
+    csrc = tree / "src/unladen/backends/cpu/csrc"
+    (known,) = csrc.rglob("q1_0.h")  # lies where headers of formats do
+    (csrc / "ops/squash.cc").write_text(KERNEL, encoding="utf-8")
+    (known.parent / "nibble8.h").write_text(HEADER, encoding="utf-8")
+    build = tree / "build"
+    subprocess.run(["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja",
+                    f"-DUNLADEN_HEADERS={tree}"], check=True, capture_output=True)
+    every = [path.read_text(encoding="utf-8") for path in build.rglob("all.h")]
+    assert any("nibble8.h" in text and "NIBBLE8" in text for text in every)
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    wanted = [each for each in commands if each["file"].endswith("ops/squash.cc")
+              or ("isa_portable" in each["command"] and "dequantize.cc" in each["file"])]
+    assert len(wanted) == 2
+    for each in wanted:
+        ran = subprocess.run(each["command"].replace(" -O3", " -O0"), cwd=each["directory"],
+                             shell=True, text=True, capture_output=True, check=False)
+        assert ran.returncode == 0, ran.stderr

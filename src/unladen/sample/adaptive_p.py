@@ -10,6 +10,8 @@ import numpy as np
 from unladen.sample.base import Candidates, State, Step, draw, number, weights
 
 WIDTH, PEAK, SHARPNESS = 0.3, 5.0, 10.0
+"""Shape of the new logits: the distance of probabilities that counts as 1, the logit at the
+target, and the slope far from it."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ Logits = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.uint64]
 
 WEIGHT_BITS = 40
-"""The most likely candidate weighs 2**40; one below 2**-41 of it weighs nothing."""
+"""The most likely candidate weighs 2**40. A candidate less likely by 2**-41 weighs 0."""
 
 
 class BadLogits(UnladenError):
@@ -50,7 +50,7 @@ class State(Protocol):
     """What a chain remembers of one sequence between two tokens."""
 
     memory: dict[str, object]
-    """A step may keep what it must remember here, under its own name."""
+    """A step keeps here, under its own name, what it needs for the next token."""
 
     def recent(self, n: int) -> Ids:
         """int32 [<= n]: the last ``n`` accepted tokens, oldest first; -1 means all of them."""
@@ -105,8 +105,8 @@ class Step:
 
     @property
     def n_best(self) -> int | None:
-        """How many of the best candidates decide what comes of this step, by falling logit and the
-        lower id first in a tie: it drops the others. 0: it changes nothing; None: all decide."""
+        """How many of the best candidates the step looks at, by falling logit, the lower id first
+        in a tie; it drops the others. 0: it changes nothing. None: it looks at all."""
         return None
 
     def apply(self, candidates: Candidates, state: State) -> None:
@@ -177,7 +177,7 @@ def token_id(token: object, n_vocab: int, by: str) -> int:
         return token
     if not isinstance(token, bool | np.bool_):
         try:
-            index = operator.index(token)  # type: ignore[arg-type]  # that is the question
+            index = operator.index(token)  # type: ignore[arg-type]  # operator.index decides
         except TypeError:
             index = -1
         if 0 <= index < n_vocab:
@@ -187,8 +187,8 @@ def token_id(token: object, n_vocab: int, by: str) -> int:
 
 
 def check_candidates(candidates: Candidates, n_vocab: int, by: str) -> None:
-    """See to it that what the step called ``by`` left is as :class:`Candidates` says; those at -inf
-    are dropped. Raises :class:`InvalidArgument`."""
+    """Check that the step called ``by`` left candidates as :class:`Candidates` describes them, and
+    drop those at -inf. Raises :class:`InvalidArgument`."""
     ids, logits = candidates.ids, candidates.logits
     for name, array, dtype in (("ids", ids, np.int32), ("logits", logits, np.float32)):
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:

@@ -1,4 +1,4 @@
-"""Puts steps together by hand."""
+"""Builds a chain of steps, one method call for each."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ class SamplerChain:
         return self.step(MinP(p, min_keep))
 
     def typical_p(self, p: float, min_keep: int = 1) -> SamplerChain:
-        """Keep the tokens of the most ordinary surprise, of probability ``p`` together."""
+        """Keep the tokens whose surprise is nearest to the expected one, of probability ``p``
+        together."""
         return self.step(TypicalP(p, min_keep))
 
     def top_n_sigma(self, n: float) -> SamplerChain:
@@ -104,7 +105,7 @@ class SamplerChain:
         return self.step(TopNSigma(n))
 
     def xtc(self, probability: float, threshold: float = 0.1, min_keep: int = 1) -> SamplerChain:
-        """Now and then drop the most likely tokens."""
+        """With ``probability``, drop all tokens of at least ``threshold`` but the least likely."""
         return self.step(Xtc(probability, threshold, min_keep))
 
     def temp_ext(self, temperature: float, delta: float, exponent: float = 1.0) -> SamplerChain:
@@ -113,7 +114,7 @@ class SamplerChain:
 
     def dry(self, multiplier: float, base: float = 1.75, allowed_length: int = 2, last_n: int = -1,
             breakers: Iterable[Sequence[int]] = ()) -> SamplerChain:
-        """Make tokens that go on with a repetition less likely."""
+        """Make tokens that continue a repetition less likely."""
         taken = tuple(tuple(token_ids(f"breakers[{i}]", each)) for i, each in enumerate(
             items("breakers", breakers, "lists of token ids")))
         return self.step(Dry(multiplier, base, allowed_length, last_n, taken))
@@ -125,7 +126,7 @@ class SamplerChain:
 
     def penalties(self, last_n: int = 64, repeat: float = 1.0, frequency: float = 0.0,
                   presence: float = 0.0) -> SamplerChain:
-        """Make the tokens among the ``last_n`` latest less likely."""
+        """Make each token less likely that is among the ``last_n`` latest."""
         return self.step(Penalties(last_n, repeat, frequency, presence))
 
     def logit_bias(self, bias: Mapping[int, float]) -> SamplerChain:
@@ -145,7 +146,7 @@ class SamplerChain:
         return self.step(Mirostat(tau, eta, m))
 
     def mirostat_v2(self, tau: float = 5.0, eta: float = 0.1) -> SamplerChain:
-        """The same, by the second version of the method."""
+        """End with a draw that keeps the surprise below a moving bound near ``tau`` bits."""
         return self.step(MirostatV2(tau, eta))
 
     def adaptive_p(self, target: float, decay: float = 0.9) -> SamplerChain:

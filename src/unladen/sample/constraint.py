@@ -1,4 +1,4 @@
-"""constraint: only what a grammar, or anything else that follows the tokens, allows."""
+"""constraint: keep only the tokens that a grammar, or another constraint, allows next."""
 
 from __future__ import annotations
 

@@ -13,16 +13,18 @@ from unladen.parameters.kinds import items, token_ids
 from unladen.sample.base import Candidates, State, Step, number, whole
 
 LOG_LARGEST = math.log(float(np.finfo(np.float32).max))
+"""Bound of a penalty's logarithm, so that the penalty stays finite in float32."""
 
 
 @dataclass(frozen=True)
 class Dry(Step):
     """Penalize a token that would lengthen a repetition of at least ``allowed_length`` tokens.
 
-    Where the last n tokens stood before, the token that came next there loses
-    ``multiplier * base ** (n - allowed_length)``, n the longest such. Only the ``last_n`` latest
-    tokens are looked at (-1: all), and no repetition goes over one of ``breakers``: sequences of
-    token ids, of which those of one token are never penalized. ``multiplier`` 0 is off.
+    If the last n tokens occurred before, the token that followed them there loses
+    ``multiplier * base ** (n - allowed_length)``, for the largest such n. Only the ``last_n``
+    latest tokens count (-1: all). No repetition extends over one of ``breakers``, which are
+    sequences of token ids; a breaker of one token is never penalized. ``multiplier`` 0 turns the
+    step off.
     P. E. Weidmann, "DRY: a modern repetition penalty", text-generation-webui pull request 5677,
     2024.
     """
@@ -76,8 +78,7 @@ class Dry(Step):
 
 
 def _repetitions(history: list[int], limit: int) -> Iterator[tuple[int, int]]:
-    """(next token, length) for each earlier place where what stands last stood, cut to ``limit``.
-    """
+    """(next token, length) for each earlier occurrence of the last tokens, ``limit`` at most."""
     for end in range(1, len(history)):
         n = 0
         while n < end and history[end - 1 - n] == history[-1 - n]:

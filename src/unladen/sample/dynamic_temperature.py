@@ -25,8 +25,8 @@ from unladen.sample.temperature import LOWEST, cool
 class DynamicTemperature(Step):
     """Divide every logit by a temperature between ``temperature`` - ``range`` and + ``range``.
 
-    Where in between: the entropy of the candidates as a share of the largest that so many can have,
-    to the power ``exponent``. Below 1e-6 only the most likely candidate is kept.
+    The place in this range is the entropy of the candidates, as a share of the largest entropy that
+    this many can have, to the power ``exponent``. Below 1e-6 only the most likely one is kept.
     K. Zhang et al., "EDT: improving large language models' generation by entropy-based dynamic
     temperature sampling", 2024, in the form that llama.cpp documents.
     """

@@ -23,7 +23,7 @@ from unladen.sample.base import (
 
 @dataclass(frozen=True)
 class Mirostat(Step):
-    """Choose so that the mean surprise comes near ``tau`` bits; ``eta`` is how fast.
+    """Choose so that the mean surprise comes near ``tau`` bits, at the learning rate ``eta``.
 
     Version 1 keeps the k most likely, k from the slope of the ``m`` best and a vocabulary of as
     many tokens as there are candidates. S. Basu et al., "Mirostat: a neural text decoding algorithm
@@ -71,7 +71,7 @@ class Mirostat(Step):
 
 @dataclass(frozen=True)
 class MirostatV2(Step):
-    """As :class:`Mirostat`, but what is more surprising than a moving bound is dropped.
+    """As :class:`Mirostat`, but drop the candidates more surprising than a moving bound.
 
     Version 2 of the same authors, from their reference code.
     """

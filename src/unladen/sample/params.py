@@ -16,18 +16,21 @@ log = logging.getLogger("unladen")
 
 ORDER = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_p", "xtc",
          "temperature")
-"""The steps of a chain before the one that chooses."""
+"""The steps of a chain before the step that chooses, in their default order."""
 BREAKERS = ("\n", ":", '"', "*")
+"""Texts over which :class:`Dry` sees no repetition, by default."""
 
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """The usual parameters; each is described at its step. Off are: ``temperature`` 0 (the most
-    likely token, after penalties alone), ``dynatemp_range`` 0, ``top_k`` 0, ``top_p`` 1, ``min_p``
-    0, ``typical_p`` 1, ``top_n_sigma`` 0, ``xtc_probability`` 0, ``repeat_penalty`` 1, the other
-    penalties 0, ``dry_multiplier`` 0, ``mirostat`` 0 (else version 1 or 2, which takes the place of
-    what narrows), ``adaptive_target`` below 0. ``order`` are the steps in their order;
-    ``logit_bias`` comes before them; ``ignore_eos`` bans the tokens that end a text. Raises
+    """The usual parameters; each is described at its step.
+
+    These values turn a step off: ``dynatemp_range`` 0, ``top_k`` 0, ``top_p`` 1, ``min_p`` 0,
+    ``typical_p`` 1, ``top_n_sigma`` 0, ``xtc_probability`` 0, ``repeat_penalty`` 1, the other
+    penalties 0, ``dry_multiplier`` 0, ``mirostat`` 0, ``adaptive_target`` below 0.
+    ``temperature`` 0 takes the most likely token, after penalties alone. ``mirostat`` 1 or 2 is the
+    version, and replaces the steps that narrow. ``order`` names the steps in their order;
+    ``logit_bias`` comes before them. ``ignore_eos`` bans the tokens that end a text. Raises
     :class:`InvalidArgument` naming the parameter.
     """
 
@@ -75,7 +78,7 @@ class SamplingParams:
             raise InvalidArgument(f"order is {', '.join(self.order)}",
                                   hint=f"each at most once: {', '.join(ORDER)}")
         for name in ORDER:
-            self._add(SamplerChain(), name, ())  # a step validates, one that is off too
+            self._add(SamplerChain(), name, ())  # validates, even if the step is off
         SamplerChain().temp_ext(self.temperature, self.dynatemp_range, self.dynatemp_exponent)
         SamplerChain().mirostat(self.mirostat_tau, self.mirostat_eta)
         self._end(SamplerChain().logit_bias(self.logit_bias or {}))
@@ -112,7 +115,7 @@ class SamplingParams:
 
     def _add(self, chain: SamplerChain, name: str, breakers: Sequence[Sequence[int]]
              ) -> SamplerChain:
-        """The step called ``name``, where it is on."""
+        """``chain`` with the step called ``name``, unless that is off."""
         on = {"dry": self.dry_multiplier, "top_n_sigma": self.top_n_sigma,
               "typical_p": self.typical_p != 1, "xtc": self.xtc_probability}.get(name, True)
         keep = self.min_keep
@@ -151,13 +154,13 @@ KEYS: Mapping[str, str] = MappingProxyType({
     "xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold",
     "penalty_last_n": "penalty_last_n", "penalty_repeat": "repeat_penalty",
     "mirostat": "mirostat", "mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"})
-"""What a GGUF file may say under ``general.sampling``, and the parameters that it means."""
+"""Key of a GGUF file under ``general.sampling`` -> name of the parameter."""
 _SHORT = MappingProxyType({"typ_p": "typical_p", "typical": "typical_p", "temp": "temperature"})
 
 
 def defaults(metadata: Mapping[str, object]) -> Mapping[str, Any]:
-    """The parameters that a file recommends (``general.sampling.*``); what makes no sense there is
-    left out, with a warning."""
+    """The parameters that a file recommends (``general.sampling.*``). Invalid ones are left out,
+    each with a warning."""
     found: dict[str, Any] = {}
     for key, name in KEYS.items():
         value = metadata.get(f"general.sampling.{key}")

@@ -98,7 +98,8 @@ class Sampler:
         return token
 
     def pick(self, logits: Logits) -> int:
-        """Pick a token without accepting it; a draw moves the generator on. Errors as above."""
+        """Pick a token without accepting it. A draw still advances the generator. Raises what
+        :meth:`sample` does."""
         _check(logits, 1)
         masks = [constraint.ask(len(logits)) for constraint in self._constraints]
         if self._whole is not None:
@@ -107,10 +108,10 @@ class Sampler:
         return self._choose(logits, None, len(logits))
 
     def sample_best(self, ids: Ids, logits: Logits, n_vocab: int = MAX_ID + 1) -> int:
-        """:meth:`sample` of a vocabulary of ``n_vocab`` tokens whose best candidates alone are
-        known, and at least :attr:`n_best` of them: int32 [n] ``ids`` and float32 [n] ``logits``,
-        which fall, the lower id first in a tie. The same token as from all logits, and the same
-        draws."""
+        """:meth:`sample` where only the best candidates are known, at least :attr:`n_best` of them:
+        int32 [n] ``ids`` and float32 [n] ``logits`` by falling logit, the lower id first in a tie.
+        ``n_vocab``: tokens of the vocabulary. Gives the same token as all logits would, from the
+        same draws."""
         if np.isnan(logits).any() or np.isposinf(logits).any():
             raise BadLogits("the logits hold NaN or +inf")
         n = min(self.n_best or 0, np.count_nonzero(logits > -np.inf))
@@ -131,7 +132,7 @@ class Sampler:
         return n
 
     def _choose(self, logits: Logits, candidates: Candidates | None, n_vocab: int) -> int:
-        """The token, of all or of some candidates."""
+        """Run the parts; returns the token that the last one chose."""
         for part in self._parts:
             if isinstance(part, Step):
                 candidates = Candidates.of(logits) if candidates is None else candidates

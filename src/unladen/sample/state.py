@@ -1,4 +1,4 @@
-"""What a chain remembers of one sequence, in plain Python (the native one is the same)."""
+"""What a chain remembers of one sequence, in plain Python; ``csrc/state.cc`` does the same."""
 
 from __future__ import annotations
 

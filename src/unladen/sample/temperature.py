@@ -11,7 +11,7 @@ from unladen.errors import InvalidArgument
 from unladen.sample.base import Candidates, State, Step, number
 
 LOWEST = 1e-6
-"""Below it float32 logits of a sane size could overflow."""
+"""Least temperature but 0: below it, float32 logits of usual size could overflow."""
 
 
 def cool(candidates: Candidates, temperature: np.float32) -> None:

@@ -21,7 +21,8 @@ from unladen.sample.base import (
 
 @dataclass(frozen=True)
 class TypicalP(Step):
-    """Keep the candidates whose surprise is nearest to the expected one, of probability over ``p``.
+    """Keep the candidates whose surprise is nearest to the expected one, with more than ``p``
+    of the probability.
 
     At least ``min_keep`` are kept; p = 1 keeps all. C. Meister et al., "Locally typical sampling",
     TACL 2023.

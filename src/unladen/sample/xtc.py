@@ -12,7 +12,7 @@ from unladen.sample.base import Candidates, State, Step, number, weights, whole
 
 @dataclass(frozen=True)
 class Xtc(Step):
-    """With ``probability`` drop all candidates of at least ``threshold`` but the least likely.
+    """With ``probability``, drop all candidates of at least ``threshold`` but the least likely.
 
     Nothing happens where fewer than ``min_keep`` would be left, or with a threshold over a half.
     P. E. Weidmann, "Exclude Top Choices (XTC)", text-generation-webui pull request 6335, 2024.
@@ -30,7 +30,7 @@ class Xtc(Step):
         whole("min_keep", self.min_keep, 0)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """One random number where it could happen at all."""
+        """Draw one random number, but only where something could be dropped."""
         n = len(candidates.ids)
         if self.probability == 0 or self.threshold > 0.5 or n < 2:
             return

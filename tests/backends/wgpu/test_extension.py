@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -93,3 +94,96 @@ def test_three_files_make_an_op_run(tmp_path: Path, rng: np.random.Generator) ->
              str(int(has_text))], env={**os.environ, "UNLADEN_PLUGIN_PATH": str(tmp_path)},
             check=True)
         (tmp_path / "wgsl/squash.wgsl").unlink(missing_ok=True)
+
+
+FORMAT = '''
+"""128 weights in 20 bytes: a float32, and a bit for the sign of each weight."""
+
+import numpy as np
+
+from unladen.quants.base import Quant
+
+
+class Signs128(Quant):
+    name, type_id, block_size, block_bytes = "SIGNS128", 251, 128, 20
+    fields32 = (0,)
+
+    @classmethod
+    def dequantize(cls, blocks):
+        scale = np.ascontiguousarray(blocks[:, :4]).view("<f4")
+        bits = np.unpackbits(blocks[:, 4:], axis=1, bitorder="little")
+        return scale * (2 * bits.astype(np.float32) - 1)
+
+    @classmethod
+    def quantize(cls, values):
+        scale = np.abs(values).mean(axis=1, keepdims=True).astype("<f4")
+        bits = np.packbits(values > 0, axis=1, bitorder="little")
+        return np.concatenate([scale.view(np.uint8), bits], axis=1)
+'''
+FORMAT_TEXT = '''// 0: d float32; 4: a bit for each weight, set means plus.
+const SPAN = 4u;
+const GROUP = 4u;
+const SHIFTED = false;
+
+fn unit_at(u: u32) -> u32 { return 8u * u; }
+
+fn scales(at: u32, u: u32) -> vec4f {
+  let d = bitcast<f32>(word(at));
+  return vec4f(d, 0.0, d, 0.0);
+}
+
+fn codes(at: u32, u: u32) -> Codes {
+  let q = byte(at + 4u + u);
+  return Codes(2.0 * vec4f(four_bits(q, 0u)) - 1.0, 2.0 * vec4f(four_bits(q, 4u)) - 1.0);
+}
+'''
+WITH_FORMAT = '''
+import json, logging, sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+import numpy as np
+from tiny_model import N_VOCAB, write_tiny
+from unladen import Model
+
+told = []
+handler = logging.Handler()
+handler.emit = lambda record: told.append(record.getMessage())
+logging.getLogger("unladen").addHandler(handler)
+rng = np.random.default_rng(int(sys.argv[3]))
+path = write_tiny(Path(sys.argv[2]), rng, n_layers=1, n_embd=128, quant="SIGNS128")
+tokens = rng.integers(3, N_VOCAB, 9).tolist()
+result = {}
+for device in ("wgpu:0", "reference"):
+    told.clear()
+    with Model(path, kv_type="f32", devices=[device], precise=True) as model:
+        result[device] = model.logits(tokens).tolist()
+        result[device + " told"] = [text for text in told if "SIGNS128" in text]
+        result[device + " devices"] = sorted({n.split()[2] for n in
+                                              model.placement().splitlines()})
+print(json.dumps(result))
+'''
+
+
+def test_two_files_make_a_format_run(tmp_path: Path, rng: np.random.Generator) -> None:
+    """The format, and the text that decodes it; without the text the weights are kept as F32."""
+    for folder, name, text in (("quants", "signs128.py", FORMAT),
+                               ("wgsl/quants", "signs128.wgsl", FORMAT_TEXT)):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / name).write_text(text)
+    seed, results = str(rng.integers(2**31)), []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", WITH_FORMAT, str(TESTS), str(tmp_path / "m.gguf"), seed],
+            env={**os.environ, "UNLADEN_PLUGIN_PATH": str(tmp_path)}, check=False, text=True,
+            capture_output=True)
+        assert done.returncode == 0, done.stderr
+        results.append(json.loads(done.stdout))
+        (tmp_path / "wgsl/quants/signs128.wgsl").unlink(missing_ok=True)
+    coded, plain = results
+    assert coded["wgpu:0 told"] == [] and "kept as F32" in " ".join(plain["wgpu:0 told"])
+    expected = np.array(coded["reference"])
+    for each in results:
+        assert each["wgpu:0 devices"] == ["wgpu:0"]
+        # Float32 roundings of a few thousand sums, against values of the size of their spread.
+        assert np.abs(np.array(each["wgpu:0"]) - expected).max() < 1e-4 * max(1, expected.std())
+    assert expected.std() > 0.1

@@ -39,17 +39,17 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "exp": np.exp,
     "identity": lambda x: x,
 })
-"""By name, on float64."""
+"""Name -> the function, on float64."""
 
 ACTIVATION_ULPS = 16
-"""Error of an implementation: this many units of 2^-24 of |x|, for an exp or erf good to 2 ulp
-whose argument (growing to about 10 before the result saturates) carries a rounding of its own."""
+"""Bound of an implementation's error, in units of 2^-24 of |x|: an exp or erf good to 2 ulp, whose
+argument is rounded, too, and grows to about 10 before the result saturates."""
 
 
 def activation_error(act: str, x: Array) -> Array:
-    """A bound for an implementation of ``act``: relative to the largest that it can be, |x| or x^2;
-    1, 1 and 1 + |x| for sigmoid, tanh and softplus, and itself, times what its argument carries,
-    for exp."""
+    """A bound of an implementation's error: a multiple of the largest possible result. That is |x|
+    or x^2, for sigmoid and tanh 1, for softplus 1 + |x|, and for exp the result times the error of
+    the argument."""
     size = np.abs(x)
     if act == "relu_squared":
         size = np.maximum(size, x * x)

@@ -55,11 +55,11 @@ class RefContext:
 
     batch: Batch
     weights: Mapping[str, Array]
-    """By role; float64, shape slowest dimension first."""
+    """Role -> float64 numbers, shape slowest dimension first."""
     state: KVState | None = None
     act_block: Mapping[str, int] = field(default_factory=dict)
-    """For error bounds, by role: activations meet that weight as int8 with one scale per so many;
-    where nothing is said they stay float32."""
+    """For error bounds: role of a weight -> how many activations share a scale, where they meet
+    this weight as int8. Roles that are absent meet float32 activations."""
     slots: Array | None = None
     """Recurrent state of the node, float [n_slots, state_size]; a reference writes to it."""
 
@@ -86,8 +86,8 @@ class Op:
         return 0
 
     def shrunk(self, node: Node) -> Node:
-        """A node on which the same kernels can be tried in little time: inputs and weights cut
-        where size decides nothing but the time; outputs are not looked at."""
+        """A smaller node that runs the same kernels, for a trial: inputs and weights are cut where
+        size changes nothing but the time. The trial doesn't look at the outputs."""
         return node
 
     def flops(self, node: Node, limits: Limits) -> int:

@@ -1,4 +1,4 @@
-"""Some of the columns of every group of columns: parts of what one matrix gave."""
+"""Columns cut out of each group of columns: parts of one matrix's result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unladen.graph.ops.base import Array, Inferred, Op, RefContext
 
 class Columns(Op):
     """Columns ``first .. first + count`` of each ``group`` of x: f32 [T, n] ->
-    f32 [T, n / group * count]. ``group`` n, where it isn't said: of whole rows."""
+    f32 [T, n / group * count]. Without ``group``: of whole rows."""
 
     name = "columns"
     is_row_wise = True

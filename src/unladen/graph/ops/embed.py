@@ -28,7 +28,7 @@ class Embed(Op):
 
     def shrunk(self, node: Node) -> Node:
         weight = node.weights["w"]
-        # Always as many rows as a trial may ask for: positions are indices, too.
+        # Keep all rows that a trial may ask for: positions are indices, too.
         rows = Weight(weight.tensor, (64, weight.shape[1]), weight.quant)
         return replace(node, weights={"w": cut(rows, 64, SMALL)})
 

@@ -1,4 +1,4 @@
-"""A matrix for each head: what latent attention makes of queries and of what they find (2024)."""
+"""A matrix for each head, as latent attention applies it to queries and to its results (2024)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from unladen.types import Limits
 class LayerNorm(Op):
     """``y = (x - mean) / sqrt(var + eps) * w + b`` over each ``group`` of the last dimension.
 
-    x f32 [T, n]. Attributes ``eps`` and, optional, ``group``; optional w and b. All as of
+    x f32 [T, n]. Attributes ``eps`` and, optional, ``group``; optional w and b. All as in
     :class:`~unladen.graph.ops.rms_norm.RmsNorm`.
     """
 

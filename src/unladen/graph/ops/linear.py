@@ -62,7 +62,7 @@ class Linear(Op):
         return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
 
     def shrunk(self, node: Node) -> Node:
-        # Kernels take rows by 4 to 32 at a time: some of these, and a rest.
+        # Kernels take 4 to 32 rows at a time: keep a few full sets and a remainder.
         weights = {role: cut(w, 37, SMALL) for role, w in node.weights.items()}
         n_out, n_in = weights["w0"].shape
         x, *residual = node.inputs

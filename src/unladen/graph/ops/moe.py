@@ -16,9 +16,9 @@ from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
 EXPERT_ROLES = ("gate", "up", "gate_up", "down", "gate_b", "up_b", "down_b", "down_scale")
-"""Weights with an entry for each expert held."""
+"""Roles of weights with an entry for each expert that the node holds."""
 VECTOR_ROLES = ("gate_b", "up_b", "down_b")
-"""Weights that are added, a row for each expert, and so no matrices."""
+"""Roles of biases: a vector for each expert that the node holds."""
 
 
 def first_expert(node: Node) -> int:
@@ -37,17 +37,18 @@ def n_networks(node: Node) -> int:
 
 
 def weighs_input(node: Node) -> bool:
-    """Whether weights are applied to what the experts get, not to what they give."""
+    """Whether weights multiply the experts' input, not their output."""
     return bool(node.attrs.get("weigh_input"))
 
 
 def seen_by_router(node: Node) -> int:
-    """Which of the inputs the router sees."""
+    """Index of the input that the router sees."""
     return len(node.inputs) - 1 - bool(node.attrs.get("given"))
 
 
 def is_plain(node: Node) -> bool:
-    """Whether ``node`` is a mixture of gated units that needs nothing of what is optional."""
+    """Whether ``node`` is a mixture of gated units without optional inputs, weights and
+    attributes."""
     routing = Routing.of(node)
     return (len(node.inputs) == 1 and not weighs_input(node) and GatedUnit.of(node).is_plain
             and routing.gating in ("softmax", "sigmoid") and routing.n_groups == 1
@@ -116,7 +117,7 @@ class Moe(Op):
 
     def _loads(self, node: Node, inputs: Sequence[Array], ctx: RefContext
                ) -> Iterator[tuple[int, Array, Array]]:
-        """Each expert held that has any, its tokens, and their weights [n, 1]."""
+        """For each held expert with tokens: its index, the tokens, their weights [n, 1]."""
         chosen, weight = self.route(node, inputs, ctx)
         for e in range(n_held(node)):
             rows, slot = np.nonzero(chosen == first_expert(node) + e)
@@ -157,7 +158,7 @@ class Moe(Op):
         return values + int(share * experts) + weight_bytes(node.weights["router"].name)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        """Holds where the choice of experts is the same, which a test must see to."""
+        """Holds only where the same experts are chosen; a test has to make sure of that."""
         by = inputs[seen_by_router(node)]
         router = product_error(by, ctx.weights["router"], 0).max(axis=-1, keepdims=True)
         # A logit that is off by d moves any of the gatings by a factor of at most exp(d), a sum of
@@ -212,7 +213,7 @@ def _unit(node: Node, gate: Array | None, up: Array) -> Array:
 
 def _hidden_error(node: Node, x: Array, off_x: Array, e: int, ctx: RefContext
                   ) -> tuple[Array, Array]:
-    """What goes into ``down``, and a bound of its error, where x is off by ``off_x`` of itself."""
+    """The input of ``down`` and a bound of its error, where x has the relative error ``off_x``."""
     unit, off = GatedUnit.of(node), {}
     for role, w in _matrices(e, ctx).items():
         block = ctx.act_block.get(role, ctx.act_block.get("gate_up", 0))

@@ -1,4 +1,4 @@
-"""One row for each few tokens: a mean whose weights the tokens bring along."""
+"""One row for each group of tokens: a mean whose weights come with the tokens."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from unladen.graph.graph import Node
 from unladen.graph.ops.base import Array
 
 LEAST_SUM = 2.0 ** -14
-"""Weights are normalized by their sum, or by this where it is smaller, as where they were trained
-in float16: its least normal number."""
+"""Least divisor when weights are normalized by their sum: the least normal number of float16, in
+which these models were trained."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""RWKV-7's state (Peng et al. 2025): a matrix that any direction may be taken out of."""
+"""RWKV-7's state (Peng et al. 2025): a matrix from which a token may remove any direction."""
 
 from __future__ import annotations
 

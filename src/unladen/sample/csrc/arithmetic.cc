@@ -70,7 +70,7 @@ UNLADEN_CLONES uint64_t weigh(const float *x, size_t n, float max, uint64_t *out
     uint64_t sum = 0;
     for (size_t start = 0; start < n; start += kBlock) {
         const size_t size = n - start < kBlock ? n - start : kBlock;
-        float d[kBlock];  // a loop of its own: in one, the clamp keeps the compiler from vectors
+        float d[kBlock];  // a loop of its own: the clamp would keep the next loop scalar
         for (size_t i = 0; i < size; ++i) {
             float below = x[start + i] - max;
             d[i] = below > -32.0f ? below : -32.0f;

@@ -1,4 +1,4 @@
-// The float arithmetic whose bits are promised: the same on every machine and as in NumPy.
+// Float arithmetic that gives the same bits on every machine and in NumPy.
 #pragma once
 
 #include <cstddef>

@@ -54,7 +54,7 @@ int32_t pick(const Chain &chain, Row logits, State &state, bool accept, const Ma
     return token;
 }
 
-// (chosen or -1, ids, logits): a native stretch between steps that run in Python.
+// Runs a native stretch between steps in Python. Returns (chosen or -1, ids, logits).
 nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &state,
               const Masks &masks) {
     if (ids && ids->shape(0) != logits.shape(0)) throw nb::value_error("one id for each logit");
@@ -80,8 +80,8 @@ nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &sta
     return nb::make_tuple(chosen, array(std::move(out_ids), n), array(std::move(out_logits), n));
 }
 
-// Picks and accepts for every row: tokens, with -1 at rows whose logits are bad, and the first
-// bad row's reason.
+// Picks and accepts a token for every row. Returns the tokens, -1 for rows with bad logits, and the
+// reason of the first bad row.
 std::pair<std::vector<int32_t>, std::string> sample_rows(Rows logits,
                                                          const std::vector<Chain *> &chains,
                                                          const std::vector<State *> &states) {

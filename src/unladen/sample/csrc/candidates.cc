@@ -11,7 +11,7 @@
 namespace unladen::sample {
 namespace {
 
-// Scratch of the calling thread: fresh pages for each token would cost more than the sampling.
+// Scratch of the calling thread. Allocating it for each token would cost more than the sampling.
 struct Scratch {
     std::vector<float> logits;
     std::vector<int32_t> ids;
@@ -91,7 +91,7 @@ std::vector<Ranked> Candidates::best(size_t k) const {
         size_t end = std::min(start + kBlock, n_);
         if (!any_above(logits_ + start, end - start, threshold)) continue;
         for (size_t i = start; i < end; ++i)
-            // A later equal is worse, so the best k so far rule out all that isn't above the k-th.
+            // A later equal ranks lower, so only logits above the k-th best so far can count.
             if (logits_[i] > threshold) {
                 keys.push_back(key(logits_[i], i));
                 if (keys.size() == capacity && k < n_) shrink();
@@ -119,7 +119,7 @@ uint64_t Candidates::weigh() {
 const uint64_t *Candidates::weights() const { return scratch.weights.data(); }
 
 void Candidates::keep(const std::vector<uint32_t> &positions) {
-    // In place where the scratch is read too: no position is below its index.
+    // Works in place where logits_ is the scratch: position i is never below index i.
     scratch.logits.resize(std::max(scratch.logits.size(), positions.size()));
     scratch.ids.resize(std::max(scratch.ids.size(), positions.size()));
     for (size_t i = 0; i < positions.size(); ++i) {

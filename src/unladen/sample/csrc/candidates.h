@@ -1,5 +1,5 @@
-// The tokens still in play, in the order of their ids. At first they are the caller's logits
-// themselves (position == id); a copy is made only by a step that changes logits.
+// The tokens still in play, in the order of their ids. They begin as the caller's logits, where a
+// position is an id; only a step that changes logits makes a copy.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace unladen::sample {
 
-// Becomes unladen.sample.base.BadLogits.
+// Python sees it as unladen.sample.base.BadLogits.
 struct BadLogits : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -30,7 +30,7 @@ public:
     bool find(int32_t id, size_t &position) const;
     float max();
 
-    // To be followed by touched() where values changed in any other way than a division.
+    // Call touched() after changing values in any other way than a division.
     float *writable();
     void touched() { max_known_ = false; }
     void divide(float divisor);
@@ -46,7 +46,7 @@ public:
     void keep_best(size_t k);
     // Those whose bit is set; throws BadLogits where none is left. `words` has a bit for each id.
     void keep_allowed(const uint32_t *words);
-    void drop_banned();  // those at -inf, so that what is left is as the NumPy definitions see it
+    void drop_banned();  // those at -inf, which the NumPy definitions never see
 
     int32_t chosen = -1;
 

@@ -28,8 +28,8 @@ public:
     void accept(int32_t token);
     const std::vector<int32_t> &history() const { return history_; }
 
-    // How often each token occurs among the last last_n (-1: all); kept up to date from the first
-    // call on, so that a long window costs a token no more than a short one.
+    // How often each token occurs among the last last_n (-1: all). Counts are updated token by
+    // token from the first call on, so a long window costs no more than a short one.
     const Counts &counts(int32_t last_n);
 
     // What a step keeps between two tokens, under its own name.

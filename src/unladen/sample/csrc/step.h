@@ -1,4 +1,4 @@
-// A native step, found by its opcode: a new one is one file with a Registered in it.
+// A native step, found by its opcode. A new step is one file with a Registered object.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ public:
 };
 
 using Parameters = std::vector<double>;  // as the Python step packs them
-// One of them as a whole number: the nearest that T holds.
+// A parameter as the nearest whole number that T holds.
 template <class T>
 T whole(double value) {
     using Limits = std::numeric_limits<T>;

@@ -1,4 +1,4 @@
-// Sums and draws that every step makes in the same order as its NumPy definition (base.py).
+// Sums and draws in the order of the NumPy definitions (base.py).
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 
 namespace unladen::sample {
 
-// The sum of value(0) .. value(n - 1): 32 interleaved running sums, then these.
+// The sum of value(0) .. value(n - 1): 32 interleaved running sums, then the sum of these.
 template <class Value>
 double ordered_sum(size_t n, Value value) {
     constexpr size_t n_lanes = 32;

@@ -6,8 +6,8 @@
 namespace unladen::sample {
 namespace {
 
-constexpr size_t kFew = 256;       // mostly the nucleus is among so many of the best
-constexpr size_t kBuckets = 2048;  // otherwise: by distance from the max, 64 to the unit
+constexpr size_t kFew = 256;       // best candidates among which the nucleus is searched first
+constexpr size_t kBuckets = 2048;  // else: buckets by distance from the max, 64 per unit of logit
 
 struct TopP final : Step {
     explicit TopP(const Parameters &p) : p(p.at(0)), min_keep(whole<size_t>(p.at(1))) {}
@@ -42,7 +42,7 @@ private:
         return false;
     }
 
-    // Only the bucket in which the sum crosses the target has to be sorted. Positions ascend.
+    // Sorts only the bucket in which the sum crosses the target. Returns ascending positions.
     static std::vector<uint32_t> by_bucket(Candidates &c, double target) {
         const float max = c.max();
         auto bucket = [&](size_t i) {
