@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class UnladenError(Exception):
@@ -64,7 +66,8 @@ class OutOfMemory(UnladenError, MemoryError):
     several graphs are to share it, what each of them takes, by name."""
 
     def __init__(self, *, device: str, requested: int, free: int, hint: str = "",
-                 graphs: Mapping[str, int] = MappingProxyType({})) -> None:
+                 graphs: Mapping[str, int] | None = None) -> None:
+        graphs = graphs or {}
         parts = ", ".join(f"{name} takes {n}" for name, n in graphs.items())
         super().__init__(f"{device}: out of memory: asked for {requested} bytes"
                          + (f" ({parts})" if parts else "") + f", {free} free", hint=hint)

@@ -96,7 +96,7 @@ class Device:
 _OTHERS_NAMES: Final = {
     "vulkan": "wgpu", "metal": "wgpu", "mtl": "wgpu", "mps": "wgpu", "webgpu": "wgpu",
     "d3d12": "wgpu", "dx12": "wgpu", "gpu": "wgpu", "rocm": "hip", "gpuopencl": "opencl"}
-"""What other engines call what a backend here reaches."""
+"""Names that other engines give to devices, and the backend that reaches these here."""
 _KNOWN: Final = {*_OTHERS_NAMES, *_OTHERS_NAMES.values(), "cpu", "cuda", "sycl", "musa"}
 _DEVICE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)(?::(.*)|([0-9]*))")
 
@@ -128,7 +128,7 @@ def device_number(device: str) -> int:
 
 @runtime_checkable
 class Buffer(Protocol):
-    """Memory of a device, freed when the last reference goes."""
+    """Memory of a device. It is freed with the last reference to it."""
 
     @property
     def device(self) -> Device:

@@ -11,7 +11,7 @@ from formats import PUBLISHED
 from unladen import quants
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, KVLayout
-from unladen.backends.wgpu.program import WgpuProgram
+from unladen.backends.wgpu.program import MOST_SIZES, WgpuProgram
 from unladen.backends.wgpu.source import has_format
 from unladen.graph.graph import Attr, KVSpec, Weight
 
@@ -161,3 +161,22 @@ def test_many_experts(rng: Rng) -> None:
         case = m.case("moe", m.input("T", 64), weights=weights, attrs={
             "n_used": 7, "gating": "softmax", "normalize": True, "scale": 2.5, "act": "gelu"})
         running.check(case, bench(case).run(), precise=True, what="experts")
+
+
+def test_prompts_displace_no_decode_step(rng: Rng) -> None:
+    """What was encoded for a step of one class stays, however many sizes there are of others."""
+    n_most = 5 * MOST_SIZES
+    m = Maker(rng, n_most)
+    run = bench(m.case("add", m.input("T", 4), m.input("T", 4)))
+    assert isinstance(run.program, WgpuProgram)
+    batch, encoded = run.case.batch, run.program.encoded
+    batch.n_seqs = batch.n_outputs = 1
+    for n in (1, *range(2, n_most + 1)):
+        batch.n_tokens = batch.q_start[1] = n
+        run.backend.run(run.program)
+        if n == 1:
+            decode = batch.size_class
+            (kept,) = encoded[decode].values()
+    assert [kept] == list(encoded[decode].values()) and decode.is_decode
+    assert {len(alike) for alike in encoded.values()} == {1, 2, 4, 8, 16, MOST_SIZES}
+    run.backend.sync(run.device)

@@ -23,7 +23,9 @@ from unladen.errors import InvalidArgument, OutOfMemory
 from unladen.graph.graph import Node, Weight
 
 MEMORY_VARIABLE = "UNLADEN_NULL_MEMORY"
+"""Environment variable with the bytes of each pretend device, by comma."""
 DEFAULT_MEMORY = 24 << 30
+"""Bytes of a pretend device where the variable isn't set."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
