@@ -222,8 +222,8 @@ struct Dealt {
     static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
         return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
     }
-    // Calls body<n>(column) for a panel's first n_columns columns, or one more, which is zero: as many
-    // at once as registers hold.
+    // Calls body<n>(column) for a panel's first n_columns columns, or one more, which is zero: n
+    // columns at once, whose sums registers hold.
     template <class Body>
     static UNLADEN_INLINE void each_columns(int n_columns, Body body) {
         int column = 0;
