@@ -89,12 +89,10 @@ def _yes(answer: bool) -> str:
     return "yes" if answer else "no"
 
 
-def _names(file: str, pattern: str, within: str = "") -> frozenset[str]:
-    """What the group of ``pattern`` finds in a file of csrc/, after ``within``."""
-    text = (CSRC / file).read_text(encoding="utf-8")
-    found = frozenset(re.findall(pattern, text[text.index(within):], re.S))
-    assert found, f"{file} has nothing like {pattern}"
-    return found
+def _headers() -> Mapping[str, str]:
+    """By format, the C++ header that says what the CPU's levels know of it."""
+    texts = [path.read_text(encoding="utf-8") for path in (CSRC / "isa/formats").glob("*.h")]
+    return {name: text for text in texts for name in re.findall(r'name = "(\w+)"', text)}
 
 
 def formats_page() -> str:
@@ -118,25 +116,17 @@ def _writable() -> frozenset[str]:
 
 
 def _ways() -> Mapping[str, Mapping[str, str]]:
-    """By level and format, how products are computed; as in isa/linear_int8.cc."""
-    types = "".join(_names("isa/linear_int8.cc", r"Types<([^;]*)>;", "using Int8Types"))
-    int8 = frozenset(re.findall(r"\w+", types))
-    lanes = _names("isa/linear_interleave.h", r"struct Fields<(\w+)>")
-    pairs = (_names("isa/linear_codes.h", r"struct Codes<(\w+)> : NibbleCodes<")
-             | _names("isa/linear_codes.h", r"struct Codes<(\w+)> \{(?:(?!\n\};).)*nibbles_at ="))
-    chosen = "const Linear *screened_linear(const char *type) {"
-    screened = _names("isa/linear_int8.cc", r"strcmp\(type, (\w+)::name\) == 0", chosen)
-    only_512 = _names("isa/linear_int8.cc", r"strcmp\(type, (\w+)::name\) == 0 &&", chosen)
-    native_ones = frozenset(name for path in (CSRC / "quants").glob("*.h") for name in
-                            re.findall(r'name = "(\w+)"', path.read_text(encoding="utf-8")))
+    """By level and format, how products are computed: as in isa/products/int8_*.cc."""
     found: dict[str, dict[str, str]] = {level: {} for level in LEVELS}
-    for name in native_ones:
-        plain = "int8" if name in int8 else "float"
+    for name, text in _headers().items():
+        plain = "int8" if f"struct Codes<{name}>" in text else "float"
+        by_two = "pairs" if "NibbleCodes<" in text or "nibbles_at =" in text else plain
+        in_lanes = "lanes" if f"struct Fields<{name}>" in text else plain
+        avx2 = " + screen" * (f"struct Divided<{name}>" in text)
+        avx512 = " + screen" * (f"rest_bytes_of<{name}>" in text)
         found["portable"][name] = found["neon, dotprod, i8mm"][name] = plain
-        by_two = "pairs" if name in pairs else plain
-        found["avx2"][name] = by_two + " + screen" * (name in screened - only_512)
-        in_lanes = "lanes" if name in lanes else plain
-        found["avx512, vbmi"][name] = in_lanes + " + screen" * (name in screened)
+        found["avx2"][name] = by_two + avx2
+        found["avx512, vbmi"][name] = in_lanes + avx512
     return found
 
 

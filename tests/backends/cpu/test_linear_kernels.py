@@ -27,11 +27,14 @@ Bytes = npt.NDArray[np.uint8]
 EPS = 2.0**-24
 """Relative error of one float32 rounding."""
 
-INT8_BLOCK = {"Q8_0": 32, "Q4_0": 32, "Q4_1": 32, "Q5_0": 32, "Q5_1": 32, "IQ4_NL": 32,
-              "MXFP4": 32, "Q2_K": 256, "Q3_K": 256, "Q4_K": 256, "Q5_K": 256, "Q6_K": 256,
-              "IQ4_XS": 256, "IQ1_S": 256, "IQ1_M": 256, "IQ2_XXS": 256, "IQ2_XS": 256,
-              "IQ2_S": 256, "IQ3_XXS": 256, "IQ3_S": 256, "TQ1_0": 256, "TQ2_0": 256}
-"""Formats that meet int8 activations, and how many of these share a scale."""
+FLOAT_BLOCK = 16
+"""What activations that stay float32 are packed in multiples of."""
+
+# Formats that meet int8 activations, and how many of these share a scale. Levels of a machine that
+# is emulated take the same ones as level portable does.
+INT8_BLOCK = {name: block for name in sorted(quants.registry())
+              if here.has_kernel("portable", name)
+              and (block := here.packed_block("portable", name, False)) != FLOAT_BLOCK}
 
 MIN_AT = {"Q4_1": 2, "Q5_1": 2, "Q2_K": 82, "Q4_K": 2, "Q5_K": 2}
 """Where a block's (scale of the) minimums lies: w = scale * q + what this multiplies."""
@@ -135,6 +138,11 @@ def column_counts(name: str) -> list[int]:
                                                     or 3 * size]
 
 
+def granule(name: str) -> int:
+    """Row lengths are multiples of this many weights, and of what shares an activation's scale."""
+    return max(INT8_BLOCK.get(name, 256), quants.get(name).block_size)
+
+
 @every_level
 @every_type
 def test_products(name: str, level: str, rng: np.random.Generator) -> None:
@@ -161,7 +169,7 @@ def test_many_activation_rows(name: str, level: str, rng: np.random.Generator) -
 @pytest.mark.parametrize("name", sorted(INT8_BLOCK))
 def test_interleaving_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
     n = 53
-    for n_cols, n_rows in itertools.product((1024, 1024 - INT8_BLOCK[name]), (1, 2, 3, 5, 8, 19)):
+    for n_cols, n_rows in itertools.product((1024, 1024 - granule(name)), (1, 2, 3, 5, 8, 19)):
         raw = weights(name, n, n_cols, rng)
         x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
         whole = (0, n), (0, n_rows)
@@ -216,7 +224,7 @@ def reads_as_before() -> Iterator[None]:
 def test_reading_changes_no_bit(name: str, level: str, rng: np.random.Generator) -> None:
     n = 53
     moves = name in INT8_BLOCK and level in INTERLEAVED_AT and name not in ROW_BY_ROW
-    for n_cols, n_rows in itertools.product((1024, 1280 - INT8_BLOCK.get(name, 256)), (1, 2, 5, 8)):
+    for n_cols, n_rows in itertools.product((1024, 1280 - granule(name)), (1, 2, 5, 8)):
         raw = weights(name, n, n_cols, rng)
         x = rng.standard_normal((n_rows, n_cols)).astype(np.float32)
         answers = []

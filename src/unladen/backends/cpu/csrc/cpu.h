@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/isa/contract/kernels.h"
 
 namespace unladen::cpu {
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/isa/contract/kernels.h"
 #include "backends/cpu/csrc/pool.h"
 
 namespace unladen::cpu {

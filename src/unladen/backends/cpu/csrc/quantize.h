@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/isa/contract/kernels.h"
 
 namespace unladen::cpu {
 

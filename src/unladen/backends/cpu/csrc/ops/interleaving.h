@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/csrc/huge_pages.h"
-#include "backends/cpu/csrc/isa/kernels.h"
+#include "backends/cpu/csrc/isa/contract/kernels.h"
 
 namespace unladen::cpu {
 

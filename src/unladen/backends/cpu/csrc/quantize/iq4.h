@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/search.h"
-#include "backends/cpu/csrc/quants/tables.h"
+#include "backends/cpu/csrc/isa/formats/tables.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

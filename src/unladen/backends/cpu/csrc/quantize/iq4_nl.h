@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/iq4.h"
-#include "backends/cpu/csrc/quants/iq4_nl.h"
+#include "backends/cpu/csrc/isa/formats/iq4_nl.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

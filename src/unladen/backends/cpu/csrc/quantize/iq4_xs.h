@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/iq4.h"
-#include "backends/cpu/csrc/quants/iq4_xs.h"
+#include "backends/cpu/csrc/isa/formats/iq4_xs.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

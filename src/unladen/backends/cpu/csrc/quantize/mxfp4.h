@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/tile.h"
-#include "backends/cpu/csrc/quants/mxfp4.h"
+#include "backends/cpu/csrc/isa/formats/mxfp4.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

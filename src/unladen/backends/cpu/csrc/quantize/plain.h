@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/csrc/quantize/tile.h"
-#include "backends/cpu/csrc/quants/plain.h"
+#include "backends/cpu/csrc/isa/formats/plain.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/whole.h"
-#include "backends/cpu/csrc/quants/q5_1.h"
+#include "backends/cpu/csrc/isa/formats/q5_1.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

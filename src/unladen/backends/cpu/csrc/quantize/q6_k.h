@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/runs.h"
-#include "backends/cpu/csrc/quants/q6_k.h"
+#include "backends/cpu/csrc/isa/formats/q6_k.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

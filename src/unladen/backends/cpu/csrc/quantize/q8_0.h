@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cpu/csrc/quantize/whole.h"
-#include "backends/cpu/csrc/quants/q8_0.h"
+#include "backends/cpu/csrc/isa/formats/q8_0.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

@@ -167,7 +167,7 @@ private:
 
 // The whole numbers from -top to top - 1.
 template <int top>
-struct Whole {
+struct WholeCodes {
     static constexpr bool weigh_q_first = false;
     static vec nearest_of(vec a) {
         return max(splat(float(-top)), smaller(nearest(a), splat(float(top - 1))));
@@ -184,7 +184,7 @@ struct WholeFit {
         for (int k = 0; k < 18; ++k)
             tries[k] = -(float(top) + 0.1f * float(k < 9 ? k - 9 : k - 8));
         const vec largest = peak(x, n);
-        const ScaleFit<n, Whole<top>> fit(x, w, largest, float(-top) / largest, tries, 18);
+        const ScaleFit<n, WholeCodes<top>> fit(x, w, largest, float(-top) / largest, tries, 18);
         nothing = magnitude(largest) < negligible;
         scale = choose(nothing, vec{}, fit.scale);
         inverse = fit.inverse;
@@ -192,7 +192,7 @@ struct WholeFit {
 
     // q[i] + top; 0 where there is nothing.
     ivec code(int i) const {
-        return to_ivec(Whole<top>::nearest_of(inverse * x[i]) + float(top)) & ~nothing;
+        return to_ivec(WholeCodes<top>::nearest_of(inverse * x[i]) + float(top)) & ~nothing;
     }
 
 private:

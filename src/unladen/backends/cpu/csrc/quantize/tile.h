@@ -6,7 +6,7 @@
 // that and with the order of its sums the search finds, bit for bit, what llama.cpp's finds.
 #pragma once
 
-#include "backends/cpu/csrc/isa/vmath.h"
+#include "backends/cpu/csrc/isa/simd/float.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 

@@ -1,0 +1,23 @@
+// What coarse rows lack, as squares of lengths. Each format that is screened adds those of a block:
+// add_squares(to, block, T()).
+#pragma once
+
+#include "backends/cpu/csrc/isa/simd/int.h"
+
+namespace unladen::cpu::UNLADEN_ISA {
+
+// Squares of lengths: of the row (`all`), of what its coarse codes lack (`lacking`), and of what is
+// still lacking after a second look (`left`).
+struct Squares {
+    double lacking = 0, all = 0, left = 0;
+};
+
+// Eight sums of sixteen words' squares.
+UNLADEN_INLINE __m256i squares(__m256i words) { return _mm256_madd_epi16(words, words); }
+inline int total(__m256i sums) {
+    __m128i all = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    all = _mm_add_epi32(all, _mm_unpackhi_epi64(all, all));
+    return _mm_cvtsi128_si32(all) + _mm_extract_epi32(all, 1);
+}
+
+}  // namespace unladen::cpu::UNLADEN_ISA
