@@ -17,7 +17,7 @@ from backends._gpu.kernels import KERNELS, Call
 from unladen.backends._gpu.backend import GpuBackend
 from unladen.backends._gpu.dispatch import Lowered
 from unladen.backends._gpu.lowering import lower
-from unladen.backends._gpu.memory import GpuBuffer, of_gpu
+from unladen.backends._gpu.memory import GpuBuffer, of_gpu, part_bytes
 from unladen.backends._gpu.step import Size, Step
 from unladen.backends._gpu.target import Bytes, Family, Range
 from unladen.backends.base import BackendOptions, Buffer, Device, Program, Segment, Use
@@ -99,11 +99,11 @@ class EmulatedBackend(GpuBackend):
         return self.target.device
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        part = min(nbytes, self.target.max_buffer // row_bytes * row_bytes)
-        sizes = [min(part, nbytes - at) for at in range(0, nbytes, part)] if nbytes else []
+        part = part_bytes(self.target, nbytes, row_bytes)
+        sizes = [min(part, nbytes - at) for at in range(0, nbytes, part)]
         # As on a device, whole words, of which a kernel may write the last one.
         parts = [Range(np.zeros(-(-n // 4) * 4, np.uint8), 0, n) for n in sizes]
-        return GpuBuffer(self.target, nbytes, tuple(parts), max(part, 1))
+        return GpuBuffer(self.target, nbytes, tuple(parts), part)
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
         for part, at, start, n in of_gpu(dst).pieces(offset, src.nbytes):

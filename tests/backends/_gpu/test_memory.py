@@ -54,3 +54,10 @@ def test_a_range_lies_in_one_part(rng: Rng) -> None:
     assert "at once" in error.value.hint and "context_size" in error.value.hint
     with pytest.raises(OutOfMemory):
         buffer(8192, max_binding=4096).whole()
+
+
+def test_a_row_that_is_longer_than_a_buffer() -> None:
+    assert [p.nbytes for p in buffer(100, 30, max_buffer=70).parts] == [60, 40]
+    assert not buffer(0).parts
+    with pytest.raises(OutOfMemory, match="emulated:0"):
+        buffer(200, 100, max_buffer=99)

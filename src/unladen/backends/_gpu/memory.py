@@ -70,6 +70,15 @@ class GpuBuffer:
                 yield Range(part.buffer, start, size), done // row_bytes + first, count
 
 
+def part_bytes(gpu: Target, nbytes: int, row_bytes: int) -> int:
+    """How ``nbytes`` are cut: bytes of each part but the last, in whole rows. Raises
+    :class:`OutOfMemory` where a row is longer than a buffer may be."""
+    part = nbytes if nbytes <= gpu.max_buffer else gpu.max_buffer // row_bytes * row_bytes
+    if part == 0 and nbytes:
+        raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
+    return max(part, 1)
+
+
 def of_gpu(buffer: Buffer) -> GpuBuffer:
     """``buffer``, which must be one of these: a plan hands each backend its own."""
     assert isinstance(buffer, GpuBuffer), buffer

@@ -84,6 +84,10 @@ class Target(Protocol):
         """The longest range that a kernel binds, in bytes; a multiple of :data:`ALIGNMENT`."""
 
     @property
+    def max_buffer(self) -> int:
+        """The largest buffer, in bytes."""
+
+    @property
     def max_storage_buffers(self) -> int:
         """How many ranges of memory a kernel can bind at once, with the step's words."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unladen.backends._gpu.memory import HINT, GpuBuffer
+from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
 from unladen.backends.wgpu.failure import closed, typed
@@ -25,13 +25,11 @@ def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuff
     """Zeroed memory, cut between rows where the device can't have it in one piece."""
     if nbytes > gpu.free_bytes():
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.free_bytes(), hint=HINT)
-    part = nbytes if nbytes <= gpu.max_buffer else gpu.max_buffer // row_bytes * row_bytes
-    if part == 0 and nbytes:
-        raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
-    sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)] if nbytes else []
+    part = part_bytes(gpu, nbytes, row_bytes)
+    sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)]
     parts = tuple(Range(gpu.buffer(n, mappable=use == "weights", staging=use == "staging"), 0, n)
                   for n in sizes)
-    return WgpuBuffer(gpu, nbytes, parts, max(part, 1))
+    return WgpuBuffer(gpu, nbytes, parts, part)
 
 
 def write(dst: WgpuBuffer, src: Bytes, offset: int) -> None:
