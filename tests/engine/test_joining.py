@@ -12,6 +12,7 @@ import pytest
 from factory import Shape, write_model
 from unladen import Model
 from unladen.backends.cpu import CpuBackend, backend, joining
+from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Value
 
 N_CTX = 320
@@ -66,5 +67,5 @@ def test_packed_values_never_leave_their_room(tmp_path: Path, rng: np.random.Gen
     def less(*args: Any) -> dict[Value, int]:
         return {v: n - bool(n) for v, n in stored_bytes(*args).items()}
     monkeypatch.setattr(CpuBackend, "stored_bytes", less)
-    with pytest.raises(ValueError, match="no room for Q4_K"):
+    with pytest.raises(UnsupportedOp, match="no room for Q4_K"):
         Model(path, devices=["cpu"], n_threads=1)
