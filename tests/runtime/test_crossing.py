@@ -72,7 +72,7 @@ def test_a_device_goes_on_before_the_host_waits(
     shape = Shape("qwen3moe", n_layers=3, n_embd=64, n_experts=4, k_dim=16)
     tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape))
     tokens = [t % shape.n_vocab for t in tokens]
-    place = PlaceOptions(n_gpu_layers="all", expert_split=[0.5, 0.5])
+    place = PlaceOptions(n_gpu_layers="all", expert_split=[0.5, 0.5], stream_weights=False)
     plan = tiny.plan("delayed:0", "cpu:0", place=place, backend=BackendOptions(precise=True))
     steps = plan.blueprint.steps
     going_on = [(a, b) for a, b in itertools.pairwise(steps)
