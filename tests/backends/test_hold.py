@@ -60,7 +60,7 @@ def test_it_ends_with_the_last_reference(delayed: DelayedBackend) -> None:
 def test_what_fails_holds_nothing(delayed: DelayedBackend) -> None:
     device = delayed.open("delayed:0", OPTIONS)
     with pytest.raises(BackendNotInitialised):
-        Hold([device, Device("abacus:0", "", 0)], OPTIONS)
+        Hold([device, Device("cpu:x", "", 0)], OPTIONS)
     assert delayed.n_closed == 1
 
 

@@ -128,7 +128,7 @@ class Hold:
     after that."""
 
     def __init__(self, devices: Iterable[Device], options: BackendOptions) -> None:
-        held = tuple(devices)
+        held = [(backend_of(device.name), device) for device in devices]
         _holds().take(held, options)
         self.release = weakref.finalize(self, _holds().give_back, held)
         # A process that ends frees everything at once, and drivers may be gone by then.
@@ -152,26 +152,26 @@ class _Holds:
         """In a forked child, the thread that had the lock doesn't exist."""
         self._lock = threading.RLock()
 
-    def take(self, devices: Sequence[Device], options: BackendOptions) -> None:
+    def take(self, devices: Sequence[tuple[Backend, Device]], options: BackendOptions) -> None:
         with self._lock:
-            taken: list[Device] = []
+            taken: list[tuple[Backend, Device]] = []
             try:
-                for device in devices:
+                for backend, device in devices:
                     self._counts[device.name] += 1
-                    taken.append(device)
+                    taken.append((backend, device))
                     if self._counts[device.name] == 1:
-                        backend_of(device.name).open(device.name, options)
+                        backend.open(device.name, options)
             except BaseException:
                 self.give_back(taken)
                 raise
 
-    def give_back(self, devices: Sequence[Device]) -> None:
+    def give_back(self, devices: Sequence[tuple[Backend, Device]]) -> None:
         with self._lock:
-            for device in devices:
+            for backend, device in devices:
                 self._counts[device.name] -= 1
                 if not self._counts[device.name]:
                     del self._counts[device.name]
-                    backend_of(device.name).close(device)
+                    backend.close(device)
 
 
 @functools.cache
