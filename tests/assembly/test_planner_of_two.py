@@ -152,7 +152,8 @@ def test_allocations_of_a_move(paths: Mapping[str, Path], prompt: list[int], exp
 def test_every_rung_is_of_both(paths: Mapping[str, Path], prompt: list[int], expected: list[int]
                                ) -> None:
     place = {"devices": ["cpu", "cpu:1"], "n_gpu_layers": 3, "batch_size": 64, "kv_type": "f32",
-             "context_size": 256, "on_oom": ["ubatch", "kv:q8_0", "layers", "context"]}
+             "context_size": 256, "cache_tokens": 256,
+             "on_oom": ["ubatch", "kv:q8_0", "layers", "context"]}
     with faults("cpu") as fault, Two(paths, **place) as model:
         stream = model.stream(prompt, **GREEDY)
         next(stream)
@@ -173,7 +174,7 @@ def test_every_rung_is_of_both(paths: Mapping[str, Path], prompt: list[int], exp
 
 def test_too_little_for_both(paths: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """What fits alone may not fit with another; the error says what each takes."""
-    wanted = {**EXACT, "devices": ["null:0"]}
+    wanted = {**EXACT, "devices": ["null:0"], "context_size": 192, "cache_tokens": 192}
     with Two(paths, **wanted) as model:
         (memory,) = model.memory().devices
     monkeypatch.setenv("UNLADEN_NULL_MEMORY", str(memory.needed_bytes - 1))

@@ -63,7 +63,7 @@ def test_the_size_of_the_cache(file: GGUFFile) -> None:
         assert (found, made.blueprint.limits.n_blocks) == (context, n_blocks), wishes
         assert made.blueprint.limits.n_blocks_per_seq == -(-context // 32)
         per_block = 3 * 2 * 32 * 32 * 2  # layers, K and V, two heads of 16, 32 tokens, float16
-        (memory,) = made.memory().devices
+        (memory,) = made.blueprint.memory.devices
         assert memory.kv_bytes == n_blocks * per_block
     with pytest.raises(InvalidArgument, match="cache_tokens=63 is less than context_size=64"):
         plan(file, cache_tokens=63, context_size=64)
@@ -79,10 +79,10 @@ def test_the_cache_leaves_memory_to_others(file: GGUFFile, monkeypatch: pytest.M
         left = 2 * n_more * per_block + per_block
         monkeypatch.setattr(setup.fit, "free_bytes", lambda devices, n=left: {
             "cpu:0": memory.needed_bytes + memory.mapped_bytes + n})
-        limits = setup.with_pool(one).limits
+        limits = setup.with_pool(one).main.limits
         assert limits.n_blocks == min(2 + n_more, 16)
     monkeypatch.setattr(setup.fit, "free_bytes", lambda devices: {"cpu:0": 0})
-    assert setup.with_pool(one).limits.n_blocks == 2, "one context always"
+    assert setup.with_pool(one).main.limits.n_blocks == 2, "one context always"
 
 
 def test_longer_than_trained(file: GGUFFile, caplog: pytest.LogCaptureFixture) -> None:

@@ -65,7 +65,7 @@ class Shortage:
                 raise OutOfMemory(device="cpu:0", requested=1, free=0)
             run()
         patch.setattr(plan, "run", failing)
-        patch.setattr(engine, "_relieve", lambda e, _: e.adopt(e.plan, e.context_size))
+        patch.setattr(engine, "_relieve", lambda e, _: e.adopt(e.plans, e.context_size))
 
 
 def answer(completion: Completion) -> Answer:
