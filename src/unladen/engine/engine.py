@@ -23,13 +23,13 @@ from unladen.engine.admission import Admission
 from unladen.engine.batcher import Work, fill, fill_next, pick
 from unladen.engine.blame import Blamed, blame, charge, keep
 from unladen.engine.choose import choose
-from unladen.engine.constrained import with_allowed_drafts
 from unladen.engine.finite import checked, explain
 from unladen.engine.flight import Flight, narrowest
 from unladen.engine.prompt import check_prompt
 from unladen.engine.request import Request
 from unladen.engine.session import Session
 from unladen.engine.speculate import Speculator
+from unladen.engine.speculate.constrained import with_allowed_drafts
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
 from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory, QueueFull
