@@ -23,7 +23,7 @@ def test_writes_a_file(unladen: Run, model: str, tmp_path: Path) -> None:
     assert types["blk.0.attn_v.weight"] == "Q8_0" and types["token_embd.weight"] == "BF16"
     assert types["output.weight"] == "Q5_1"
     again = unladen("quantize", model, target)
-    assert again.code == 1 and "there already" in again.err and "--force" in again.err
+    assert again.code == 1 and "exists already" in again.err and "--force" in again.err
     assert unladen("quantize", model, target, "--force").code == 0
 
 

@@ -168,7 +168,7 @@ def test_unknown_types(little, type_id: int) -> None:
 
 
 @pytest.mark.parametrize(("offset", "message"), [
-    (1, "no multiple of 32"), (33, "no multiple of 32"), (64, "the file at"),
+    (1, "not a multiple of 32"), (33, "not a multiple of 32"), (64, "the file at"),
     (2**63, "the file at"), (2**64 - 32, "the file at")])
 def test_offsets(little, offset: int, message: str) -> None:
     content = little.content([], [little.tensor("t", [8], 0, offset)], 64)

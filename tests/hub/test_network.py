@@ -165,7 +165,7 @@ def test_gated(hub: Pretend) -> None:
     ((429, {"Retry-After": "77"}), UnladenError, "too many requests", "wait 77 s"),
     ((500, {}), UnladenError, "refused org/repo: .*500", "later"),
     ((407, {}), UnladenError, "wants a password", "address"),
-    ((200, {}), UnladenError, "makes no sense", "log in to the network")])
+    ((200, {}), UnladenError, "isn't the hub's", "log in to the network")])
 def test_answers(hub: Pretend, answer: Any, kind: type[UnladenError], message: str, hint: str,
                  caplog: pytest.LogCaptureFixture) -> None:
     hub.answer = answer

@@ -87,7 +87,7 @@ def test_a_model_is_none(tmp_path: Path) -> None:
     writer = GGUFWriter(tmp_path / "m.gguf", "llama")
     writer.add_tensor("a.weight", np.ones(8, np.float32))
     writer.write()
-    with pytest.raises(GGUFError, match="no importance"):
+    with pytest.raises(GGUFError, match="has no tensors"):
         read_imatrix(tmp_path / "m.gguf")
 
 

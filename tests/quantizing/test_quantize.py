@@ -217,7 +217,7 @@ def test_from_quantized(source: Path, tmp_path: Path) -> None:
 def test_what_is_there_stays(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "t.gguf"
     target.write_bytes(b"precious")
-    with pytest.raises(InvalidArgument, match="there already") as raised:
+    with pytest.raises(InvalidArgument, match="exists already") as raised:
         quantize(source, target, "Q4_0")
     assert "--force" in raised.value.hint and target.read_bytes() == b"precious"
     os.symlink(source, tmp_path / "link.gguf")

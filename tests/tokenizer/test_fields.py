@@ -12,7 +12,7 @@ import pytest
 
 from unladen.errors import GGUFError, UnladenError
 from unladen.tokenizer import Tokenizer
-from unladen.tokenizer.fields import Fields, PackedStrings
+from unladen.tokenizer.fields import Fields, BufferedStrings
 
 
 def put(metadata: dict, key: str, value: Any) -> dict:
@@ -83,7 +83,7 @@ class Strings:
     ([0, 5], [3, 2]), ([7], [0]), ([-1], [2]), ([2], [-1]), ([2**62], [2**62]), ([0, 1], [1])])
 def test_strings_outside_their_buffer(offsets: list[int], lengths: list[int]) -> None:
     lying = Strings(offsets, lengths)
-    assert isinstance(lying, PackedStrings)
+    assert isinstance(lying, BufferedStrings)
     with pytest.raises(UnladenError, match=r"tokenizer\.ggml\.tokens"):
         Tokenizer.from_gguf({"tokenizer.ggml.model": "test", "tokenizer.ggml.tokens": lying})
 

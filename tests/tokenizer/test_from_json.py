@@ -106,7 +106,7 @@ def test_faults(tmp_path: Path, byte_level: Path, monkeypatch: pytest.MonkeyPatc
         JsonTokenizer(tmp_path / "nothing.json", {})
     for content in (b"", b"{}", b"[]", b"\xff", b'{"model": 3}', b"x" * 1000):
         (tmp_path / "odd.json").write_bytes(content)
-        with pytest.raises(InvalidArgument, match=r"odd\.json is no tokenizer"):
+        with pytest.raises(InvalidArgument, match=r"odd\.json isn't a tokenizer"):
             JsonTokenizer(tmp_path / "odd.json", {})
     made = hf.Tokenizer.from_file(str(byte_level))
     made.decoder = hf.decoders.CTC()
