@@ -47,12 +47,12 @@ def test_kinds(here: Path) -> None:
                 ("/dev/null", "is a device"), ("/dev/zero", "is a device"),
                 ("a.gguf", "leads back to itself"), ("b.gguf", "leads back to itself"),
                 ("gone.gguf", "link to nothing.bin, which doesn't exist"),
-                ("./file/x.gguf", "file is no directory"), ("x" * 5000 + ".gguf", "is too long"),
+                ("./file/x.gguf", "file isn't a folder"), ("x" * 5000 + ".gguf", "is too long"),
                 ("./none", "doesn't exist"),
                 (str(here / "no" / "such.gguf"), "doesn't exist")):
             assert what in said(name)[0], name
     problem = problem_of("nul\0.gguf")
-    assert problem is not None and "holds a NUL" in problem.what
+    assert problem is not None and "contains a NUL" in problem.what
     with pytest.raises(UnladenError, match="NUL"):
         Model("nul\0.gguf")
 

@@ -79,4 +79,4 @@ def test_from_python(name: str, tmp_path: Path) -> None:
         with Model(path, vocab_only=True) as model:
             assert model.detokenize([0, 1]) == "ab"
     if name in ("projector", "adapter"):
-        assert "no language model" in caught.value.message
+        assert "not a language model" in caught.value.message

@@ -77,7 +77,7 @@ REFUSED = [
     ("-m MODEL -p x --lora adapter.gguf", "LoRA"), ("-m MODEL -p x -md small.gguf", "draft models"),
     ("-m MODEL -p x --rope-scale 8", "file's own value"), ("-m MODEL -p x --rpc a:1", "hosts"),
     ("-m MODEL -p x --mmproj m.gguf", "pictures"), ("-m MODEL -f /no/such/file", "can't be read"),
-    ("-m MODEL -m MODEL -p x", "two of it"), ("-m MODEL -p x -p y", "two of it"),
+    ("-m MODEL -m MODEL -p x", "given twice"), ("-m MODEL -p x -p y", "given twice"),
     ("-m MODEL --sampling-seq ekQ -p x", "Q"), ("-m MODEL -p", "-p needs a value")]
 
 

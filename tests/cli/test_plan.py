@@ -68,7 +68,7 @@ def test_too_large_is_said(unladen: Run, model: str) -> None:
     (["--tensor-split", "0.5,0.3"], ["sums to 0.8"]),
     (["--tensor-split", "1,1,1"], ["tensor_split", "2 devices"]),
     (["--expert-split", "1,1"], ["expert_split", "3 devices"]),
-    (["--expert-split", "a,b"], ["--expert-split 'a,b'"]), (["-sm", "up"], ["split_mode"]),
+    (["--expert-split", "a,b"], ["--expert-split", "'a,b'"]), (["-sm", "up"], ["split_mode"]),
     (["-ot", "ffn=gpu"], ["gpu"]), (["--head-device", "null:5"], ["head_device", "null:5"]),
     (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]), (["-mg", "2", "-sm", "none"], ["main_gpu=2"])])
 def test_bad_values(unladen: Run, model: str, options: list[str], words: list[str]) -> None:

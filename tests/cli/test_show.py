@@ -111,7 +111,7 @@ def test_what_cannot_run(unladen: Run, tmp_path: Path, rng: np.random.Generator)
     assert ran.code == 0 and unharmed(ran.out)
     out = re.sub(r"\s+", " ", ran.out)
     assert "it can't run: " in out and "'abacus' isn't implemented" in out
-    assert "none that can be used" in out and "unknown, for it can't run" in out
+    assert "none that can be used" in out and "unknown, because it can't run" in out
 
 
 def test_errors_quote_nothing_harmful(unladen: Run, tmp_path: Path, rng: np.random.Generator

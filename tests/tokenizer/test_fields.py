@@ -12,7 +12,7 @@ import pytest
 
 from unladen.errors import GGUFError, UnladenError
 from unladen.tokenizer import Tokenizer
-from unladen.tokenizer.fields import Fields, BufferedStrings
+from unladen.tokenizer.fields import BufferedStrings, Fields
 
 
 def put(metadata: dict, key: str, value: Any) -> dict:

@@ -1,4 +1,4 @@
-"""``unladen tokenize MODEL TEXT``: the tokens of a text."""
+"""``unladen tokenize MODEL TEXT``: shows the tokens of a text."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _BY_TEXT: Final = {
     "fim_rep": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "fim_sep": ("<|file_sep|>",),
 }
-"""Texts that mean a special id where no key names it: the first that is in the vocabulary counts."""
+"""Texts that mean a special id where no key names it: the first one in the vocabulary counts."""
 _ENDS: Final = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]",

@@ -1,4 +1,4 @@
-"""Positions that were learned, one embedding for each, instead of rotations."""
+"""Learned positions: an embedding for each position instead of rotations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ TABLE = "position_embd.weight"
 
 
 class LearnedPositions(Decoder):
-    """Adds ``position_embd`` to the token embeddings; the context is no longer than that table.
+    """A decoder that adds ``position_embd`` to the token embeddings. The context can't be longer
+    than that table.
 
-    ``positions_required`` False: there are files without that table.
+    ``positions_required`` False: a file may lack the table.
     """
 
     rope_style = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields, EncodedStrings
+from unladen.tokenizer.fields import EncodedStrings, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 from unladen.tokenizer.pretokenize import PreTokenizer, pre_tokenizer
 
