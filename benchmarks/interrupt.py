@@ -1,9 +1,9 @@
-"""How long an interrupt takes to end a generation, in prefill and in decode.
+"""Measures how long an interrupt takes to end a generation, in prefill and in decode.
 
     python benchmarks/interrupt.py MODEL.gguf
 
-Sends SIGINT to itself at random moments, and after each checks that the same model still answers as
-before.
+It sends SIGINT to itself at random moments, and checks after each that the model still gives the
+same answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Mutated files, the same few in every run: each loads, or raises an error that says where."""
+"""Tries some mutated files, the same in every run: each loads, or raises an error that says where.
+"""
 
 from __future__ import annotations
 

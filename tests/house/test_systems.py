@@ -1,7 +1,6 @@
-"""Nothing that only some systems have is needed to import the package.
+"""The package can be imported without anything that only some systems have.
 
-What its functions use of such things is mypy's to find: ``make test`` runs it for Linux, macOS and
-Windows.
+mypy checks what functions use of such things: ``make test`` runs it for Linux, macOS and Windows.
 """
 
 from __future__ import annotations
