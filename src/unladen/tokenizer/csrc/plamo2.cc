@@ -40,8 +40,8 @@ Plamo2::Plamo2(const Tokens &tokens, const std::vector<float> &scores) : tokens_
     }
 }
 
-// Finds the cheapest tokens from the end of the text to its beginning. Of equally cheap ways it
-// takes the one with the longest first token.
+// Finds the cheapest tokens from the end of the text to its beginning. If several ways are equally
+// cheap, it takes the one with the longest first token.
 void Plamo2::encode(std::string_view text, bool fresh, Workspace &work,
                     std::vector<int32_t> &out) const {
     if (fresh && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
