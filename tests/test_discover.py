@@ -1,4 +1,4 @@
-"""Extensions are found by looking: in the package, in plug-in folders, at entry points."""
+"""Extensions are found in the package, in plug-in folders and at entry points."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_entry_points_of_what_is_installed(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("text", [b"[unladen.quants]\nmine", b"\xff\xfe[unladen.quants]\n", b"[x"])
 def test_broken_metadata_of_others(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: bytes
                                    ) -> None:
-    """A package that says something unreadable about itself is no reason to stop."""
+    """A package with unreadable metadata doesn't stop the search."""
     for name, content in (("bad", text), ("good", b"[unladen.quants]\nmine = good_module\n")):
         info = tmp_path / f"{name}-1.0.dist-info"
         info.mkdir()

@@ -1,4 +1,4 @@
-"""What isn't a file is called what it is."""
+"""The error for a name that isn't a file says what it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(name: str) -> tuple[str, str]:
-    """The same of the function, of Model, and of other entrances."""
+    """The function, Model and other public functions report the same problem."""
     problem = problem_of(os.path.expanduser(name))
     assert problem is not None
     with pytest.raises(UnladenError) as caught:

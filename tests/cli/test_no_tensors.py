@@ -1,4 +1,4 @@
-"""Files without tensors, or without anything, in every command: data, or one error and no more."""
+"""Every command with files without tensors, or empty files: it gives data, or exactly one error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Command lines made for llama.cpp, with the program's name changed and nothing else."""
+"""Command lines for llama.cpp work when only the program's name is changed."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_the_other_programs(unladen: Run, model: str, text_file: Path) -> None:
 
 
 def test_meanings_are_ours() -> None:
-    """What the tables lead to is there: options, steps of the sampler, rules."""
+    """The options, sampler steps and rules that the tables name exist."""
     options = {name for command in build_app().registered_commands
                for name in _options(str(command.name))}
     for meanings in (EVERYWHERE, *BY_COMMAND.values()):

@@ -1,4 +1,4 @@
-"""``unladen plan``, and what the options of placement do to it."""
+"""``unladen plan``, and the effect of the options that say where a model runs."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ PLACED = ("run", "plan", "bench", "perplexity")
 
 
 def test_the_same_options_everywhere() -> None:
-    """Every command that computes takes the options of placement."""
+    """Every command that computes takes the options that say where a model runs."""
     shared = set(signature(placement).parameters)
     for command in build_app().registered_commands:
         assert command.callback is not None

@@ -1,4 +1,4 @@
-"""Files that aren't GGUF are called what they are."""
+"""The error for a file that isn't GGUF says what the file is."""
 
 from __future__ import annotations
 

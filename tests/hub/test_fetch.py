@@ -1,4 +1,4 @@
-"""The hub's client is replaced, its cache is real."""
+"""Tests of fetching, with a stand-in for the hub's client and a real cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ COMMIT, OTHER = "0" * 40, "1" * 40
 
 
 class Hub:
-    """A pretend hub with ``files`` that downloads into the cache; ``asked`` counts the calls."""
+    """A stand-in for the hub, with ``files``, that downloads into the cache; ``asked`` lists the
+    calls."""
 
     def __init__(self, cache: Path, files: Sequence[str]) -> None:
         self.cache = cache

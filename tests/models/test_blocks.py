@@ -1,4 +1,4 @@
-"""Counts of layers in the metadata against the layers that are there."""
+"""Counts of layers in the metadata are checked against the layers in the file."""
 
 from __future__ import annotations
 
@@ -118,8 +118,8 @@ class Altered:
 
 def test_no_count_drops_tensors_in_silence(make_model: Make, rng: np.random.Generator,
                                            caplog: pytest.LogCaptureFixture) -> None:
-    """Any number in the metadata may be wrong: tensors that are there are used, or there is a typed
-    error, or a word about them."""
+    """Any number in the metadata may be wrong: then the file's tensors are used, or a typed error
+    is raised, or a warning names them."""
     for arch, sizes in (("llama", {"n_experts": 4}), ("qwen3", {}), ("gpt2", {})):
         path = make_model(arch, n_layers=2, **sizes)
         metadata = dict(open_gguf(path).metadata)

@@ -1,4 +1,4 @@
-"""Hostile metadata: every fault is an error that names its key."""
+"""Hostile metadata: every fault raises an error that names its key."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_long_tokens_that_are_searched_for(spm_metadata: dict) -> None:
 
 @pytest.mark.parametrize("n", [4, 60, 400])
 def test_hostile_merges_take_near_linear_time(n: int) -> None:
-    """Each token one letter longer than the one before, and the shortest merge last."""
+    """Each token is one letter longer than the one before, and the shortest merge comes last."""
     tokens = ["a" * i for i in range(1, n + 1)]
     merges = [f"{'a' * i} a" for i in range(1, n)]
     for order in (merges, merges[::-1]):
@@ -71,7 +71,7 @@ def test_merges_are_required(bpe_metadata: dict) -> None:
 
 
 class Strings:
-    """Strings as a mapped file has them, here with lies about where."""
+    """Strings in one buffer, as in a mapped file, with false offsets."""
 
     def __init__(self, offsets: list[int], lengths: list[int]) -> None:
         self.buffer = np.frombuffer(b"abcdef", np.uint8)

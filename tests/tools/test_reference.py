@@ -1,4 +1,4 @@
-"""The pages of docs/reference that tools/gen_reference.py writes are what it would write now."""
+"""The pages of docs/reference that tools/gen_reference.py writes are up to date."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_variables() -> None:
 
 
 def test_python_names() -> None:
-    """Everything public of the package, of a model and of errors has its place."""
+    """The page has every public name of the package, of a model and of errors."""
     text = page("python.md")
     for name in set(unladen.__all__) - {"__version__", "backends", "gpu"}:
         assert f"### unladen.{name}\n" in text, name
