@@ -18,7 +18,9 @@ import time
 from unladen import Model
 
 N_ROUNDS = 10
+"""Interrupts in each of prefill and decode."""
 LIMIT_S = 0.3
+"""Seconds within which an interrupt should end a call."""
 
 
 def interrupt(model: Model, prompt: list[int], max_tokens: int, after_s: float) -> float:

@@ -20,6 +20,7 @@ from pathlib import Path
 from programs import SETTINGS, Peer, Test, unladen
 
 COUNT = "n = 0\nwhile True: n += 1"
+"""The program of a busy process."""
 
 
 def main() -> None:

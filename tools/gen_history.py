@@ -21,6 +21,7 @@ HISTORY = ROOT / "docs/reference/performance-history.md"
 PAGE = ROOT / "docs/concepts/performance.md"
 
 SCHEMA = 1
+"""The version of the files of results that this program reads."""
 REQUIRED = {"schema": int, "title": str, "machine": str, "program": str, "columns": dict,
             "rows": list, "notes": list}
 OPTIONAL = {"date": (str, type(None)), "peer": str, "rounds": int, "limits": list}

@@ -20,6 +20,7 @@ import numpy as np
 
 OUT = Path(__file__).resolve().parents[1] / "tests/sample/llama_cpp.json"
 N_VOCAB = 400
+"""Logits in each row."""
 CHAINS: list[list[list[Any]]] = [
     [["top_k", 40]], [["top_p", 0.9, 1]], [["min_p", 0.05, 1]], [["typical_p", 0.7, 1]],
     [["typical_p", 0.3, 5]], [["top_n_sigma", 1.0]], [["top_n_sigma", 2.5]],

@@ -26,7 +26,9 @@ from unladen.types import MAIN  # noqa: E402
 
 DOC = ROOT / "docs/concepts/memory.md"
 GB = 10**9
+"""The tables use decimal gigabytes."""
 BATCH = 512
+"""Tokens of a step, for the size of the arena."""
 CONTEXTS = (2048, 4096, 8192, 32768)
 QUANTS = ("Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16")
 

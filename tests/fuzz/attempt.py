@@ -21,6 +21,7 @@ from unladen.models import load_architecture
 from unladen.tokenizer import Tokenizer
 
 TEXT = "Hello 1234567 w\u00f6rld\n\n  don't \U0001F600 <|im_end|>\u2581 \x00\xff"
+"""A text to tokenize: words, digits, white space, a control token, unusual characters."""
 TOKENS = (1, 2, 0, 5)
 
 

@@ -12,6 +12,7 @@ from fuzz.run import run
 from fuzz.seeds import seeds
 
 N_FILES = 600
+"""Mutated files to try: a few seconds of work."""
 
 
 def test_slice(tmp_path: Path) -> None:

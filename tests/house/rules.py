@@ -12,6 +12,7 @@ Found = Iterator[tuple[int, str]]
 Rule = Callable[[Source], Found]
 
 MAX_FUNCTION = 60
+"""Lines that a function may have."""
 BACKENDS = frozenset(p.parent.name for p in (PACKAGE / "backends").glob("[!_]*/__init__.py"))
 ARCH_EXCEPTIONS = {"unladen.tokenizer.special"}
 """Modules that may test the architecture: for two vocabularies only its name says which white space

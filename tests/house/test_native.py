@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from house.tree import Source, native_sources
 
 MAX_FUNCTION = 60
+"""Lines that a function may have."""
 ISA_HEADERS = {"cmath", "cstddef", "cstdint", "cstring", "limits", "type_traits",
                "immintrin.h", "arm_neon.h"}
 """Headers that code may include which is compiled once per instruction-set level: headers without

@@ -29,6 +29,7 @@ for name in sys.argv[3].split():
     importlib.import_module(name)
 print("all")
 """
+"""Imports modules of the package in a process without names of the system."""
 POSIX_NAMES = (
     "register_at_fork fork forkpty posix_fallocate posix_fadvise pread pwrite preadv pwritev "
     "sched_getaffinity sched_setaffinity sysconf getuid geteuid getgid getpgid setsid killpg "

@@ -24,6 +24,7 @@ where, and what to try.
 
 """
 WIDTH = 88
+"""Columns of a signature before it is broken into lines."""
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
     ("Models", (("unladen.Model", api.Model), ("unladen.plan", unladen.plan),
                 ("unladen.quantize", unladen.quantize), ("unladen.devices", unladen.devices))),

@@ -40,6 +40,7 @@ The first stage trains on short introductions: within a hundred steps the model 
 repeat a name from the text before, which whole stories would teach only late.
 """
 PEAK_RATE = 4e-3
+"""The learning rate after the warm-up."""
 PROMPTS = ("Once upon a time", "One day, a little dragon", "The king was sad because", "Lily")
 
 Source = Callable[[int, int], Iterator[str]]

@@ -28,6 +28,7 @@ TARGETS = {
     "x86_64-macos": ("portable", "avx2"),
 }
 ERRORS_SHOWN = 3
+"""Errors of a file that are printed at most."""
 
 
 def main() -> int:

@@ -64,6 +64,7 @@ def _all(meaning: Meaning, *names: str) -> Iterable[tuple[str, Meaning]]:
 _TALK = Idle("this program logs little")
 _SCHEDULING = Idle("threads are placed by --numa and by the system", has_value=True)
 _TEMPLATES = "chat templates aren't applied yet"
+"""Note for options about chat templates."""
 _CHAT = Absent("conversations aren't there yet", "leave it out: the prompt is continued as it is")
 _SYSTEM = Absent("system prompts aren't there yet", "write it into the prompt", has_value=True)
 _GRAMMAR = Absent("grammars and JSON schemas aren't there yet",
@@ -74,6 +75,7 @@ _DRAFT = Absent("draft models aren't there yet",
 _MEDIA = Absent("sound and pictures aren't there yet", "leave it out", has_value=True)
 _AS_FILE = Absent("the file's own value holds", "leave it out", has_value=True)
 _SHIFT = "a full context ends the text: nothing is shifted out"
+"""Note for options about context shift."""
 
 EVERYWHERE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("model"), "-m", "--model"),

@@ -13,6 +13,7 @@ from unladen.cli._fetch import fetched
 from unladen.cli._input import from_stdin
 
 _HINT = 'unladen tokenize MODEL "a text", or pipe text in'
+"""Hint where no text is given."""
 
 
 def command(

@@ -14,6 +14,7 @@ from unladen._native import gguf as native
 from unladen.errors import GGUFError
 
 TRUNCATED = "the file was cut short or is damaged: fetch it again"
+"""Hint for a file that ends too early."""
 
 
 class Cursor:

@@ -14,11 +14,16 @@ STILL_LOADING: Final = ("its name says that the download isn't finished: wait fo
 """Hint for a file with such a suffix."""
 
 _CONVERT: Final = "get the model as GGUF, or convert it with llama.cpp's convert_hf_to_gguf.py"
+"""Hint for a checkpoint of another program."""
 _UNPACK: Final = "unpack it, and give the .gguf file that is in it"
+"""Hint for an archive."""
 _OLD: Final = "get the model as GGUF, or convert it again from the original"
+"""Hint for a format before GGUF."""
 _PAGE: Final = ("a download saved a page in place of the file: log in if the model is gated, and "
                 "take the address with /resolve/")
+"""Hint for a web page in place of a file."""
 _AGAIN: Final = "fetch it again"
+"""Hint for damaged or unknown bytes."""
 
 
 class Other(NamedTuple):

@@ -12,7 +12,9 @@ from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenErro
 from unladen.hub.ref import HubFile, HubQuant
 
 LOG_IN: Final = "`hf auth login` or set HF_TOKEN"
+"""What to do where the hub wants a token, for hints."""
 DEFAULT_ENDPOINT: Final = "https://huggingface.co"
+"""The hub's address where ``HF_ENDPOINT`` names no other."""
 
 
 class Unreachable(ModelNotFound):

@@ -14,6 +14,7 @@ from unladen.errors import InvalidArgument, ModelNotFound
 from unladen.paths import problem_of, similar
 
 _NAME: Final = r"[A-Za-z0-9_][\w.-]*"
+"""An organization's or a repository's name."""
 _HUB: Final = (rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
                          r"(?::(?P<quant>[\w.-]+)|/(?P<file>.+\.gguf))?/?")
 _WITH_HOST: Final = (r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
@@ -25,6 +26,7 @@ _LONGEST: Final = 200
 """Characters of a name that an error quotes at most."""
 _URL_OF_FOLDER: Final = rf"({_NAME}/{_NAME})/tree/([^/]+)/?"
 _FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
+"""The forms of a reference, for hints."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ SHORTEST = 2048
 was trained for less."""
 
 TEMPLATE = "tokenizer.chat_template"
+"""The metadata key of the default chat template, and the prefix of those of named ones."""
 
 
 @dataclass(frozen=True, slots=True)

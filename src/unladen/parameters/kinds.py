@@ -20,6 +20,7 @@ from unladen.errors import InvalidArgument
 MAX_ITEMS = 1 << 22
 """Items that are taken from a list or an iterator at most: an endless iterator must end."""
 INT32_MAX = 2**31 - 1
+"""The largest whole number that a parameter takes by default: native code uses int32."""
 
 
 def shown(value: object) -> str:
@@ -367,6 +368,7 @@ class Instance(Kind):
 
 
 IDS = "a list of token ids, whole numbers from 0 on"
+"""Words for token ids, for errors."""
 
 
 def token_ids(name: str, value: object) -> list[int]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from unladen.parameters.table import Foreign, Others, Synonym
 
 _AS_THE_FILE = "the file's own value holds: leave it out"
+"""What to do about a parameter that overrides a file's value."""
 _NO_CONTEXT: Mapping[object, object] = MappingProxyType({0: None})
 _NO_END: Mapping[object, object] = MappingProxyType({-1: None, -2: None})
 

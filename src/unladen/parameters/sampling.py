@@ -27,6 +27,7 @@ from unladen.parameters.table import Option as O
 from unladen.parameters.table import Parameter as P
 
 SEED_MAX = 2**64 - 1
+"""The largest seed: seeds are uint64."""
 
 
 class _Bias(Kind):

@@ -22,6 +22,7 @@ from unladen.paths import problem_of
 
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 _MAGIC = b"GGUF"
+"""The first bytes of an importance matrix in GGUF; the older format has none."""
 _HINT = "make it again with llama-imatrix"
 """Hint for a malformed file."""
 

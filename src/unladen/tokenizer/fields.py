@@ -16,6 +16,7 @@ import numpy.typing as npt
 from unladen.errors import GGUFError
 
 PREFIX: Final = "tokenizer.ggml."
+"""What all of the tokenizer's keys begin with."""
 MAX_TOKEN_BYTES: Final = 4096
 """A longer token is refused: the cost of encoding grows with the longest token."""
 MAX_SEARCHED_BYTES: Final = 512

@@ -18,6 +18,7 @@ from unladen.tokenizer.fields import PREFIX, Fields, TokenType
 from unladen.tokenizer.tokenizer import Tokenizer
 
 EXTRA = "hf-tokenizer"
+"""The extra of this package that installs ``tokenizers``."""
 
 
 class JsonTokenizer(Tokenizer):

@@ -17,6 +17,7 @@ COUNT, DRAFTING = "block_count", "nextn_predict_layers"
 
 _BLOCK: Final = re.compile(r"blk\.(\d{1,9})\.(.+)")
 _DRAFTING_PART: Final = "nextn."
+"""Names of tensors that only drafting layers have begin with this, after the block."""
 
 _SPARE: Final = re.compile(
     r"rope_(freqs|factors_(long|short))\.weight"  # the unused one of two factors

@@ -15,6 +15,7 @@ from unladen.models._parts.load import Tensors
 GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
 """The gating functions by their number in ``expert_gating_func``; 0 means that none is given."""
 DAMAGED = "the metadata is damaged: convert or fetch the file again"
+"""Hint for impossible numbers in the metadata."""
 
 
 class WithExperts(Protocol):

@@ -11,6 +11,7 @@ from unladen.models._parts.base import Architecture
 
 EPSILONS = {"rms_norm": "attention.layer_norm_rms_epsilon",
             "layer_norm": "attention.layer_norm_epsilon"}
+"""The metadata key of epsilon, by the op of the norm."""
 
 
 class Layers(Architecture):

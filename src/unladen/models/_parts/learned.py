@@ -8,6 +8,7 @@ from unladen.graph.graph import Value
 from unladen.models._parts.decoder import Decoder
 
 TABLE = "position_embd.weight"
+"""GGUF's name of the table of learned positions."""
 
 
 class LearnedPositions(Decoder):
