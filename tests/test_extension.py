@@ -1,5 +1,5 @@
-"""An architecture, an op and a block format, one file each, work without other changes: in a plug-in
-folder, and in a copy of the sources, where the tests that run everything include them."""
+"""An architecture, an op and a block format, one file each, work without other changes: in a
+plug-in folder, and in a copy of the sources, where the tests that run everything include them."""
 
 from __future__ import annotations
 

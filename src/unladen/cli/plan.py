@@ -95,8 +95,8 @@ def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:
 
 
 def _bar(report: PlanReport) -> list[str]:
-    """Lines with a letter for each layer of each graph; letters name the devices in the order of the
-    table."""
+    """Lines with a letter for each layer of each graph; letters name the devices in the order of
+    the table."""
     names = [m.device.name for m in report.devices]
     letters = {name: ascii_uppercase[i % 26] for i, name in enumerate(names)}
     legend = ", ".join(f"{letter} {name}" for name, letter in letters.items())
