@@ -86,6 +86,27 @@ def test_ops_that_pages_name() -> None:
     assert len(named) > 30 and named <= set(ops())
 
 
+def steps(text: str) -> Iterator[tuple[str, set[str]]]:
+    """The file of each step of the walk "One token", and the names that the step uses."""
+    for path, prose in re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", text, re.M | re.S):
+        yield path, set(re.findall(r"`(\w+)`", prose))
+
+
+def test_each_step_of_a_token_names_what_is_in_its_file() -> None:
+    found = list(steps((DOCS / "concepts/one-token.md").read_text(encoding="utf-8")))
+    assert len(found) > 10
+    for path, names in found:
+        assert (PACKAGE / path).is_file(), f"there is no {path}"
+        code = (PACKAGE / path).read_text(encoding="utf-8")
+        missing = {name for name in names if not re.search(rf"\b{name}\b", code)}
+        assert not missing, f"{path} has no {missing}"
+
+
+def test_steps_are_found() -> None:
+    text = "## A\n### `a/b.py`\n`f` calls `g`.\n### `c.h`\n`x.y` is no name.\n## B\n`z`"
+    assert list(steps(text)) == [("a/b.py", {"f", "g"}), ("c.h", set())]
+
+
 def test_environment_page_names_every_variable() -> None:
     text = (DOCS / "reference/environment.md").read_text(encoding="utf-8")
     code = "\n".join(p.read_text(encoding="utf-8") for p in PACKAGE.rglob("*.py"))
