@@ -114,6 +114,7 @@ class Altered:
     def __init__(self, path: Path, metadata: Mapping[str, Any]) -> None:
         with_tensors = open_gguf(path)
         self.tensors, self.path, self.metadata = with_tensors.tensors, str(path), metadata
+        self.key = with_tensors.key
 
 
 def test_no_count_drops_tensors_in_silence(make_model: Make, rng: np.random.Generator,
