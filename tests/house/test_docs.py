@@ -151,6 +151,7 @@ def test_map_has_every_part() -> None:
 
 
 def test_a_loose_file_has_a_reason() -> None:
-    _, _, reasons = (PACKAGE / "README.md").read_text(encoding="utf-8").partition("is outside the folders")
+    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    _, _, reasons = text.partition("is outside the folders")
     loose = {path.name for path in PACKAGE.glob("[!_]*.py")}
     assert {name for name in loose if f"`{name}`" not in reasons} == set()

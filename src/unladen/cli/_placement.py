@@ -29,7 +29,7 @@ def _devices(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _streams(text: str) -> bool | Literal["auto"]:
+def _stream_weights(text: str) -> bool | Literal["auto"]:
     meanings: dict[str, bool | Literal["auto"]] = {"auto": "auto", "on": True, "off": False}
     if text not in meanings:
         raise InvalidArgument(f"--stream-weights must be {', '.join(meanings)}, got {text!r}",
@@ -92,6 +92,7 @@ def _with_progress(chosen: Callable[..., Parameters]) -> Callable[..., Parameter
 placement = _with_progress(with_options(
     "placement", {name: MODEL.parameters[name] for name in NAMES},
     {"devices": _devices, "n_gpu_layers": _gpu_layers, "tensor_split": _tensor_shares,
-     "override_tensor": _overrides, "expert_split": _expert_shares, "stream_weights": _streams},
+     "override_tensor": _overrides, "expert_split": _expert_shares,
+     "stream_weights": _stream_weights},
     many=frozenset(["override_tensor"])))
 """The options as parameters of a model; raises :class:`InvalidArgument`."""

@@ -27,7 +27,7 @@ from unladen import __version__
 from unladen.cli import COMPLETE_VARIABLE
 from unladen.cli import _ending as ending
 from unladen.cli._pasted import PastingCommand
-from unladen.cli._streams import take_over
+from unladen.cli._stdio import take_over
 from unladen.cli._table import room
 from unladen.cli._text import Once, VisibleFormatter
 from unladen.discover import Found, is_plugin, modules, name_of
