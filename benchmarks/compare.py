@@ -1,16 +1,16 @@
-"""unladen beside llama.cpp: the same files in turn, medians, ratios, shares of what is possible.
+"""Compares the speed of unladen and llama.cpp: the same files in turn, medians, ratios, limits.
 
     python benchmarks/compare.py --peer /path/to/llama-bench MODEL.gguf[:TESTS] ...
     make bench PEER=/path/to/llama-bench MODELS="a.gguf:pp512,tg32,tg32t1,tg32x8 b.gguf"
 
-A file's tests may follow it, with as many threads as after a t; else they are those of the options.
-Each round runs every test once with each program. llama.cpp has several settings (flash attention,
-repacked weights) and is given the best: the one whose median is highest, by test; a setting far
-behind in the first round isn't tried again. ``llama-batched-bench`` beside ``llama-bench`` times
-several sequences. Neither program samples; ours generates the likeliest token, for which some
-heads' weights needn't all be read, theirs all logits. Writes a JSON file to ``--out``, by default
-benchmarks/results/, from which tools/gen_history.py makes the history in the docs; ``--picture
-FILE`` draws the ratios as SVG.
+A file's tests may follow its name; a number after a t is the number of threads. Otherwise the
+options' tests are run. Each round runs every test once with each program. llama.cpp has several
+settings (flash attention, repacked weights); for each test the one with the highest median counts,
+and a setting far behind in the first round isn't tried again. ``llama-batched-bench``, which must
+be beside ``llama-bench``, times several sequences. Neither program samples. unladen generates the
+likeliest token, for which some heads' weights needn't all be read; llama.cpp computes all logits.
+The result is a JSON file in ``--out``, by default benchmarks/results/, from which
+tools/gen_history.py makes the history in the docs. ``--picture FILE`` draws the ratios as SVG.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from work import Work
 
 RESULTS = Path(__file__).with_name("results")
 FAR_BEHIND = 0.85
-"""Of the best setting's first result."""
+"""A setting slower than this share of the best setting's first result isn't tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +48,20 @@ class Task:
 
 @dataclass(slots=True)
 class Measured:
-    """Tokens per second by round: ours, and each of the peer's settings."""
+    """Tokens per second in each round: unladen's, and those of each of llama.cpp's settings."""
 
     task: Task
     mine: list[float] = field(default_factory=list)
     theirs: dict[str, list[float]] = field(default_factory=dict)
     limits: list[roofline.Roofline] = field(default_factory=list)
-    """What the machine could do around each of our runs."""
+    """The machine's limits, measured around each of unladen's runs."""
 
     def best(self) -> tuple[str, list[float]]:
         """The peer's best setting and its rounds."""
         return max(self.theirs.items(), key=lambda item: statistics.median(item[1]))
 
     def row(self) -> dict[str, Any]:
-        """What is written down."""
+        """The row for the file of results."""
         setting, rounds = self.best()
         mine, test, threads = statistics.median(self.mine), self.task.test, self.task.threads
         work = Work.of(self.task.model)
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def _middle(n_threads: int, results: list[Measured]) -> roofline.Roofline:
-    """Medians of all limits with so many threads."""
+    """The medians of all limits that were measured with ``n_threads``."""
     found = [limit for m in results for limit in m.limits if limit.n_threads == n_threads]
     return roofline.Roofline(n_threads, *(statistics.median(getattr(r, limit.name) for r in found)
                                           for limit in fields(roofline.Roofline)[1:]))
@@ -152,7 +152,8 @@ def _tests(args: argparse.Namespace) -> Iterator[programs.Test]:
 
 
 def _file(text: str) -> tuple[Path, list[tuple[programs.Test, int]]]:
-    """Its tests, if they follow; and how many threads each has, 0 for those of the options."""
+    """The path in ``text``, and the tests that follow it, each with its number of threads; 0 means
+    those of the options."""
     path, _, names = text.rpartition(".gguf:") if ".gguf:" in text else (text, "", "")
     found = []
     for name in names.split(",") if names else ():
@@ -176,7 +177,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--peer", type=Path, required=True, help="llama-bench")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--logits", action="store_true",
-                        help="we compute all logits too, instead of the likeliest token")
+                        help="unladen computes all logits, too, instead of the likeliest token")
     parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the JSON file")
     parser.add_argument("--picture", type=Path, help="an SVG file to draw")
     for name, default in (("threads", "2"), ("prompts", "512"), ("gens", "32"), ("depths", "0"),

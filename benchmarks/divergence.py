@@ -1,13 +1,13 @@
-"""How far logits are from those of float32 arithmetic: unladen and llama.cpp on the same files.
+"""Measures how far the logits of unladen and llama.cpp are from those of float32 arithmetic.
 
     python benchmarks/divergence.py --peer /path/to/venv/bin/python model-q4_0.gguf ...
 
 ``--peer`` is a Python that has llama-cpp-python. The texts are drawn from the model itself at
-temperature 1. The truth are its weights as they are in the file, multiplied in float32 or better
-with float32 activations and cache: the reference backend, for files above ``--large`` megabytes the
-CPU's float32 kernels. Both programs run with their defaults. Printed: the mean over all tokens of
-the Kullback-Leibler divergence from the truth's probabilities to theirs, in nats, and the ratio of
-the two with its standard error, the texts taken as the sample.
+temperature 1. The truth is computed from the file's weights in float32 or better, with float32
+activations and cache: by the reference backend, or for files above ``--large`` megabytes by the
+CPU's float32 kernels. Both programs run with their defaults. The output is the mean
+Kullback-Leibler divergence over all tokens from the truth's probabilities to each program's, in
+nats, and the ratio of the two with its standard error over texts.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _truth(path: Path, texts: list[list[int]], *, is_large: bool) -> list[Logits
 
 
 def _divergences(truth: list[Logits], other: list[Logits]) -> npt.NDArray[np.float64]:
-    """Of each text, which are all as long."""
+    """The divergence of each text; all texts have the same length."""
     found = []
     for p, q in zip(truth, other, strict=True):
         log_p, log_q = (_log_softmax(logits.astype(np.float64)) for logits in (p, q))

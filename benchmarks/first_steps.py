@@ -1,10 +1,10 @@
-"""The first steps of a model with packed weights from a file and without, in turns.
+"""Times the first steps of a model with and without a file of packed weights, in turns.
 
     python benchmarks/first_steps.py 1b-Q4_K_M.gguf
 
-Each run is an ``unladen run`` of its own: it loads a file, reads a prompt and writes a few tokens.
-The copy is made before the first round and lies in a folder that is removed in the end. Medians,
-and how many times as fast it is with the copy (seconds: how many times as long it takes without).
+Each run is an ``unladen run``: it loads a file, reads a prompt and writes a few tokens. The packed
+copy is made before the first round, in a folder that is removed at the end. The output has medians
+and ratios: how many times as fast the run is with the copy.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def run(model: Path, args: argparse.Namespace, folder: str | None) -> tuple[float, float, float]:
-    """What ROWS name, of one process; with a copy in ``folder``."""
+    """The values for ROWS from one process; the packed copy is in ``folder``, None: without."""
     command = [sys.executable, "-m", "unladen", "run", str(model), "one " * args.words,
                "-n", str(args.tokens), "-t", str(args.threads), "--temp", "0", "--no-speculate",
                "--json", *(["--packed-cache"] if folder else [])]

@@ -1,12 +1,12 @@
-"""What a decode step costs the host on a GPU, and how much of that while the device works.
+"""Measures the host's time for a decode step on a GPU, and how much of it overlaps the device's.
 
     python benchmarks/gpu_step.py MODEL.gguf [DEVICE [STEPS]]
 
-First the plan alone: uploading, encoding and submitting a decode step while the device has nothing
-else to do. Then greedy steps of one sequence through the engine, all of a step counted: reserving,
-filling in, the same, reading the token, and its text. Each step waits for the one before it, as it
-must where the host chooses the tokens; then steps are started before the token of the one before
-has been read. What a driver makes the host wait for inside its own calls counts as the host's.
+First it times the plan alone: uploading, encoding and submitting a decode step while the device is
+idle. Then it times whole greedy steps of one sequence through the engine: reserving blocks, filling
+in the inputs, submitting, reading the token, and making its text. At first each step waits for the
+one before, as it must where the host chooses the tokens; then steps start before the token of the
+step before is read. Time that a driver waits inside its own calls counts as the host's.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def submitting(model: Model, n_steps: int) -> float:
-    """Median of the milliseconds until the plan has submitted a step; the device is idle before."""
+    """The median of the milliseconds until the plan has submitted a step to an idle device."""
     engine = model.engine
     plan = engine.plan
     (device,) = plan.blueprint.devices
@@ -66,7 +66,7 @@ def submitting(model: Model, n_steps: int) -> float:
 
 
 def measure(model: Model, n_steps: int, *, runs_ahead: bool) -> tuple[float, float, float]:
-    """Medians in milliseconds of a step, of the host's part, and of its wait for the device."""
+    """The medians in milliseconds of a step, of the host's part, and of its wait for the device."""
     engine, waits = model.engine, Waits(model.engine.plan.fetch)
     request = Request([1], sampler=SamplerChain().greedy().build(), max_tokens=n_steps + N_WARM + 1,
                       decoder=StreamDecoder(model.tokenizer))
@@ -87,7 +87,7 @@ def measure(model: Model, n_steps: int, *, runs_ahead: bool) -> tuple[float, flo
 
 
 class Waits:
-    """Takes the time that is spent in waiting for what was fetched."""
+    """Measures the time spent in waiting for fetched outputs."""
 
     def __init__(self, plan_fetch: Callable[[str], Callable[[], Any]]) -> None:
         self.plan_fetch = plan_fetch

@@ -1,9 +1,9 @@
-"""How long an interrupt takes to end a generation, in prefill and in decode.
+"""Measures how long an interrupt takes to end a generation, in prefill and in decode.
 
     python benchmarks/interrupt.py MODEL.gguf
 
-Sends SIGINT to itself at random moments, and after each checks that the same model still answers as
-before.
+It sends SIGINT to itself at random moments, and checks after each that the model still gives the
+same answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import time
 from unladen import Model
 
 N_ROUNDS = 10
+"""Interrupts in each of prefill and decode."""
 LIMIT_S = 0.3
+"""Seconds within which an interrupt should end a call."""
 
 
 def interrupt(model: Model, prompt: list[int], max_tokens: int, after_s: float) -> float:

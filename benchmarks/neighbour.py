@@ -1,10 +1,10 @@
-"""Decoding while another program keeps a core busy: unladen beside llama.cpp.
+"""Compares unladen and llama.cpp at decoding while another program keeps a core busy.
 
     python benchmarks/neighbour.py 1b-Q4_K_M.gguf --peer /path/to/llama-bench
 
-Each run is a process of its own, in turns, with ``--busy`` processes beside it that do nothing but
-count. Medians of the tokens a second, those without neighbours and with a thread fewer beside them,
-and the ratio to the best of llama.cpp's settings.
+Each run is a process of its own, in turns, next to ``--busy`` processes that only count. The output
+has medians of tokens per second, also without busy processes and with one thread fewer, and the
+ratio to the best of llama.cpp's settings.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from programs import SETTINGS, Peer, Test, unladen
 
 COUNT = "n = 0\nwhile True: n += 1"
+"""The program of a busy process."""
 
 
 def main() -> None:
@@ -61,7 +62,7 @@ def main() -> None:
 
 @contextlib.contextmanager
 def busy(n: int) -> Iterator[None]:
-    """With ``n`` other programs at work."""
+    """Runs ``n`` processes that keep a core busy each, until the block ends."""
     others = [subprocess.Popen([sys.executable, "-c", COUNT]) for _ in range(n)]
     try:
         yield

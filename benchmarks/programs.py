@@ -1,4 +1,4 @@
-"""How the two programs are run, and what they answer."""
+"""Runs the two programs and reads their results."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 SETTINGS: Mapping[str, list[str]] = MappingProxyType({
     "default": ["-fa", "off", "--repack", "1"], "fa": ["-fa", "on", "--repack", "1"],
     "no-repack": ["-fa", "off", "--repack", "0"], "fa, no-repack": ["-fa", "on", "--repack", "0"]})
-"""Of llama.cpp; what they do shows in llama-bench's own options."""
+"""llama.cpp's settings to try: a name, and llama-bench's options for it."""
 N_WARM = 16
-"""Prompt tokens of each sequence before llama-batched-bench times their generation."""
+"""Prompt tokens of each sequence before llama-batched-bench times the generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """As :class:`unladen.measure.speed.Test`."""
+    """A test like :class:`unladen.measure.speed.Test`; this program doesn't import unladen."""
 
     n_prompt: int
     n_gen: int
@@ -32,14 +32,14 @@ class Test:
 
     @property
     def name(self) -> str:
-        """pp512, tg32, tg32 x8, pp512 @ d4096."""
+        """The test's name: pp512, tg32, tg32 x8, pp512 @ d4096."""
         kind = f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
         kind += f" x{self.n_seqs}" if self.n_seqs > 1 else ""
         return f"{kind} @ d{self.n_depth}" if self.n_depth else kind
 
     @classmethod
     def named(cls, name: str) -> Test:
-        """By its name, with spaces or without. Raises ValueError."""
+        """The test with this name, written with spaces or without. Raises ValueError."""
         found = re.fullmatch(r"(?:pp([1-9]\d*)|tg([1-9]\d*)(?:x([1-9]\d*))?)(?:@d(\d+))?",
                              name.replace(" ", ""))
         if not found:
@@ -49,8 +49,8 @@ class Test:
 
 
 def unladen(model: Path, test: Test, threads: int, *, logits: bool = False) -> float:
-    """Tokens per second of one repetition, in a process of its own. ``logits``: all of them are
-    computed, though the likeliest token is what is wanted."""
+    """Tokens per second of one repetition, in a process of its own. ``logits``: compute all logits,
+    not only the likeliest token."""
     depth = test.n_depth or (N_WARM if test.n_seqs > 1 else 0)
     (found,) = _json([sys.executable, "-m", "unladen", "bench", str(model), "--json", "-r", "1",
                       "-p", str(test.n_prompt), "-n", str(test.n_gen), "-d", str(depth),
@@ -60,7 +60,7 @@ def unladen(model: Path, test: Test, threads: int, *, logits: bool = False) -> f
 
 
 class Peer:
-    """llama.cpp's programs, beside each other in one folder."""
+    """llama.cpp's programs, which are in one folder."""
 
     def __init__(self, bench: Path) -> None:
         self.bench = bench
@@ -89,7 +89,7 @@ class Peer:
 
 
 def machine() -> str:
-    """The processor and how many of it."""
+    """The processor's name and the number of its hardware threads."""
     names = [line.partition(":")[2].strip()
              for line in Path("/proc/cpuinfo").read_text().splitlines()
              if line.startswith("model name")]

@@ -4,9 +4,10 @@
     python benchmarks/quantize.py --peer ... --errors --imatrix i.gguf model-F16.gguf Q4_K_M
     python benchmarks/quantize.py --kernels /path/to/libggml-base.so
 
-The first prints the medians of the times of whole processes and their ratio, the second the ratio
-of squared errors by tensor, weighted with the importance matrix where one is given, and the third
-millions of weights that each format's search does a second, on one thread, in memory.
+The first prints the medians of the times of whole processes and their ratio. The second prints the
+ratio of squared errors for each tensor, weighted with the importance matrix if one is given. The
+third prints millions of weights per second that each format's search encodes in memory, on one
+thread.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def compare_errors(args: argparse.Namespace, folder: Path) -> None:
 
 
 def rate(run: Callable[[], object], n_weights: int) -> float:
-    """Millions of weights a second, best of five."""
+    """Millions of weights per second in the best of five runs."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
@@ -152,7 +153,7 @@ def main() -> None:
         compare_kernels(args.kernels)
     if args.model:
         if not args.peer or not os.access(args.peer, os.X_OK):
-            parser.error("--peer: llama-quantize is wanted")
+            parser.error("--peer is needed: the path of llama-quantize")
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             (compare_errors if args.errors else compare_times)(args, Path(folder))
 

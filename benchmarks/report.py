@@ -1,4 +1,4 @@
-"""Results as a file of benchmarks/results/, as a Markdown table and as a picture."""
+"""Writes results as a file in benchmarks/results/, as a Markdown table and as a picture."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ COLUMNS = {"model": "file", "test": "test", "threads": "threads", "ratio": "rati
            "peer_setting": "peer's best setting", "read": "of read limit, %",
            "usual_read": "of its median pass, %", "of_bytes": "bytes read, %",
            "int8": "of arithmetic limit, %"}
-"""What is shown of a row; benchmarks/results/README.md says what the rest of a file is."""
+"""The columns of the table: a row's key and the heading. benchmarks/results/README.md describes
+the file."""
 
 
 def save(folder: Path, data: dict[str, Any]) -> Path:
-    """Write ``data`` to a file of ``folder`` named after its date, machine and title; one that is
-    there is kept, and the new one gets a number."""
+    """Write ``data`` to a file in ``folder`` that is named after its date, machine and title. An
+    existing file is kept; the new one gets a number."""
     folder.mkdir(parents=True, exist_ok=True)
     words = re.sub(r"[^a-z0-9.]+", "-", f"{data['machine']} {data['title']}".lower()).strip("-")
     path, n = folder / f"{data['date']}-{words}.json", 1
@@ -29,14 +30,14 @@ def save(folder: Path, data: dict[str, Any]) -> Path:
 
 
 def table(data: dict[str, Any]) -> str:
-    """A line for each test."""
+    """The table in Markdown: a line for each test."""
     rows = [" | ".join(str(row.get(key, "")) for key in COLUMNS) for row in data["rows"]]
     return "\n".join([f"| {' | '.join(COLUMNS.values())} |", f"|{' --- |' * len(COLUMNS)}",
                       *(f"| {row} |" for row in rows)])
 
 
 def picture(data: dict[str, Any]) -> str:
-    """Bars of the ratios as SVG, a line where both are equally fast."""
+    """An SVG with a bar for each ratio, and a line at 1, where both are equally fast."""
     rows = data["rows"]
     scale = (WIDTH - LEFT - 60) / max(1.2, *(row["ratio"] for row in rows))
     one, height = LEFT + scale, ROW * (len(rows) + 2)

@@ -1,10 +1,11 @@
-"""Memory that stays resident after a file is loaded and 512 tokens of context are in use.
+"""Measures the resident memory after a file is loaded and 512 tokens of context are in use.
 
     python benchmarks/resident.py --peer /path/to/venv/bin/python 1b-Q4_K_M.gguf 1b-Q8_0.gguf
 
-Each program loads a file in a process of its own, with its defaults and a context of 512 tokens,
-reads a prompt of 480 and writes 32. Then the kernel is asked what is resident: all of it, what
-belongs to no file, and what the interpreter had before it imported the program, NumPy included.
+Each program loads a file in a process of its own, with its defaults and a context of 512 tokens. It
+reads a prompt of 480 tokens and writes 32. Then the kernel reports the resident memory: all of it,
+the part that belongs to no file, and the part that the interpreter had before it imported the
+program and NumPy.
 ``--peer`` is a Python that has llama-cpp-python.
 """
 

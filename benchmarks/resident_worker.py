@@ -1,6 +1,6 @@
-"""One of the processes that resident.py looks at: python resident_worker.py ours|peer model.gguf.
+"""A process that resident.py measures: python resident_worker.py ours|peer model.gguf.
 
-Imports nothing else, so that all that is resident is the program's. Writes a line of JSON.
+It imports nothing else, so all resident memory is the program's. It writes a line of JSON.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ kept = []
 
 
 def resident() -> dict[str, int]:
-    """Bytes by the kernel's names."""
+    """The process's resident bytes, by the kernel's names."""
     with open("/proc/self/status") as status:
         fields = dict(line.split(":", 1) for line in status)
     return {key: int(fields[key].split()[0]) * 1024 for key in ("VmRSS", "RssAnon")}
 
 
 def ours(path: str) -> int:
-    """Returns the bytes of the cache of one whole sequence."""
+    """Run unladen; returns the bytes of the cache of one whole sequence."""
     from unladen import Model
     model = Model(path, devices=["cpu"], context_size=N_PROMPT + N_GEN)
     kept.append(model)
@@ -34,7 +34,8 @@ def ours(path: str) -> int:
 
 
 def peer(path: str) -> int:
-    """Its cache is as large, and not to be seen from here."""
+    """Run llama-cpp-python; returns the bytes of its cache, which has the same size as unladen's.
+    """
     from llama_cpp import Llama
     model = Llama(path, n_ctx=N_PROMPT + N_GEN, verbose=False)
     kept.append(model)

@@ -1,12 +1,12 @@
-// What this machine can do at best: bytes read from memory and products of 8-bit integers a second.
+// Measures the machine's limits: bytes read from memory and 8-bit integer products per second.
 //
 //   g++ -O3 -march=native -std=c++20 -pthread roofline.cc -o roofline && ./roofline THREADS [turns]
 //
-// Prints {"read_bytes_s": .., "usual_read_bytes_s": .., "int8_macs_s": ..} of so many threads, the
-// best of several passes, the second their median. Reading: random numbers in 512 MiB of large
-// pages, where the system grants them; the best of three loops. Multiplying: the widest integer dot
-// product of the processor on registers alone. With "turns" it goes on afterwards: for each number
-// on standard input it reads so many times and prints the bytes a second of all of them together.
+// Prints {"read_bytes_s": .., "usual_read_bytes_s": .., "int8_macs_s": ..} for THREADS threads: the
+// best of several passes; "usual" is their median. Reading uses the best of three loops over random
+// numbers in 512 MiB, in huge pages if the system grants them. Multiplying uses the widest integer
+// dot product of the processor, on registers only. With "turns" the program goes on: for each
+// number n on standard input it reads n times and prints the bytes per second of all these reads.
 #include <immintrin.h>
 #include <sys/mman.h>
 
@@ -51,7 +51,7 @@ double time_once(int n_threads, const Work &work) {
            *std::min_element(begin.begin(), begin.end());
 }
 
-// Sorted times of several runs of each, in turns.
+// The sorted times of several runs of each work, run in turns.
 std::vector<std::vector<double>> time(int n_threads, const std::vector<Work> &works) {
     std::vector<std::vector<double>> times(works.size());
     for (int run = 0; run < n_runs; run++)
@@ -93,8 +93,8 @@ void keep(Vec value) {
     sink = bytes[0];
 }
 
-// `ahead`: also asks for what lies so many bytes further on, into the cache of that level; 0 leaves
-// that to the hardware.
+// Reads memory. It prefetches the line `ahead` bytes further on into the cache of level `level`; 0
+// leaves prefetching to the hardware.
 template <int ahead, int level = 1>
 void read(const uint8_t *begin, const uint8_t *end) {
     Vec sums[8]{};
@@ -107,18 +107,18 @@ void read(const uint8_t *begin, const uint8_t *end) {
     keep(sums[0]);
 }
 
-// The same value, of which the compiler knows nothing.
+// Returns `a`, but hides its value from the compiler.
 Vec hidden(Vec a) {
     asm volatile("" : "+v"(a));
     return a;
 }
 
-// Indices that are constants keep the sums in registers.
+// Constant indices keep the sums in registers.
 template <size_t... chain>
 Vec multiply_many(Vec a, std::index_sequence<chain...>) {
     Vec sums[sizeof...(chain)];
     ((sums[chain] = hidden(a)), ...);
-    // Unrolled: compilers copy all sums once in a turn.
+    // The loop is unrolled because compilers copy all sums once per iteration.
 #pragma GCC unroll 16
     for (int step = 0; step < n_steps; step++) {
         a = hidden(a);

@@ -1,4 +1,4 @@
-"""The machine's limits, measured by a small program that knows nothing of unladen."""
+"""Measures the machine's limits with a small C++ program that is independent of unladen."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """Bytes read from memory and 8-bit multiply-adds, each a second, with ``n_threads``: the best
-    of several passes; ``usual_read_bytes_s`` is the median of those that read."""
+    """Bytes read from memory and 8-bit multiply-adds, both per second, with ``n_threads``: the best
+    of several passes. ``usual_read_bytes_s`` is the median of the passes that read."""
 
     n_threads: int
     read_bytes_s: float
@@ -22,7 +22,7 @@ class Roofline:
     int8_macs_s: float
 
     def mean(self, other: Roofline) -> Roofline:
-        """Between this and the same measured later."""
+        """The mean of these limits and of ``other``, which were measured later."""
         return Roofline(self.n_threads, (self.read_bytes_s + other.read_bytes_s) / 2,
                         (self.usual_read_bytes_s + other.usual_read_bytes_s) / 2,
                         (self.int8_macs_s + other.int8_macs_s) / 2)
@@ -40,7 +40,7 @@ def build(folder: Path) -> Path:
 
 
 def measure(program: Path, n_threads: int) -> Roofline:
-    """One run of what :func:`build` made; a few seconds."""
+    """Run the program of :func:`build` once, which takes a few seconds."""
     found = json.loads(subprocess.run([str(program), str(n_threads)], check=True,
                                       stdout=subprocess.PIPE).stdout)
     return Roofline(n_threads, **found)

@@ -1,11 +1,11 @@
-"""How much of what memory gives a decode step takes: steps and plain reading in turns.
+"""Measures which share of memory's bandwidth a decode step uses: steps and plain reads in turns.
 
     python benchmarks/share.py 1b-Q4_K_M.gguf 1b-Q8_0.gguf
 
-Memory of a shared machine changes its speed from one second to the next, so a step is compared with
-what :mod:`roofline`'s loop reads just before and after it, about as many bytes each time and by as
-many threads. Printed: the median of the turns' shares and the quarter points, and the share of the
-best that any turn's loop has read.
+The speed of a shared machine's memory changes from one second to the next. So a step is compared
+with :mod:`roofline`'s loop just before and after it, which reads about as many bytes with as many
+threads. The output has the median and the quartiles of the shares, and the share of the fastest
+read of any turn.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from unladen import Model
 from unladen.measure import speed
 
 N_READ = 512 << 20
-"""Bytes of the loop's pass."""
+"""Bytes that one pass of the loop reads."""
 
 
 def main() -> None:
@@ -71,7 +71,7 @@ def _row(path: Path, program: Path, args: argparse.Namespace) -> str:
 
 
 def _read(into: IO[str], out: IO[str], n_passes: int) -> float:
-    """Bytes a second."""
+    """Bytes per second that the loop reads in ``n_passes``."""
     into.write(f"{n_passes}\n")
     into.flush()
     return float(out.readline())

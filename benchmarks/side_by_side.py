@@ -1,11 +1,11 @@
-"""unladen beside llama-cpp-python: the same files, alternating processes, medians and ratios.
+"""Compares unladen and llama-cpp-python: the same files, alternating processes, medians, ratios.
 
     python benchmarks/side_by_side.py --peer /path/to/venv/bin/python --large MODEL.gguf \
         --small stories260K-f32.gguf
 
-``--peer`` is a Python that has llama-cpp-python. Measured: prompt and generation on the large file
-(no sampling), tokens per second of a whole greedy generation on the small one, and the time that
-``import`` takes beyond an interpreter that imports nothing.
+``--peer`` is a Python that has llama-cpp-python. It measures prompt and generation on the large
+file (no sampling), tokens per second of a whole greedy generation on the small one, and the time
+that ``import`` takes in addition to the interpreter's start.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Speculation by n-gram lookup against plain decoding: the same texts, in turns.
+"""Compares speculation by n-gram lookup with plain decoding: the same texts, in turns.
 
     python benchmarks/speculation.py stories260K-f32.gguf llama-1b-Q4_K_M.gguf
 
-Three kinds of text for each file: "its story again", greedy, after the first tokens of a story of
-the model's own, twice, and the story's beginning; "a passage again", one that the benchmark chooses
-in place of the model, whose weights may be random; "other", drawn at temperature 1 with a new seed
-in each round. Medians of the tokens a second, their ratios, and how many drafted tokens were right.
+Each file writes three kinds of text. "its story again": greedy; the prompt has a story of the
+model's own twice and its beginning a third time. "a passage again": the benchmark chooses the
+tokens in place of the model, whose weights may be random. "other": drawn at temperature 1 with a
+new seed in each round. The output has medians of tokens per second, their ratios, and how many
+drafted tokens were right.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ START, N_TOKENS = "Once upon a time", 100
 
 @dataclass(frozen=True)
 class Again(Step):
-    """Chooses token after token of a passage, over and over."""
+    """A sampler step that chooses the tokens of a passage in order, again and again."""
 
     name: ClassVar[str] = "again"
     chooses: ClassVar[bool] = True
@@ -45,13 +46,13 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     args = parser.parse_args()
-    print("| file | text | plain, t/s | speculating, t/s | ratio | right of blueprint |")
+    print("| file | text | plain, t/s | speculating, t/s | ratio | right of drafted |")
     print("| --- | --- | --- | --- | --- | --- |")
     for path in args.models:
         options: dict[str, Any] = {"n_threads": args.threads, "devices": ["cpu"]}
         with Model(path, speculate=False, **options) as plain, Model(path, **options) as ours:
             start = plain.tokenize(START)
-            for model in (ours, plain):  # what is in the cache afterwards is the same in both
+            for model in (ours, plain):  # afterwards the caches of both hold the same
                 story = model.generate(start, max_tokens=N_TOKENS, temperature=0.0,
                                        ignore_eos=True).tokens
             for name, prompt in (("its story again", 2 * (start + story) + start),

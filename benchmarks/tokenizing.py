@@ -1,12 +1,13 @@
-"""Tokenizing beside llama.cpp: the same vocabularies and text, alternating processes, medians.
+"""Compares tokenizing with llama.cpp: the same vocabularies and text, alternating processes.
 
     python benchmarks/tokenizing.py --peer /path/to/venv/bin/python vocab-a.gguf vocab-b.gguf
     python benchmarks/tokenizing.py --worst vocab-a.gguf
 
-``--peer`` is a Python that has llama-cpp-python. For each file: megabytes of text a second on one
-core, of the first call in a fresh process, and seconds from opening the file to a tokenizer that is
-ready. The text is what Python's ``help`` knows of the language, half a megabyte of English, or
-``--text FILE``. ``--worst`` shows instead what text made to be slow costs, a megabyte of each kind.
+``--peer`` is a Python that has llama-cpp-python. The output has, for each file, the medians of
+megabytes of text per second on one core, in the first call of a fresh process, and of the seconds
+from opening the file to a tokenizer that is ready. The text is Python's own ``help`` on the
+language, half a megabyte of English, or ``--text FILE``. ``--worst`` times text that is made to be
+slow instead, a megabyte of each kind.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model must read and multiply for a token, from the sizes in its file."""
+"""Computes how many bytes a model must read and how many products it must compute for a token."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from unladen.gguf import HParams, open_gguf
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``weight_bytes`` of the matrices that every step reads and ``expert_bytes`` of all experts,
-    of which a token uses ``expert_share``; ``macs`` a token up to the last attention, ``late_macs``
-    after it; ``kv_bytes`` of a token in a float16 cache; ``screened_bytes`` of the head's that this
-    machine's kernels needn't read to find the likeliest token."""
+    """The work of a model for a token, from the sizes in its file.
+
+    * ``weight_bytes``: bytes of the matrices that every step reads.
+    * ``expert_bytes``: bytes of all experts, of which a token uses ``expert_share``.
+    * ``macs``, ``late_macs``: multiply-adds up to the last attention, and after it.
+    * ``kv_bytes``: bytes of a token in a float16 cache.
+    * ``screened_bytes``: bytes of the output head that this machine's kernels needn't read to find
+      the likeliest token.
+    """
 
     weight_bytes: int
     expert_bytes: int
@@ -30,7 +35,7 @@ class Work:
 
     @classmethod
     def of(cls, path: Path) -> Work:
-        """Read from the file; raises :class:`unladen.GGUFError`."""
+        """The work of the model at ``path``; raises :class:`unladen.GGUFError`."""
         with open_gguf(path) as file:
             hp = HParams(file.metadata)
             matrices = {n: t for n, t in file.tensors.items() if len(t.shape) > 1}
@@ -55,19 +60,19 @@ class Work:
                        round(n_blocks * native.spared_bytes(isa_level(), head.quant)))
 
     def bytes_per_step(self, test: Test) -> float:
-        """Read from memory for one decode step of ``test``; experts as if each sequence chose its
-        own, as far as there are so many."""
+        """Bytes that one decode step of ``test`` reads from memory. Every sequence is assumed to
+        use experts of its own, until all experts are used."""
         share = min(1.0, self.expert_share * test.n_seqs)
         depth = test.n_depth + test.n_gen / 2
         return self.weight_bytes + share * self.expert_bytes + test.n_seqs * depth * self.kv_bytes
 
     def share_read(self, test: Test) -> float:
-        """How much of these bytes a step must read that only finds the likeliest token; of scales
-        that take twelve bits, all sixteen count."""
+        """The share of these bytes that a step must read if it only finds the likeliest token. A
+        scale of twelve bits counts with the sixteen that are read."""
         spared = self.screened_bytes if test.n_seqs <= native.MOST_SCREENED else 0
         return 1 - spared / self.bytes_per_step(test)
 
     def macs_per_token(self, test: Test) -> float:
-        """Multiply-adds with weights for one token of ``test``; of a prompt only the last token
-        goes on after the last attention."""
+        """Multiply-adds with weights for one token of ``test``. In a prompt only the last token is
+        computed after the last attention."""
         return self.macs + (self.late_macs if test.n_gen else self.late_macs / test.n_prompt)

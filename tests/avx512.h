@@ -1,6 +1,6 @@
-// The instructions of AVX-512 that kernels use, by those of AVX2 on halves of registers and in
-// plain C++: the kernels of level "avx512" compiled with this run on any processor with AVX2.
-// Included before everything else.
+// Emulates the AVX-512 instructions that kernels use, by AVX2 on halves of registers and in plain
+// C++. Kernels of level "avx512" that are compiled with this header run on any processor with AVX2.
+// It must be included before everything else.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ inline __m512 each_half(Op op, __m512 a, More... more) {
     return by_halves<__m256>(op, a, more...);
 }
 
-// A bit of each element.
+// A mask with one bit for each element.
 template <class T, class Op>
 inline uint64_t bits(Op f, __m512i a, __m512i b) {
     const Z<T> first(a), second(b);
@@ -38,7 +38,7 @@ inline uint64_t bits(Op f, __m512i a, __m512i b) {
     for (int i = 0; i < first.n; ++i) found |= uint64_t(f(first.at[i], second.at[i])) << i;
     return found;
 }
-// Elements as those of another type, as many as both have room for.
+// Converts elements to another type, as many as fit into both registers.
 template <class To, class From, class V, class W>
 inline V convert(W from) {
     const Of<From, W> a(from);
@@ -73,7 +73,7 @@ inline V load(const void *p) {
     std::memcpy(&v, p, sizeof v);
     return v;
 }
-// The first elements that a mask of ones from the lowest bit on asks for.
+// Loads the first elements, for a mask whose ones begin at the lowest bit.
 template <class V>
 inline V load_first(uint64_t mask, size_t size, const void *p) {
     V v{};
@@ -135,7 +135,7 @@ inline V ternary(V a, V b, V c, int table) {
     }
     return to;
 }
-// By halves, as compilers add up.
+// Reduces a register by halves, in the order in which compilers add.
 template <class T, class V>
 inline T total(V v) {
     Of<T, V> sum(v);
@@ -220,7 +220,7 @@ UNLADEN_SHIFTED_HALVES(srli_epi16, _mm256_srli_epi16)
 UNLADEN_SHIFTED_HALVES(srli_epi32, _mm256_srli_epi32)
 UNLADEN_SHIFTED_HALVES(srli_epi64, _mm256_srli_epi64)
 
-// What no half does.
+// Instructions that move elements between the halves.
 template <class V>
 inline V srlv_epi16(V a, V n) {
     Of<uint16_t, V> to(a);
@@ -302,7 +302,7 @@ inline uint64_t less(__m512i a, __m512i b) {
 inline uint64_t signs(__m512i a) {
     return bits<int8_t>([](int8_t x, int8_t) { return x < 0; }, a, a);
 }
-// `predicate` is a constant of the call.
+// `predicate` must be a constant.
 template <int predicate>
 inline uint64_t compare(__m512 a, __m512 b) {
     return compared([](__m256 x, __m256 y) { return _mm256_cmp_ps(x, y, predicate); }, a, b);
@@ -429,7 +429,7 @@ inline uint64_t compare(__m512 a, __m512 b) {
 #define _cvtmask64_u64(m) uint64_t(m)
 #define _cvtu32_mask8(m) __mmask8(m)
 
-// What the sources ask for.
+// The macros that the sources test.
 #define __AVX512F__ 1
 #define __AVX512VNNI__ 1
 #define UNLADEN_EMULATED 1

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-# Makes ``cases`` and ``factory`` importable; last, so that no folder of tests hides a package.
+# Makes ``cases`` and ``factory`` importable. The path comes last, so that no folder of tests hides
+# a package.
 sys.path.append(str(Path(__file__).parent))
 
-# What a shell runs in the background ignores it, and so would programs that tests start.
+# A shell's background jobs ignore SIGINT, and the programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -32,7 +33,7 @@ def shared() -> Path:
 
 @pytest.fixture(autouse=True, scope="session")
 def _no_default_gpu() -> Iterator[None]:
-    """Where a test names no device it means the CPU, also on a machine that has a GPU."""
+    """A test that names no device runs on the CPU, also on a machine with a GPU."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unladen.backends.wgpu.gpu.hardware", list)
         yield
@@ -40,7 +41,7 @@ def _no_default_gpu() -> Iterator[None]:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Fresh randomness for each run; the seed is printed, so a failure can be replayed."""
+    """A random generator with a new seed for each run, which is printed to repeat a failure."""
     seed = secrets.randbits(32)
     print(f"rng seed: {seed}")
     return np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from unladen import quants
 from unladen.gguf import GGUFWriter
 
 UNKNOWN, CONTROL, NORMAL, BYTE = 2, 3, 1, 6
-"""Token types of GGUF's tokenizer.ggml.token_type."""
+"""Token types in GGUF's tokenizer.ggml.token_type."""
 
 N_SPECIAL = 3
 PIECES = ["▁", "▁a", "▁the", "e", "t", "o", "n", "he", "the", "▁on", "▁one", "▁to", "."]
@@ -22,7 +22,7 @@ PIECES = ["▁", "▁a", "▁the", "e", "t", "o", "n", "he", "the", "▁on", "�
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a model, named as the keys of GGUF are; 0: what follows from the others."""
+    """Sizes of a model, with GGUF's names; 0: the size follows from the others."""
 
     arch: str = "llama"
     n_layers: int = 2
@@ -42,13 +42,13 @@ class Shape:
 
     @property
     def heads(self) -> tuple[int, int]:
-        """Sizes of a head's key and value."""
+        """The sizes of a head's key and value."""
         k_dim = self.k_dim or self.n_embd // self.n_heads
         return k_dim, self.v_dim or k_dim
 
 
 def metadata(s: Shape) -> dict[str, Any]:
-    """The hyper-parameters of ``s`` with the architecture's prefix."""
+    """The hyper-parameters for ``s``, with the architecture's prefix."""
     k_dim, v_dim = s.heads
     eps = "layer_norm_epsilon" if s.arch == "gpt2" else "layer_norm_rms_epsilon"
     keys: dict[str, Any] = {
@@ -119,10 +119,9 @@ def write_model(path: Path, rng: np.random.Generator, shape: Shape, *, quant: st
                 without: Collection[str] = ()) -> Path:
     """Write a model of ``shape`` whose matrices are in the format ``quant``.
 
-    ``keys`` are set beside or instead of the usual ones, ``shapes`` of tensors replaced, keys and
-    tensors in ``without`` left out; ``extra`` tensors are added, and random ones of the formats and
-    shapes in ``extra_blocks``.
-    """
+    ``keys`` add to the usual keys or replace them; ``shapes`` replace the shapes of tensors; keys
+    and tensors in ``without`` are left out. The tensors ``extra`` are added, and random tensors of
+    the formats and shapes in ``extra_blocks``."""
     writer = GGUFWriter(path, shape.arch)
     values = metadata(shape) | (_vocabulary(shape.n_vocab) if tokenizer else {})
     for key, value in (values | dict(keys or {})).items():

@@ -1,7 +1,7 @@
-// Runs the CPU kernels for tests/machines.py, one call after another, where Python can't: under an
-// emulator of another processor. A message is a count of values and the values; of a request, the
-// kernel's name and its arguments in the order of calls.h; of an answer, the arrays, or a text that
-// says what was wrong. A value is a tag and what it says; all numbers are little-endian.
+// Runs the CPU kernels for tests/machines.py, one call after another, where Python can't run: under
+// an emulator of another processor. A message is a count of values, then the values. A request has
+// the kernel's name and its arguments in the order of calls.h. An answer has the arrays, or a text
+// that says what is wrong. A value is a tag and its contents; all numbers are little-endian.
 //   n                    nothing
 //   d  float64           a number
 //   s  uint32 n, bytes   a text
@@ -20,7 +20,7 @@ namespace {
 using namespace unladen::cpu;
 using calls::Result;
 
-// The other side is gone.
+// Thrown where the test's end of the pipe is closed.
 struct Closed {};
 
 template <typename T>

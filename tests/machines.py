@@ -1,9 +1,8 @@
-"""The CPU's kernels, of this machine or of one that an emulator stands in for.
+"""The CPU's kernels: those of this machine, or those of an emulated one.
 
-Has what ``unladen._native.cpu`` has of kernels, with the same arguments. Where
-``UNLADEN_TEST_EMULATED`` holds a command that runs a ``kernel_server``, its kernels answer instead
-of this machine's: ``make emulated`` builds one for 64-bit Arm and tests it.
-"""
+The functions are those of ``unladen._native.cpu`` for kernels, with the same arguments. If
+``UNLADEN_TEST_EMULATED`` is a command that runs a ``kernel_server``, they call its kernels instead
+of this machine's: ``make emulated`` builds one for 64-bit Arm and tests it."""
 
 from __future__ import annotations
 
@@ -40,14 +39,14 @@ class Server:
         return stdin, stdout
 
     def close(self) -> None:
-        """Ends the program."""
+        """End the program."""
         stdin, stdout = self._pipes
         stdin.close()
         stdout.close()
         self._process.wait()
 
     def call(self, name: str, *arguments: Any) -> list[Any]:
-        """The values of the answer. Raises ValueError with what the program says is wrong."""
+        """The values of the answer. Raises ValueError with the program's error text."""
         values = [name, *arguments]
         request = struct.pack("<I", len(values)) + b"".join(map(_packed, values))
         stdin, stdout = self._pipes

@@ -1,4 +1,4 @@
-// A vector register as an array of its elements, for emulated instructions.
+// Accesses a vector register as an array of its elements, for emulated instructions.
 #pragma once
 
 #include <immintrin.h>
@@ -8,7 +8,7 @@
 
 namespace unladen::emulated {
 
-// As n elements of type T.
+// The register as n elements of type T.
 template <class T, class V>
 struct Of {
     static constexpr int n = sizeof(V) / sizeof(T);
@@ -22,7 +22,7 @@ struct Of {
     }
 };
 
-// Elements of two registers by their numbers.
+// Elements of two registers, chosen by their numbers.
 template <class T, class V>
 inline V choose(V a, V index, V b) {
     const Of<T, V> first(a), i(index), second(b);

@@ -1,4 +1,4 @@
-"""Extensions are found by looking: in the package, in plug-in folders, at entry points."""
+"""Extensions are found in the package, in plug-in folders and at entry points."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_missing_plugin_folder_is_named_and_left_out(
     assert found.entries == whole
     assert [left.where for left in found.left_out] == [str(tmp_path / "nowhere")]
     (record,) = caplog.records
-    assert "nowhere" in record.getMessage() and "no folder" in record.getMessage()
+    assert "nowhere" in record.getMessage() and "isn't a folder" in record.getMessage()
 
 
 def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,15 +83,15 @@ def test_only_what_a_module_defines_itself(tmp_path: Path, monkeypatch: pytest.M
 BROKEN = {
     "syntax": ("def (:", "SyntaxError in line 1"), "import": ("import no.such.module", "ModuleNot"),
     "value": ("1 / 0", "ZeroDivisionError: division by zero"),
-    "exit": ("import sys; sys.exit(3)", "SystemExit: 3"), "empty": ("", "nothing in it"),
+    "exit": ("import sys; sys.exit(3)", "SystemExit: 3"), "empty": ("", "defines nothing"),
     "recursion": ("def f(): f()\nf()", "RecursionError"),
     "bytes": (b"\xff\xfe\x00", "SyntaxError"),
-    "class": ("class Mine:\n    name = 'MINE'", "nothing in it"),
+    "class": ("class Mine:\n    name = 'MINE'", "defines nothing"),
     "half": (PLUGIN.format(name="HALF") + "1 / 0\n", "ZeroDivisionError"),
     "unnamed": ("from unladen.quants.base import Quant\nclass Mine(Quant): pass", "AttributeError"),
-    "taken": ("from unladen.quants.q8_0 import Q8_0\nclass Mine(Q8_0): pass", "Q8_0, 8 already"),
+    "taken": ("from unladen.quants.q8_0 import Q8_0\nclass Mine(Q8_0): pass", "Q8_0, 8 is taken"),
     "silent": ("class Own(Exception):\n    def __str__(self): raise ValueError\nraise Own",
-               "Own: its text can't be had (ValueError)"),
+               "Own: its text isn't available (ValueError)"),
     "own": ("raise type('Own', (Exception,), {'__str__': lambda self: 'a\\nb'})", "Own: a b")}
 
 
@@ -198,7 +198,7 @@ def test_entry_points_of_what_is_installed(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("text", [b"[unladen.quants]\nmine", b"\xff\xfe[unladen.quants]\n", b"[x"])
 def test_broken_metadata_of_others(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: bytes
                                    ) -> None:
-    """A package that says something unreadable about itself is no reason to stop."""
+    """A package with unreadable metadata doesn't stop the search."""
     for name, content in (("bad", text), ("good", b"[unladen.quants]\nmine = good_module\n")):
         info = tmp_path / f"{name}-1.0.dist-info"
         info.mkdir()

@@ -1,5 +1,5 @@
-"""An architecture, an op and a block format, a file each, no file of ours touched: in a stranger's
-folder, and in a copy of the sources, where the tests that go through everything take them in."""
+"""An architecture, an op and a block format, one file each, work without other changes: in a
+plug-in folder, and in a copy of the sources, where the tests that run everything include them."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def found(tmp_path: Path, rng: Any) -> dict[str, Any]:
 def test_three_files_make_a_new_model_run(found: dict[str, Any]) -> None:
     assert found["quants"] == ["F32", "NIBBLE8"]
     assert found["finite"] and found["n_written"] == 12
-    # Float32 roundings of a few thousand sums, against logits of the size of their spread.
+    # The bound allows float32 roundings of a few thousand sums, relative to the logits' spread.
     assert found["difference"] < 1e-4 * max(1.0, found["spread"]) and found["spread"] > 0.1
 
 

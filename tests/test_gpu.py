@@ -1,4 +1,4 @@
-"""The public face of the drivers' module."""
+"""``unladen.gpu`` has the public names of the drivers' module."""
 
 from __future__ import annotations
 

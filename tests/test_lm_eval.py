@@ -1,4 +1,4 @@
-"""The harness's requests against sums of log-probabilities by hand."""
+"""The harness's requests equal sums of log-probabilities that are computed by hand."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def short(tmp_path: Path, rng: np.random.Generator) -> Model:
 
 
 def by_hand(model: Model, before: list[int], wanted: list[int]) -> tuple[float, bool]:
-    """The sum over each wanted token of its log-softmax, each from a call of its own."""
+    """The sum of the log-softmax of each wanted token, each from a call of its own."""
     total, greedy = 0.0, True
     for token in wanted:
         row = model.logits(before)[-1].astype(np.float64)
@@ -79,7 +79,7 @@ def test_choices_of_one_context_share_its_computation(tiny: Model,
 
 
 def test_a_merge_over_the_border(tiny: Model) -> None:
-    """The whole's tokens from where the context's own end, as the harness does it."""
+    """The tokens of the whole text after as many as the context has, as in the harness."""
     pair = Scorer(tiny).pair("Once upon a ti", "me")
     assert list(pair.context) == tiny.tokenize("Once upon a ti")
     assert list(pair.wanted) == tiny.tokenize("Once upon a time")[len(pair.context):]

@@ -1,4 +1,4 @@
-"""What isn't a file is called what it is."""
+"""The error for a name that isn't a file says what it is."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(name: str) -> tuple[str, str]:
-    """The same of the function, of Model, and of other entrances."""
+    """The function, Model and other public functions report the same problem."""
     problem = problem_of(os.path.expanduser(name))
     assert problem is not None
     with pytest.raises(UnladenError) as caught:
@@ -47,12 +47,12 @@ def test_kinds(here: Path) -> None:
                 ("/dev/null", "is a device"), ("/dev/zero", "is a device"),
                 ("a.gguf", "leads back to itself"), ("b.gguf", "leads back to itself"),
                 ("gone.gguf", "link to nothing.bin, which doesn't exist"),
-                ("./file/x.gguf", "file is no directory"), ("x" * 5000 + ".gguf", "is too long"),
+                ("./file/x.gguf", "file isn't a folder"), ("x" * 5000 + ".gguf", "is too long"),
                 ("./none", "doesn't exist"),
                 (str(here / "no" / "such.gguf"), "doesn't exist")):
             assert what in said(name)[0], name
     problem = problem_of("nul\0.gguf")
-    assert problem is not None and "holds a NUL" in problem.what
+    assert problem is not None and "contains a NUL" in problem.what
     with pytest.raises(UnladenError, match="NUL"):
         Model("nul\0.gguf")
 

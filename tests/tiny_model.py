@@ -1,4 +1,4 @@
-"""Writes models of a few random weights: small, quick, and never trained."""
+"""Writes small, fast models with random weights."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_tiny(path: Path, rng: np.random.Generator, *, arch: str = "llama", n_l
     kv = n_embd // n_heads * n_kv_heads
     tensors = {"token_embd.weight": _matrix(rng, N_VOCAB, n_embd, scale=1.0),
                "output.weight": _matrix(rng, N_VOCAB, n_embd, scale=2.0)}
-    tensors["output.weight"][[0, BOS, EOS]] = 0  # never the likeliest
+    tensors["output.weight"][[0, BOS, EOS]] = 0  # so that they are never the likeliest
     tensors["output_norm.weight"] = _norm(rng, n_embd)
     for i in range(n_layers):
         shapes = {"attn_q": (n_embd, n_embd), "attn_k": (kv, n_embd), "attn_v": (kv, n_embd),

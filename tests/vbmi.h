@@ -1,6 +1,6 @@
-// The instructions of VBMI and GFNI that kernels use, in plain C++ as their maker defines them: the
-// kernels of level "vbmi" compiled with this run on any processor with AVX-512. Included before
-// everything else.
+// Emulates the VBMI and GFNI instructions that kernels use, in plain C++ by Intel's definitions.
+// Kernels of level "vbmi" that are compiled with this header run on any processor with AVX-512. It
+// must be included before everything else.
 #pragma once
 
 #include "registers.h"

@@ -2,10 +2,10 @@
 
     python tools/check_site.py build/site
 
-zensical checks links between Markdown files; this looks at what came out, as a browser would:
-links, anchors, pictures, scripts and styles. Something loaded from another host is a fault too, for
-the site asks nobody else for anything. Links that a reader may follow to another host aren't
-checked.
+zensical checks links between Markdown files. This program checks the built pages as a browser sees
+them: links, anchors, pictures, scripts and styles. Anything that a page loads from another host is
+a fault, too: the site must work without other hosts. Links that a reader follows to another host
+aren't checked.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from urllib.parse import unquote, urlsplit
 
 LOADED = {("img", "src"), ("script", "src"), ("link", "href"), ("source", "src"), ("iframe", "src"),
           ("object", "data")}
-"""What a browser fetches by itself."""
+"""Tags and attributes whose targets a browser loads by itself."""
 FOLLOWED = {("a", "href")}
+"""Tags and attributes whose targets a reader follows."""
 
 
 class Page(HTMLParser):
@@ -42,7 +43,8 @@ class Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """What is wrong, a line each; raises :class:`FileNotFoundError` where there is no page."""
+    """The faults of the site, one line each; raises :class:`FileNotFoundError` where there is no
+    page."""
     pages = {path.resolve(): Page(path.read_text(encoding="utf-8"))
              for path in sorted(site.rglob("*.html"))}
     if not pages:
@@ -56,7 +58,7 @@ def faults(site: Path) -> Iterator[str]:
 
 def _fault(page: Path, target: str, site: Path, pages: Mapping[Path, Page], *, is_loaded: bool
            ) -> str:
-    """What is wrong with one link of ``page``; "" if nothing is."""
+    """The fault of one link of ``page``; "" if it has none."""
     parts = urlsplit(target)
     if parts.scheme == "data" or (parts.scheme and not is_loaded):
         return ""
@@ -72,7 +74,7 @@ def _fault(page: Path, target: str, site: Path, pages: Mapping[Path, Page], *, i
     if not path.exists():
         return "leads nowhere"
     anchor = unquote(parts.fragment)
-    # "#" and "#top" mean the page's beginning wherever they stand.
+    # "#" and "#top" mean the beginning of a page and need no anchor.
     if anchor in ("", "top", "__search") or path not in pages:
         return ""
     return "" if anchor in pages[path].anchors else "has no such anchor"

@@ -1,12 +1,12 @@
-"""Writes docs/reference/architectures.md: how near the architectures come to another engine.
+"""Writes docs/reference/architectures.md: how close each architecture's logits are to llama.cpp's.
 
     python tools/gen_architectures.py            # every row
-    python tools/gen_architectures.py NAME ...   # those of these recipes, the others as they are
+    python tools/gen_architectures.py NAME ...   # the rows of these recipes; others stay
 
 ``tools/gen_pages.py`` adds the rows that are missing.
 
 Needs the recipes that tests/parity/recipes.py looks for, and a Vulkan driver (Mesa's will do).
-``tests/tools/test_architectures.py`` checks that the table leaves none out.
+``tests/tools/test_architectures.py`` checks that the table has every architecture.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def measured(recipe: Recipe, options: dict[str, object]) -> float:
 
 
 def known_rows() -> dict[str, str]:
-    """Those of the table as it is, by recipe."""
+    """The rows that the table has at present, by recipe."""
     rows = [line for line in DOC.read_text().splitlines() if line.startswith("| ")]
     return {"-".join(cell.strip() for cell in r.split("|")[1:3]): r for r in rows}
 

@@ -1,14 +1,14 @@
-"""Writes tests/parity/gelu_answers.npz: what llama.cpp answers when it computes GELU.
+"""Writes tests/parity/gelu_answers.npz: llama.cpp's answers when it computes GELU exactly.
 
-By default that engine looks GELU up in a table of float16 arguments and results, which alone moves
-logits by a normalized squared error of about 1e-7. The answers beside the recipes carry that table;
-these don't. To make them, build the source distribution of llama-cpp-python 0.3.36 with the line
-``#define GGML_GELU_FP16`` of ``ggml/src/ggml-cpu/vec.h`` taken out, then, with ``unladen``'s test
+By default llama.cpp looks GELU up in a table of float16 numbers, which alone moves logits by a
+normalized squared error of about 1e-7. The answers beside the recipes contain that error; these
+don't. To make them, build the source distribution of llama-cpp-python 0.3.36 without the line
+``#define GGML_GELU_FP16`` in ``ggml/src/ggml-cpu/vec.h``. Then run, with ``unladen``'s test
 dependencies and that package in one environment:
 
     python tools/gen_gelu_answers.py ../shared/archs
 
-Recipes whose answers stay the same bit for bit are left out.
+Recipes whose answers don't change by a bit are left out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def answer(path: Path, tokens: list[int], which: str, width: int) -> Any:
     read = (engine.llama_get_logits_ith if which == "logits"
             else engine.llama_get_embeddings_ith)
     rows = [np.ctypeslib.as_array(read(context, i), shape=(width,)) for i in range(len(tokens))]
-    found = np.stack(rows)  # a copy, before the engine's memory goes
+    found = np.stack(rows)  # a copy, because the engine's memory is freed next
     engine.llama_free(context)
     engine.llama_model_free(model)
     return found

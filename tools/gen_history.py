@@ -1,7 +1,7 @@
 """Writes docs/reference/performance-history.md, and the table of docs/concepts/performance.md, from
 the raw results in benchmarks/results/.
 
-``python tools/gen_history.py`` writes them, ``--check`` fails where the files say otherwise.
+``python tools/gen_history.py`` writes them; with ``--check`` it fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ HISTORY = ROOT / "docs/reference/performance-history.md"
 PAGE = ROOT / "docs/concepts/performance.md"
 
 SCHEMA = 1
+"""The version of the files of results that this program reads."""
 REQUIRED = {"schema": int, "title": str, "machine": str, "program": str, "columns": dict,
             "rows": list, "notes": list}
 OPTIONAL = {"date": (str, type(None)), "peer": str, "rounds": int, "limits": list}
@@ -28,7 +29,7 @@ SHOWN = {"Emerald Rapids": "2026-11-25-emerald-rapids-beside-llama.cpp",
          "Zen 5": "2026-11-23-zen5-beside-llama.cpp",
          "Zen 4": "2026-11-28-zen4-beside-llama.cpp",
          "Zen 3, AVX2": "2026-11-26-zen3-avx2"}
-"""The table of PAGE: a heading, and the file that the column comes from."""
+"""The columns of PAGE's table: a heading, and the file of results that it shows."""
 
 HEAD = """# Performance history
 
@@ -46,12 +47,12 @@ greedy step has to read. "Arithmetic limit": 8-bit multiply-adds over what a loo
 
 
 def results() -> dict[str, Mapping[str, Any]]:
-    """Every file by its name, checked; the newest first, those without a date last."""
+    """Every file of results by its name, checked; the newest first, those without a date last."""
     found = {path.stem: json.loads(path.read_text(encoding="utf-8"))
              for path in sorted(RESULTS.glob("*.json"))}
     for name, data in found.items():
         _check(name, data)
-    # The names are in order already, and sorting keeps it.
+    # The files are sorted by name already, and sorting by date keeps that order within a date.
     return dict(sorted(found.items(), key=lambda item: item[1]["date"] or "", reverse=True))
 
 
@@ -106,7 +107,7 @@ def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> lis
 
 
 def _places(values: Sequence[object]) -> int:
-    """Digits after the point that a column's numbers have: JSON drops zeros at the end."""
+    """Digits after the point that all numbers of a column get: JSON drops zeros at the end."""
     return max((len(repr(v).partition(".")[2]) for v in values if isinstance(v, float)), default=0)
 
 
@@ -115,7 +116,7 @@ def _cell(value: object, places: int) -> str:
 
 
 def filled(text: str) -> str:
-    """``text`` of PAGE with its table renewed."""
+    """``text``, the contents of PAGE, with a new table."""
     table = "\n".join(_now(results()))
     new, n = re.subn(r"(<!-- generated: now -->\n).*?(<!-- end -->)",
                      lambda m: f"{m[1]}{table}\n{m[2]}", text, flags=re.DOTALL)
@@ -129,7 +130,7 @@ def _now(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     for heading, name in SHOWN.items():
         for row in found[name]["rows"]:
             if "remark" not in row or "d8192" in row["test"]:
-                # Non-breaking spaces: a cell stays in one line.
+                # Non-breaking spaces keep a cell on one line.
                 share = f"\u00a0({row['read']:.0f}\u00a0%)" if (
                     "read" in row and "x8" not in row["test"]) else ""
                 key = row["model"], row["test"], row["threads"]

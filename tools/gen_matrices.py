@@ -1,8 +1,8 @@
 """Writes docs/reference/ops.md and docs/reference/formats.md: what runs where, read from the code.
 
-``python tools/gen_matrices.py`` writes them, ``--check`` fails where the files say otherwise.
-Levels of instruction sets are read from the C++ sources, so the answer doesn't depend on this
-processor.
+``python tools/gen_matrices.py`` writes them; with ``--check`` it fails if they are out of date.
+Levels of instruction sets are read from the C++ sources, so the result doesn't depend on the
+processor that runs this.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _yes(answer: bool) -> str:
 
 
 def _headers() -> Mapping[str, str]:
-    """By format, the C++ header that says what the CPU's levels know of it."""
+    """For each format the C++ header with what the CPU's levels know about it."""
     texts = [path.read_text(encoding="utf-8") for path in (CSRC / "isa/formats").glob("*.h")]
     return {name: text for text in texts for name in re.findall(r'name = "(\w+)"', text)}
 

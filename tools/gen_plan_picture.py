@@ -1,13 +1,14 @@
 """Draws docs/concepts/plan.svg: a model larger than two graphics cards, as "auto" places it.
 
-``--check`` fails where the file says otherwise. Nothing is measured: every device's speed is given.
+With ``--check`` it fails if the file is out of date. Nothing is measured: the speed of every device
+is given.
 """
 
 from __future__ import annotations
 
 import sys
 
-from gen_vram_table import MODELS, ROOT, recipe  # it makes the package and the tests importable
+from gen_vram_table import MODELS, ROOT, recipe  # first: it adds src/ and tests/ to sys.path
 from schedule.paper import paper_file
 from unladen.assembly.setup import blueprint_for
 from unladen.backends.base import Device

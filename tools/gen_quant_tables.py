@@ -1,7 +1,7 @@
-"""Write the codebooks of the IQ and FP4 formats: for NumPy and for C++, from one source.
+"""Writes the codebooks of the IQ and FP4 formats for NumPy and for C++, from one source.
 
-The numbers are facts of the formats; they're read from the `gguf` package (dependency group
-`oracle`). `--check` writes nothing and fails when a file is out of date.
+The numbers are a part of the formats. They are read from the `gguf` package (dependency group
+`oracle`). `--check` writes nothing and fails if a file is out of date.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def oracle(name: str) -> Any:
 
 
 def read_grids() -> dict[str, tuple[tuple[int, ...], Grid]]:
-    """Every grid as (the values it is made of, int8 [n_entries, 4 or 8])."""
+    """Every grid as (its distinct values, int8 [n_entries, 4 or 8])."""
     grids = {}
     for name, source in GRIDS.items():
         traits = oracle(source)
@@ -52,7 +52,7 @@ def read_values() -> dict[str, tuple[int, ...]]:
 
 
 def signs() -> list[int]:
-    """Seven stored sign bits and the eighth that makes their number even."""
+    """For each code of seven sign bits the byte with an eighth that makes their number even."""
     return [i | (i.bit_count() & 1) << 7 for i in range(128)]
 
 

@@ -1,12 +1,12 @@
-"""Writes tests/quantizing/llama_cpp.json: what llama.cpp makes of the same weights.
+"""Writes tests/quantizing/llama_cpp.json: llama.cpp's results for the weights of the tests.
 
-With llama-cpp-python 0.3.36 and NumPy in one environment, and unladen on the path:
+Run it with llama-cpp-python 0.3.36 and NumPy in one environment, and unladen on the path:
 
     PYTHONPATH=src:tests python tools/gen_quantize_answers.py
 
-For each block format the hash of the blocks that it makes of rows that follow from a seed, without
-and with importance; for each model of tests/quantizing/models.py and each mix the format of every
-tensor.
+The file has, for each block format, the hash of the blocks that llama.cpp makes from rows of a
+fixed seed, without and with importance; and for each model in tests/quantizing/models.py and each
+mix the format of every tensor.
 """
 
 from __future__ import annotations

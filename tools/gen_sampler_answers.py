@@ -1,11 +1,11 @@
-"""Writes tests/sample/llama_cpp.json: what llama.cpp's sampler steps leave of random logits.
+"""Writes tests/sample/llama_cpp.json: the results of llama.cpp's sampler steps on random logits.
 
-With llama-cpp-python 0.3.36 and NumPy in one environment:
+Run it with llama-cpp-python 0.3.36 and NumPy in one environment:
 
     python tools/gen_sampler_answers.py
 
-Each answer is of one step or chain, on logits that follow from a seed (see ``logits`` in
-tests/sample/test_llama_cpp.py, which says the same): the ids that are left, and their logits.
+Each answer belongs to one step or chain, on logits from a fixed seed (``logits`` in
+tests/sample/test_llama_cpp.py makes the same): the ids that are left, and their logits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 OUT = Path(__file__).resolve().parents[1] / "tests/sample/llama_cpp.json"
 N_VOCAB = 400
+"""Logits in each row."""
 CHAINS: list[list[list[Any]]] = [
     [["top_k", 40]], [["top_p", 0.9, 1]], [["min_p", 0.05, 1]], [["typical_p", 0.7, 1]],
     [["typical_p", 0.3, 5]], [["top_n_sigma", 1.0]], [["top_n_sigma", 2.5]],

@@ -1,4 +1,4 @@
-"""Writes the tables of Unicode that the native tokenizers read: classes, and forms of characters.
+"""Writes the Unicode tables of the native tokenizers: classes and forms of characters.
 
     python tools/gen_unicode_tables.py            # rewrite the tables
     python tools/gen_unicode_tables.py --check    # exit status 1 if they are out of date
@@ -19,15 +19,16 @@ CSRC = Path(__file__).parents[1] / "src/unladen/tokenizer/csrc"
 TABLE, FORMS = CSRC / "unicode_tables.inc", CSRC / "unicode_forms.inc"
 CLASSES = {"L": 1, "N": 2, "P": 4, "S": 8, "M": 16, "Z": 32}
 SPACE, WORD, OTHER, DECOMPOSES, FOLDS, NONSPACING = 64, *(1 << bit for bit in range(13, 18))
-HANGUL = range(0xAC00, 0xD7A4)  # decomposed by arithmetic
+HANGUL = range(0xAC00, 0xD7A4)  # left out of the tables: C++ decomposes them by arithmetic
 SUBCLASSES = {"Lu": 128, "Ll": 256, "Lt": 512, "Lm": 1024, "Lo": 2048, "Nd": 4096}
-LATIN_NUMBERS = [0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE]  # which Oniguruma takes for parts of words
+LATIN_NUMBERS = [0xB2, 0xB3, 0xB9, 0xBC, 0xBD, 0xBE]  # Oniguruma counts them as parts of words
 CIRCLED = [*range(0x24B6, 0x24EA), *range(0x1F130, 0x1F14A), *range(0x1F150, 0x1F16A),
            *range(0x1F170, 0x1F18A)]  # symbols that count as alphabetic (Other_Alphabetic)
 
 
 def classes(code: int) -> int:
-    """The bits of a code point: its general category, White_Space, and being part of a word."""
+    """The bits of a code point: its general category, White_Space, and whether it is part of a
+    word."""
     category = unicodedata.category(chr(code))
     # White_Space is Z and six controls; str.isspace() counts U+001C..1F as well.
     space = category[0] == "Z" or code in (0x09, 0x0A, 0x0B, 0x0C, 0x0D, 0x85)
@@ -41,17 +42,17 @@ def classes(code: int) -> int:
 
 
 def combining(code: int) -> int:
-    """The class by which marks after a character are ordered."""
+    """The combining class, by which marks after a character are sorted."""
     return unicodedata.combining(chr(code))
 
 
 def decomposed(code: int) -> tuple[int, ...]:
-    """The canonical decomposition, which doesn't order marks of one character alone."""
+    """The canonical decomposition of one character."""
     return tuple(map(ord, unicodedata.normalize("NFD", chr(code))))
 
 
 def lower(code: int) -> tuple[int, ...]:
-    """The lower case, whatever stands around."""
+    """The lower case of a character, independent of its neighbours."""
     return tuple(map(ord, chr(code).lower()))
 
 

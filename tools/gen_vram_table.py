@@ -1,6 +1,6 @@
-"""Writes the tables of docs/concepts/memory.md: published geometries by quantization.
+"""Writes the tables of docs/concepts/memory.md: memory of published geometries by quantization.
 
-``python tools/gen_vram_table.py`` writes them, ``--check`` fails where the file says otherwise.
+``python tools/gen_vram_table.py`` writes them; with ``--check`` it fails if they are out of date.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from unladen.types import MAIN  # noqa: E402
 
 DOC = ROOT / "docs/concepts/memory.md"
 GB = 10**9
+"""The tables use decimal gigabytes."""
 BATCH = 512
+"""Tokens of a step, for the size of the arena."""
 CONTEXTS = (2048, 4096, 8192, 32768)
 QUANTS = ("Q4_K_M", "Q5_K_M", "Q6_K", "Q8_0", "F16")
 
@@ -68,14 +70,14 @@ def recipe(name: str, shape: Shape) -> Callable[[str], str]:
         more = layer < n // 8 or layer >= 7 * n // 8 or (layer - n // 8) % 3 == 2
         if more:
             return "Q6_K"
-        # With eight query heads to a key head the values are few, and worth more bits.
+        # With eight query heads per key head there are few values, so they get more bits.
         few = found[2] == "attn_v" and shape.n_heads == 8 * shape.n_kv_heads and n == 80
         return "Q5_K" if few else base
     return quant
 
 
 def memory(shape: Shape, quant: str, context: int, kv_type: str = "f16") -> DeviceMemory:
-    """Everything on one device that is large enough."""
+    """The memory of the whole model on one device that is large enough."""
     architecture = load_architecture(paper_file(shape, recipe(quant, shape)))
     options = PlanOptions(pretended("900GB"), PlaceOptions(n_gpu_layers="all"))
     blueprint, _ = blueprint_for({MAIN: architecture}, options, context_size=context,
@@ -105,7 +107,7 @@ def tables() -> dict[str, str]:
 
 
 def filled(text: str) -> str:
-    """``text`` with each generated part renewed."""
+    """``text`` with each generated part replaced by the present one."""
     for name, table in tables().items():
         pattern = rf"(<!-- generated: {name} -->\n).*?(\n<!-- end -->)"
         text, n = re.subn(pattern, lambda m, t=table: m[1] + t + m[2], text, flags=re.DOTALL)

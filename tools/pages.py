@@ -1,4 +1,4 @@
-"""Writes generated pages, or says which of them are out of date."""
+"""Writes generated pages, or names those that are out of date."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Finds extensions by looking: a folder of the package, plug-in folders, entry points.
+"""Finds extensions by scanning: a folder of the package, plug-in folders, entry points.
 
-There is no list to edit: a file dropped into ``quants/``, ``graph/ops/``, ``models/``,
-``sample/`` or ``backends/`` is found by scanning. Two more places are scanned for strangers' code:
-every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may hold
-``quants/``, ``ops/``, ``models/``, ``sample/``, ``backends/`` and ``lowering/`` (an op's dispatches
-on GPUs); and the entry-point groups ``unladen.quants`` and so on.
+There is no list to edit: a file in ``quants/``, ``graph/ops/``, ``models/``, ``sample/`` or
+``backends/`` is found by scanning. Two more places are scanned for plug-ins: every folder named in
+``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may have folders ``quants/``, ``ops/``,
+``models/``, ``sample/``, ``backends/`` and ``lowering/`` (an op's dispatches on GPUs); and the
+entry-point groups ``unladen.quants`` and so on.
 
-A stranger's module that can't be used is left out, with one warning that names it and says why; the
-rest goes on. A fault of the package's own modules is an error.
+A plug-in that can't be used is left out, with one warning that names it and says why; the others
+are used. A fault in the package's own modules is an error.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 PLUGIN_PATH = "UNLADEN_PLUGIN_PATH"
+"""The environment variable that names the plug-in folders."""
 PLUGIN_PREFIX = "unladen_plugin_"
-"""Modules of plug-in folders are known to Python as this, the kind and the file's name."""
+"""The name of a plug-in's module begins with this, followed by its kind and the file's name."""
 
 _PACKAGE = "__init__.py"
 """The file that makes a plug-in of the folder around it."""
@@ -44,7 +45,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A plug-in that isn't used: ``where`` it was found, and ``why`` not."""
+    """A plug-in that isn't used: ``where`` it was found, and ``why`` it was left out."""
 
     where: str
     why: str
@@ -65,8 +66,9 @@ class Found(Generic[_T]):
 
     def add(self, module: ModuleType, entries: Callable[[ModuleType], Iterable[tuple[Hashable, _T]]]
             ) -> None:
-        """Take in what ``entries`` makes of ``module``: all of it or, of a plug-in that fails or
-        has a name that is taken, nothing. Raises what a module of the package does."""
+        """Add the extensions that ``entries`` finds in ``module``. A plug-in that fails or has a
+        name that is taken is left out as a whole; an error in the package's own module is raised.
+        """
         if not is_plugin(module):
             self.entries.update(entries(module))
             return
@@ -78,21 +80,21 @@ class Found(Generic[_T]):
             return
         taken = [str(name) for name in new if name in self.entries]
         if taken:
-            self.leave_out(place_of(module), f"there is one called {', '.join(taken)} already")
+            self.leave_out(place_of(module), f"the name {', '.join(taken)} is taken already")
         elif not new:
-            self.leave_out(place_of(module), "there is nothing in it that could be used")
+            self.leave_out(place_of(module), "it defines nothing that can be used")
         else:
             self.entries.update(new)
 
     def named(self) -> Mapping[str, _T]:
-        """Those whose name is a text."""
+        """The entries whose name is a text."""
         return {name: entry for name, entry in self.entries.items() if isinstance(name, str)}
 
 
 def search(package: str, kind: str, entries: Callable[[ModuleType], Iterable[tuple[Hashable, _T]]],
            ) -> Found[_T]:
-    """Everything of ``kind`` by name, as ``entries`` finds it in a module; names of the package
-    stay the package's."""
+    """Every extension of ``kind`` by name. ``entries`` finds the extensions in a module. A plug-in
+    can't replace a name of the package."""
     found: Found[_T] = Found()
     for module in modules(package, kind, report=found.leave_out):
         found.add(module, entries)
@@ -101,8 +103,8 @@ def search(package: str, kind: str, entries: Callable[[ModuleType], Iterable[tup
 
 def by_class(base: type[_T], names: Callable[[type[_T]], Iterable[Hashable]]
              ) -> Callable[[ModuleType], Iterator[tuple[Hashable, type[_T]]]]:
-    """For :func:`search`: the concrete subclasses of ``base`` that a module defines, under all
-    ``names`` of each."""
+    """An ``entries`` for :func:`search`: the concrete subclasses of ``base`` that a module defines,
+    each under all of its ``names``."""
     def entries(module: ModuleType) -> Iterator[tuple[Hashable, type[_T]]]:
         for cls in classes_in(module, base):
             if inspect.isabstract(cls):
@@ -116,11 +118,11 @@ def modules(package: str, kind: str, only: str | None = None, *,
             report: Callable[[str, str], None] | None = None) -> Iterator[ModuleType]:
     """Import and yield every extension module of ``kind``.
 
-    ``package`` is the built-in home (``"unladen.quants"``), ``kind`` the folder name in plug-in
-    folders and the last part of the entry-point group (``"quants"``). Names that start with an
-    underscore and the module ``base`` are parts, not extensions. ``only``: of those in the package,
-    the one of this name. ``report`` is told where a plug-in is that can't be imported, and why
-    (None: a warning).
+    ``package`` is the package's own folder (``"unladen.quants"``), ``kind`` the folder name in
+    plug-in folders and the last part of the entry-point group (``"quants"``). Modules whose name
+    starts with an underscore, and the module ``base``, aren't extensions. ``only``: import only the
+    module of this name from the package. ``report`` is called with the place of a plug-in that
+    can't be imported, and the reason; None logs a warning.
     """
     report = Found[ModuleType]().leave_out if report is None else report
     home = importlib.import_module(package)
@@ -130,7 +132,7 @@ def modules(package: str, kind: str, only: str | None = None, *,
             yield importlib.import_module(f"{package}.{info.name}")
     for root in os.environ.get(PLUGIN_PATH, "").split(os.pathsep):
         if root and not os.path.isdir(root):
-            report(root, f"{PLUGIN_PATH} names it, and it is no folder")
+            report(root, f"{PLUGIN_PATH} names it, and it isn't a folder")
     for folder in plugin_folders(kind):
         for path in sorted([*folder.glob("*.py"), *folder.glob(f"*/{_PACKAGE}")]):
             if not _stem(path).startswith("_"):
@@ -152,12 +154,12 @@ def plugin_folders(kind: str) -> list[Path]:
 
 
 def is_plugin(module: ModuleType) -> bool:
-    """Whether ``module`` is a stranger's."""
+    """Whether ``module`` is a plug-in."""
     return module.__name__.partition(".")[0] != "unladen"
 
 
 def name_of(module: ModuleType) -> str:
-    """What a file is called, without what Python needs to tell it from others."""
+    """The module's own name, without the prefix that makes a plug-in's name unique."""
     name = module.__name__.rpartition(".")[2]
     if name.startswith(PLUGIN_PREFIX):
         return name.removeprefix(PLUGIN_PREFIX).partition("_")[2]
@@ -165,19 +167,19 @@ def name_of(module: ModuleType) -> str:
 
 
 def place_of(module: ModuleType) -> str:
-    """Where ``module`` is, for people."""
+    """Where ``module`` is, for messages."""
     return getattr(module, "__file__", None) or module.__name__
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line."""
+    """``error`` in one line."""
     if isinstance(error, SyntaxError):
         where = f" in line {error.lineno}" if error.lineno else ""
         return f"{type(error).__name__}{where}: {error.msg}"
     try:
         text = " ".join(str(error).split())[:200]
     except Exception as worse:  # noqa: BLE001 - a stranger's class says nothing about itself
-        text = f"its text can't be had ({type(worse).__name__})"
+        text = f"its text isn't available ({type(worse).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
@@ -188,7 +190,7 @@ def classes(package: str, kind: str, base: type[_T]) -> Iterator[type[_T]]:
 
 
 def classes_in(module: ModuleType, base: type[_T]) -> Iterator[type[_T]]:
-    """The subclasses of ``base`` that ``module`` defines itself and calls by a public name."""
+    """The subclasses of ``base`` that ``module`` itself defines under a public name."""
     for value in vars(module).values():
         if (isinstance(value, type) and issubclass(value, base) and value is not base
                 and value.__module__ == module.__name__
@@ -198,7 +200,7 @@ def classes_in(module: ModuleType, base: type[_T]) -> Iterator[type[_T]]:
 
 @functools.cache
 def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Our groups' entry points on ``path``, each once."""
+    """The entry points in groups of this package on ``path``, each once."""
     if not any(map(_may_have_ours, path)) and not _others_find():
         return ()
     from importlib.metadata import distributions
@@ -214,8 +216,8 @@ def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
 
 
 def _may_have_ours(folder: str) -> bool:
-    """Whether what is installed in ``folder`` may have entry points for us. importlib.metadata
-    knows, but takes 10 ms to begin with, and most have none."""
+    """Whether packages installed in ``folder`` may have entry points for this package. Most have
+    none; importing importlib.metadata to know exactly takes 10 ms."""
     root = Path(folder)
     if not root.is_dir() or root.suffix == ".egg":
         return root.exists()
@@ -227,19 +229,19 @@ def _bytes_of(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError:
-        return b""  # what can't be read names no module of ours
+        return b""  # a file that can't be read can't name an entry point
 
 
 def _others_find() -> bool:
-    """Whether somebody has added a finder of installed packages that aren't in folders."""
+    """Whether a finder is registered for installed packages that aren't in folders."""
     return any(hasattr(finder, "find_distributions") for finder in sys.meta_path
                if not getattr(finder, "__module__", "").startswith("_frozen_importlib"))
 
 
 def _imported(load: Callable[[], object], where: str, report: Callable[[str, str], None]
               ) -> Iterator[ModuleType]:
-    """The stranger's module that ``load`` imports; none where it can't be had. What it prints is
-    talk."""
+    """The plug-in module that ``load`` imports; none where that fails. What it prints while it is
+    imported goes to stderr."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             loaded = load()
@@ -260,7 +262,7 @@ def _from_file(path: Path, kind: str) -> ModuleType:
     inside = [str(path.parent)] if path.name == _PACKAGE else None
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=inside)
     if spec is None or spec.loader is None:
-        raise ImportError("Python can't import such a file")
+        raise ImportError("Python can't import a file of this type")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

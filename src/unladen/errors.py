@@ -24,11 +24,11 @@ class UnladenError(Exception):
 
 
 class InvalidArgument(UnladenError, ValueError):
-    """A parameter has a value that makes no sense; the message names it."""
+    """A parameter has a wrong value; the message names the parameter."""
 
 
 class ModelNotFound(UnladenError, FileNotFoundError):
-    """A model reference leads to no file."""
+    """A model's name leads to no file."""
 
 
 class GGUFError(UnladenError):
@@ -62,8 +62,8 @@ class UnsupportedQuant(UnladenError):
 
 
 class OutOfMemory(UnladenError, MemoryError):
-    """A device has not enough memory: ``requested`` and ``free`` in bytes. ``graphs``: where
-    several graphs are to share it, what each of them takes, by name."""
+    """A device doesn't have enough memory; ``requested`` and ``free`` are in bytes. ``graphs`` maps
+    the graphs that should share the memory to the bytes that each needs, if there are several."""
 
     def __init__(self, *, device: str, requested: int, free: int, hint: str = "",
                  graphs: Mapping[str, int] | None = None) -> None:
@@ -77,7 +77,7 @@ class OutOfMemory(UnladenError, MemoryError):
         self.graphs = graphs
 
     def again(self) -> OutOfMemory:
-        """The same, never raised: it holds no frames, and so none of the memory in them."""
+        """A copy that was never raised, so it holds no frames and none of the memory in them."""
         return OutOfMemory(device=self.device, requested=self.requested, free=self.free,
                            hint=self.hint, graphs=self.graphs)
 
@@ -92,7 +92,7 @@ class MemoryLockError(UnladenError):
 
 
 class DiskFull(UnladenError, OSError):
-    """There is no room for a file that is to be written."""
+    """The disk has no room for a file that should be written."""
 
 
 class DeviceLost(UnladenError):
@@ -105,8 +105,8 @@ class NotFinite(UnladenError):
 
 
 class TapError(UnladenError):
-    """A function given to :meth:`unladen.Model.tap` raised an exception, or returned what can't
-    take the place of the value of ``node``."""
+    """A function given to :meth:`unladen.Model.tap` raised an exception, or returned something that
+    can't replace the value of ``node``."""
 
     def __init__(self, message: str, *, node: str, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -118,7 +118,7 @@ class ExtensionError(UnladenError):
 
 
 class BackendNotInitialised(UnladenError):
-    """A device name names no backend or device that is present."""
+    """No backend or device of this machine has the given name."""
 
 
 class ContextOverflow(UnladenError):
@@ -126,12 +126,12 @@ class ContextOverflow(UnladenError):
 
 
 class TemplateError(UnladenError):
-    """A chat template is malformed or tried what a template may not do."""
+    """A chat template is malformed or does something that templates may not do."""
 
 
 class Cancelled(UnladenError):
-    """A request was cancelled: by its owner, because its model was closed, or because it is the
-    parent's of a forked process."""
+    """A request was cancelled: by its owner, because its model was closed, or because the process
+    was forked and the request belongs to the parent."""
 
 
 class DeadlineExceeded(UnladenError, TimeoutError):

@@ -1,4 +1,4 @@
-"""An adapter for EleutherAI's lm-evaluation-harness: a model answers its three kinds of requests.
+"""Lets EleutherAI's lm-evaluation-harness use a model: answers its three kinds of requests.
 
 >>> import lm_eval  # doctest: +SKIP
 >>> lm_eval.simple_evaluate(model=unladen.lm_eval.lm(model), tasks=["hellaswag"])  # doctest: +SKIP
@@ -19,10 +19,11 @@ from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import OrNone, Whole, flag, reject
 
 BUDGET_BYTES = 1 << 29
-"""Logits that are held at once; requests are computed together up to that."""
+"""Bytes of logits that are held at once: as many requests are computed together as fit."""
 MAX_NEW_TOKENS = 256
-"""Tokens of a generation where a task says nothing: the harness's own number."""
+"""Tokens to generate where a task doesn't say how many: the harness's own default."""
 _LENGTHS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+"""Names under which a task may give the number of tokens to generate."""
 
 
 class Instance(Protocol):
@@ -34,18 +35,18 @@ class Instance(Protocol):
 
 
 class Scored(NamedTuple):
-    """Tokens whose probability is wanted, and those before them."""
+    """The tokens whose probability is wanted, and the tokens before them."""
 
     context: Sequence[int]
     wanted: Sequence[int]
 
 
 class Scorer:
-    """What the harness asks of a model, without the harness; :func:`lm` makes its ``LM`` of it.
+    """Answers the harness's requests, without importing it; :func:`lm` makes an ``LM`` of this.
 
-    ``max_gen_toks`` tokens at most are written where a task says nothing. ``add_bos``: contexts
-    begin with BOS; None: as the model's file says. Texts longer than the model's context lose
-    tokens at their beginning. Raises :class:`InvalidArgument`.
+    ``max_gen_toks``: tokens to generate at most where a task doesn't say how many. ``add_bos``:
+    contexts begin with BOS; None: as the model's file says. A text longer than the model's context
+    loses tokens at its beginning. Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, model: Model, *, max_gen_toks: int = MAX_NEW_TOKENS,
@@ -58,7 +59,7 @@ class Scorer:
 
     @property
     def prefix_token_id(self) -> int:
-        """The token before a text without a context: BOS, else the one that ends texts."""
+        """The token to put before a text without a context: BOS, else EOS."""
         tokenizer = self.model.tokenizer
         found = tokenizer.bos_id if tokenizer.bos_id is not None else tokenizer.eos_id
         if found is None:
@@ -67,18 +68,18 @@ class Scorer:
         return found
 
     def tok_encode(self, text: str) -> list[int]:
-        """Token ids of a context: with BOS as told, without an end."""
+        """Token ids of a context: with BOS if ``add_bos`` says so, without EOS."""
         return self.model.tokenizer.encode(text, add_bos=self.add_bos, add_eos=False)
 
     def pair(self, context: str, continuation: str) -> Scored:
-        """The tokens of both: spaces that end ``context`` go to ``continuation``, and the border is
-        where the context's own tokens end in those of the whole text."""
+        """The tokens of both texts. Spaces at the end of ``context`` are moved to ``continuation``.
+        The continuation begins after as many tokens as the context alone has."""
         if not context:
             own = self.model.tokenize(continuation, add_special=False)
             before = self.prefix_token_id
             return Scored(own[:1], own[1:]) if own[:1] == [before] else Scored([before], own)
         bare = context.rstrip()
-        if not bare:  # nothing but spaces: all of it is continued
+        if not bare:  # the context is only spaces, so all of it belongs to the continuation
             return self.pair("", context + continuation)
         whole = self.tok_encode(context + continuation)
         known = self.tok_encode(bare)
@@ -86,14 +87,14 @@ class Scorer:
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False
                       ) -> list[tuple[float, bool]]:
-        """(log-probability of the continuation after the context, whether greedy decoding writes
-        it) of each (context, continuation)."""
+        """For each (context, continuation): the log-probability of the continuation after the
+        context, and whether greedy decoding writes it."""
         return self._scores([self.pair(*each.args) for each in requests])
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False
                               ) -> list[float]:
-        """The log-probability of each (text,), all of it: every token is scored once, after as many
-        before it as fit; the first one after :attr:`prefix_token_id`."""
+        """The log-probability of each whole text. Every token is scored once, after as many tokens
+        before it as fit; the first one is scored after :attr:`prefix_token_id`."""
         windows, owners = [], []
         for i, each in enumerate(requests):
             ids = self.model.tokenize(each.args[0], add_special=False)
@@ -106,8 +107,8 @@ class Scorer:
         return totals
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """What the model writes after each context of (context, parameters), up to one of the
-        texts ``until``, which is left out; greedily unless the parameters say otherwise."""
+        """The text that the model writes after each context, up to one of the texts ``until``,
+        which is left out. It decodes greedily unless the request's parameters say otherwise."""
         texts = [""] * len(requests)
         groups: dict[str, list[int]] = {}
         for i, each in enumerate(requests):
@@ -126,7 +127,7 @@ class Scorer:
         return texts
 
     def _wanted(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The harness's parameters of a generation as ours."""
+        """The harness's parameters of a generation, translated to this package's."""
         wanted = dict(given)
         until = wanted.pop("until", None) or []
         lengths = [n for n in (wanted.pop(name, None) for name in _LENGTHS) if n is not None]
@@ -147,7 +148,8 @@ class Scorer:
                 yield Scored(ids[end - size - 1:at], ids[at:end])
 
     def _scores(self, pairs: Sequence[Scored]) -> list[tuple[float, bool]]:
-        """Each distinct input is computed once, however many continuations are scored by it."""
+        """Score ``pairs``. Each distinct input is computed once, even if several continuations need
+        it."""
         inputs: dict[tuple[int, ...], list[int]] = {}
         for i, pair in enumerate(pairs):
             if pair.wanted:
@@ -167,7 +169,8 @@ class Scorer:
         return (*pair.context, *pair.wanted)[-(size + 1):][:-1]
 
     def _groups(self, inputs: Iterable[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
-        """Inputs by falling length, as many as the budget holds the logits of."""
+        """Groups of inputs, the longest first, each as large as ``BUDGET_BYTES`` of logits allow.
+        """
         row_bytes = 4 * self.model.architecture.n_vocab
         group: list[tuple[int, ...]] = []
         held = 0
@@ -191,7 +194,7 @@ def lm(model: Model, *, max_gen_toks: int = MAX_NEW_TOKENS, add_bos: bool | None
                               hint='pip install "unladen[lm-eval]"') from None
 
     class Adapter(Scorer, LM):  # type: ignore[misc]  # nothing is known of the harness's class
-        """The harness's class, answered by :class:`Scorer`."""
+        """The harness's class, implemented by :class:`Scorer`."""
 
         def __init__(self) -> None:
             LM.__init__(self)

@@ -1,4 +1,4 @@
-"""What a name leads to where it doesn't lead to a file: said in words, with what to try."""
+"""Says in words why a name doesn't lead to a file, and what to try."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 N_LISTED: Final = 4
-"""Files of a folder that a hint names."""
+"""Files of a folder that a hint names at most."""
 N_SEEN: Final = 10_000
-"""Entries of a folder that are looked through."""
+"""Entries of a folder that are searched for similar names at most."""
 
 _FIRST_PART: Final = re.compile(r"-00001-of-\d{5}\.gguf$")
 _KINDS: Final = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
@@ -21,22 +21,23 @@ _KINDS: Final = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
 
 
 class Problem(NamedTuple):
-    """Why a name is of no use: ``what`` follows the name, ``hint`` says what to try."""
+    """Why a name can't be used. ``what`` continues a sentence after the name; ``hint`` says what to
+    try."""
 
     what: str
     hint: str
 
 
 def problem_of(name: str) -> Problem | None:
-    """Why ``name`` can't be opened as a file; None: it can, as far as can be told beforehand."""
+    """Why ``name`` can't be opened as a file; None if no reason is found before opening it."""
     if "\0" in name:
-        return Problem("holds a NUL, which no name of a file does", "check the path")
+        return Problem("contains a NUL, which no file's name can", "check the path")
     try:
         status = os.stat(name)
     except OSError as error:
         return _unseen(name, error)
-    except ValueError as error:  # what the system's names can't be written in
-        return Problem(f"is no name of a file: {error}", "check the path")
+    except ValueError as error:  # it has characters that the system's names can't
+        return Problem(f"can't be a file's name: {error}", "check the path")
     return _unfit(name, status.st_mode)
 
 
@@ -45,7 +46,7 @@ def _unfit(name: str, mode: int) -> Problem | None:
         return Problem("is a directory", _inside(name))
     for is_kind, kind in _KINDS:
         if is_kind(mode):
-            return Problem(f"is {kind}, no file", "models are mapped into memory: give a file")
+            return Problem(f"is {kind}, not a file", "models are mapped into memory: give a file")
     if not os.access(name, os.R_OK):
         return Problem("can't be read: permission denied", "change its permissions (chmod u+r)")
     return None
@@ -55,25 +56,25 @@ def _unseen(name: str, error: OSError) -> Problem:
     if error.errno == errno.ELOOP:
         return Problem("is a link that leads back to itself", "remove it, and link to the file")
     if error.errno == errno.ENAMETOOLONG:
-        return Problem("is too long for a name of a file", "check the path")
+        return Problem("is too long for a file's name", "check the path")
     if error.errno in (errno.EACCES, errno.EPERM):
-        return Problem("can't be looked at: permission denied",
+        return Problem("can't be accessed: permission denied",
                        "change the permissions of the folders above it")
     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-        return Problem(f"can't be looked at: {error.strerror}", "check the path and the disk")
+        return Problem(f"can't be accessed: {error.strerror}", "check the path and the disk")
     if os.path.islink(name):
         return Problem(f"is a link to {os.readlink(name)}, which doesn't exist",
                        "get that file again, or remove the link")
     above = next((p for p in Path(name).parents if os.path.lexists(p)), None)
     if above is not None and not above.is_dir():
-        return Problem(f"doesn't exist: {above} is no directory", "check the path")
+        return Problem(f"doesn't exist: {above} isn't a folder", "check the path")
     near = similar(name)
     return Problem("doesn't exist", f"did you mean {' or '.join(near)}?" if near else "")
 
 
 def similar(name: str) -> list[str]:
-    """Files that ``name`` may have meant: the same in another case or with .gguf behind it, the
-    first of its parts, else GGUF files of a name much like it."""
+    """Files that ``name`` may mean: the same name in another case or with .gguf added, the first
+    part of a split model, else GGUF files with a similar name."""
     folder, base = os.path.split(name)
     files = _files(folder or ".")
     wanted = base.strip().casefold()
@@ -86,12 +87,12 @@ def similar(name: str) -> list[str]:
 
 
 def _inside(folder: str) -> str:
-    """What to try in place of ``folder``."""
+    """The hint for ``folder``, where a file is needed."""
     found = [os.path.join(folder, f) for f in _files(folder) if _is_gguf(f)]
     if not found:
         return "give the path of a .gguf file; there is none in it"
     more = f", ... ({len(found)} in all)" if len(found) > N_LISTED else ""
-    return f"give a file of it: {', '.join(found[:N_LISTED])}{more}"
+    return f"give a file in it: {', '.join(found[:N_LISTED])}{more}"
 
 
 def _is_gguf(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Small types that every part shares. Imports nothing of ours."""
+"""Small types that every part of the package shares. It imports no other module of the package."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ logits are wanted, ``R`` rows of embeddings that the caller brings."""
 Shape = tuple[Size, ...]
 
 DType = Literal["f32", "i32"]
-"""Element type of what flows between nodes; weights have a quantized type of their own."""
+"""Element type of the values between nodes; weights have a quantized type instead."""
 
 BLOCK_TOKENS = 32
-"""Tokens of a cache block: small enough to share prefixes well, large enough that a head's keys of
-one block fill several cache lines."""
+"""Tokens of a block of the KV cache: small enough to share prefixes well, large enough that a
+head's keys in one block fill several cache lines."""
 
 MAIN: Final = "main"
 """The key of a model's own file among those that its weights come from, and the name of its own
 graph among those that are run: what a draft model or an encoder brings has other ones."""
 
 NO_SLOT = -1
-"""In place of a slot of recurrent state: a sequence begins with zeros."""
+"""Stands in place of a slot of recurrent state for a sequence that starts with zeros."""
 
 NO_ROW = -1
 """In place of a row of embeddings: the token's own embedding counts."""
@@ -81,13 +81,13 @@ class Limits:
 
 
 def size_text(n_bytes: int) -> str:
-    """``n_bytes`` for people: "24.0 GiB", "5.8 MiB"."""
+    """``n_bytes`` as a person reads it: "24.0 GiB", "5.8 MiB"."""
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:.1f} MiB"
 
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """How far the loading of weights is, ``seconds`` after it began."""
+    """The progress of loading weights, ``seconds`` after it began."""
 
     done_bytes: int
     total_bytes: int
@@ -95,12 +95,12 @@ class LoadProgress:
 
     @property
     def fraction(self) -> float:
-        """From 0 to 1."""
+        """The part that is done, from 0 to 1."""
         return self.done_bytes / self.total_bytes if self.total_bytes else 1.0
 
     @property
     def eta_s(self) -> float | None:
-        """Seconds that are left if it goes on like this; None while nobody can tell."""
+        """Seconds left at the speed so far; None while the speed isn't known."""
         return self.seconds * (1 / self.fraction - 1) if self.done_bytes else None
 
 
@@ -145,7 +145,7 @@ class Timings:
 
 
 SHOWN_TEXT = 60
-"""Characters of a completion's text in its ``repr``."""
+"""Characters of a completion's text that its ``repr`` shows at most."""
 
 StopReason = Literal["eos", "stop", "length", "context", "deadline", "cancelled"]
 """Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, the
@@ -163,7 +163,7 @@ class TokenLogprob:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Completion:
-    """What a request came to."""
+    """The result of a request."""
 
     text: str
     tokens: list[int]

@@ -1,4 +1,4 @@
-"""A small random model and two ways to run the command line."""
+"""Fixtures: a small random model, and ways to run the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from unladen.cli.app import DEBUG_VARIABLE, main
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command came to."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -79,18 +79,20 @@ def start() -> Start:
 
 @pytest.fixture(autouse=True)
 def _no_cards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said of an unused GPU depends on the machine; ``test_notes.py`` has its own."""
+    """Removes the note about an unused GPU, which depends on the machine; ``test_notes.py`` tests
+    it."""
     monkeypatch.setattr(gpu, "cards", list)
 
 
 @dataclass(frozen=True)
 class Terminal:
-    """Runs a command in a terminal of some width; stdin, stdout and stderr are it."""
+    """Runs a command in a terminal of a given width, to which stdin, stdout and stderr are
+    connected."""
 
     environment: Mapping[str, str]
 
     def __call__(self, columns: int, command: Sequence[str], **changed: str) -> tuple[int, str]:
-        """The exit code, and what came: with the terminal's own codes."""
+        """The exit code and the output, with the terminal's control codes."""
         primary, secondary = pty.openpty()
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen(list(command), stdin=secondary, stdout=secondary,
@@ -102,7 +104,7 @@ class Terminal:
             try:
                 piece = os.read(primary, 1 << 16)
             except OSError:
-                break  # everybody has closed it
+                break  # all writers have closed it
             if not piece:
                 break
             came += piece
@@ -112,7 +114,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal() -> Terminal:
-    """A terminal that can show colours, on the CPU alone."""
+    """A terminal that can show colours; commands use the CPU only."""
     kept = {k: v for k, v in os.environ.items()
             if not k.startswith("UNLADEN_") and k not in ("NO_COLOR", "COLUMNS", "LINES")}
     return Terminal({**kept, "UNLADEN_DEVICES": "cpu", "TERM": "xterm-256color"})
@@ -120,12 +122,12 @@ def terminal() -> Terminal:
 
 @dataclass(frozen=True)
 class Shell:
-    """Runs ``unladen`` in ``sh`` behind redirections, as a service or a script starts it."""
+    """Runs ``unladen`` in ``sh`` with redirections, as a service or a script starts it."""
 
     environment: Mapping[str, str]
 
     def __call__(self, redirections: str, *arguments: object, **changed: str) -> Ran:
-        """What ``unladen ARGUMENTS REDIRECTIONS`` comes to; what is redirected comes back empty."""
+        """The result of ``unladen ARGUMENTS REDIRECTIONS``; redirected streams come back empty."""
         line = f'exec "$@" {redirections}'
         done = subprocess.run(
             ["sh", "-c", line, "sh", sys.executable, "-m", "unladen", *map(str, arguments)],
@@ -137,7 +139,7 @@ class Shell:
 
 @pytest.fixture
 def shell() -> Shell:
-    """``unladen`` with its streams redirected by a shell, on the CPU alone."""
+    """``unladen`` with streams that a shell redirects; commands use the CPU only."""
     kept = {k: v for k, v in os.environ.items()
             if not k.startswith("UNLADEN_") and k != "PYTHONUNBUFFERED"}
     return Shell({**kept, "UNLADEN_DEVICES": "cpu"})

@@ -1,4 +1,4 @@
-"""What a shell completes: by the protocol's variables, and in a real bash."""
+"""Completions, requested by the protocol's variables and in a real bash."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 def asked(environment: dict[str, str], shell: str, line: str, *, cwd: Path | None = None
           ) -> tuple[int, list[str]]:
-    """What ``shell`` gets that asks for ``line``: the exit code and the lines of stdout."""
+    """The exit code and the lines of stdout when ``shell`` asks for completions of ``line``."""
     words = line.split(" ")
     changed = {"_UNLADEN_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_ARGS": line,
                "_TYPER_COMPLETE_FISH_ACTION": "get-args",
@@ -98,7 +98,7 @@ ask() {{
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
 def test_a_real_bash(environment: dict[str, str]) -> None:
-    """It cuts words at colons and wants back what comes after the last."""
+    """bash splits words at colons and expects only the part after the last colon."""
     run = "ask unladen run"
     asks = ("ask unladen ru", f"{run} tiny --device cpu :", f"{run} tiny --device cpu : 0",
             f"{run} org/some-model :", f"{run} org/some-model : Q4",

@@ -1,4 +1,4 @@
-"""``unladen doctor``: all there is to know, for people and for programs."""
+"""``unladen doctor`` reports everything, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_devices() -> None:
 
 
 def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What this process may have, where that is less than there is."""
+    """The memory that this process may use is shown where it is less than the machine's."""
     from unladen.backends import _host
     monkeypatch.setattr(_host, "total_host_bytes", lambda: 512 << 20)
     monkeypatch.setattr(_host, "free_host_bytes", lambda: 100 << 20)
@@ -88,7 +88,7 @@ def test_caches_and_environment(unladen: Run, tmp_path: Path, monkeypatch: pytes
 
 
 def test_plugins_that_are_left_out(shell: Shell, tmp_path: Path) -> None:
-    """One of every kind is left out, each with one warning; everything else is there."""
+    """A broken plug-in of every kind is left out, each with one warning; the rest works."""
     texts = {"models": "import no.such.module", "quants": "def (:", "ops": "1 / 0",
              "passes": "x = 1", "tokenizers": "import sys; sys.exit()", "sample": "",
              "commands": "command = 3", "backends": "def create(): return 3"}

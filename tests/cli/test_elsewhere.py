@@ -1,4 +1,4 @@
-"""Commands that other programs have are answered with what there is."""
+"""For commands of other programs the error says what to use instead."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_is_answered(unladen: Run, name: str) -> None:
 
 
 def test_what_is_named_is_there() -> None:
-    """Hints name commands and options of today."""
+    """Hints name existing commands and options."""
     assert not set(ELSEWHERE) & set(COMMANDS), "it is there by now"
     for missing, instead in ELSEWHERE.values():
         assert instead

@@ -1,4 +1,4 @@
-"""What goes wrong is said on stderr, with a hint; stdout stays empty; nobody sees a traceback."""
+"""Errors are one line and a hint on stderr; stdout stays empty; there is no traceback."""
 
 from __future__ import annotations
 

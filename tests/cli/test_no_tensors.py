@@ -1,4 +1,4 @@
-"""Files without tensors, or without anything, in every command: data, or one error and no more."""
+"""Every command with files without tensors, or empty files: it gives data, or exactly one error."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ def test_from_python(name: str, tmp_path: Path) -> None:
         with Model(path, vocab_only=True) as model:
             assert model.detokenize([0, 1]) == "ab"
     if name in ("projector", "adapter"):
-        assert "no language model" in caught.value.message
+        assert "not a language model" in caught.value.message

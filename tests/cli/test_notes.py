@@ -1,4 +1,4 @@
-"""Lines on stderr: a GPU that isn't used, a chat template that isn't applied."""
+"""Notes on stderr: a GPU isn't used, a chat template isn't applied."""
 
 from __future__ import annotations
 

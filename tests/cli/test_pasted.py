@@ -1,4 +1,4 @@
-"""Command lines made for llama.cpp, with the program's name changed and nothing else."""
+"""Command lines for llama.cpp work when only the program's name is changed."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ REFUSED = [
     ("-m MODEL -p x --lora adapter.gguf", "LoRA"), ("-m MODEL -p x -md small.gguf", "draft models"),
     ("-m MODEL -p x --rope-scale 8", "file's own value"), ("-m MODEL -p x --rpc a:1", "hosts"),
     ("-m MODEL -p x --mmproj m.gguf", "pictures"), ("-m MODEL -f /no/such/file", "can't be read"),
-    ("-m MODEL -m MODEL -p x", "two of it"), ("-m MODEL -p x -p y", "two of it"),
+    ("-m MODEL -m MODEL -p x", "given twice"), ("-m MODEL -p x -p y", "given twice"),
     ("-m MODEL --sampling-seq ekQ -p x", "Q"), ("-m MODEL -p", "-p needs a value")]
 
 
@@ -138,7 +138,7 @@ def test_the_other_programs(unladen: Run, model: str, text_file: Path) -> None:
 
 
 def test_meanings_are_ours() -> None:
-    """What the tables lead to is there: options, steps of the sampler, rules."""
+    """The options, sampler steps and rules that the tables name exist."""
     options = {name for command in build_app().registered_commands
                for name in _options(str(command.name))}
     for meanings in (EVERYWHERE, *BY_COMMAND.values()):

@@ -1,4 +1,4 @@
-"""``unladen plan``, and what the options of placement do to it."""
+"""``unladen plan``, and the effect of the options that say where a model runs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_too_large_is_said(unladen: Run, model: str) -> None:
     (["--tensor-split", "0.5,0.3"], ["sums to 0.8"]),
     (["--tensor-split", "1,1,1"], ["tensor_split", "2 devices"]),
     (["--expert-split", "1,1"], ["expert_split", "3 devices"]),
-    (["--expert-split", "a,b"], ["--expert-split 'a,b'"]), (["-sm", "up"], ["split_mode"]),
+    (["--expert-split", "a,b"], ["--expert-split", "'a,b'"]), (["-sm", "up"], ["split_mode"]),
     (["-ot", "ffn=gpu"], ["gpu"]), (["--head-device", "null:5"], ["head_device", "null:5"]),
     (["--n-cpu-moe", "-3"], ["n_cpu_moe", "-3"]), (["-mg", "2", "-sm", "none"], ["main_gpu=2"])])
 def test_bad_values(unladen: Run, model: str, options: list[str], words: list[str]) -> None:
@@ -93,7 +93,7 @@ PLACED = ("run", "plan", "bench", "perplexity")
 
 
 def test_the_same_options_everywhere() -> None:
-    """Every command that computes takes the options of placement."""
+    """Every command that computes takes the options that say where a model runs."""
     shared = set(signature(placement).parameters)
     for command in build_app().registered_commands:
         assert command.callback is not None

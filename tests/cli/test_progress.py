@@ -1,4 +1,4 @@
-"""Bars on a terminal: drawn there alone, and gone at the end."""
+"""Bars are drawn only on a terminal and erased at the end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CODE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 
 
 def screen(text: str) -> list[str]:
-    """What stands on a terminal in the end, as far as bars know its codes."""
+    """The text on a terminal after all output; understands the control codes that bars use."""
     lines, row, column = [""], 0, 0
     while text:
         match = CODE.match(text)

@@ -23,13 +23,13 @@ def test_writes_a_file(unladen: Run, model: str, tmp_path: Path) -> None:
     assert types["blk.0.attn_v.weight"] == "Q8_0" and types["token_embd.weight"] == "BF16"
     assert types["output.weight"] == "Q5_1"
     again = unladen("quantize", model, target)
-    assert again.code == 1 and "there already" in again.err and "--force" in again.err
+    assert again.code == 1 and "exists already" in again.err and "--force" in again.err
     assert unladen("quantize", model, target, "--force").code == 0
 
 
 def test_progress(unladen: Run, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                   ) -> None:
-    """Bytes of all bytes, with their rate and the tensor; ``test_progress.py`` has the bar."""
+    """The progress has the bytes written, all bytes, their rate and the tensor."""
     shown: list[tuple[float, float, str]] = []
     monkeypatch.setattr(Bar, "__call__", lambda bar, *now: shown.append(now))
     assert unladen("quantize", model, tmp_path / "q.gguf", "Q4_0").code == 0
@@ -43,7 +43,7 @@ def test_dry_run(unladen: Run, model: str, tmp_path: Path) -> None:
     ran = unladen("quantize", model, target, "Q4_K_M", "--dry-run")
     assert ran.code == 0 and not target.exists()
     assert "blk.0.ffn_down.weight" in ran.out and "F32 -> " in ran.out and "MiB ->" in ran.out
-    # The model's rows are narrow, and it is said what that means.
+    # The model's rows are narrow, so notes name the formats that replace others.
     assert "blk.0.attn_q.weight: Q5_0 in place of Q4_K" in ran.err
 
 

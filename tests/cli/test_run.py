@@ -1,4 +1,4 @@
-"""``unladen run``: what goes where, and how it ends."""
+"""``unladen run``: its output streams and its exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``show``: all of it, readable, and nothing in it that a terminal obeys."""
+"""``unladen show`` shows everything in a file, without characters that control a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TEMPLATE = "{% for m in messages %}\n{{ m }}\x1b[2J{% endfor %}"
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A model that runs, and whose every text is out to get the terminal."""
+    """A model that runs and whose texts are all full of control characters."""
     path = tmp_path_factory.mktemp("show") / "hostile.gguf"
     tokens = ["<unk>", "<s>" + HARMFUL, "</s>", *(f"<0x{b:02X}>" for b in range(256)), HARMFUL]
     keys = {"general.name": HARMFUL, HARMFUL: HARMFUL, "x.list": [HARMFUL] * 3, "x.nan": np.nan,
@@ -81,7 +81,7 @@ def test_template(unladen: Run, hostile: str, model: str) -> None:
 
 @pytest.mark.parametrize("command", [["show"], ["show", "--template"]])
 def test_on_a_terminal(hostile: str, command: list[str]) -> None:
-    """80 columns wide, where nothing is wider, and colours stay off."""
+    """On a terminal of 80 columns no line is wider, and colours are off."""
     controller, terminal = pty.openpty()
     environment = os.environ | {"COLUMNS": "80"}
     process = subprocess.Popen([sys.executable, "-m", "unladen", *command, hostile],
@@ -111,7 +111,7 @@ def test_what_cannot_run(unladen: Run, tmp_path: Path, rng: np.random.Generator)
     assert ran.code == 0 and unharmed(ran.out)
     out = re.sub(r"\s+", " ", ran.out)
     assert "it can't run: " in out and "'abacus' isn't implemented" in out
-    assert "none that can be used" in out and "unknown, for it can't run" in out
+    assert "none that can be used" in out and "unknown, because it can't run" in out
 
 
 def test_errors_quote_nothing_harmful(unladen: Run, tmp_path: Path, rng: np.random.Generator

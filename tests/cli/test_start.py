@@ -1,4 +1,4 @@
-"""How a process of the command line begins and ends."""
+"""The start and the end of a process of the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NEEDLESS = {
     "unladen.quantizing", "unladen.schedule.show.picture", "unladen.schedule.show.report",
     "wgpu", "huggingface_hub", "tokenizers", "rich", "asyncio", "fractions", "html",
     "statistics"}
-"""Neither the first token nor any other of a local file on the CPU waits for these."""
+"""Modules that running a local file on the CPU must not import."""
 
 
 def unladen(*arguments: str, **streams: int | None) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""What commands show fits the terminal, at 40 columns as at 80."""
+"""The output of commands fits the terminal, at 40 columns and at 80."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def load(path: Path) -> Iterator[Load]:
 
 @pytest.fixture
 def prompts(rng: np.random.Generator) -> list[list[int]]:
-    """Of very different lengths, among them one token and more than a chunk."""
+    """Prompts of very different lengths: one has a single token, one is longer than a chunk."""
     return [rng.integers(3, N_VOCAB, n).tolist() for n in (1, 90, 5, 33, 64, 2, 17)]
 
 

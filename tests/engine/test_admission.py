@@ -1,4 +1,4 @@
-"""Who runs and who waits: thousands of random loads on caches that are too small for them."""
+"""Admission under thousands of random loads, on caches that are too small for them."""
 
 from __future__ import annotations
 

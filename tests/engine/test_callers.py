@@ -69,7 +69,7 @@ def test_streams_in_threads(load: Load, jobs: Jobs) -> None:
 
 
 def test_a_stream_flows_while_another_thread_generates(load: Load) -> None:
-    """Whoever runs the steps tells the others of their pieces at once."""
+    """The thread that runs the steps delivers the others' pieces at once."""
     model = load(**EXACT)
     done = threading.Event()
 

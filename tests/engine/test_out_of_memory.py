@@ -198,7 +198,7 @@ def test_nothing_fits(path: Path, fault: Faults) -> None:
 
 
 def test_without_a_ladder_others_go_on(path: Path, fault: Faults) -> None:
-    """Whoever ran the step gets the error; the other request has lost nothing."""
+    """The caller that ran the step gets the error; the other request loses nothing."""
     with load(path) as model:
         expected = model.generate(PROMPT, **GREEDY).tokens
         other = model.stream(PROMPT, **GREEDY)

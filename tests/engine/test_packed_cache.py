@@ -83,8 +83,8 @@ def test_scales_nearby_need_no_second_part(tmp_path: Path, packs: str,
     for rows in entries:
         n_rows, n_blocks = rows.n_bytes // rows.row_bytes, rows.row_bytes // 18
         end = at + rows.n_bytes
-        # Of sixteen rows the bits that are needed where scales lie far apart end what each eight
-        # blocks have there, and what scales are counted from ends what is known.
+        # In sixteen rows the last bits of each eight blocks are needed only where scales lie far
+        # apart. The last numbers in `known` are those that scales are counted from.
         second = content[end - n_rows * rows.rest_bytes:end]
         origins = content[known:known + 4 * rows.n_known].reshape(n_rows // 16, -1)[:, -32:]
         are_near = np.any(origins[:, :2] != 0xff, axis=1)

@@ -1,5 +1,5 @@
-"""The whole road of a file: opened, all its metadata looked at, text to tokens and back, the graph
-built and planned, one step of a forward pass and one token."""
+"""Does everything with a file: opens it, reads all metadata, encodes and decodes text, builds and
+plans the graph, and runs one step for one token."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ from unladen.models import load_architecture
 from unladen.tokenizer import Tokenizer
 
 TEXT = "Hello 1234567 w\u00f6rld\n\n  don't \U0001F600 <|im_end|>\u2581 \x00\xff"
+"""A text to tokenize: words, digits, white space, a control token, unusual characters."""
 TOKENS = (1, 2, 0, 5)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a file: ``kind`` "ran", an error's class, or "fault", with ``text``."""
+    """The outcome for a file: ``kind`` is "ran", an error's class, or "fault", described by
+    ``text``."""
 
     kind: str
     text: str = ""
 
 
 def attempt(path: Path, sizes: Sequence[int]) -> Outcome:
-    """Go all the way with ``path``; ``sizes`` are those of the model's files. What isn't a typed
-    error, or is one that doesn't say what it must, is a fault."""
+    """Do everything with ``path``; ``sizes`` are the sizes of the model's files. An error that
+    isn't typed, or that lacks what its type must say, is a fault."""
     try:
         _read(path)
         _tokenize(path)
@@ -59,13 +61,13 @@ def _read(path: Path) -> None:
 
 
 def _tokenize(path: Path) -> None:
-    """Also where the weights are of no use."""
+    """Tokenize; this works even if the weights can't be used."""
     with open_gguf(path) as file:
         if "tokenizer.ggml.model" not in file.metadata:
             return
         tokenizer = Tokenizer.from_gguf(file.metadata, path=str(path))
         tokenizer.decode(range(min(tokenizer.n_vocab, 512)), special=True)
-        with contextlib.suppress(UnsupportedModel):  # what has no tokenizer is said here
+        with contextlib.suppress(UnsupportedModel):  # raised for a file without a tokenizer
             tokenizer.decode(tokenizer.encode(TEXT))
         load_architecture(file)
 
@@ -78,5 +80,5 @@ def _run(path: Path) -> None:
             model.embed(TOKENS)
             return
         model.logits(TOKENS)
-        with contextlib.suppress(InvalidArgument):  # some see whole texts and continue none
+        with contextlib.suppress(InvalidArgument):  # encoders can't continue a text
             model.generate(TOKENS, max_tokens=2, temperature=0.8, seed=1)

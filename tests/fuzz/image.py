@@ -1,6 +1,6 @@
-"""A GGUF file taken apart, so that it can be put together wrongly.
+"""Takes a GGUF file apart, so that it can be put together wrongly.
 
-It shares no code with the reader; it understands sound files and nothing else.
+It shares no code with the package's reader, and it reads only sound files.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 ARRAY, STRING = 9, 8
 CODES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "B", 10: "Q", 11: "q", 12: "d"}
-"""struct's code of each scalar type; a boolean is a byte."""
+"""struct's code for each scalar type; a boolean is a byte."""
 
 
 @dataclass
 class Entry:
-    """A metadata entry; ``body`` is what follows its type."""
+    """A metadata entry; ``body`` is the bytes after its type."""
 
     key: bytes
     kind: int
@@ -24,7 +24,7 @@ class Entry:
 
 @dataclass
 class Record:
-    """A line of the tensor table, dimensions in the file's order."""
+    """A record of the tensor table, with dimensions in the file's order."""
 
     name: bytes
     dims: list[int]
@@ -34,7 +34,7 @@ class Record:
 
 @dataclass
 class Image:
-    """A file's parts; the counts say something else than the truth where they are set."""
+    """The parts of a file. A count that is set is written instead of the true one."""
 
     order: str
     version: int

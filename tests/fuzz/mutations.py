@@ -1,6 +1,6 @@
-"""Ways to damage a model: each takes the files of one, by name, and changes some of them.
+"""Ways to damage a model. Each takes the model's files by name and changes some of them.
 
-The structured ones know what the parts of a file mean, and lie about one; the others change bytes.
+Structured mutations know what the parts of a file mean and falsify one; the others change bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pick(rng: Rng, items: Sequence[Any]) -> Any:
 
 
 def scalar(rng: Rng, image: Image, kind: int, old: float | None = None) -> bytes:
-    """A number of type ``kind``: an odd one, or a neighbour of ``old``."""
+    """A number of type ``kind``: an unusual one, or a neighbour of ``old``."""
     code = CODES[kind]
     if code in "fd":
         value = pick(rng, FLOATS)
@@ -62,7 +62,7 @@ def scalar(rng: Rng, image: Image, kind: int, old: float | None = None) -> bytes
 
 
 def array(rng: Rng, image: Image, depth: int = 0) -> bytes:
-    """An array of odd things, also of arrays."""
+    """An array of unusual values, which may be arrays."""
     item = int(pick(rng, (*CODES, STRING, ARRAY)))
     n = pick(rng, (0, 1, 2, 3, 5, 64))
     if item == ARRAY:
@@ -78,7 +78,7 @@ def array(rng: Rng, image: Image, depth: int = 0) -> bytes:
 
 
 def value(rng: Rng, image: Image, entry: Entry) -> None:
-    """Another value, mostly of the same type."""
+    """Change the value of ``entry``, mostly to one of the same type."""
     old = None
     code = CODES.get(entry.kind, "")
     if rng.integers(4) == 0:
@@ -102,7 +102,7 @@ def changed_array(rng: Rng, image: Image, body: bytes) -> bytes:
     how = rng.integers(4)
     if how == 0:
         n = int(pick(rng, (*INTEGERS, n + 1, n - 1))) % 2**64
-    elif how == 1 and item in CODES and n:  # fewer, and soundly so
+    elif how == 1 and item in CODES and n:  # fewer items, with the right count
         size = struct.calcsize("<" + CODES[item])
         n = int(rng.integers(n))
         items = items[:n * size]
@@ -117,14 +117,14 @@ def changed_array(rng: Rng, image: Image, body: bytes) -> bytes:
 
 
 def metadata(rng: Rng, image: Image) -> None:
-    """One to three entries changed."""
+    """Change one to three metadata entries."""
     for _ in range(int(rng.integers(1, 4))):
         if image.entries:
             value(rng, image, pick(rng, image.entries))
 
 
 def hyper_parameters(rng: Rng, image: Image) -> None:
-    """Keys that a model or a tokenizer asks for, there with odd values."""
+    """Set keys that a model or a tokenizer reads to unusual values."""
     arch = next((e.body[8:] for e in image.entries if e.key == b"general.architecture"), b"llama")
     for _ in range(int(rng.integers(1, 3))):
         prefix, names = ((arch, SUFFIXES) if rng.integers(3) else (b"tokenizer.ggml", TOKENIZER))
@@ -140,7 +140,7 @@ def hyper_parameters(rng: Rng, image: Image) -> None:
 
 
 def entries(rng: Rng, image: Image) -> None:
-    """Entries gone, doubled, renamed, moved."""
+    """Remove, double, rename or move entries."""
     if not image.entries:
         return
     at = int(rng.integers(len(image.entries)))
@@ -158,7 +158,7 @@ def entries(rng: Rng, image: Image) -> None:
 
 
 def counts(rng: Rng, image: Image) -> None:
-    """The header's counts."""
+    """Falsify the header's counts."""
     off = int(pick(rng, (*INTEGERS, -1, -2)))
     if rng.integers(2):
         image.n_entries = (len(image.entries) + off if rng.integers(2) else off) % 2**64
@@ -167,7 +167,7 @@ def counts(rng: Rng, image: Image) -> None:
 
 
 def tensors(rng: Rng, image: Image) -> None:
-    """A line or two of the tensor table."""
+    """Change one or two records of the tensor table."""
     for _ in range(int(rng.integers(1, 3))):
         if image.records:
             tensor(rng, image)
@@ -204,7 +204,7 @@ def tensor(rng: Rng, image: Image) -> None:
 
 
 def alignment(rng: Rng, image: Image) -> None:
-    """``general.alignment``, and a file that keeps to it or doesn't."""
+    """Change ``general.alignment``, in a file that is aligned accordingly or isn't."""
     new = int(pick(rng, (0, 1, 3, 8, 16, 48, 64, 2**12, 2**31, 2**32 - 1)))
     image.entries = [e for e in image.entries if e.key != b"general.alignment"]
     image.entries.append(Entry(b"general.alignment", 4, image.pack("I", new)))
@@ -213,7 +213,7 @@ def alignment(rng: Rng, image: Image) -> None:
 
 
 def weights(rng: Rng, image: Image) -> None:
-    """NaN, infinities and noise among the weights."""
+    """Write NaN, infinities and noise into the weights."""
     if not image.data:
         return
     for _ in range(int(rng.integers(1, 5))):
@@ -229,29 +229,29 @@ def weights(rng: Rng, image: Image) -> None:
 
 STRUCTURED: Mapping[Callable[[Rng, Image], None], int] = {
     metadata: 4, hyper_parameters: 6, entries: 2, counts: 1, tensors: 5, alignment: 1, weights: 3}
-"""What changes the parts of a file, and how often."""
+"""The structured mutations, and how often each is chosen."""
 
 
 def flips(rng: Rng, raw: bytearray) -> None:
-    """Some bytes changed, most of them in the header."""
+    """Change some bytes, most of them in the header."""
     for _ in range(int(pick(rng, (1, 1, 2, 4, 16)))):
         end = len(raw) if rng.integers(4) == 0 else min(len(raw), 4096)
         raw[int(rng.integers(end))] = int(pick(rng, (0, 1, 0x7F, 0x80, 0xFF, rng.integers(256))))
 
 
 def truncation(rng: Rng, raw: bytearray) -> None:
-    """The end cut off."""
+    """Cut off the end."""
     del raw[int(rng.integers(len(raw))):]
 
 
 def words(rng: Rng, raw: bytearray) -> None:
-    """Eight bytes at a time."""
+    """Change eight bytes at a time."""
     at = int(rng.integers(min(len(raw), 8192)))
     raw[at:at + 8] = struct.pack("<Q", pick(rng, INTEGERS))
 
 
 def pieces(rng: Rng, raw: bytearray) -> None:
-    """A stretch taken out, doubled, or put elsewhere."""
+    """Remove, double or move a stretch of bytes."""
     start = int(rng.integers(len(raw)))
     piece = raw[start:start + int(pick(rng, (1, 8, 64, 1000)))]
     if rng.integers(2):
@@ -265,7 +265,7 @@ PLAIN = (flips, flips, truncation, words, pieces)
 
 
 def splits(rng: Rng, files: Files) -> None:
-    """Parts that are missing, swapped, doubled, or count wrongly."""
+    """Remove, swap or double parts of a split model, or falsify their counts."""
     names = sorted(files)
     a, b = (pick(rng, names) for _ in range(2))
     how = rng.integers(5)
@@ -284,7 +284,7 @@ def splits(rng: Rng, files: Files) -> None:
 
 
 def mutated(rng: Rng, files: Mapping[str, bytes], others: Sequence[bytes]) -> Files:
-    """``files`` with one kind of damage, or two."""
+    """``files`` after one mutation or two."""
     out = dict(files)
     name = pick(rng, sorted(out))
     if len(out) > 1 and rng.integers(2):

@@ -1,8 +1,9 @@
 """Tries mutated GGUF files: ``run.py --files 20000``.
 
-Each file loads and runs a step, or raises a typed error; none ends the process, takes over a second
-of the processor, or more than twice its size in memory beyond what a sound one takes. Says what
-came out, and ends with status 1 where that wasn't so; the files at fault stay in ``--keep``.
+Each file must load and run a step, or raise a typed error. None may end the process, take more than
+a second of processor time, or take more than twice its size in memory beyond what a sound file
+takes. The program prints the outcomes and ends with status 1 if a file was at fault; such files are
+kept in ``--keep``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from fuzz.seeds import Seed, seeds
 
 @dataclass
 class Run:
-    """The files ``range(n_files)`` of the run ``seed``, and what became of them."""
+    """The files ``range(n_files)`` of the run ``seed``, and their outcomes."""
 
     folder: Path
     seed: int
@@ -40,13 +41,14 @@ class Run:
     faults: dict[int, str] = field(default_factory=dict)
 
     def share(self, first: int, step: int) -> None:
-        """Every ``step``-th file from ``first`` on, in as many processes as it takes."""
+        """Try every ``step``-th file from ``first`` on. A new process starts after each one that
+        ends."""
         at = first
         while at < self.n_files:
             at = self._worker(at, step)
 
     def _worker(self, first: int, step: int) -> int:
-        """Files from ``first`` on until the process ends; the one to go on with."""
+        """Try files from ``first`` on in one process, until it ends; returns the next file."""
         arguments = [self.folder, self.seed, first, step, self.n_files]
         environment = os.environ | {"UNLADEN_PROBE": "0", "OMP_NUM_THREADS": "1"}
         under_way = first
@@ -92,7 +94,7 @@ def run(folder: Path, found: list[Seed], seed: int, n_files: int, n_workers: int
 
 
 def rebuilt(found: list[Seed], seed: int, index: int) -> tuple[Seed, dict[str, bytes]]:
-    """The file ``index`` of the run ``seed`` again: what it was made of, and its files."""
+    """The file ``index`` of the run ``seed``, made again: its sound model and the mutated files."""
     rng = np.random.default_rng([seed, index])
     chosen = found[int(rng.integers(len(found)))]
     return chosen, mutated(rng, chosen.files, [raw for s in found for raw in s.files.values()])

@@ -1,4 +1,4 @@
-"""Sound files to begin with: small, and each with something that the others lack."""
+"""Makes the sound models that are mutated: small ones, each with a feature that the others lack."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NORMAL, CONTROL, USER_DEFINED = 1, 3, 4
 
 @dataclass(frozen=True)
 class Seed:
-    """A sound model: its files by name; ``first`` is the one to open."""
+    """A sound model: its files by name."""
 
     name: str
     files: Mapping[str, bytes]
@@ -32,7 +32,7 @@ class Seed:
 
 
 def seeds(folder: Path, rng: np.random.Generator, recipes: Path | None = None) -> list[Seed]:
-    """All of them, built in ``folder``; with those of the folder ``recipes`` too."""
+    """All sound models, built in ``folder``; with one for each recipe in the folder ``recipes``."""
     found = [Seed("tiny", {"tiny.gguf": TINY.read_bytes()})]
     for name, paths in _made(folder, rng):
         found.append(Seed(name, {p.name: p.read_bytes() for p in paths}))
@@ -99,7 +99,7 @@ def bpe(pre: str, model: str = "gpt2", more: Sequence[str] = ()) -> dict[str, An
 
 
 def gemma4() -> dict[str, Any]:
-    """Characters, bytes, and U+2581 for a space."""
+    """A vocabulary of characters and bytes, with U+2581 for a space."""
     tokens = ["<pad>", "<eos>", "<bos>", *(f"<0x{b:02X}>" for b in range(256)), "▁", *"helo\n",
               "he", "▁h", "\n\n"]
     return _tokenizer("gemma4", tokens, [CONTROL] * 3 + [6] * 256 + [NORMAL] * 9,
@@ -107,13 +107,13 @@ def gemma4() -> dict[str, Any]:
 
 
 def rwkv() -> dict[str, Any]:
-    """Byte literals, the longest first."""
+    """A vocabulary of byte literals."""
     tokens = ["<s>", *(f"\\x{b:02x}" for b in range(256)), "he", "hello", "\\n\\n", "\\\\"]
     return _tokenizer("rwkv", tokens, [CONTROL] + [NORMAL] * 260)
 
 
 def unigram() -> dict[str, Any]:
-    """Scores, and a normalization table that knows how to write "A" as "aa"."""
+    """A vocabulary with scores, and a normalization table that writes "A" as "aa"."""
     units = np.zeros(256, np.uint32)
     units[0] = 1 << 10  # its children begin at 1 ^ byte
     units[1 ^ ord("A")] = 2 << 10 | 1 << 8 | ord("A")
@@ -127,7 +127,7 @@ def unigram() -> dict[str, Any]:
 
 
 def wordpiece() -> dict[str, Any]:
-    """Words begin with U+2581."""
+    """A vocabulary whose words begin with U+2581."""
     tokens = ["[UNK]", "[CLS]", "[SEP]", "▁hello", "▁w", "o", "r", "ld", "▁1", "2", "34", "▁don",
               "▁'", "▁t"]
     return _tokenizer("bert", tokens, [CONTROL] * 3 + [NORMAL] * (len(tokens) - 3),
@@ -135,14 +135,14 @@ def wordpiece() -> dict[str, Any]:
 
 
 def plamo2() -> dict[str, Any]:
-    """A token for every byte, and a few words."""
+    """A vocabulary of every byte and a few words."""
     tokens = ["<|plamo:unk|>", *(f"<0x{b:02X}>" for b in range(256)), *"helo w", "he", "llo"]
     types = [2] + [6] * 256 + [NORMAL] * 8
     return _tokenizer("plamo2", tokens, types, scores=-np.arange(len(tokens), dtype=np.float32))
 
 
 def _from_recipes(folder: Path, recipes: Path) -> list[Seed]:
-    """A file of every architecture that is described there and implemented here."""
+    """A model of every architecture that has a recipe and is implemented."""
     from unladen.models import registry
     spec = importlib.util.spec_from_file_location("fixture", recipes / "fixture.py")
     assert spec is not None and spec.loader is not None

@@ -1,4 +1,5 @@
-"""Mutated files, the same few in every run: each loads, or raises an error that says where."""
+"""Tries some mutated files, the same in every run: each loads, or raises an error that says where.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from fuzz.run import run
 from fuzz.seeds import seeds
 
 N_FILES = 600
+"""Mutated files to try: a few seconds of work."""
 
 
 def test_slice(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A process that tries mutated files and tells of each; killed where one makes it hang.
+"""A process that tries mutated files and reports each; it is killed if a file makes it hang.
 
-``worker.py FOLDER SEED FIRST STEP LAST``: tries the files FIRST, FIRST + STEP, ... of the run SEED
+``worker.py FOLDER SEED FIRST STEP LAST`` tries the files FIRST, FIRST + STEP, ... of the run SEED
 with the sound models in FOLDER/seeds.pickle, and writes a line of JSON for each.
 """
 
@@ -25,14 +25,15 @@ from fuzz.mutations import mutated
 from fuzz.seeds import Seed
 
 HANG_S = 1.0
-"""Of the processor, for one file."""
+"""Seconds of processor time that one file may take."""
 PATIENCE_S = 120
-"""Of the clock, for one file that waits for something; long, for other things may run too."""
+"""Seconds of wall-clock time for one file that waits for something. It is long because other
+programs may be running."""
 ROOM_BYTES = 2 << 30
-"""Address space beyond what the process takes when it begins."""
+"""Address space that the process may take beyond what it has at its start."""
 SLACK_BYTES = 4 << 20
-"""What two loads of the same sound file may differ by: the allocator's and the interpreter's pools
-don't give everything back."""
+"""Bytes by which two loads of the same sound file may differ: the allocator's and the interpreter's
+pools don't give everything back."""
 
 
 def main(folder: Path, seed: int, first: int, step: int, last: int) -> None:
@@ -68,15 +69,15 @@ def _limit() -> None:
 
 
 def _try(room: Path, seed: Seed, files: dict[str, bytes]) -> tuple[Outcome, int]:
-    """What became of ``files``, and the most memory that it took beyond what was taken before."""
+    """The outcome for ``files``, and the peak of the memory taken beyond that before."""
     for old in room.iterdir():
         old.unlink()
     for name, raw in files.items():
         (room / name).write_bytes(raw)
     Path("/proc/self/clear_refs").write_text("5")
     before = _status("VmRSS")
-    signal.setitimer(signal.ITIMER_PROF, HANG_S)  # nobody handles these: the process ends
-    signal.setitimer(signal.ITIMER_VIRTUAL, 0.9 * HANG_S)  # first it says where it is
+    signal.setitimer(signal.ITIMER_PROF, HANG_S)  # ends the process: no handler is set
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.9 * HANG_S)  # prints a traceback first
     signal.alarm(PATIENCE_S)
     try:
         outcome = attempt(room / seed.first, [len(raw) for raw in files.values()] or [0])

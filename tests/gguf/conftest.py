@@ -1,4 +1,4 @@
-"""Files for the tests of GGUF: fresh places, and files put together byte by byte."""
+"""Makes files for the tests of GGUF: unused paths, and files built byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that aren't any, wherever they are."""
+"""NaN and infinity are found wherever they are."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def holding(path: Path, quant: str, raw: np.ndarray, order: str) -> None:
 
 
 def scale_of(quant: str) -> int | None:
-    """Where a block has a scale in float16, None where it has none."""
+    """The offset of a block's float16 scale; None where it has none."""
     found = [at for at in get(quant).fields16 if quant not in ("I16", "BF16")]
     return found[-1] if found else None
 
@@ -50,7 +50,7 @@ def test_a_bad_block_is_named(tmp_path: Path, rng: np.random.Generator, quant: s
     holding(tmp_path / "bad.gguf", quant, raw, order)
     with open_gguf(tmp_path / "bad.gguf") as file:
         if np.isfinite(dequantized(quant, raw)).all():
-            check_numbers(file)  # integers, scales without a pattern for NaN
+            check_numbers(file)  # integers, and scales that have no NaN
             return
         with pytest.raises(GGUFError, match=rf"t \({quant}\).* block {block} of {n_blocks}") as e:
             check_numbers(file)

@@ -1,4 +1,4 @@
-"""Files that lie: each lie has its error, and no lie does anything else."""
+"""Hostile files: each false value raises its own error and has no other effect."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_unknown_types(little, type_id: int) -> None:
 
 
 @pytest.mark.parametrize(("offset", "message"), [
-    (1, "no multiple of 32"), (33, "no multiple of 32"), (64, "the file at"),
+    (1, "not a multiple of 32"), (33, "not a multiple of 32"), (64, "the file at"),
     (2**63, "the file at"), (2**64 - 32, "the file at")])
 def test_offsets(little, offset: int, message: str) -> None:
     content = little.content([], [little.tensor("t", [8], 0, offset)], 64)
@@ -214,7 +214,7 @@ def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_pipe_that_takes_the_place_of_a_file(tmp_path: Path, monkeypatch) -> None:
-    """Between the look at a path and its opening: nobody waits for a writer."""
+    """A pipe takes the place of the file between the check and the opening: that doesn't hang."""
     os.mkfifo(tmp_path / "pipe.gguf")
     (tmp_path / "file.gguf").write_bytes(bytes(64))
     regular = os.stat(tmp_path / "file.gguf")
@@ -237,7 +237,7 @@ def test_a_file_that_shrinks(make_model) -> None:
 
 
 def test_absurd_splits(little) -> None:
-    """Parts that would lead back to themselves, or be more than anybody has."""
+    """Parts that lead back to themselves, or that are absurdly many."""
     def part(no: int, count: int) -> bytes:
         return little.content([little.entry("split.no", 2, little.pack("H", no)),
                                little.entry("split.count", 10, little.pack("Q", count)),
@@ -276,7 +276,7 @@ def read_everything(path: Path) -> None:
 
 
 def test_mutations(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Bytes flipped, cut off or added: it opens, or says that it doesn't."""
+    """A file with bytes flipped, cut off or added opens, or raises a typed error."""
     good = small(tmp_path / "good.gguf", rng)
     read_everything(tmp_path / "good.gguf")
     n_refused = 0

@@ -1,4 +1,4 @@
-"""Hyper-parameters come with the right type or not at all."""
+"""Hyper-parameters have the right type, or reading them raises an error."""
 
 from __future__ import annotations
 

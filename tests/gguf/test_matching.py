@@ -1,4 +1,4 @@
-"""Expressions that fit no tensor are named, with what may have been meant."""
+"""A warning names expressions that match no tensor, and suggests names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both ways between this reader and writer and those of the package ``gguf``."""
+"""This reader and writer agree with the package ``gguf`` in both directions."""
 
 from __future__ import annotations
 

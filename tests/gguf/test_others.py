@@ -1,4 +1,4 @@
-"""Files that aren't GGUF are called what they are."""
+"""The error for a file that isn't GGUF says what the file is."""
 
 from __future__ import annotations
 
@@ -58,8 +58,9 @@ LFS = (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935
     (b"tjgg" + FILLER, "format GGJT", "convert"), (numpy_array(), "a NumPy array", "convert"),
     (b'{"error": "Repository not found, or so"}', "JSON: ", "server"),
     (b"Invalid username or password.\n", "a text: 'Invalid username or password.'", "log in"),
-    ("\u00e4".encode() * 600, "a text: ", "log in"), (bytes(4096), "nothing but zeros", "again"),
-    (FILLER, "no GGUF: it begins with", "again"), (b"\x80\x02" + FILLER, "a pickle", "convert")])
+    ("\u00e4".encode() * 600, "a text: ", "log in"), (bytes(4096), "begins with zeros", "again"),
+    (FILLER, "an unknown format: it begins with", "again"),
+    (b"\x80\x02" + FILLER, "a pickle", "convert")])
 def test_by_the_first_bytes(content: bytes, what: str, hint: str, tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(content)

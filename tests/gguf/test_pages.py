@@ -1,4 +1,4 @@
-"""Pages of mapped files are mapped ahead and given back, and nothing else is."""
+"""Pages of mapped files are mapped ahead and given back; no other pages are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothi
 
 N_BYTES = 5 * (1 << 20) + 123
 AROUND = 2 << 20
-"""Linux maps and forgets at most so much around a page: a large one's size."""
+"""Linux maps and drops at most this many bytes around a page: the size of a huge page."""
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_parts_of_a_file(path: Path) -> None:
 def test_a_file_is_mapped_to_its_end_wherever_it_lies(tmp_path: Path) -> None:
     path = tmp_path / "short"
     path.write_bytes(bytes(19 * mmap.PAGESIZE))
-    mappings = [map_file(str(path)) for _ in range(32)]  # beside one another, most of them
+    mappings = [map_file(str(path)) for _ in range(32)]  # most are next to one another
     for mapping in mappings:
         native.PagesAhead(mapping).finish()
     assert resident(path) == len(mappings) * 19 * mmap.PAGESIZE

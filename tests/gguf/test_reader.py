@@ -1,4 +1,4 @@
-"""What a reader gives back, beyond what the oracle can tell."""
+"""Properties of the reader's results that the oracle can't check."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ gguf = pytest.importorskip("gguf")
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FILES = sorted([*SHARED.glob("models/*.gguf"), *SHARED.glob("vocabs/*.gguf")])
 LARGE = 8 << 20
-"""The oracle takes many seconds for more."""
+"""Bytes of the largest file to compare: the oracle takes many seconds for larger ones."""
 
 
 def shown(field: Any) -> Any:
@@ -53,7 +53,7 @@ def test_agrees_with_the_oracle(path: Path) -> None:
 
 
 def test_a_large_vocabulary(shared: Path, rng: np.random.Generator) -> None:
-    """Its merges are pairs of its tokens, which no misread length would survive."""
+    """The merges are pairs of tokens, which would fail after any misread length."""
     with open_gguf(shared / "vocabs" / "ggml-vocab-gemma-4.gguf") as file:
         tokens = file.metadata["tokenizer.ggml.tokens"]
         merges = file.metadata["tokenizer.ggml.merges"]

@@ -1,4 +1,4 @@
-"""What can be written, what can't, and that nothing is left behind."""
+"""The writer writes valid values, refuses others, and leaves no file after an error."""
 
 from __future__ import annotations
 

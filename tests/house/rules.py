@@ -12,9 +12,11 @@ Found = Iterator[tuple[int, str]]
 Rule = Callable[[Source], Found]
 
 MAX_FUNCTION = 60
+"""Lines that a function may have."""
 BACKENDS = frozenset(p.parent.name for p in (PACKAGE / "backends").glob("[!_]*/__init__.py"))
 ARCH_EXCEPTIONS = {"unladen.tokenizer.special"}
-"""For two vocabularies nothing but the architecture tells which white space a token swallows."""
+"""Modules that may test the architecture: for two vocabularies only its name says which white space
+a token drops."""
 FORBIDDEN = re.compile(r"(^|_)(utils?|helpers?|common|managers?)(_|$)")
 MUTABLE_CALLS = {"list", "dict", "set", "bytearray", "defaultdict", "OrderedDict", "deque",
                  "Counter", "WeakValueDictionary", "WeakKeyDictionary"}
@@ -44,7 +46,7 @@ def no_vague_names(source: Source) -> Found:
 
 
 def no_module_state(source: Source) -> Found:
-    """What a module holds is a constant: named like one and changed by nobody."""
+    """Module variables are constants: they are named like constants and nothing changes them."""
     held = set()
     for node in source.tree.body:
         target = (node.targets[0] if isinstance(node, ast.Assign)
@@ -72,7 +74,7 @@ def _is_mutable(value: ast.expr | None) -> bool:
 
 
 def _changed(node: ast.AST) -> str | None:
-    """The plain name that ``node`` changes in place."""
+    """The name of the variable that ``node`` changes in place."""
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign | ast.Delete):
         targets = [t.value for t in node.targets if isinstance(t, ast.Subscript)]
@@ -85,14 +87,14 @@ def _changed(node: ast.AST) -> str | None:
 
 
 def no_arch_tests(source: Source) -> Found:
-    """Only models/ asks which architecture a file has."""
+    """Only models/ tests which architecture a file has."""
     if source.part != "models" and source.module not in ARCH_EXCEPTIONS:
         yield from _compared(source, lambda name: name in ("arch", "architecture"),
                              lambda text: True)
 
 
 def no_backend_tests(source: Source) -> Found:
-    """Only backends/ asks which backend or device something is."""
+    """Only backends/ tests which backend or device something is."""
     if source.part != "backends":
         yield from _compared(source, lambda name: True,
                              lambda text: text.partition(":")[0] in BACKENDS)
@@ -126,7 +128,7 @@ def _texts(node: ast.expr) -> list[str]:
 
 
 def no_type_ids(source: Source) -> Found:
-    """GGUF's numbers of block formats stay in quants/ and gguf/; everyone else has names."""
+    """Only quants/ and gguf/ use GGUF's numbers of block formats; other parts use names."""
     if source.part not in ("quants", "gguf"):
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Name | ast.Attribute) and _name(node) in ("type_id", "by_id"):
@@ -134,7 +136,7 @@ def no_type_ids(source: Source) -> Found:
 
 
 def no_silent_except(source: Source) -> Found:
-    """An error is handled, raised again, or passed over with a comment that says why."""
+    """An error is handled, raised again, or ignored with a comment that says why."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.ExceptHandler):
             continue

@@ -1,4 +1,4 @@
-"""What the documentation says is so: code runs, links lead somewhere, lists are whole."""
+"""Checks the documentation: code runs, links have targets, lists are complete."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCKS = [pytest.param(kind, code, id=f"{page.name}-{i}") for page in PAGES
 
 @pytest.mark.parametrize(("kind", "code"), BLOCKS)
 def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
-    """Blocks after ``<!-- run -->`` do what they say, with ``unladen`` and ``python`` on the
+    """Blocks after ``<!-- run -->`` run without an error, with ``unladen`` and ``python`` on the
     path."""
     for name, call in (("unladen", "-m unladen "), ("python", "")):
         script = tmp_path / name
@@ -43,7 +43,7 @@ def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_is_python(page: Path) -> None:
-    """Blocks that can't be run here, for want of a model, are at least no nonsense."""
+    """Blocks that can't run here, because they need a model, are at least valid Python."""
     for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S):
         compile(code, page.name, "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
@@ -66,7 +66,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link may name of a page: its headings, in lower case, with hyphens for spaces."""
+    """The anchors of a page: its headings in lower case, with hyphens for spaces."""
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
@@ -86,6 +86,27 @@ def test_ops_that_pages_name() -> None:
     assert len(named) > 30 and named <= set(ops())
 
 
+def steps(text: str) -> Iterator[tuple[str, set[str]]]:
+    """The file of each step of the walk "One token", and the names that the step uses."""
+    for path, prose in re.findall(r"^### `([^`]+)`\n(.*?)(?=^##|\Z)", text, re.M | re.S):
+        yield path, set(re.findall(r"`(\w+)`", prose))
+
+
+def test_each_step_of_a_token_names_what_is_in_its_file() -> None:
+    found = list(steps((DOCS / "concepts/one-token.md").read_text(encoding="utf-8")))
+    assert len(found) > 10
+    for path, names in found:
+        assert (PACKAGE / path).is_file(), f"there is no {path}"
+        code = (PACKAGE / path).read_text(encoding="utf-8")
+        missing = {name for name in names if not re.search(rf"\b{name}\b", code)}
+        assert not missing, f"{path} has no {missing}"
+
+
+def test_steps_are_found() -> None:
+    text = "## A\n### `a/b.py`\n`f` calls `g`.\n### `c.h`\n`x.y` is no name.\n## B\n`z`"
+    assert list(steps(text)) == [("a/b.py", {"f", "g"}), ("c.h", set())]
+
+
 def test_environment_page_names_every_variable() -> None:
     text = (DOCS / "reference/environment.md").read_text(encoding="utf-8")
     code = "\n".join(p.read_text(encoding="utf-8") for p in PACKAGE.rglob("*.py"))
@@ -94,7 +115,7 @@ def test_environment_page_names_every_variable() -> None:
 
 
 def test_pages_stay_within_the_site() -> None:
-    """A link that leaves docs/ is broken on the site: other files are named as paths."""
+    """A link that leaves docs/ would be broken on the site; other files are named as paths."""
     for page in DOCS.rglob("*.md"):
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
             assert "://" in target or (page.parent / target).resolve().is_relative_to(DOCS), page
@@ -130,6 +151,7 @@ def test_map_has_every_part() -> None:
 
 
 def test_a_loose_file_has_a_reason() -> None:
-    _, _, reasons = (PACKAGE / "README.md").read_text(encoding="utf-8").partition("stands alone")
+    text = (PACKAGE / "README.md").read_text(encoding="utf-8")
+    _, _, reasons = text.partition("is outside the folders")
     loose = {path.name for path in PACKAGE.glob("[!_]*.py")}
     assert {name for name in loose if f"`{name}`" not in reasons} == set()

@@ -1,4 +1,4 @@
-"""Every public method is documented: itself, by what it overrides, or by a protocol it fulfils."""
+"""Every public method has a docstring: its own, its base class's, or that of a protocol."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_protocol(cls: type) -> bool:
 
 
 def undocumented(cls: type, protocols: list[type]) -> Iterator[str]:
-    """Public methods and properties of ``cls`` that nothing documents."""
+    """Public methods and properties of ``cls`` without a docstring."""
     fulfilled = [p for p in protocols if all(hasattr(cls, n) for n in _members(p))]
     for name in _members(cls):
         if not inspect.getdoc(getattr(cls, name)) and not any(

@@ -1,4 +1,4 @@
-"""Imports go one way only: down the list below."""
+"""A part imports only what stands above it in the list below."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ ORDER = {
 SHARED_GROUND = {f"unladen.backends.{name}" for name in (
     "base", "_host", "_cgroups", "_system", "_system_posix", "_system_linux", "_system_mac",
     "_system_windows")}
-"""What of ``backends`` every backend may import, and everyone whom ORDER lets."""
+"""Modules of ``backends`` that every backend may import, and every part that ORDER lets."""
 GPU_BACKENDS = {"wgpu"}
-"""Backends on the dispatch that is shared in ``backends/_gpu``; a new driver is one more."""
+"""Backends that use the shared dispatch in ``backends/_gpu``. A new driver is added here."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
     } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
          ("unladen.gpu", "unladen.backends._gpu.drivers"),
          ("unladen.cli.doctor", "unladen.backends._gpu.lowering")}
-"""These say which processor this is; one how its threads may be placed; one is a public face; one
-lists the plug-ins that are left out."""
+"""Imports from another part that are allowed: the processor's features, the placing of its threads,
+one public facade, and the list of plug-ins that are left out."""
 THIRD_PARTY = {"numpy"}
-"""What a module may import when it is imported itself; all else waits for its first use."""
+"""Packages that a module may import at its top; other packages are imported inside functions."""
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
@@ -84,7 +84,7 @@ def _part(module: str) -> str:
 
 
 def wrong(source: Source) -> Iterator[tuple[int, str]]:
-    """Imports of ``source`` that go the wrong way."""
+    """Imports of ``source`` that the rules forbid."""
     allowed = GROUND | {source.part} | set(ORDER[source.part].split())
     for line, target in imports(source):
         if target.partition(".")[0] != "unladen" or (source.module, target) in EXCEPTIONS:
@@ -143,7 +143,7 @@ def test_wrong_way_is_noticed(path: str, code: str) -> None:
 
 
 def test_third_parties_wait() -> None:
-    """Nothing but NumPy is imported with a module, outside the command line."""
+    """Outside the command line a module imports no third party but NumPy at its top."""
     found = []
     for source in package_sources():
         for node in source.tree.body:

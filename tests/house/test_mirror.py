@@ -1,4 +1,4 @@
-"""Tests mirror the package: whoever looks for the tests of a file knows where they are."""
+"""Tests mirror the package: the place of a file gives the place of its tests."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from house.tree import PACKAGE, ROOT, package_sources
 
 TESTS = ROOT / "tests"
 BESIDE = {"examples", "fuzz", "house", "tools", "parity"}
-"""Test folders of something else than a folder of the package."""
+"""Test folders that don't belong to a folder of the package."""
 SCANNED = {"unladen.graph.ops", "unladen.graph.passes", "unladen.tokenizer.kinds",
            "unladen.models._parts"}
-"""Packages without tests of their own: those of the package around them go through all that they
-find here."""
+"""Packages without tests of their own: the tests of the package around them run everything that is
+found in them."""
 
 
 def test_every_part_is_tested() -> None:
-    """A package has tests in the folder of the same name or, inside its parent's, in test_NAME.py;
-    a module that is no part of one in test_NAME.py or in tests that import it."""
+    """A package has tests in the folder of the same name or in test_NAME.py in its parent's test
+    folder. A module outside packages has tests in test_NAME.py or in tests that import it."""
     everything = "\n".join(p.read_text(encoding="utf-8") for p in sorted(TESTS.rglob("*.py"))
                            if p.parent.name != "house")
     missing = []

@@ -1,4 +1,4 @@
-"""Rules for C++ that a compiler doesn't know."""
+"""Checks rules for C++ that a compiler doesn't check."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from house.tree import Source, native_sources
 
 MAX_FUNCTION = 60
+"""Lines that a function may have."""
 ISA_HEADERS = {"cmath", "cstddef", "cstdint", "cstring", "limits", "type_traits",
                "immintrin.h", "arm_neon.h"}
-"""What code that is compiled once per instruction-set level may include: headers without inline
-functions of their own. The linker keeps one copy of an inline function, and that may be the one
-with instructions that the machine lacks."""
+"""Headers that code may include which is compiled once per instruction-set level: headers without
+inline functions. The linker keeps one copy of an inline function, which may be the one with
+instructions that the machine lacks."""
 AFTER_PARAMETERS = re.compile(r"(const|noexcept|override|mutable|->\s*[\w:<>*& ]+|\s)*")
 NO_FUNCTION = {"if", "for", "while", "switch", "catch", "constexpr"}
 
@@ -32,7 +33,7 @@ def functions(source: Source) -> Iterator[tuple[int, int]]:
 
 
 def _is_function(text: str, brace: int) -> bool:
-    """Whether the block at ``brace`` follows parameters with a name, or a lambda's, before them."""
+    """Whether the block at ``brace`` belongs to a function or lambda: it follows parameters."""
     close = text.rfind(")", 0, brace)
     if close < 0 or not AFTER_PARAMETERS.fullmatch(text, close + 1, brace):
         return False
@@ -60,7 +61,7 @@ def test_long_function_is_noticed() -> None:
 
 def test_levels_include_no_inline_library_code() -> None:
     by_path = {s.path.removeprefix("src/unladen/"): s for s in native_sources()}
-    # What the build generates includes all of its folder, and nothing else.
+    # The build generates a file that includes every header of such a folder, and nothing else.
     for folder in ("backends/cpu/csrc/isa/formats/", "backends/cpu/csrc/quantize/"):
         by_path[folder + "all.h"] = Source(folder + "all.h", "\n".join(
             f'#include "{path}"' for path in by_path if path.startswith(folder)))

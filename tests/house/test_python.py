@@ -1,4 +1,4 @@
-"""Every Python file keeps the rules, and every rule notices when it is broken."""
+"""Every Python file keeps the rules, and every rule finds the code that breaks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from house.tree import Source, package_sources, python_sources
 
 @pytest.mark.parametrize("rule", rules.RULES, ids=lambda rule: rule.__name__)
 def test_rule_is_kept(rule: rules.Rule) -> None:
-    # Tests name types, backends and architectures as a matter of course.
+    # Tests may name types, backends and architectures.
     everywhere = rule in (rules.short_functions, rules.no_vague_names, rules.no_silent_except)
     sources = python_sources() if everywhere else package_sources()
     found = [f"{s.path}:{line}: {what}" for s in sources for line, what in rule(s)]
@@ -26,7 +26,7 @@ def test_rule_bites(rule: rules.Rule, bad: str) -> None:
 
 
 def test_everything_is_documented() -> None:
-    """Modules, public classes and public functions say what they are."""
+    """Modules, public classes and public functions have docstrings."""
     kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     found = []
     for source in package_sources():

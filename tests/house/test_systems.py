@@ -1,7 +1,6 @@
-"""Nothing that only some systems have is needed to import the package.
+"""The package can be imported without anything that only some systems have.
 
-What its functions use of such things is mypy's to find: ``make test`` runs it for Linux, macOS and
-Windows.
+mypy checks what functions use of such things: ``make test`` runs it for Linux, macOS and Windows.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ for name in sys.argv[3].split():
     importlib.import_module(name)
 print("all")
 """
+"""Imports modules of the package in a process without names of the system."""
 POSIX_NAMES = (
     "register_at_fork fork forkpty posix_fallocate posix_fadvise pread pwrite preadv pwritev "
     "sched_getaffinity sched_setaffinity sysconf getuid geteuid getgid getpgid setsid killpg "

@@ -1,4 +1,4 @@
-"""What holds for every file, whatever its language."""
+"""Checks the rules that hold for every file in every language."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from house.tree import ROOT, Source, native_sources, python_sources, read
 
 Rule = Callable[[Source], Iterator[str]]
 MAX_LINES, MAX_COLUMNS = 500, 100
-# Put together here, so that this file doesn't break its own rules.
+# The patterns are put together from pieces, so that this file keeps its own rules.
 MACHINE_PATH = re.compile("(?<![\\w.~])/(work|opt|home|root|Us" + "ers)/\\w")
 LATER = re.compile(r"\b(TO" + "DO|FIX" + r"ME|XX" + r"X)\b(?!\(.+\): \w+)")
 NAMED = re.compile(r"(^|[/_])(utils?|helpers?|common|managers?)[_.]")
 
 
 def texts() -> tuple[Source, ...]:
-    """Code, and what people read and run beside it."""
+    """All code, and the files that people read and run beside it."""
     others = [ROOT / name for name in ("Makefile", "CMakeLists.txt", "pyproject.toml", ".ci/run")]
     others += [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.md")]
     return (*python_sources(), *native_sources(), *map(read, others))
@@ -35,13 +35,13 @@ def too_long(source: Source) -> Iterator[str]:
 
 
 def put_off(source: Source) -> Iterator[str]:
-    """Nothing is left for later without a word on why."""
+    """Nothing is left for later without a reason."""
     yield from (f"line {i}: {line.strip()}" for i, line in enumerate(source.lines, 1)
                 if LATER.search(line))
 
 
 def names_a_machine(source: Source) -> Iterator[str]:
-    """No paths that one machine alone has."""
+    """No paths that only one machine has."""
     yield from (f"line {i}: {line.strip()}" for i, line in enumerate(source.lines, 1)
                 if MACHINE_PATH.search(line))
 

@@ -1,4 +1,4 @@
-"""The hub's client is replaced, its cache is real."""
+"""Tests of fetching, with a stand-in for the hub's client and a real cache."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ COMMIT, OTHER = "0" * 40, "1" * 40
 
 
 class Hub:
-    """A pretend hub with ``files`` that downloads into the cache; ``asked`` counts the calls."""
+    """A stand-in for the hub, with ``files``, that downloads into the cache; ``asked`` lists the
+    calls."""
 
     def __init__(self, cache: Path, files: Sequence[str]) -> None:
         self.cache = cache
@@ -181,10 +182,10 @@ def http(name: str, status: int) -> Callable[[], Exception]:
     (lambda: ConnectionResetError("reset"), Unreachable, "can't be reached"),
     (lambda: errors.HTTPError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), UnladenError,
      "certificate isn't trusted"),
-    (lambda: ValueError("no JSON"), UnladenError, "makes no sense"),
+    (lambda: ValueError("no JSON"), UnladenError, "isn't the hub's"),
     (lambda: OSError("Consistency check failed: file"), UnladenError, "broke off"),
     (lambda: PermissionError(13, "Permission denied"), UnladenError, "can't be stored"),
-    (lambda: errors.HFValidationError("bad"), InvalidArgument, "no name of a repository"),
+    (lambda: errors.HFValidationError("bad"), InvalidArgument, "isn't a valid repository name"),
     (lambda: OSError(28, "No space left on device"), DiskFull, "doesn't fit on the disk")])
 @pytest.mark.parametrize("ref", [HubQuant("org/repo", "Q8_0"), HubFile("org/repo", "a.gguf")])
 def test_errors(pretend: Hub, make: Callable[[], Exception], kind: type[UnladenError],

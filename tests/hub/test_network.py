@@ -1,4 +1,4 @@
-"""The hub's real client against a pretend hub on this machine, and against none."""
+"""Tests of the hub's real client with a server on this machine, and without one."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ CONTENT = bytes(range(256)) * 4000
 
 
 class Pretend(http.server.ThreadingHTTPServer):
-    """A hub with one repository. ``answer``: a status and headers in place of all else; ``n_cut``
-    downloads break off half-way; ``asked`` are the requests."""
+    """A hub with one repository. ``answer``: a status and headers for every request; ``n_cut``:
+    downloads that break off half-way; ``asked`` lists the requests."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -104,7 +104,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-    utils.close_session()  # the client has looked at the environment
+    utils.close_session()  # the client's session has read the old environment
     return tmp_path / "hub"
 
 
@@ -165,7 +165,7 @@ def test_gated(hub: Pretend) -> None:
     ((429, {"Retry-After": "77"}), UnladenError, "too many requests", "wait 77 s"),
     ((500, {}), UnladenError, "refused org/repo: .*500", "later"),
     ((407, {}), UnladenError, "wants a password", "address"),
-    ((200, {}), UnladenError, "makes no sense", "log in to the network")])
+    ((200, {}), UnladenError, "isn't the hub's", "log in to the network")])
 def test_answers(hub: Pretend, answer: Any, kind: type[UnladenError], message: str, hint: str,
                  caplog: pytest.LogCaptureFixture) -> None:
     hub.answer = answer

@@ -1,4 +1,4 @@
-"""What a name may look like, and what it means."""
+"""The forms of a model's name, and what each means."""
 
 from __future__ import annotations
 

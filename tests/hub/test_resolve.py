@@ -1,4 +1,4 @@
-"""Which files are meant."""
+"""A name and a quant choose the right files of a repository."""
 
 from __future__ import annotations
 

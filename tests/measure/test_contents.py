@@ -1,4 +1,4 @@
-"""What a header says, against what a loaded model has."""
+"""The contents by the header equal those of the loaded model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Perplexity and divergence against what they must be."""
+"""Perplexity and divergence equal values that are computed by hand."""
 
 from __future__ import annotations
 

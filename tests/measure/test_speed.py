@@ -1,4 +1,4 @@
-"""Timings count what they say they count, and leave the model as it was."""
+"""Timings count the right tokens and leave the model unchanged."""
 
 from __future__ import annotations
 

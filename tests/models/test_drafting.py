@@ -20,7 +20,7 @@ ARCHS = {"llama": {}, "qwen3moe": {"n_experts": 4}, "glm4moe": {"n_experts": 4},
 
 
 def without_last_layer(path: Path, out: Path, keys: dict[str, Any]) -> Path:
-    """A copy of the model that never had the layers from number 2 on."""
+    """A copy of the model without the layers from number 2 on."""
     with open_gguf(path) as file:
         writer = GGUFWriter(out, str(file.metadata["general.architecture"]))
         for key, value in file.metadata.items():

@@ -1,4 +1,4 @@
-"""Damaged and unknown models: errors with a type, which name what is wrong."""
+"""Damaged and unknown models raise typed errors that name the fault."""
 
 from __future__ import annotations
 

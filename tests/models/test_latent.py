@@ -1,4 +1,4 @@
-"""Latent attention from files that have keys' and values' matrices in one, and apart."""
+"""Latent attention from files with one matrix for keys and values, and with two."""
 
 from __future__ import annotations
 
@@ -56,5 +56,6 @@ def test_together_or_apart(query_rank: int, make_model: Make, rng: np.random.Gen
         with Model(path, kv_type="f32") as model:
             answers.append(model.logits(tokens).astype(np.float64))
     one, other = answers
-    # Sums of float32 in another order, as between engines: see docs/reference/architectures.md.
+    # Float32 sums in another order differ as much as between engines: see
+    # docs/reference/architectures.md.
     assert np.sum((one - other) ** 2) < 1e-9 * np.sum(one ** 2)

@@ -1,4 +1,4 @@
-"""From file to logits: the CPU against the reference, in pieces and whole."""
+"""The CPU's logits equal the reference's, for whole prompts and for prompts in pieces."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_cpu_agrees_with_the_reference(arch: str, variant: int, make_model: Call
 @pytest.mark.parametrize("experts", [0, 4])
 def test_quantized_weights(quant: str, experts: int, make_model: Callable[..., Path],
                            rng: np.random.Generator) -> None:
-    """``precise`` keeps to the reference; 8-bit activations add 2^-8 of noise to each product."""
+    """``precise`` equals the reference; 8-bit activations add noise of 2^-8 to each product."""
     path = make_model("llama", quant=quant, n_experts=experts)
     tokens = text(rng, 20)
     expected = logits(path, tokens, "reference")
@@ -73,6 +73,6 @@ def test_cache_types(kv_type: str | tuple[str, str], make_model: Callable[..., P
     path = make_model("llama", n_heads=2, n_kv_heads=1, n_embd=64)
     tokens = text(rng, 40)
     expected = logits(path, tokens, "reference", kv_type=kv_type)
-    # What is stored may round the other way where the values differ in their last bit.
+    # Stored values may round in the other direction where they differ in their last bit.
     assert nmse(logits(path, tokens, "cpu", kv_type=kv_type), expected) < 1e-5
     assert nmse(expected, logits(path, tokens, "reference")) < 1e-3

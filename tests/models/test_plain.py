@@ -1,4 +1,4 @@
-"""Every architecture against a plain statement of it: whole matrices, no cache, no graph."""
+"""Architectures equal a direct implementation: whole matrices, no cache, no graph."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Plain:
         return y * self.w[name + ".weight"] + self.w[name + ".bias"]
 
     def rotate(self, x: Array) -> Array:
-        """x [heads, T, head_dim]: each pair as a complex number times e^(i position freq)."""
+        """x [heads, T, head_dim] with each pair, as a complex number, times e^(i position freq)."""
         if self.arch == "gpt2":
             return x
         n_rot = self.key("rope.dimension_count", x.shape[-1])

@@ -1,4 +1,4 @@
-"""Frequencies of the rotary embedding against the published formulas, stated one by one."""
+"""Frequencies of the rotary embedding equal the published formulas."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_nothing_to_scale(keys: dict[str, Any], make_model: Make) -> None:
 
 
 def yarn(base: float, factor: float, original: int, fast: float, slow: float) -> list[float]:
-    """Peng et al. 2023, section 3.2, with the blend linear in the dimension's number: a dimension
-    turns original / wavelength times within the original context."""
+    """Peng et al. 2023, section 3.2, with a blend that is linear in the dimension's number. A
+    dimension rotates original / wavelength times within the original context."""
     def number_of(turns: float) -> float:
         wavelength = original / turns
         return N_ROT / 2 * math.log(wavelength / (2 * math.pi), base)

@@ -1,4 +1,4 @@
-"""What a file's keys and tensors change in an architecture, where no recipe has it."""
+"""Keys and tensors that change an architecture and that no recipe has."""
 
 from __future__ import annotations
 

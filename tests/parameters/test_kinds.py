@@ -1,4 +1,4 @@
-"""Kinds of values: what each takes, what it refuses, and that the error names the parameter."""
+"""Kinds accept and refuse the right values, and the error names the parameter."""
 
 from __future__ import annotations
 

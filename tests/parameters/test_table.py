@@ -1,4 +1,4 @@
-"""The tables: each name once, and everywhere the same."""
+"""The tables have each name once, and everything made from them agrees."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_options_of_the_command_line_are_in_the_table() -> None:
 
 
 def test_the_docstring_and_the_signature_are_those_of_the_table() -> None:
-    """After a change of the table: paste what ``described(MODEL)`` gives into the docstring."""
+    """If this fails after a change of the table, paste the result of ``described(MODEL)`` into the
+    docstring."""
     assert described(MODEL) in str(Model.__doc__)
     shown = inspect.signature(Model).parameters
     assert list(shown) == ["path", *MODEL.parameters]

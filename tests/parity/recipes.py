@@ -1,4 +1,4 @@
-"""Tiny models of one architecture each, built from recipes, and another engine's answers."""
+"""Builds tiny models from recipes, one for each architecture, and has another engine's answers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from unladen.models import registry
 from unladen.models._parts.diffusion import DiffusionDecoder
 
 COMPUTED_GELU = Path(__file__).with_name("gelu_answers.npz")
-"""The answers beside the recipes look GELU up in a table of float16 arguments and results, which
-alone moves them by about 1e-7. These are the same engine's without the table: see
+"""Answers of the same engine with exact GELU. For the answers beside the recipes it looks GELU up
+in a table of float16 numbers, which alone moves them by about 1e-7: see
 ``tools/gen_gelu_answers.py``."""
 TABLE = math.ldexp(1, -20)
-"""The most that a table of 11 bits may move logits, squared and normalized."""
+"""Bound of the normalized squared error of logits that a table of 11 bits causes."""
 
 TRAINED = frozenset({"rwkv6", "rwkv7"})
 """Architectures that are compared on trained models instead of recipes: see test_rwkv."""
 
 WITHOUT_MEANING = frozenset({"refact-moe"})
-"""Its answer passes over the experts, and so has no feed-forward network at all."""
+"""The engine's answer for this recipe skips the experts, so it has no feed-forward network."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A file and what it answers: float32 ``expected``, a row for each of ``tokens``."""
+    """A file and the engine's answer: float32 ``expected``, a row for each of ``tokens``."""
 
     name: str
     path: Path
@@ -47,7 +47,7 @@ def names() -> list[str]:
 
 
 def with_experts() -> list[str]:
-    """Those of :func:`names` whose layers have experts."""
+    """The recipes in :func:`names` whose layers have experts."""
     return [n for n in names() if "ffn_down_exps" in (SHARED / f"archs/{n}.json").read_text()]
 
 
@@ -68,7 +68,7 @@ def make(name: str, folder: Path) -> Recipe:
 
 
 def answer(model: Model, tokens: list[int]) -> npt.NDArray[np.float32]:
-    """What the model gives for each of ``tokens``: logits, or an encoder's embeddings."""
+    """The model's output for each of ``tokens``: logits, or an encoder's embeddings."""
     is_encoder = "embeddings" in model.architecture.build().outputs
     return model.embed(tokens) if is_encoder else model.logits(tokens)
 
@@ -80,8 +80,8 @@ def error(mine: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> f
 
 
 def continues(name: str) -> bool:
-    """Whether the recipe is of a decoder that continues a text, so that there is something to
-    keep: not of an encoder, nor of a model that sees whole texts."""
+    """Whether the recipe's model continues a text, so that its cache can be kept. Encoders and
+    models that see whole texts don't."""
     arch = json.loads((SHARED / f"archs/{name}.json").read_text())["arch"]
     with np.load(SHARED / f"archs/{name}.npz") as data:
         return "logits" in data and not issubclass(registry()[arch], DiffusionDecoder)

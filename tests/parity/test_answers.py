@@ -1,4 +1,4 @@
-"""Trained models against the answers that an independent engine gave (llama.cpp, f32 cache)."""
+"""Trained models give the answers of an independent engine (llama.cpp with an f32 cache)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unladen import Model
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
        "makemore-induction-gpt2-f32")
 MARGIN = 0.05
-"""Quantized runs are compared where the best token led by more than this at every step."""
+"""Quantized runs are compared if the best token leads by more than this at every step."""
 
 
 def _cases(shared: Path, name: str) -> list[dict[str, Any]]:
@@ -48,8 +48,8 @@ def test_f32_token_for_token(shared: Path, name: str) -> None:
 @pytest.mark.parametrize("name", _q8_0())
 def test_q8_0_token_for_token(shared: Path, name: str, kv_type: str, precise: bool) -> None:
     """The answers were made with a float32 cache. Activations of 8 bits move these logits by up to
-    0.3, so with a float16 one even the engine that gave them writes another token here and there:
-    that cache is tried with whole activations."""
+    0.3. With a float16 cache in addition even the answering engine writes some other tokens, so
+    that cache is tried with float32 activations."""
     cases = [c for c in _cases(shared, name) if c["min_top1_top2_margin"] > MARGIN]
     with Model(shared / f"models/{name}.gguf", kv_type=kv_type, precise=precise) as model:
         for case in cases:
@@ -59,7 +59,7 @@ def test_q8_0_token_for_token(shared: Path, name: str, kv_type: str, precise: bo
 
 
 def test_default_settings_write_the_same_text(shared: Path) -> None:
-    """With the f16 cache of the defaults, as the command line runs it."""
+    """The command line gives the same answers with its default f16 cache."""
     with Model(shared / "models/stories260K-f32.gguf") as model:
         for case in _cases(shared, "stories260K-f32"):
             assert model.generate(case["prompt"], temperature=0.0, max_tokens=96

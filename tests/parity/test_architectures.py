@@ -1,4 +1,4 @@
-"""Every recipe of an implemented architecture, against another engine's logits."""
+"""Every recipe of an implemented architecture gives another engine's logits."""
 
 from __future__ import annotations
 

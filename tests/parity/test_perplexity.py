@@ -1,4 +1,4 @@
-"""Perplexity of every shared file, against dequantized weights in float32 arithmetic."""
+"""The perplexity of every shared file equals that of dequantized weights in float32 arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RWKV 6 and 7 against what other engines answer with trained models: rwkv.cpp and llama.cpp."""
+"""RWKV 6 and 7 give the answers of rwkv.cpp and llama.cpp with trained models."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ EXACT, CPU_F32 = 1e-9, 1e-8
 @pytest.fixture(scope="module", params=["rwkv6-1m", "rwkv7-834K"])
 def trained(shared: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
             ) -> tuple[Path, dict[str, Any], np.ndarray[Any, np.dtype[np.float32]]]:
-    """A file, prompt and answer, and the logits after the prompt. The file's vocabulary is one of
-    ids alone: what it says of its text is no matter here."""
+    """A file, prompt and answer, and the logits after the prompt. Only ids are compared, so the
+    texts in the file's vocabulary don't matter."""
     data = (shared / f"models/{request.param}-f32.gguf").read_bytes()
     key = b"tokenizer.ggml.model"
     at = data.index(key) + len(key) + 12

@@ -1,4 +1,4 @@
-"""Every recipe again: what is rolled back, and what is saved and restored, leaves no trace."""
+"""For every recipe: rolling back, and saving and restoring, don't change later results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from unladen.tokenizer import StreamDecoder
 
 CPU_F32, CPU_F16 = 1e-8, 1e-5
 KEPT = 64
-"""Tokens in whole blocks."""
+"""A number of tokens that fills whole blocks."""
 
 
 def _decoders() -> list[str]:
@@ -34,7 +34,7 @@ def recipe(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def _run(model: Model, cached: CachedSequence, tokens: list[int], *, commit: bool = True
          ) -> npt.NDArray[np.float32]:
-    """Logits of the step that takes the sequence to the end of ``tokens``."""
+    """The logits of the step that extends the sequence to the end of ``tokens``."""
     plan, n = model.engine.plan, len(tokens) - cached.length
     request = Request(tokens, sampler=None, decoder=StreamDecoder(model.tokenizer))
     assert cached.reserve(len(tokens))
@@ -54,7 +54,7 @@ def test_rolled_back(shared: Path, recipe: Recipe) -> None:
         _run(model, cached, [*tokens[:KEPT], *wrong])
         assert cached.truncate(KEPT) == KEPT
         mine.append(_run(model, cached, tokens[:KEPT + 6]))
-        _run(model, cached, [*tokens[:KEPT + 6], *wrong], commit=False)  # as if it was cancelled
+        _run(model, cached, [*tokens[:KEPT + 6], *wrong], commit=False)  # like a cancelled step
         _run(model, cached, [*tokens[:KEPT + 6], *wrong[:4]])
         left = cached.truncate(KEPT + 6)
         assert left == (KEPT if cached.is_recurrent else KEPT + 6)

@@ -1,7 +1,7 @@
-"""Tapped values of every kind of model against the graph of the architecture, computed plainly.
+"""Tapped values of every kind of model equal those of the architecture's graph, computed directly.
 
-The graph is evaluated node by node through the ops' references, before any pass has touched it,
-with a cache that is an array: nothing of plans, backends or engines takes part.
+The graph is evaluated node by node with the ops' references, before any pass changes it, with an
+array as its cache. Plans, backends and engines aren't used.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Array = npt.NDArray[Any]
 Change = Callable[[Array], Array]
 
 EXACT, CPU_F32 = 1e-9, 1e-8
-"""Normalized mean squared errors, as of the logits in test_architectures: float32 between nodes,
-and sums of float32."""
+"""Bounds of normalized mean squared errors, like those for logits in test_architectures: for
+float32 values between nodes, and for float32 sums."""
 
 KINDS = ("llama-dense", "gemma2-dense", "bert-dense", "mamba2-dense", "qwen3next-moe",
          "deepseek2-moe")
@@ -53,14 +53,14 @@ class DenseKV:
 
 
 class Paper:
-    """A graph and a file's weights, for one sequence that goes through it at once."""
+    """A graph and a file's weights, evaluated for one whole sequence."""
 
     def __init__(self, graph: Graph, file: GGUFFile) -> None:
         self.graph, self._file = graph, file
         self._weights: dict[str, Array] = {}
 
     def weight(self, w: Weight) -> Array:
-        """In float64."""
+        """The weight in float64."""
         if w.name not in self._weights:
             info = self._file.tensors[w.tensor]
             whole = dequantize(w.quant, info.data, info.shape).astype(np.float64)
@@ -71,7 +71,7 @@ class Paper:
         return self._weights[w.name]
 
     def context(self, node: Node, batch: Batch, caches: dict[int, DenseKV]) -> RefContext:
-        """What the reference of ``node`` works with."""
+        """The context for the reference of ``node``."""
         size = get_op(node.op).state_size(node)
         return RefContext(batch, {role: self.weight(w) for role, w in node.weights.items()},
                           None if node.state is None else caches[node.state.layer],
@@ -79,7 +79,7 @@ class Paper:
 
     def values(self, tokens: list[int], change: Mapping[str, Change] | None = None
                ) -> dict[str, Array]:
-        """Every value by name; ``change`` of some before anything reads them."""
+        """Every value by name; ``change`` replaces some before other nodes read them."""
         batch, values = batch_of(tokens), dict[Value, Array]()
         for name, value in self.graph.inputs.items():
             values[value] = getattr(batch, name)
@@ -94,7 +94,7 @@ class Paper:
 
 
 def batch_of(tokens: list[int]) -> Batch:
-    """One sequence, all of whose logits are wanted."""
+    """A batch of one sequence that wants all logits."""
     n = len(tokens)
     batch = Batch.empty(Limits(n, n, 1, 1, 1, block_tokens=n))
     batch.place(0, 0, tokens, 0, np.zeros(1, np.int32))
@@ -151,8 +151,8 @@ def model_names(graph: Graph) -> list[str]:
 
 
 def test_each_node_within_its_bound(shared: Path, setting: Setting) -> None:
-    """From the values that went into it, each as the CPU had it, within what its op derives from
-    sizes and magnitudes. Nodes with a cache or a state are left to the test above."""
+    """Each node's value follows from the CPU's own inputs of the node, within the bound that its op
+    derives from sizes and magnitudes. The test above covers nodes with a cache or a state."""
     with Model(setting.recipe.path, kv_type="f32") as model, model.tap("*") as taps:
         answer(model, setting.tokens)
     batch, n_checked = batch_of(setting.tokens), 0
@@ -172,7 +172,7 @@ def test_each_node_within_its_bound(shared: Path, setting: Setting) -> None:
 
 
 def test_a_vector_is_added(shared: Path, setting: Setting, rng: np.random.Generator) -> None:
-    """The answer is that of the graph in which the same vector is added."""
+    """The answer equals that of the graph in which the same vector is added."""
     graph = setting.paper.graph
     name = next(v.name for n in graph.nodes[len(graph.nodes) // 2:] for v in n.outputs
                 if n.op in ("add", "linear", "moe") and n.layer >= 0)
@@ -193,13 +193,13 @@ def test_a_vector_is_added(shared: Path, setting: Setting, rng: np.random.Genera
 
 
 def rows(model: Model, tokens: list[int]) -> npt.NDArray[np.float32]:
-    """Logits, or embeddings as the last node makes them."""
+    """The logits, or the embeddings of the last node."""
     is_encoder = "embeddings" in model.architecture.build().outputs
     return model.embed(tokens, pooling="none") if is_encoder else model.logits(tokens)
 
 
 def test_replaced_with_itself(shared: Path, setting: Setting) -> None:
-    """Not a bit of the answer changes."""
+    """No bit of the answer changes."""
     with Model(setting.recipe.path, kv_type="f32") as model:
         before = answer(model, setting.tokens)
         seen: dict[str, int] = {}

@@ -1,6 +1,6 @@
-"""Models to quantize: of the sizes that the rules look at, with matrices of few rows; and rows.
+"""Models and rows to quantize. The models have the sizes on which the rules depend, and few rows.
 
-Used by the tests here and by tools/gen_quantize_answers.py, which asks llama.cpp about the same.
+The tests here use them, and tools/gen_quantize_answers.py, which gets llama.cpp's results for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Paper:
-    """A model of which nothing but names and sizes matters."""
+    """A model by its names and sizes."""
 
     arch: str
     n_layers: int
@@ -69,7 +69,7 @@ def shapes(m: Paper) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def write(path: Path, m: Paper, seed: int = 0) -> Path:
-    """Write it with random F32 weights."""
+    """Write the model with random F32 weights."""
     writer = GGUFWriter(path, m.arch)
     eps = ("layer_norm_epsilon" if m.arch in ("falcon", "gpt2") else "layer_norm_rms_epsilon")
     sizes = {"context_length": 64, "embedding_length": m.n_cols, "block_count": m.n_layers,
@@ -89,7 +89,7 @@ def write(path: Path, m: Paper, seed: int = 0) -> Path:
 
 
 def rows(rng: np.random.Generator, n_rows: int, n_cols: int) -> Floats:
-    """[n_rows, n_cols], at least 16 of 512: weights as models have them, and all that is odd."""
+    """[n_rows, n_cols], at least 16 of 512: weights like those of models, and unusual ones."""
     x = rng.standard_normal((n_rows, n_cols)) * 0.02
     x[0], x[1], x[2], x[3] = 0, -0.0, 0.5, -0.25
     x[4], x[5] = np.abs(x[4]), -np.abs(x[5])
@@ -108,5 +108,5 @@ def rows(rng: np.random.Generator, n_rows: int, n_cols: int) -> Floats:
 
 
 def importance(rng: np.random.Generator, n_cols: int) -> Floats:
-    """[n_cols] as activations have it: a few columns matter much more than the others."""
+    """[n_cols] like that of real activations: a few columns matter much more than the others."""
     return (rng.random(n_cols) ** 4 * 10 ** rng.uniform(-4, 4)).astype(np.float32)

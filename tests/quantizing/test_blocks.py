@@ -1,4 +1,4 @@
-"""Blocks: bit for bit llama.cpp's, the same on every level, and no worse than rounding."""
+"""Written blocks equal llama.cpp's bit for bit, on every level, and are no worse than rounding."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def test_bit_for_bit_llama_cpp(name: str, level: str) -> None:
 
 @each_format
 def test_levels_agree(name: str, rng: np.random.Generator) -> None:
-    """On fresh numbers, and for any number of blocks: lanes behind the last one are idle."""
+    """All levels write the same blocks for fresh numbers and any number of blocks; lanes after the
+    last block are idle."""
     for n_rows in (16, int(rng.integers(17, 40))):
         n_cols = 256 * int(rng.integers(2, 5))
         x = rows(rng, n_rows, n_cols)
@@ -75,9 +76,9 @@ def test_rows_stand_alone(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("name", SIMPLE)
 @pytest.mark.parametrize("level", LEVELS)
 def test_as_defined(name: str, level: str, rng: np.random.Generator) -> None:
-    """The formats that NumPy writes too."""
+    """Blocks equal those of the formats that NumPy writes, too."""
     x = rows(rng, 32, 512)
-    x[1] = 0  # of nothing but -0.0 the scale may be either zero
+    x[1] = 0  # the scale of a block of -0.0 may be either zero
     expected = quants.quantize(name, x).tobytes()
     assert quantized(name, x, None, level).tobytes() == expected
 
@@ -91,7 +92,8 @@ def test_numbers_as_defined(name: str, level: str, rng: np.random.Generator) -> 
 
 
 def rounded(x: Floats, run: int, top: int) -> float:
-    """Squared error of rounding runs to 0 .. top from the least to the largest, scales exact."""
+    """The squared error of rounding each run to 0 .. top between its least and its largest number,
+    with exact scales."""
     y = x.astype(np.float64).reshape(-1, run)
     low, high = np.minimum(y.min(axis=1, keepdims=True), 0), y.max(axis=1, keepdims=True)
     step = (high - low) / top
@@ -101,7 +103,7 @@ def rounded(x: Floats, run: int, top: int) -> float:
 @pytest.mark.parametrize(("name", "run", "top"), [("Q2_K", 16, 3), ("Q4_K", 32, 15),
                                                   ("Q5_K", 32, 31)])
 def test_search_beats_rounding(name: str, run: int, top: int, rng: np.random.Generator) -> None:
-    """Though its scales have few bits, which alone costs what rounding has for free."""
+    """The search beats rounding, although its scales have few bits and rounding's are exact."""
     x = rng.standard_normal((64, 1024), np.float32)
     assert error(name, x, quantized(name, x)) < rounded(x, run, top)
 

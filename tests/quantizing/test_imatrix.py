@@ -1,4 +1,4 @@
-"""Importance matrices: both formats, and files that are none."""
+"""Importance matrices are read in both formats; other files are refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def records(entries: dict[str, tuple[int, np.ndarray]], rest: bytes = b"") -> by
 
 
 def test_gguf(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Means by matrix; one that nothing went through counts as all alike."""
+    """Each matrix has means of its own; those of a matrix with count 0 are all equal."""
     sums = rng.random((3, 8), np.float32)
     sums[1] = 0
     counts = np.array([[4], [0], [2]], np.float32)
@@ -87,7 +87,7 @@ def test_a_model_is_none(tmp_path: Path) -> None:
     writer = GGUFWriter(tmp_path / "m.gguf", "llama")
     writer.add_tensor("a.weight", np.ones(8, np.float32))
     writer.write()
-    with pytest.raises(GGUFError, match="no importance"):
+    with pytest.raises(GGUFError, match="has no tensors"):
         read_imatrix(tmp_path / "m.gguf")
 
 

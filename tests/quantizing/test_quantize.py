@@ -1,4 +1,4 @@
-"""Whole files: what is in them, and what happens where they can't be written."""
+"""Quantizing whole files: their contents, and errors while they are written."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_weights_and_metadata(source: Path, tmp_path: Path) -> None:
 
 
 def test_metadata_is_carried_over(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Also what isn't UTF-8 and arrays; from a big-endian file as from a little-endian one."""
+    """Arrays and strings that aren't UTF-8 are kept, from big- and little-endian files."""
     targets = []
     for order in ("little", "big"):
         writer = GGUFWriter(tmp_path / f"{order}.gguf", "llama", byteorder=order, alignment=64)
@@ -97,7 +97,8 @@ def test_any_number_of_threads(source: Path, tmp_path: Path, quant: str,
 
 
 def test_tall_matrices_are_cut(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Pieces for several threads, of several matrices with an importance each, make one whole."""
+    """Threads take pieces of several matrices, each with its own importance; together they are the
+    whole tensor."""
     x = rng.standard_normal((3, 700, 512), np.float32)
     weights = np.concatenate([importance(rng, 512) for _ in range(3)])
     writer = GGUFWriter(tmp_path / "m.gguf", "llama")
@@ -157,7 +158,7 @@ def test_parts_become_one(tmp_path: Path, rng: np.random.Generator) -> None:
                                   {"block_count": 2, "attention.head_count": [4, 2],
                                    "attention.head_count_kv": [1, 2]}])
 def test_odd_hyper_parameters(tmp_path: Path, keys: dict[str, Any]) -> None:
-    """A file of something else than a decoder has few; those of layers may be arrays."""
+    """A file that isn't a decoder has few hyper-parameters; those of layers may be arrays."""
     writer = GGUFWriter(tmp_path / "m.gguf", "clip")
     for key, value in keys.items():
         writer.set(f"clip.{key}", value, "UINT32")
@@ -168,7 +169,7 @@ def test_odd_hyper_parameters(tmp_path: Path, keys: dict[str, Any]) -> None:
 
 
 def test_result_runs(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Its weights are the source's, and it runs as a model does that has them in float32."""
+    """The result has the source's weights and runs like a model with these weights in float32."""
     source, target = write_tiny(tmp_path / "m.gguf", rng, n_embd=256), tmp_path / "q.gguf"
     quantize(source, target, "Q6_K")
     with open_gguf(source) as old, open_gguf(target) as new:
@@ -183,14 +184,14 @@ def test_result_runs(tmp_path: Path, rng: np.random.Generator) -> None:
     with (Model(same, n_threads=1, precise=True) as wanted,
           Model(target, n_threads=1, precise=True) as got):
         a, b = wanted.logits([1, 20, 30]), got.logits([1, 20, 30])
-    # Sums in another order may round a number of the cache, float16, to the other side.
+    # Sums in another order may round a float16 number of the cache in the other direction.
     assert relative_error(a, b) < 2**-11
 
 
 def test_result_runs_like_its_source(tmp_path: Path, rng: np.random.Generator) -> None:
-    """With activations rounded as they usually are. Errors are 0.066 +- 0.008 and differ by model:
-    one in 2700 is off by more than a tenth, whatever its tokens, so several models are looked at.
-    """
+    """Activations are rounded as usual. Errors are 0.066 +- 0.008 and depend on the model: one
+    model in 2700 is off by more than a tenth, whatever its tokens. So several models are
+    compared."""
     errors = []
     for _ in range(5):
         source = write_tiny(tmp_path / "m.gguf", rng, n_embd=256)
@@ -217,7 +218,7 @@ def test_from_quantized(source: Path, tmp_path: Path) -> None:
 def test_what_is_there_stays(source: Path, tmp_path: Path) -> None:
     target = tmp_path / "t.gguf"
     target.write_bytes(b"precious")
-    with pytest.raises(InvalidArgument, match="there already") as raised:
+    with pytest.raises(InvalidArgument, match="exists already") as raised:
         quantize(source, target, "Q4_0")
     assert "--force" in raised.value.hint and target.read_bytes() == b"precious"
     os.symlink(source, tmp_path / "link.gguf")
@@ -287,7 +288,7 @@ def test_room_runs_out(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_failed_write_is_reported(tmp_path: Path) -> None:
-    """By the native side: a descriptor that can't be written to."""
+    """The native code reports a descriptor that can't be written to."""
     with open(os.devnull, "rb") as file:
         result = writing.native.requantize_tensor(
             writing.isa_level(), ("F32", "Q8_0"), (128, 34), (1, 1, 32), np.zeros(128, np.uint8),
@@ -373,7 +374,7 @@ def test_wishes_that_concern_nothing_are_named(source: Path, tmp_path: Path,
 def test_an_importance_matrix_that_is_no_file(kind: str, source: Path, tmp_path: Path) -> None:
     path = tmp_path / "imatrix"
     if kind == "pipe":
-        os.mkfifo(path)  # nobody waits for whoever may write to it
+        os.mkfifo(path)  # opening a pipe would wait for a writer
     elif kind == "folder":
         path.mkdir()
     with pytest.raises(ModelNotFound, match="importance matrix"):

@@ -1,4 +1,4 @@
-"""Which tensor gets which format: as llama.cpp decides, for every mix."""
+"""Every mix gives each tensor the same format as llama.cpp."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding, bit for bit: against the `gguf` package, and where it has no say, by hand."""
+"""Decoding is compared bit for bit with the `gguf` package, or with a decoder written by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_BLOCKS = 4000
 
 
 def blocks_of(name: str, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
-    """Random blocks, and one full of each byte: extreme scales of every kind."""
+    """Random blocks, and for each byte a block full of it: these have extreme scales."""
     n_bytes = quants.get(name).block_bytes
     same = np.repeat(np.arange(256, dtype=np.uint8)[:, None], n_bytes, axis=1)
     return np.concatenate([same, rng.integers(0, 256, (N_BLOCKS, n_bytes), np.uint8)])

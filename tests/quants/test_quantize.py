@@ -1,4 +1,4 @@
-"""Encoding, bit for bit against the `gguf` package, and how far a round trip may stray."""
+"""Encoding equals the `gguf` package's bit for bit, and a round trip stays within its bound."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def by_package(name: str, values: Floats) -> npt.NDArray[np.uint8]:
 
 
 def hard_values(rng: np.random.Generator) -> Floats:
-    """Rows of 64 numbers: of all sizes, with ties, zeros of both signs and equal numbers."""
+    """Rows of 64 numbers: all magnitudes, ties, zeros of both signs, equal numbers."""
     rows = rng.standard_normal((2000, 64)) * 10.0 ** rng.integers(-6, 5, (2000, 1))
     rows[:200] = np.where(rng.random((200, 64)) < 0.5, rows[:200], 0)
-    # The largest magnitude makes the step a power of two: halves of it are exact ties.
+    # The largest magnitude makes the step a power of two, so its halves are exact ties.
     for row, top in zip(rows[200:800], np.resize([127, 8, 16, 15, 31, -8, -16], 600), strict=True):
         row[:] = rng.integers(-2 * abs(top), 2 * abs(top) + 1, 64) / 2
         row[[0, 32]] = top
@@ -57,10 +57,10 @@ def test_any_bits_at_all(name: str, rng: np.random.Generator) -> None:
 def largest_error(name: str, values: Floats) -> npt.NDArray[np.float64]:
     """The most that a round trip of float32 [n, 32] may change each number.
 
-    Half a step for rounding (a whole one at the far end of Q4_0 and Q5_0, whose range is lopsided
-    by one), and what float16 takes from the scale, times the largest q, and from the minimum; the
-    scales are normal float16 here. Float32 arithmetic adds a few units of 2**-24 of the largest.
-    """
+    The bound is half a step for rounding (a whole step at one end of Q4_0 and Q5_0, whose range
+    isn't symmetric), plus float16's error of the scale times the largest q, plus float16's error of
+    the minimum. The scales are normal float16 here. Float32 arithmetic adds a few units of 2**-24
+    of the largest number."""
     x = values.astype(np.float64)
     top = np.abs(x).max(axis=1, keepdims=True)
     low = x.min(axis=1, keepdims=True)
@@ -89,7 +89,7 @@ def test_round_trip(name: str, rng: np.random.Generator) -> None:
     bound = largest_error(name, values)
     assert (error <= bound).all()
     if name != "F32":
-        # A bound that is never approached would show nothing.
+        # A bound that no error comes close to would prove nothing.
         assert (error[1:] > 0.5 * bound[1:]).any()
 
 

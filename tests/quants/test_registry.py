@@ -1,4 +1,4 @@
-"""What formats there are, and that strangers can add one."""
+"""The registry has every format of GGUF, and a plug-in can add one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The generated codebooks are what their source says, and can't be changed by accident."""
+"""The generated codebooks are up to date, and their arrays are read-only."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def follow(tiny: Tiny, old: PlanSet, *devices: str, sizes: Any = (LIMITS, LAYOUT
 
 
 def last_logits(plan: Plan, tokens: list[int]) -> Any:
-    """Of the last token, whose past is in the cache already."""
+    """The logits of the last token, whose past is in the cache already."""
     fill(plan, tokens[-1:], len(tokens) - 1)
     plan.run()
     return plan.output("logits")[0].copy()

@@ -25,7 +25,7 @@ from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
 
 CLOSE = 1e-4
-"""Of the largest logit: a few thousand float32 roundings of another device's."""
+"""Share of the largest logit by which devices may differ: a few thousand float32 roundings."""
 
 
 def test_a_step_is_started_on_all_devices_without_waiting(

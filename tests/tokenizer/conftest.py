@@ -1,4 +1,4 @@
-"""Small vocabularies and random text."""
+"""Fixtures with small vocabularies and random text."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def random_text() -> Callable[[np.random.Generator], str]:
 
 @pytest.fixture(scope="session")
 def alphabet() -> list[str]:
-    """GPT-2's letter of each byte, from the definition: printable Latin-1 stays itself."""
+    """GPT-2's letter for each byte, by the definition: printable Latin-1 stands for itself."""
     printable = [b for b in range(256) if chr(b).isprintable() and b != 0x20]
     others = [b for b in range(256) if b not in printable]
     return [chr(b) if b in printable else chr(0x100 + others.index(b)) for b in range(256)]
@@ -87,7 +87,7 @@ def spm_metadata() -> Metadata:
 
 @pytest.fixture(scope="session")
 def published(shared: Path) -> Callable[[str], Metadata]:
-    """The tokenizer's metadata of a GGUF file below the shared folder, as our reader gives it."""
+    """The tokenizer's metadata of a GGUF file in the shared folder, as this package reads it."""
     from unladen.gguf import open_gguf
 
     def load(name: str) -> Metadata:

@@ -1,4 +1,4 @@
-"""Byte-level BPE against the tokenizers package, and its special cases."""
+"""Byte-level BPE equals the tokenizers package; special cases."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_hostile_lengths_take_near_linear_time(bpe_metadata: dict, text: str) ->
         tokenizer = Tokenizer.from_gguf({**bpe_metadata, "tokenizer.ggml.pre": pre})
         start = time.process_time()
         ids = tokenizer.encode(text)
-        # A quadratic way would take minutes.
+        # A quadratic algorithm would take minutes.
         assert time.process_time() - start < 5
         assert tokenizer.decode(ids) == text
 
@@ -165,7 +165,7 @@ def test_malformed_merges_are_named(bpe_metadata: dict, merge: str) -> None:
 
 
 def test_default_ids_in_a_file_without_types(alphabet: list[str]) -> None:
-    """Token 11, the default begin and end of BPE, is often a comma, and then neither."""
+    """Token 11, BPE's default BOS and EOS, is often a comma, and then it is neither."""
     metadata = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2",
                 "tokenizer.ggml.merges": []}
     others = [token for token in alphabet if token != ","]

@@ -1,4 +1,4 @@
-"""Kinds that treat text in their own way before BPE."""
+"""Kinds of tokenizer that change or cut text in their own way before BPE."""
 
 from __future__ import annotations
 

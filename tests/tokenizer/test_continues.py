@@ -1,4 +1,4 @@
-"""A text's own tokens, and those of a text that goes on from another."""
+"""A text's own tokens, and those of a text that continues another."""
 
 from __future__ import annotations
 

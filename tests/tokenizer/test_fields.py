@@ -1,4 +1,4 @@
-"""Hostile metadata: every fault is an error that names its key."""
+"""Hostile metadata: every fault raises an error that names its key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from unladen.errors import GGUFError, UnladenError
 from unladen.tokenizer import Tokenizer
-from unladen.tokenizer.fields import Fields, PackedStrings
+from unladen.tokenizer.fields import BufferedStrings, Fields
 
 
 def put(metadata: dict, key: str, value: Any) -> dict:
@@ -53,7 +53,7 @@ def test_long_tokens_that_are_searched_for(spm_metadata: dict) -> None:
 
 @pytest.mark.parametrize("n", [4, 60, 400])
 def test_hostile_merges_take_near_linear_time(n: int) -> None:
-    """Each token one letter longer than the one before, and the shortest merge last."""
+    """Each token is one letter longer than the one before, and the shortest merge comes last."""
     tokens = ["a" * i for i in range(1, n + 1)]
     merges = [f"{'a' * i} a" for i in range(1, n)]
     for order in (merges, merges[::-1]):
@@ -71,7 +71,7 @@ def test_merges_are_required(bpe_metadata: dict) -> None:
 
 
 class Strings:
-    """Strings as a mapped file has them, here with lies about where."""
+    """Strings in one buffer, as in a mapped file, with false offsets."""
 
     def __init__(self, offsets: list[int], lengths: list[int]) -> None:
         self.buffer = np.frombuffer(b"abcdef", np.uint8)
@@ -83,7 +83,7 @@ class Strings:
     ([0, 5], [3, 2]), ([7], [0]), ([-1], [2]), ([2], [-1]), ([2**62], [2**62]), ([0, 1], [1])])
 def test_strings_outside_their_buffer(offsets: list[int], lengths: list[int]) -> None:
     lying = Strings(offsets, lengths)
-    assert isinstance(lying, PackedStrings)
+    assert isinstance(lying, BufferedStrings)
     with pytest.raises(UnladenError, match=r"tokenizer\.ggml\.tokens"):
         Tokenizer.from_gguf({"tokenizer.ggml.model": "test", "tokenizer.ggml.tokens": lying})
 

@@ -19,7 +19,7 @@ hf = pytest.importorskip("tokenizers", reason="the extra hf-tokenizer isn't inst
 
 @pytest.fixture
 def byte_level(bpe_metadata: dict[str, Any], tmp_path: Path) -> Path:
-    """The file that says the same as ``bpe_metadata``, with a BOS in front."""
+    """A tokenizer.json that says the same as ``bpe_metadata``, and adds BOS."""
     tokens: list[str] = bpe_metadata["tokenizer.ggml.tokens"]
     merges = [tuple(merge.split(" ")) for merge in bpe_metadata["tokenizer.ggml.merges"]]
     made = hf.Tokenizer(hf.models.BPE({t: i for i, t in enumerate(tokens[:-5])}, merges))
@@ -106,7 +106,7 @@ def test_faults(tmp_path: Path, byte_level: Path, monkeypatch: pytest.MonkeyPatc
         JsonTokenizer(tmp_path / "nothing.json", {})
     for content in (b"", b"{}", b"[]", b"\xff", b'{"model": 3}', b"x" * 1000):
         (tmp_path / "odd.json").write_bytes(content)
-        with pytest.raises(InvalidArgument, match=r"odd\.json is no tokenizer"):
+        with pytest.raises(InvalidArgument, match=r"odd\.json isn't a tokenizer"):
             JsonTokenizer(tmp_path / "odd.json", {})
     made = hf.Tokenizer.from_file(str(byte_level))
     made.decoder = hf.decoders.CTC()

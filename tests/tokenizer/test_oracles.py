@@ -1,5 +1,5 @@
-"""Ids of random text beside those of PyPI's tokenizers and sentencepiece, with vocabularies that
-these learn for the purpose. ``UNLADEN_ORACLE_STRINGS`` sets how many strings (``make oracle``)."""
+"""Ids of random text equal those of PyPI's tokenizers and sentencepiece, with vocabularies that
+these packages learn here. ``UNLADEN_ORACLE_STRINGS`` is the number of strings (``make oracle``)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def text_of(random_text: Text) -> Text:
 
 
 def learnt(texts: list[str]) -> list[str]:
-    """What the 500 most frequent characters leave: a unigram model needs a token for each."""
+    """``text`` with only its 500 most frequent characters: a unigram model needs a token for each.
+    """
     common = {c for c, _ in Counter("".join(texts)).most_common(500)}
     return ["".join(c for c in text if c in common) for text in texts]
 
@@ -80,8 +81,8 @@ def test_bpe(text_of: Text, rng: np.random.Generator) -> None:
 
 @pytest.fixture(scope="module")
 def old_text(text_of: Text) -> Text:
-    """Text of characters of Unicode 3.2 whose category is still the same: tokenizers' tables for
-    BERT are those of Unicode 8, ours newer."""
+    """Text of characters of Unicode 3.2 whose category is still the same: the tables for BERT in
+    tokenizers are those of Unicode 8, this package's are newer."""
     old = unicodedata.ucd_3_2_0
 
     def make(rng: np.random.Generator) -> str:
@@ -124,7 +125,8 @@ def test_wpm(old_text: Text, rng: np.random.Generator, lowercase: bool, strip_ac
 
 @pytest.mark.parametrize("byte_fallback", [False, True])
 def test_ugm(text_of: Text, rng: np.random.Generator, byte_fallback: bool) -> None:
-    """The unigram model alone: Metaspace puts no second space before one, SentencePiece does."""
+    """The unigram model without its prefix: Metaspace puts no second space before a space, but
+    SentencePiece does."""
     trained = oracle.Tokenizer(oracle.models.Unigram())
     trained.pre_tokenizer = oracle.pre_tokenizers.Metaspace()
     trained.train_from_iterator(
@@ -150,7 +152,7 @@ def test_ugm(text_of: Text, rng: np.random.Generator, byte_fallback: bool) -> No
 
 
 def spm_metadata(model: Any, kind: str, **more: object) -> dict[str, Any]:
-    """A SentencePiece model as the file of a converter says it."""
+    """The metadata that a converter writes for a SentencePiece model."""
     ids = range(model.vocab_size())
     checks = {2: model.is_unknown, 3: model.is_control, 5: model.is_unused, 6: model.is_byte}
     types = [next((type_ for type_, holds in checks.items() if holds(i)), 1) for i in ids]
@@ -214,8 +216,8 @@ def charsmap_of(model: Any) -> bytes:
     ("identity", False, False)])
 def test_ugm_with_its_normalizer(text_of: Text, rng: np.random.Generator, rule: str, merge: bool,
                                  prefix: bool) -> None:
-    """Ids as SentencePiece's, or others whose float64 score is the same within the rounding of its
-    float32 sums: it decides between equals by that."""
+    """Ids equal SentencePiece's, or have the same float64 score within the rounding of
+    SentencePiece's float32 sums, which decides between equal scores there."""
     theirs = train_spm(text_of, rng, model_type="unigram", vocab_size=1500,
                        normalization_rule_name=rule, remove_extra_whitespaces=merge,
                        add_dummy_prefix=prefix)

@@ -1,4 +1,4 @@
-"""PLaMo 2's tokenizer against a slow statement of it."""
+"""PLaMo 2's tokenizer equals a slow, direct implementation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metadata(words: dict[str, float], **more: object) -> dict[str, object]:
 
 
 def slow(text: str, words: dict[str, float]) -> list[str]:
-    """The cheapest way from each place to the end; of equal ones that of the longest word."""
+    """The cheapest tokens from each position to the end; between equals the longest first token."""
     best: dict[int, tuple[int, list[str]]] = {len(text): (0, [])}
     for at in reversed(range(len(text))):
         ways = [(10_000_000 + best[at + 1][0],
@@ -73,7 +73,7 @@ def test_long_texts() -> None:
 
 
 class Raw:
-    """Texts that need not be UTF-8, as a file has them."""
+    """Texts as in a file; they needn't be UTF-8."""
 
     def __init__(self, texts: list[bytes]) -> None:
         self.buffer = np.frombuffer(b"".join(texts), np.uint8)
@@ -82,7 +82,7 @@ class Raw:
 
 
 def test_a_special_token_that_is_half_a_character() -> None:
-    """What it leaves of the text begins in the middle of one."""
+    """The text after the special token begins in the middle of a character."""
     fields = metadata({"x": -1.0})
     names = [str(name).encode() for name in fields["tokenizer.ggml.tokens"]]  # type: ignore
     names[1] = "é".encode()[:1]

@@ -1,4 +1,4 @@
-"""Every named pre-tokenizer against Oniguruma, which the tokenizers package uses."""
+"""Every named pre-tokenizer equals Oniguruma, which the tokenizers package uses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WRITTEN_OUT = {
     "before_thirds": r"(?=(\d{3})+(?!\d))",
     "digits_apart": r"\d{1,3}(?=(?:\d{3})*\b)", "apart_thirds": "(?!)",
 }
-"""What the steps that have names stand for; the two last are one expression together."""
+"""The expressions of the steps that have names; the last two are one expression together."""
 FAMILIES = {pre.steps: name for name, pre in sorted(pre_tokenizers().items()) if not pre.raw}
 N_STRINGS = 300
 

@@ -30,7 +30,7 @@ def test_ids_and_round_trip(shared: Path, published_tokenizer: Callable, name: s
     for text, line in zip(texts, lines, strict=True):
         ids = tokenizer.encode(text, add_bos=False, add_eos=False, special=False)
         assert ids == [int(n) for n in line.split()], text
-        if name != "bert-bge":  # which changes the text first
+        if name != "bert-bge":  # BERT normalizes the text first
             assert tokenizer.decode(ids) == text
 
 

@@ -1,4 +1,4 @@
-"""RWKV's tokenizer against its definition."""
+"""RWKV's tokenizer equals its definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special tokens in text, ids named by keys, ends of generation."""
+"""Special tokens in text, ids that keys name, ends of generation."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_second_bos_or_eos(bpe_metadata: dict, caplog: pytest.LogCaptureFixtu
 
 @pytest.fixture(scope="module")
 def forgeable(alphabet: list[str]) -> Tokenizer:
-    """Byte-level, with a control token that merges spell."""
+    """A byte-level vocabulary with a control token that merges can spell."""
     return Tokenizer.from_gguf({
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "llama-bpe",
         "tokenizer.ggml.tokens": [*alphabet, "hello", "<|endoftext|>", "<|end", "<tool>", "<tool>x",
@@ -152,7 +152,7 @@ def test_keys_go_before_texts(bpe_metadata: dict, key: str) -> None:
 
 
 def test_harmony(bpe_metadata: dict) -> None:
-    """<|end|> parts messages there, and such marks are shown."""
+    """In harmony's format <|end|> separates messages, and such tokens are shown."""
     marks = ["<|end|>", "<|return|>", "<|call|>", "<|channel|>"]
     bpe_metadata["tokenizer.ggml.tokens"] += marks
     bpe_metadata["tokenizer.ggml.token_type"] += [3] * 4

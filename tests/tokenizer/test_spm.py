@@ -1,4 +1,4 @@
-"""SentencePiece BPE against a slow statement of it, and its special cases."""
+"""SentencePiece BPE equals a slow, direct implementation; special cases."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from unladen.tokenizer import Tokenizer
 
 
 def slow_spm(text: str, tokens: list[str], scores: list[float]) -> list[str]:
-    """Merge, again and again, the neighbours whose union scores highest, the leftmost of equals."""
+    """Merge the two neighbours whose union scores highest (the leftmost of equals) until none is
+    left."""
     score = dict(zip(tokens, scores, strict=True))
     row = list(text.replace(" ", "▁"))
     while True:
@@ -77,7 +78,7 @@ def test_space_prefix(spm: Tokenizer, spm_metadata: dict) -> None:
 
 
 @pytest.mark.parametrize("text", ["hello" * 60_000, " " * 300_000, "e" * 300_000, "é" * 100_000])
-@pytest.mark.parametrize("piece", ["x", "l▁w"])  # the second makes all of the text one word
+@pytest.mark.parametrize("piece", ["x", "l▁w"])  # with the second the whole text is one word
 def test_hostile_lengths_take_near_linear_time(spm_metadata: dict, text: str, piece: str) -> None:
     for key, value in {"tokens": piece, "token_type": 1, "scores": -99.0}.items():
         spm_metadata[f"tokenizer.ggml.{key}"].append(value)

@@ -1,4 +1,4 @@
-"""Streams: whole characters, and nothing from the first complete stop string on."""
+"""Streams return whole characters, and nothing after the first complete stop string."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unladen.tokenizer import StopMatcher, StreamDecoder, Tokenizer
 
 
 def byte_tokenizer() -> Tokenizer:
-    """SentencePiece with nothing but bytes, two spaces and special tokens."""
+    """A SentencePiece vocabulary with only bytes, two spaces and special tokens."""
     tokens = [*(f"<0x{b:02X}>" for b in range(256)), "▁", "▁a", "<s>", "<tool>", "中"]
     return Tokenizer.from_gguf({
         "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens,

@@ -31,7 +31,7 @@ def pieces(text: str, **more: object) -> list[str]:
 
 
 def test_the_likeliest_tokens(rng: np.random.Generator) -> None:
-    """Against all ways to cut short texts."""
+    """The tokens are the best of all ways to cut a short text."""
     made = Tokenizer.from_gguf(metadata(remove_extra_whitespaces=False, add_space_prefix=False))
     words = {word.replace("▁", " "): score for word, score in list(TOKENS.items())[3:]}
 
@@ -115,7 +115,7 @@ def test_long_texts_of_one_kind(unit: str) -> None:
 
 
 def test_scores_whose_sum_overflows() -> None:
-    """A word of which no way is likelier than minus infinity still has one."""
+    """A word all of whose ways have the score minus infinity is still encoded."""
     low = -3.3e38
     made = Tokenizer.from_gguf(metadata(
         tokens=["<pad>", "</s>", "<unk>", "▁▁▁▁", "▁"], scores=[0.0, 0.0, 0.0, 0.0, low],

@@ -1,4 +1,4 @@
-"""The generated tables of Unicode are what their generator writes."""
+"""The generated Unicode tables are up to date."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_tables_are_current() -> None:
     spec.loader.exec_module(gen)
     table = gen.TABLE.read_text()
     if f"Unicode {unicodedata.unidata_version}\n" not in table:
-        pytest.skip(f"the table is of another Unicode than {unicodedata.unidata_version}")
+        pytest.skip(f"the table is of a Unicode version other than {unicodedata.unidata_version}")
     assert table == gen.render()
     assert gen.FORMS.read_text() == gen.render_forms()

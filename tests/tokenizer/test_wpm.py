@@ -1,4 +1,4 @@
-"""WordPiece: what becomes of text, and its special cases. See test_oracles.py for ids."""
+"""WordPiece: normalization and special cases. See test_oracles.py for ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of the built site finds what a browser would miss."""
+"""The check of the built site finds links and files that a browser wouldn't find."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tools write into the docs is what they would write now."""
+"""The parts of the docs that tools write are up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_up_to_date(monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
 
 
 def test_mixture_of_formats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes of published files: Llama 2 7B is 4.08 GB in Q4_K_M and 13.48 GB in F16."""
+    """The sizes match published files: Llama 2 7B is 4.08 GB in Q4_K_M and 13.48 GB in F16."""
     monkeypatch.syspath_prepend(TOOLS)
     table = importlib.import_module("gen_vram_table")
     _, shape, _ = table.MODELS["7B"]

@@ -1,4 +1,4 @@
-"""The history of measurements: what it refuses, and how it shows numbers."""
+"""The history of measurements refuses malformed files and formats numbers correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of formats says what this machine's kernels do."""
+"""The table of formats agrees with this machine's kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def matrices(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_levels_are_as_the_kernels_say(matrices: ModuleType) -> None:
-    """What is read from the sources, and what the kernels answer at each level at hand."""
+    """The table, read from the sources, agrees with the kernels at each level of this machine."""
     ways = matrices._ways()
     for level in native.levels():
         column = next(cells for name, cells in ways.items() if level in name.split(", "))
@@ -34,7 +34,7 @@ def test_levels_are_as_the_kernels_say(matrices: ModuleType) -> None:
             # Float products take panels of 16 numbers, integer ones the block's.
             is_float = column[quant].startswith("float")
             assert is_float == (native.packed_block(level, quant, False) == 16), (level, quant)
-            # Not the other way round: some processors leave some heads whole.
+            # The reverse needn't hold: some processors don't screen some heads.
             if native.spared_bytes(level, quant):
                 assert "screen" in column[quant], (level, quant)
 

@@ -1,4 +1,4 @@
-"""The pages of docs/reference that tools/gen_reference.py writes are what it would write now."""
+"""The pages of docs/reference that tools/gen_reference.py writes are up to date."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_variables() -> None:
 
 
 def test_python_names() -> None:
-    """Everything public of the package, of a model and of errors has its place."""
+    """The page has every public name of the package, of a model and of errors."""
     text = page("python.md")
     for name in set(unladen.__all__) - {"__version__", "backends", "gpu"}:
         assert f"### unladen.{name}\n" in text, name
@@ -77,7 +77,7 @@ def test_python_names() -> None:
                  "cuda_device_count", "cuda_memory_info"):
         assert f"### unladen.gpu.{name}\n" in text and hasattr(gpu, name)
     for name, value in vars(errors).items():
-        if isinstance(value, type):
+        if isinstance(value, type) and value.__module__ == errors.__name__:
             assert f"| `{name}` |" in text
 
 

@@ -39,8 +39,8 @@ def test_introductions_repeat_the_name(stories: ModuleType, rng: np.random.Gener
 
 def test_stories_vary(texts: list[str]) -> None:
     assert len(set(texts)) == len(texts)
-    # Of 400 stories 218 begin differently, with a deviation of 11 between seeds: a third of them
-    # is eight deviations away.
+    # 218 of 400 stories begin differently, with a standard deviation of 11 between seeds: a third
+    # of them is eight deviations away.
     assert len({" ".join(t.split()[:6]) for t in texts}) > len(texts) / 3
     assert len({word for t in texts for word in t.split()}) > 1500
 

@@ -1,4 +1,4 @@
-"""The tiny model's vocabulary, and the file that is shipped."""
+"""The tiny model's vocabulary, and the file in the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that build wheels and try them, as far as that goes without building any."""
+"""The tools that build and try wheels, as far as they can be tested without building one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTAINER = ROOT / "Containerfile"
 
 @pytest.fixture
 def tools(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """Their modules, by name."""
+    """The tools' modules, by name."""
     import importlib
     names = ("building", "checking", "arm", "gate")
     monkeypatch.syspath_prepend(str(WHEELS))
@@ -49,7 +49,7 @@ def test_missing_files_are_noticed(tools: dict[str, Any], tmp_path: Path) -> Non
         with zipfile.ZipFile(path, "w") as archive:
             for name in (*files, "unladen/_native.abi3.so", "unladen-0.dist-info/METADATA"):
                 archive.writestr(name, "")
-        # What isn't added yet is part of the package, too.
+        # Files that git doesn't track yet are part of the package, too.
         return [line for line in tools["building"].missing(path)
                 if line.split()[1] in {*names, "unladen/strange"}]
     assert wrong(*names) == []
@@ -104,7 +104,7 @@ def test_levels_are_those_that_are_built(tools: dict[str, Any]) -> None:
 
 
 def test_the_story_is_told() -> None:
-    """The one that every wheel must tell, here by the module under test."""
+    """The module under test writes the story that every wheel must write."""
     done = subprocess.run([sys.executable, "-m", "unladen", "run", "tiny", "Once upon a time",
                            "--temp", "0"], capture_output=True, text=True, check=True)
     assert done.stdout == (WHEELS / "story.txt").read_text()
@@ -148,7 +148,7 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def test_container_copies_what_the_build_needs() -> None:
-    """Whatever CMake and pyproject.toml name lies in what is copied."""
+    """The files that are copied include every file that CMake and pyproject.toml name."""
     copied = {source for word, rest in instructions() if word == "COPY" and "--from" not in rest
               for source in rest.split()[:-1]}
     assert all((ROOT / source).exists() for source in copied)

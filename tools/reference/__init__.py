@@ -1,1 +1,1 @@
-"""The pages that ``tools/gen_reference.py`` writes, one module each."""
+"""The pages that ``tools/gen_reference.py`` writes: one module for each."""

@@ -1,4 +1,4 @@
-"""The page of the command line: what each command takes, from the commands themselves."""
+"""The page about the command line, made from the commands themselves."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unladen.cli.app import build_app
 
 HEAD = """# The command line
 
-`unladen COMMAND -h` shows the same. Data goes to stdout, talk to stderr; [exit
+`unladen COMMAND -h` shows the same. Data goes to stdout, messages go to stderr. [Exit
 codes](exit-codes.md) and [environment variables](environment.md) have pages of their own. MODEL is
 a GGUF file, `tiny`, or a model of Hugging Face such as `org/repo:Q4_K_M`.
 
@@ -30,13 +30,13 @@ a GGUF file, `tiny`, or a model of Hugging Face such as `org/repo:Q4_K_M`.
 THEIRS = {
     "--install-completion": "Install completion for the current shell.",
     "--show-completion": "Show the script for completion, to copy it or to change it.",
-    "-h": "Show what there is and exit.", "--help": "Show what there is and exit."}
-"""Options that the parser brings along: its words differ from version to version."""
+    "-h": "Show help and exit.", "--help": "Show help and exit."}
+"""Options that the parser adds: its own help texts differ from version to version."""
 LLAMA_CPP = """## llama.cpp's options
 
 Command lines for llama.cpp's programs work when the program's name is changed: `llama-cli -m
 model.gguf -p "Once" -n 64` is `unladen run -m model.gguf -p "Once" -n 64`. Options that are the
-same here aren't listed; these are understood beside our own:
+same here aren't listed. These are accepted in addition:
 
 """
 
@@ -48,7 +48,7 @@ def page() -> str:
     parts = [HEAD, table(("command", ""), (
         (f"[`{name}`](#unladen-{name})", prose(_first(command.help)))
         for name, command in sorted(group.commands.items()))), "\n"]
-    parts += ["Before the command may stand:\n\n", _options(group, context), "\n"]
+    parts += ["Options before the command:\n\n", _options(group, context), "\n"]
     for name, command in sorted(group.commands.items()):
         with command.make_context(name, [], parent=context, resilient_parsing=True) as inner:
             parts.append(_command(name, command, inner))
@@ -126,6 +126,6 @@ def _meaning(meaning: Meaning) -> str:
     if isinstance(meaning, Special):
         return RULES[meaning.rule]
     if isinstance(meaning, Idle):
-        return f"no effect, with a note: {meaning.why}" if meaning.why else "it is so anyway"
+        return f"no effect, with a note: {meaning.why}" if meaning.why else "this happens anyway"
     assert isinstance(meaning, Absent)
     return f"an error: {meaning.why} ({meaning.hint})"

@@ -1,4 +1,4 @@
-"""The page of environment variables: what each means, and which module reads it."""
+"""The page about environment variables: the meaning of each, and which module reads it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ OURS = {
                        "and the CPU.",
     "UNLADEN_CPU_ISA": "The level of the CPU's kernels: `portable`, `avx2`, `avx512`, `vbmi`, "
                        "`neon`, `dotprod` or `i8mm`. Without it: the best that the processor has.",
-    "UNLADEN_WGPU_FEATURES": "What kernels of `wgpu` use of the adapter, by comma: `subgroups`, "
-                             "`int_dot`; or `none`.",
+    "UNLADEN_WGPU_FEATURES": "The adapter's features that kernels of `wgpu` may use, by comma: "
+                             "`subgroups`, `int_dot`; or `none`.",
     "UNLADEN_HUGE_PAGES": "`0`: weights of a mapped file stay where the system has them, in its "
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
@@ -21,40 +21,40 @@ OURS = {
     "UNLADEN_PLUGIN_PATH": "Folders with plug-ins, with `:` between them (`;` on Windows).",
     "UNLADEN_NULL_MEMORY": "Bytes of the null backend's devices, by comma.",
     "UNLADEN_PROBE": "`0`: use every kernel without trying it on the device first.",
-    "UNLADEN_DEBUG": "Anything: as `--debug`, tracebacks and debug messages.",
+    "UNLADEN_DEBUG": "Any value does the same as `--debug`: tracebacks and debug messages.",
 }
-"""Those that only unladen reads."""
+"""Variables that only unladen reads."""
 
 OTHERS = {
     "HF_HOME": "The folder of Hugging Face's programs; models are in `hub` below it.",
-    "HF_HUB_CACHE": "The folder of downloaded models itself.",
-    "HF_HUB_OFFLINE": "`1`: models come from that folder alone; the network isn't touched.",
+    "HF_HUB_CACHE": "The folder of downloaded models.",
+    "HF_HUB_OFFLINE": "`1`: models come from that folder only; the network isn't used.",
     "HF_TOKEN": "The token for private and gated models.",
     "HF_ENDPOINT": "Another address in the place of `https://huggingface.co`.",
     "XDG_CACHE_HOME": "The folder of caches, `~/.cache` without it.",
-    "CUDA_VISIBLE_DEVICES": "Which of NVIDIA's cards its driver shows (to `unladen.gpu`).",
-    "NO_COLOR": "Anything: no colours in help and progress bars.",
+    "CUDA_VISIBLE_DEVICES": "Which NVIDIA cards the driver shows (to `unladen.gpu`).",
+    "NO_COLOR": "Any value: no colours in help and progress bars.",
     "TERM": "`dumb` or `unknown`: no progress bars.",
-    "COLUMNS": "The width of what is shown on a terminal; without it, the terminal's.",
+    "COLUMNS": "The width of output on a terminal; by default the terminal's width.",
 }
-"""Those that have their meaning elsewhere."""
+"""Variables that other programs define."""
 
 HEAD = """# Environment variables
 
-Options and parameters come before variables, and variables before what is found out.
+An option or parameter overrides a variable; a variable overrides automatic choices.
 
 """
 MIDDLE = """
 "Read by" names the modules of `src/unladen/`.
 
-These mean what they mean to other programs:
+These have the same meaning as in other programs:
 
 """
 
 
 def page(root: Path) -> str:
-    """The page's text; fails where a variable is read that isn't described, or the other way round.
-    """
+    """The page's text. Fails where the package reads a variable that isn't described here, or
+    doesn't read one that is."""
     package = root / "src/unladen"
     readers: dict[str, list[str]] = {}
     for path in sorted(package.rglob("*.py")):

@@ -1,4 +1,4 @@
-"""The page of the Python API: signatures and docstrings of what programs call."""
+"""The page about the Python API: signatures and docstrings of what programs call."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from unladen.schedule.show import report
 
 HEAD = """# Python API
 
-`from unladen import Model` is enough for most programs. Importing `unladen` costs next to nothing;
-its parts are loaded when they are first used. Errors are [below](#errors): each says what, where,
-and what to try.
+`from unladen import Model` is enough for most programs. Importing `unladen` takes very little time:
+its parts are loaded when they are first used. Errors are [below](#errors): each says what is wrong,
+where, and what to try.
 
 """
 WIDTH = 88
+"""Columns of a signature before it is broken into lines."""
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
     ("Models", (("unladen.Model", api.Model), ("unladen.plan", unladen.plan),
                 ("unladen.quantize", unladen.quantize), ("unladen.devices", unladen.devices))),
@@ -48,7 +49,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
                            ("unladen.schedule.fit.DeviceMemory", fit.DeviceMemory),
                            ("unladen.backends.Device", base.Device))),
 )
-"""What is shown, in this order; modules and errors follow."""
+"""The sections of the page in their order; modules and errors follow."""
 
 
 def page() -> str:
@@ -119,7 +120,7 @@ def _doc(thing: Any) -> str:
 
 
 def _code(name: str, function: Callable[..., Any], of: str = "") -> str:
-    """How it is called, as Python."""
+    """The signature of ``function`` as Python code."""
     signature = inspect.signature(function)
     parameters = [p for p in signature.parameters.values() if not p.name.startswith("_")]
     words = [_parameter(p) for p in parameters]

@@ -14,13 +14,13 @@ from unladen.gguf import GGUFWriter
 from unladen.quants import quantize
 
 UNKNOWN, NORMAL, CONTROL, BYTE = 2, 1, 3, 6
-"""Token types of GGUF's tokenizer.ggml.token_type."""
+"""Token types in GGUF's tokenizer.ggml.token_type."""
 MOSTLY_Q8_0 = 7
 """GGUF's general.file_type for Q8_0 matrices."""
 
 
 def text(pieces: Sequence[str], ids: Sequence[int]) -> str:
-    """What the tokens ``ids`` say; control tokens say their names, except for BOS."""
+    """The text of the tokens ``ids``. Control tokens become their names; BOS is left out."""
     raw = b"".join(bytes([i - FIRST_BYTE]) if FIRST_BYTE <= i < FIRST_BYTE + 256
                    else pieces[i].encode() for i in ids if i != BOS)
     return raw.decode(errors="replace").replace(SPACE, " ").strip()

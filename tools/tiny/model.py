@@ -1,7 +1,7 @@
-"""The tiny model itself: Llama's architecture in a page of PyTorch, a tool-time dependency.
+"""The tiny model: Llama's architecture in PyTorch, which only this tool needs.
 
-Modules are named as GGUF names the tensors. Rotation turns adjacent pairs (2i, 2i+1), which is
-what GGUF's architecture "llama" means, so nothing is permuted on export.
+Modules have the names of GGUF's tensors. Rotation uses neighbouring pairs (2i, 2i+1) as in GGUF's
+architecture "llama", so nothing is permuted on export.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def rotations(shape: Shape) -> tuple[Tensor, Tensor]:
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Turn the adjacent pairs of x [batch, heads, positions, head_dim]."""
+    """Rotate the neighbouring pairs of x [batch, heads, positions, head_dim]."""
     a, b = x[..., 0::2], x[..., 1::2]
     return torch.stack((a * cos - b * sin, a * sin + b * cos), dim=-1).flatten(-2)
 

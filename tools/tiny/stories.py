@@ -78,7 +78,7 @@ def _plot(text: str) -> Plot:
 
 @dataclass
 class Story:
-    """One story in the making: its random source and everything chosen so far."""
+    """A story while it is composed: its random source and everything chosen so far."""
 
     rng: random.Random
     cast: dict[str, Fields] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def _pronouns(pronoun: str) -> dict[str, str]:
 
 
 def polish(text: str) -> str:
-    """Settle the articles and capitalize the first letter of every sentence.
+    """Choose the articles and capitalize the first letter of every sentence.
 
     "the a" becomes "the", and ``"~`` is the start of quoted words that go on with a sentence.
     """

@@ -34,12 +34,13 @@ SEED, HELD_OUT_SEED = 1, 2
 N_BATCH = 1536
 """Tokens per step."""
 STAGES = ((300, introductions, 48), (2700, compose, 384), (500, compose, 512))
-"""Steps, what is read, and the length of a row.
+"""The stages of training: number of steps, source of texts, length of a row.
 
-Repeating a name from the text before, which whole stories teach only late, is learned within a
-hundred steps from short introductions, and then kept.
+The first stage trains on short introductions: within a hundred steps the model learns from them to
+repeat a name from the text before, which whole stories would teach only late.
 """
 PEAK_RATE = 4e-3
+"""The learning rate after the warm-up."""
 PROMPTS = ("Once upon a time", "One day, a little dragon", "The king was sad because", "Lily")
 
 Source = Callable[[int, int], Iterator[str]]
@@ -73,7 +74,7 @@ def batches(encoder: Encoder, source: Source, seed: int, n_steps: int, length: i
 
 
 def rate(step: int, n_steps: int) -> float:
-    """Learning rate: a short climb, then a cosine down to a fiftieth."""
+    """The learning rate: a short warm-up, then a cosine down to a fiftieth."""
     climb = min(1.0, (step + 1) / 50)
     return PEAK_RATE * climb * (0.51 + 0.49 * math.cos(math.pi * step / n_steps))
 

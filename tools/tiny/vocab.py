@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 SPACE = "▁"
+"""Stands for a space in pieces."""
 WORD = re.compile(r"▁?[A-Za-z]+|▁?[^A-Za-z▁\n]+|▁|\n")
 SPECIAL = ("<unk>", "<s>", "</s>")
 UNK, BOS, EOS = range(3)

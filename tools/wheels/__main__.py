@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def tried(made: Path, machine: Machine, pythons: dict[str, Path], folder: Path) -> int:
-    """How much is wrong."""
+    """Try the wheel ``made`` with every Python; returns the number of faults."""
     if machine.name == platform.machine():
         n_wrong = 0
         for version, python in pythons.items():
@@ -90,7 +90,7 @@ def tried(made: Path, machine: Machine, pythons: dict[str, Path], folder: Path) 
 
 
 def find(version: str) -> Path | None:
-    """The interpreter python``version``; None where there is none, or one without venv."""
+    """The interpreter python``version``; None if it is missing or lacks venv."""
     for name in (f"python{version}", "python3"):
         found = shutil.which(name)
         if found is None:
@@ -113,7 +113,7 @@ def report(made: Path, what: str, wrong: list[str]) -> int:
 
 
 class stage:
-    """Says how long something took."""
+    """Prints how long the work inside it took."""
 
     def __init__(self, name: str) -> None:
         self._name = name

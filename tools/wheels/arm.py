@@ -1,4 +1,4 @@
-"""A 64-bit Arm Python for qemu-aarch64, out of Debian's packages, beside this machine's own."""
+"""Makes a 64-bit Arm Python for qemu-aarch64 from Debian's packages, without installing them."""
 
 from __future__ import annotations
 

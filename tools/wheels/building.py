@@ -1,4 +1,4 @@
-"""Wheels from the sources: kernels once for a machine, bindings once for each Python."""
+"""Builds wheels: the kernels once for a machine, the bindings once for each Python."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 GLIBC = (2, 28)
-"""What wheels may want at most: Debian 10, RHEL 8, Ubuntu 20.04 and later have it."""
+"""The newest glibc that a wheel may need: Debian 10, RHEL 8, Ubuntu 20.04 and later have it."""
 NEEDED = re.compile(r"(libc|libm|libdl|libpthread|librt|ld-linux-[\w-]+)\.so\.\d+")
-"""Libraries that every Linux has; the C++ library is linked into the module."""
+"""Libraries that a wheel may need: every Linux has them. The C++ library is linked statically."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """``name`` as Linux and wheels call it."""
+    """A kind of machine; ``name`` is Linux's name for it, which wheels use, too."""
 
     name: str
 
     @property
     def zig_target(self) -> str:
-        """As zig calls it."""
+        """zig's name for the machine."""
         return f"{self.name}-linux-gnu.{GLIBC[0]}.{GLIBC[1]}"
 
     @property
     def platform_tag(self) -> str:
-        """What wheels for it are tagged with."""
+        """The platform tag of wheels for the machine."""
         return f"manylinux_{GLIBC[0]}_{GLIBC[1]}_{self.name}"
 
 
 def program(name: str) -> str:
-    """Where ``name`` is: beside this Python, or where the system looks."""
+    """The path of the program ``name``: beside this Python, or on the system's path."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
@@ -45,12 +45,12 @@ def program(name: str) -> str:
 
 
 def environment(zig_target: str) -> dict[str, str]:
-    """For zig-c++ and for builds that call it."""
+    """Environment variables for zig-c++ and for builds that call it."""
     import ziglang
     zig = Path(ziglang.__file__).parent / "zig"
     wanted = os.environ | {"UNLADEN_ZIG": str(zig), "UNLADEN_ZIG_TARGET": zig_target}
     if "ccache" in wanted.get("CMAKE_CXX_COMPILER_LAUNCHER", ""):
-        # It would take the script for the compiler, and not know of another zig behind it.
+        # ccache would hash the script as the compiler and not notice another version of zig.
         from importlib.metadata import version
         wanted |= {"CCACHE_COMPILERTYPE": "clang",
                    "CCACHE_COMPILERCHECK": f"string:zig {version('ziglang')}",
@@ -59,7 +59,7 @@ def environment(zig_target: str) -> dict[str, str]:
 
 
 def configure(folder: Path, env: dict[str, str], *definitions: str) -> None:
-    """A build with zig in ``folder``."""
+    """Configure a build with zig in ``folder``."""
     subprocess.run([
         program("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja",
         f"-DCMAKE_MAKE_PROGRAM={program('ninja')}",
@@ -69,7 +69,7 @@ def configure(folder: Path, env: dict[str, str], *definitions: str) -> None:
 
 
 def core(machine: Machine, folder: Path, *, speed: str) -> Path:
-    """All but the bindings, as a library: what takes the time, and knows no Python."""
+    """A library of everything but the bindings: it takes most of the time and needs no Python."""
     env = environment(machine.zig_target)
     configure(folder, env, "CMAKE_BUILD_TYPE=Release", f"UNLADEN_HEADERS={ROOT}",
               f"UNLADEN_ISA_SPEED={speed}")
@@ -80,8 +80,8 @@ def core(machine: Machine, folder: Path, *, speed: str) -> Path:
 
 def wheel(python: Path, machine: Machine, library: Path, source: Path, target: Path, *,
           abi3: bool) -> Path:
-    """The wheel of ``source``, sources or an sdist, for ``python``; with ``abi3`` it also fits
-    every later one."""
+    """The wheel of ``source`` (a folder or an sdist) for ``python``; with ``abi3`` it also works
+    with every later Python."""
     version = subprocess.run([python, "-c", "import sys; print(*sys.version_info[:2])"],
                              check=True, capture_output=True, text=True).stdout.split()
     suffix = ".abi3.so" if abi3 else f".cpython-{''.join(version)}-{machine.name}-linux-gnu.so"
@@ -100,7 +100,7 @@ def wheel(python: Path, machine: Machine, library: Path, source: Path, target: P
 
 
 def sdist(target: Path) -> Path:
-    """The sources as others get them."""
+    """The source distribution."""
     for old in target.glob("*.tar.gz"):
         old.unlink()
     subprocess.run([sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", target,
@@ -110,8 +110,8 @@ def sdist(target: Path) -> Path:
 
 
 def missing(path: Path) -> list[str]:
-    """Files of the package, under version control, that the wheel ``path`` lacks, and files in it
-    that are none of these; C++ stays outside."""
+    """Tracked files of the package that the wheel ``path`` lacks, and files in it that aren't
+    tracked. C++ sources don't belong into a wheel."""
     done = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "src"],
                           cwd=ROOT, check=True, capture_output=True, text=True)
     wanted = {line.removeprefix("src/") for line in done.stdout.splitlines()
@@ -124,7 +124,7 @@ def missing(path: Path) -> list[str]:
 
 
 def audit(path: Path, machine: Machine) -> list[str]:
-    """What is wrong with a wheel's files and tags, these by what its module asks of a system."""
+    """The faults of a wheel's files and tags. The tags must match what its module needs."""
     with zipfile.ZipFile(path) as archive:
         (module,) = (n for n in archive.namelist() if n.startswith("unladen/_native.")
                      and n.endswith(".so"))

@@ -1,4 +1,4 @@
-"""Wheels in empty environments without a compiler: do they install, find kernels, tell a story?"""
+"""Checks that wheels install without a compiler, find their kernels and tell the story."""
 from __future__ import annotations
 
 import os
@@ -15,13 +15,13 @@ X86_LEVELS = {
     "avx2": {"avx2", "fma", "f16c", "bmi2"},
     "avx512": {"avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_vnni"},
     "vbmi": {"avx512vbmi", "gfni"}}
-"""What each level wants beside those before it, as /proc/cpuinfo calls it."""
+"""The flags of /proc/cpuinfo that each level needs in addition to those of the level before."""
 ARM_LEVELS = "import ctypes; has = ctypes.CDLL(None).getauxval; print(has(16), has(26))"
 HWCAP_ASIMDDP, HWCAP2_I8MM = 20, 13
 
 
 def installed(python: Path, wheel: Path, folder: Path) -> Path:
-    """``wheel`` in a fresh environment of ``python``: its program."""
+    """Install ``wheel`` in a fresh environment of ``python``; returns the path of its program."""
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
     subprocess.run([folder / "bin" / "python", "-m", "pip", "install", "--quiet",
                     "--only-binary=:all:", wheel], env=bare(folder), check=True)
@@ -29,22 +29,22 @@ def installed(python: Path, wheel: Path, folder: Path) -> Path:
 
 
 def bare(folder: Path) -> dict[str, str]:
-    """Variables of an environment with nothing on its path but itself: no compiler, no shell."""
+    """Environment variables whose path has only the environment itself: no compiler, no shell."""
     kept = {name: value for name, value in os.environ.items()
             if name.startswith(("PIP_", "SSL_", "REQUESTS_", "CURL_")) or "PROXY" in name.upper()}
     return kept | {"PATH": str(folder / "bin"), "HOME": str(folder), "LANG": "C.UTF-8"}
 
 
 def here(python: Path, wheel: Path, folder: Path) -> list[str]:
-    """What is wrong with ``wheel`` on this machine."""
+    """The faults of ``wheel`` on this machine."""
     program = installed(python, wheel, folder)
     return examined([str(program)], [str(folder / "bin" / "python")], bare(folder), x86_levels())
 
 
 def emulated(emulator: list[str], python: str, packages: Path, expected: list[str] | None
              ) -> list[str]:
-    """What is wrong with what lies in ``packages`` under an ``emulator``; ``expected``: its levels,
-    None if the emulated processor's features tell."""
+    """The faults of the packages in ``packages`` under an ``emulator``. ``expected``: the levels
+    that must be found; None reads them from the emulated processor's features."""
     env = {"PATH": "/usr/bin", "HOME": str(packages), "LANG": "C.UTF-8",
            "PYTHONPATH": str(packages), "PYTHONDONTWRITEBYTECODE": "1"}
     run = [*emulator, python]
@@ -54,7 +54,7 @@ def emulated(emulator: list[str], python: str, packages: Path, expected: list[st
 
 def examined(command: list[str], python: list[str], env: dict[str, str], levels: list[str]
              ) -> list[str]:
-    """What is wrong; ``levels``: those that it must find."""
+    """The faults of an installed wheel; ``levels`` are those that it must find."""
     wrong = []
     done = subprocess.run([*python, "-c", LEVELS], env=env, capture_output=True, text=True)
     if done.stdout.split() != levels:
@@ -68,7 +68,7 @@ def examined(command: list[str], python: list[str], env: dict[str, str], levels:
 
 
 def x86_levels() -> list[str]:
-    """By what the kernel says of this processor."""
+    """The levels that this processor can run, by its flags."""
     flags: set[str] = set()
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("flags"):
@@ -83,7 +83,7 @@ def x86_levels() -> list[str]:
 
 
 def arm_levels(python: list[str], env: dict[str, str]) -> list[str]:
-    """By what the emulated kernel says of the emulated processor."""
+    """The levels that the emulated processor can run, by its features."""
     done = subprocess.run([*python, "-c", ARM_LEVELS], env=env, check=True, capture_output=True,
                           text=True)
     first, second = (int(n) for n in done.stdout.split())
@@ -96,7 +96,7 @@ def arm_levels(python: list[str], env: dict[str, str]) -> list[str]:
 
 
 def packages(wheel: Path, machine: Machine, python: str, folder: Path) -> None:
-    """Put ``wheel`` and what it depends on, for another ``machine``, into ``folder``."""
+    """Put ``wheel`` and its dependencies, built for another ``machine``, into ``folder``."""
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--only-binary=:all:",
                     "--upgrade", "--target", folder, "--implementation", "cp",
                     "--python-version", python, "--abi", f"cp{python.replace('.', '')}",

@@ -1,9 +1,9 @@
 """Compiles all C++ for Windows and macOS, on Linux: python tools/wheels/gate.py [--target TARGET]
 
-The compiler is zig's clang. Objects are made and not linked, at -O0, which finds the same mistakes
-in a fifth of the time; a second run compiles only what has changed. Bindings are compiled against
-this Python's headers, with ``pyconfig.h`` of the target. Each file that fails is named with its
-first errors, and the exit code is 1. The tools come from the dependency group ``wheels``.
+The compiler is zig's clang. It makes objects, which aren't linked, at -O0: that finds the same
+mistakes in a fifth of the time. A second run compiles only what has changed. Bindings are compiled
+against this Python's headers, with the target's ``pyconfig.h``. Each file that fails is named with
+its first errors, and the exit code is 1. The tools come from the dependency group ``wheels``.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from pathlib import Path
 from building import ROOT, configure, environment, program
 
 TARGETS = {
-    # Which levels: those of one processor differ in flags, not in what they take from a system, and
-    # wheels for Linux compile all of them.
+    # The levels to compile. Those of one processor differ in flags, not in what they need from a
+    # system, so a few are enough here; wheels for Linux compile all.
     "x86_64-windows-gnu": ("portable", "avx2"),
     "aarch64-windows-gnu": ("portable", "i8mm"),
     "aarch64-macos": ("portable", "i8mm"),
     "x86_64-macos": ("portable", "avx2"),
 }
 ERRORS_SHOWN = 3
+"""Errors of a file that are printed at most."""
 
 
 def main() -> int:
@@ -46,7 +47,7 @@ def main() -> int:
 
 
 def gate(target: str, levels: tuple[str, ...], folder: Path, n_jobs: int) -> int:
-    """How many files don't compile."""
+    """Compile everything for ``target``; returns the number of files that don't compile."""
     import nanobind
     headers = python_headers(folder / "python", is_windows="windows" in target)
     env = environment(target)
@@ -66,8 +67,8 @@ def gate(target: str, levels: tuple[str, ...], folder: Path, n_jobs: int) -> int
 
 
 def python_headers(folder: Path, *, is_windows: bool) -> Path:
-    """This Python's headers with the target's pyconfig.h. Others include it from beside them, so
-    all must lie in one folder."""
+    """A copy of this Python's headers with the target's pyconfig.h. Headers include it from their
+    own folder, so all must be in one."""
     source = Path(sysconfig.get_path("include"))
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
@@ -81,7 +82,7 @@ def python_headers(folder: Path, *, is_windows: bool) -> Path:
 
 
 def failures(output: str) -> Iterator[tuple[str, list[str]]]:
-    """Objects that ``output`` of ninja says failed, and their errors."""
+    """The objects that failed, and their errors, from ninja's ``output``."""
     pattern = re.compile(r"^FAILED: (?:\[code=\d+\] )?(\S+)(.*?)(?=^\[\d+/\d+\] |\Z)", re.M | re.S)
     for name, rest in pattern.findall(output):
         yield name, [line for line in rest.splitlines() if "error:" in line]

@@ -66,9 +66,9 @@ class Generation:
         ``seed=1``, ``priority=1``, ``deadline=30.0``, ...), or a ``sampler`` of your own; a
         :class:`Sampler` serves one prompt, a :class:`SamplerChain` any number.
 
-        Of requests that wait, those of the highest ``priority`` are begun first, and of equal ones
-        those that came first. A text that isn't through when ``deadline`` seconds have passed ends
-        there, with the ``stop_reason`` "deadline". An interrupt ends the generation; the model
+        Waiting requests of the highest ``priority`` are begun first, and among equal ones those
+        that came first. A text that isn't complete after ``deadline`` seconds ends there, with the
+        ``stop_reason`` "deadline". An interrupt ends the generation; the model
         stays usable. Raises :class:`InvalidArgument` before anything runs,
         :class:`ContextOverflow`, :class:`QueueFull`, and :class:`DeadlineExceeded` where not a
         token was written in time.

@@ -134,7 +134,8 @@ def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOption
     for name, value in (("context_size", context_size), ("batch_size", sizes["batch_size"]),
                         ("max_seqs", sizes["max_seqs"]), ("cache_tokens", cache_tokens)):
         if value is not None and value < 1:
-            raise InvalidArgument(f"{name}={value} makes no sense", hint="use a positive number")
+            raise InvalidArgument(f"{name} must be at least 1, got {value}",
+                                  hint=f"for example {name}=512")
     graphs = {name: a.build(context_size) for name, a in architectures.items()}
     types = kv_types(kv_type, *graphs.values())
     if context_size is None and cache_tokens is not None:

@@ -1,14 +1,15 @@
-"""The command line: one file per command, over the front door."""
+"""The command line: one file per command. Commands use the package's public interface."""
 
 import os
 
 COMPLETE_VARIABLE = "_UNLADEN_COMPLETE"
-"""Set by a shell that asks what may come next, and in which way it wants to be told."""
+"""The environment variable that a shell sets when it asks for completions; its value says in which
+form it wants them."""
 
 
 def program() -> None:
-    """The console script: :func:`unladen.cli.app.program`, and the end of the process where Ctrl-C
-    comes while that is imported."""
+    """The console script. Runs :func:`unladen.cli.app.program`, and ends the process where Ctrl-C
+    comes while that module is imported."""
     try:
         from unladen.cli.app import program as run
     except KeyboardInterrupt:

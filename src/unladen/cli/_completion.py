@@ -1,4 +1,4 @@
-"""Values that a shell completes: models, devices, formats and what else an option may be given."""
+"""Values that a shell completes: models, devices, formats and other values of options."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from unladen.cli import COMPLETE_VARIABLE
 from unladen.hub.resolve import candidates
 
 Values = Callable[[str], list[str]]
-"""From what is typed so far to what it may become."""
+"""A function from the text typed so far to its completions."""
 
 _BREAKS: Final = (":", "=")
-"""Where bash cuts words although they are one to us."""
+"""Characters at which bash splits words that are one word to this command line."""
 
 
 def with_values(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` whose options and arguments complete by :data:`VALUES`."""
+    """``command`` with completion for those of its options and arguments that are in
+    :data:`VALUES`."""
     signature = inspect.signature(command, eval_str=True)
     for name, parameter in signature.parameters.items():
         for info in getattr(parameter.annotation, "__metadata__", ()):
@@ -46,8 +47,9 @@ def _completer(values: Values) -> Callable[[str], list[str]]:
 
 
 def mend_bash(environment: MutableMapping[str, str]) -> str:
-    """Join what bash has cut at ``:`` and ``=`` in its variables of completion, so that ``cpu:0``
-    is one word again; what bash has of the last word already, which completions come without."""
+    """Join the words that bash has split at ``:`` and ``=`` in its completion variables, so that
+    ``cpu:0`` is one word again. Returns the part of the last word before the split: bash has it
+    already, so completions must leave it out."""
     words = environment.get("COMP_WORDS", "").split("\n")
     at = environment.get("COMP_CWORD", "")
     if (environment.get(COMPLETE_VARIABLE) != "complete_bash" or not at.isdecimal()
@@ -69,14 +71,14 @@ def mend_bash(environment: MutableMapping[str, str]) -> str:
 
 
 def hub_cache() -> Path:
-    """Where Hugging Face's own programs keep what they download."""
+    """The folder in which Hugging Face's programs keep their downloads."""
     home = os.environ.get("HF_HOME") or Path(
         os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
     return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
 
 
 def models(incomplete: str) -> list[str]:
-    """Files and folders that begin like that, the models in the hub's cache, and "tiny"."""
+    """Files and folders that begin with ``incomplete``, models in the hub's cache, and "tiny"."""
     return ["tiny", *_cached(), *_files(incomplete)]
 
 
@@ -91,21 +93,21 @@ def _cached() -> list[str]:
 
 
 def _files(incomplete: str) -> list[str]:
-    """GGUF files, and the folders beside them; no folders alone: for these a shell's own completion
-    is better, since it goes on into them."""
+    """GGUF files, and the folders beside them. Where there are only folders it returns none: the
+    shell's own completion is better for these, since it continues inside them."""
     head, _, tail = incomplete.rpartition("/")
     lead = f"{head}/" if "/" in incomplete else ""
     try:
         there = sorted(Path(os.path.expanduser(lead) or ".").iterdir())
     except OSError:
-        return []  # no such folder, or none to look into
+        return []  # the folder doesn't exist or can't be read
     fitting = [p for p in there if p.name.startswith(tail) and not p.name.startswith(".")]
     files = [f"{lead}{p.name}" for p in fitting if p.suffix.lower() == ".gguf"]
     return files + [f"{lead}{p.name}/" for p in fitting if files and p.is_dir()]
 
 
 def _listed(values: Callable[[], Iterable[str]], comma: str = ",") -> Values:
-    """Several of ``values`` with ``comma`` between them, each once."""
+    """Completes a list of ``values`` with ``comma`` between them, each at most once."""
     def complete(incomplete: str) -> list[str]:
         before, sign, _ = incomplete.rpartition(comma)
         taken = set(before.split(comma))
@@ -118,7 +120,7 @@ def _one(values: Callable[[], Iterable[str]]) -> Values:
 
 
 def _after(sign: str, values: Callable[[], Iterable[str]]) -> Values:
-    """One of ``values`` behind a text of the user's own and ``sign``."""
+    """Completes one of ``values`` after any text and ``sign``."""
     def complete(incomplete: str) -> list[str]:
         before, found, _ = incomplete.rpartition(sign)
         return [f"{before}{sign}{value}" for value in values()] if found else []
@@ -132,7 +134,7 @@ def devices() -> list[str]:
 
 
 def kv_types() -> list[str]:
-    """Formats of the cache."""
+    """Types of the KV cache."""
     from unladen.assembly.setup import KV_TYPES
     return list(KV_TYPES)
 
@@ -153,7 +155,7 @@ def _strategies() -> list[str]:
 
 
 def mixes() -> list[str]:
-    """What a model can be quantized to."""
+    """The types that a model can be quantized to."""
     from unladen.quantizing.mixes import ALIASES, MIXES, WRITABLE
     return sorted({*MIXES, *ALIASES, *WRITABLE})
 
@@ -186,4 +188,4 @@ VALUES: Final[Mapping[str, Values]] = MappingProxyType({
     "mirostat": _one(lambda: ("0", "1", "2")), "type": _one(mixes),
     "output_tensor_type": _one(_formats), "token_embedding_type": _one(_formats),
     "tensor_type": _after("=", _formats)})
-"""By parameter of a command."""
+"""The completions, by the name of a command's parameter."""

@@ -1,4 +1,4 @@
-"""Commands that Ollama or llama.cpp has and unladen hasn't: what there is instead, today."""
+"""Commands of Ollama and llama.cpp that unladen doesn't have, and what to use instead."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
     "help": ("", "unladen -h"), "version": ("", "unladen --version"),
     **dict.fromkeys(("update", "upgrade"), ("", "pip install --upgrade unladen")),
 }
-"""By name: what is missing ("" where a command of another name does it), and what there is."""
+"""By a command's name: what is missing ("" where another command does it), and what to use."""
 
 
 def unknown(name: str, rest: Sequence[str], known: Sequence[str]) -> Misused:
-    """The error of a command line that begins with ``name``, which is none of the ``known``."""
+    """The error for a command line that begins with ``name``, which isn't one of ``known``."""
     bare = name.lower().removeprefix("llama-").replace("_", "-").removesuffix(".py")
     if name.startswith("llama-") and bare in known:
         return Misused(f"no such command: {name}", hint=f"unladen {bare}")

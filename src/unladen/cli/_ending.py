@@ -1,4 +1,4 @@
-"""How a process of the command line ends: the exit codes, and what is said of an error."""
+"""Ends a process of the command line: exit codes, and the lines that report an error."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MEANINGS: Final[Mapping[Code, str]] = {
                   "too few or too many, a value of the wrong kind. Nothing was done.",
     Code.HUNG_UP: "The terminal was closed (SIGHUP).",
     Code.INTERRUPTED: "Ctrl-C (SIGINT).",
-    Code.TERMINATED: "Somebody ended the process (SIGTERM).",
+    Code.TERMINATED: "The process was told to end (SIGTERM).",
 }
 """What an exit code of ``unladen`` stands for."""
 
@@ -48,7 +48,7 @@ class Misused(InvalidArgument):
 
 
 class StdoutFailed(UnladenError):
-    """Nothing can be written to stdout any more; ``number`` is the system's error number."""
+    """Writing to stdout failed; ``number`` is the system's error number."""
 
     def __init__(self, number: int, reason: str) -> None:
         super().__init__(f"can't write to stdout: {reason}")
@@ -56,7 +56,8 @@ class StdoutFailed(UnladenError):
 
 
 class Ended(KeyboardInterrupt):
-    """Signal ``number`` asks the process to end; what cleans up after Ctrl-C does so now too."""
+    """Signal ``number`` asks the process to end. It is a KeyboardInterrupt, so code that cleans up
+    after Ctrl-C does so now, too."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -64,8 +65,8 @@ class Ended(KeyboardInterrupt):
 
 
 def end_on_signals() -> None:
-    """From now on SIGTERM and SIGHUP raise :class:`Ended`, unless they are ignored, as under nohup.
-    The second one ends the process at once."""
+    """Make SIGTERM and SIGHUP raise :class:`Ended`, unless they are ignored, as under nohup. A
+    second signal ends the process at once."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
@@ -78,12 +79,13 @@ def _raise_ended(number: int, frame: FrameType | None) -> None:
 
 
 def is_usage(error: BaseException) -> bool:
-    """Whether typer, or the parser beneath it, can't understand the command line."""
+    """Whether ``error`` means that typer or its parser can't understand the command line."""
     return isinstance(error, _UsageError)
 
 
 _UsageError: Final = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
-# The parser is click, a part of typer or a package of its own, by typer's version.
+# The parser is click. Whether it is a part of typer or a separate package depends on typer's
+# version.
 
 
 def code_of(error: BaseException) -> Code:
@@ -96,13 +98,13 @@ def code_of(error: BaseException) -> Code:
 
 
 def say(error: BaseException) -> None:
-    """One line on stderr about ``error``, and a hint if there is one; nothing about a signal or a
-    reader of stdout that has left."""
+    """Print ``error`` to stderr in one line, and its hint in a second one. Nothing is printed for a
+    signal, or where the reader of stdout has left."""
     if isinstance(error, KeyboardInterrupt) or (
             isinstance(error, StdoutFailed) and error.number in (errno.EPIPE, errno.ESHUTDOWN)):
         return
     message, hint = _words(error)
-    # What they quote may come from a file.
+    # Messages quote text from files, which may contain control characters.
     print(f"error: {visible(message)}", file=sys.stderr)
     if hint:
         print(f"hint: {visible(hint)}", file=sys.stderr)
@@ -123,7 +125,7 @@ def _words(error: BaseException) -> tuple[str, str]:
 
 
 def _misuse(error: BaseException) -> tuple[str, str]:
-    """typer's message, as one of ours."""
+    """The message and hint for typer's error, in this package's form."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "unladen"
     option = getattr(error, "option_name", None)

@@ -1,4 +1,4 @@
-"""Options that several commands share, made of the table of parameters."""
+"""Builds options that several commands share from the table of parameters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unladen.parameters.kinds import Either, Flag, OrNone, Real, Whole
 from unladen.parameters.table import Parameter
 
 Parameters = dict[str, Any]
-"""By name, as the Python interface takes them."""
+"""Values by the names of the Python interface's parameters."""
 
 
 def extended(command: Callable[..., None], shared: Callable[..., Parameters]
              ) -> Callable[..., None]:
-    """``command`` with the options of ``shared`` on its command line too; it takes what ``shared``
-    makes of them as one parameter of that name."""
+    """``command`` with the options of ``shared`` added to its command line. ``command`` gets the
+    result of ``shared`` as one parameter, which has the name of ``shared``."""
     name = shared.__name__
     own, added = (inspect.signature(f, eval_str=True) for f in (command, shared))
     parameters = {**own.parameters, **added.parameters}
@@ -36,7 +36,7 @@ def extended(command: Callable[..., None], shared: Callable[..., Parameters]
 
 
 def option(parameter: Parameter) -> Any:
-    """What typer shall know of ``parameter``'s option beside its type."""
+    """The typer option of ``parameter``: everything but its type."""
     found = parameter.option
     assert found is not None
     return typer.Option(*found.names, help=found.help, show_default=found.without or True)
@@ -48,8 +48,8 @@ def with_options(name: str, parameters: Mapping[str, Parameter],
     """A function called ``name`` that takes the options of ``parameters`` and returns parameters of
     the Python interface.
 
-    ``read`` turns text of the command line into a parameter's value, and ``many`` may be repeated.
-    ``only_given``: what isn't given is left out.
+    ``read`` has functions from an option's text to the parameter's value. Options in ``many`` may
+    be repeated. ``only_given``: parameters whose option isn't given are left out.
     """
     def chosen(**options: Any) -> Parameters:
         found = {}

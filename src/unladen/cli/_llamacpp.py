@@ -1,8 +1,8 @@
-"""llama.cpp's options on our command line: which of ours they mean, or why they do nothing.
+"""llama.cpp's options: which option of unladen each means, or why it has no effect.
 
-A command line that was made for llama.cpp's programs is understood as it is, if we can do what it
-asks for. What changes nothing here is taken with a note that says so; what would change the result
-and isn't there is an error.
+A command line for llama.cpp's programs works unchanged if unladen can do what it asks for. An
+option that changes nothing here is accepted with a note that says so. An option that would change
+the result and isn't implemented is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """Means our ``option``; ``drops`` are values that ask for what happens anyway."""
+    """It means unladen's ``option``. Values in ``drops`` ask for what happens anyway."""
 
     option: str
     drops: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """Is understood by a rule of its own, called ``rule``; :data:`RULES` says what it means."""
+    """A rule of its own, called ``rule``, translates it; :data:`RULES` describes the result."""
 
     rule: str
     has_value: bool = True
@@ -32,8 +32,8 @@ class Special:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Has no effect here; ``why`` is said in a note, unless it is empty: then it asks for what is
-    done anyway. ``values``: a flag's own that may follow it, where it needs none."""
+    """It has no effect here. A note says ``why``; if that is empty, the option asks for what is
+    done anyway. ``values``: values that may follow a flag which needs none."""
 
     why: str = ""
     has_value: bool = False
@@ -42,7 +42,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Can't be done here; ``hint`` says what can."""
+    """It isn't implemented here; ``hint`` says what to do instead."""
 
     why: str
     hint: str
@@ -52,16 +52,19 @@ class Absent:
 Meaning = Same | Special | Idle | Absent
 
 SWITCHES: Final = ("on", "off", "auto", "0", "1", "true", "false", "enabled", "disabled")
+"""Values that llama.cpp takes for an option that is on, off or automatic."""
 NO_LIMIT: Final = ("-1", "-2")
+"""Numbers with which llama.cpp asks for no limit or for its own choice."""
 
 
 def _all(meaning: Meaning, *names: str) -> Iterable[tuple[str, Meaning]]:
     return ((name, meaning) for name in names)
 
 
-_TALK = Idle("what is said here is little")
+_TALK = Idle("this program logs little")
 _SCHEDULING = Idle("threads are placed by --numa and by the system", has_value=True)
 _TEMPLATES = "chat templates aren't applied yet"
+"""Note for options about chat templates."""
 _CHAT = Absent("conversations aren't there yet", "leave it out: the prompt is continued as it is")
 _SYSTEM = Absent("system prompts aren't there yet", "write it into the prompt", has_value=True)
 _GRAMMAR = Absent("grammars and JSON schemas aren't there yet",
@@ -72,6 +75,7 @@ _DRAFT = Absent("draft models aren't there yet",
 _MEDIA = Absent("sound and pictures aren't there yet", "leave it out", has_value=True)
 _AS_FILE = Absent("the file's own value holds", "leave it out", has_value=True)
 _SHIFT = "a full context ends the text: nothing is shifted out"
+"""Note for options about context shift."""
 
 EVERYWHERE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("model"), "-m", "--model"),
@@ -94,10 +98,11 @@ EVERYWHERE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
           "-fa", "--flash-attn"),
     ("--no-op-offload", Special("no_op_offload", False)), ("--op-offload", Idle()),
     *_all(Idle("nothing is warmed up"), "--no-warmup", "--warmup"),
-    *_all(Idle("weights are packed as the processor wants them"), "-nr", "--no-repack", "--repack"),
+    *_all(Idle("weights are repacked where the processor's kernels need it"),
+          "-nr", "--no-repack", "--repack"),
     *_all(Idle("windows always keep their whole cache"), "--swa-full"),
     *_all(Idle("files are mapped or, with --no-mmap, copied"), "-dio", "--direct-io"),
-    *_all(Idle("what fits is always found out", values=SWITCHES), "-fit", "--fit"),
+    *_all(Idle("memory is always checked before loading", values=SWITCHES), "-fit", "--fit"),
     *_all(_TALK, "--log-disable", "--log-prefix", "--log-timestamps", "-v", "--verbose",
           "--log-verbose", "--no-log-prefix", "--no-log-timestamps", "--verbose-prompt"),
     *_all(Idle(_TALK.why, values=SWITCHES), "--log-colors"),
@@ -117,7 +122,7 @@ EVERYWHERE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
                  "unladen --install-completion"), "--completion-bash"),
     *_all(Same("--help", has_value=False), "--usage"),
 )))
-"""For every command that has the option meant."""
+"""Options of llama.cpp that every command takes if it has the option that is meant."""
 
 RUN: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("prompt"), "-p", "--prompt"), *_all(Special("file"), "-f", "--file"),
@@ -151,7 +156,7 @@ RUN: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(_DRAFT, "-md", "--model-draft", "-hfd", "-hfrd", "--hf-repo-draft"),
     *_all(_MEDIA, "--image", "--audio", "--mmproj", "-mm", "--mmproj-url", "-mmu"),
 )))
-"""For ``unladen run`` alone, as llama-cli and llama-completion have them."""
+"""Options of llama-cli and llama-completion, for ``unladen run``."""
 
 BENCH: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("format"), "-o", "--output"),
@@ -161,7 +166,7 @@ BENCH: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("mmap"), "-mmp", "--mmap"), *_all(Special("no_kv"), "-nkvo", "--no-kv-offload"),
     *_all(Absent("prompt and text are timed apart", "-p 512 -n 128", has_value=True), "-pg"),
 )))
-"""For ``unladen bench``, as llama-bench has them."""
+"""Options of llama-bench, for ``unladen bench``."""
 
 PERPLEXITY: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Same("--text"), "--file"), *_all(Same("--chunk", ("0",)), "-c", "--ctx-size"),
@@ -173,7 +178,7 @@ PERPLEXITY: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
           "--multiple-choice"),
     *_all(Absent("there is one way to measure", "leave it out", has_value=True), "--ppl-stride"),
 )))
-"""For ``unladen perplexity``, as llama-perplexity has them."""
+"""Options of llama-perplexity, for ``unladen perplexity``."""
 
 TOKENIZE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("prompt"), "-p", "--prompt"), *_all(Special("file"), "-f", "--file"),
@@ -181,26 +186,26 @@ TOKENIZE: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
                                              "--no-parse-special"),
     *_all(Absent("ids are listed, not counted", "pipe them into wc -w"), "--show-count"),
 )))
-"""For ``unladen tokenize``, as llama-tokenize has them."""
+"""Options of llama-tokenize, for ``unladen tokenize``."""
 
 BY_COMMAND: Final[Mapping[str, Mapping[str, Meaning]]] = MappingProxyType({
     "run": RUN, "bench": BENCH, "perplexity": PERPLEXITY, "tokenize": TOKENIZE, "plan": {},
     "show": {}})
-"""The commands that understand llama.cpp's options, and what they have beside the common ones."""
+"""The commands that understand llama.cpp's options, each with the options that only it has."""
 
 STEPS: Final[Mapping[str, str]] = MappingProxyType({
     "typ_p": "typical_p", "top_nsigma": "top_n_sigma", "temp": "temperature", "top-k": "top_k",
     "top-p": "top_p", "min-p": "min_p", "typical": "typical_p", "typ-p": "typical_p",
     "top-n-sigma": "top_n_sigma"})
-"""llama.cpp's names for steps of the sampler that we call otherwise."""
+"""Steps of the sampler by llama.cpp's names, where they differ from unladen's."""
 
 LETTERS: Final[Mapping[str, str]] = MappingProxyType({
     "e": "penalties", "d": "dry", "s": "top_n_sigma", "k": "top_k", "y": "typical_p", "p": "top_p",
     "m": "min_p", "x": "xtc", "t": "temperature"})
-"""Its letters for them."""
+"""Steps of the sampler by llama.cpp's letters."""
 
 RULES: Final[Mapping[str, str]] = MappingProxyType({
-    "model": "the model", "hub": "the model, of Hugging Face", "hub_file": "the model's file there",
+    "model": "the model", "hub": "the model, on Hugging Face", "hub_file": "the model's file there",
     "token": "the token for Hugging Face", "offline": "no network: only what was downloaded before",
     "batch": "`--batch-size`, unless `-ub` is given", "ubatch": "`--batch-size`",
     "devices": "`--device`", "shares": "`--tensor-split`", "keys": "`--kv-type` of keys",
@@ -210,4 +215,4 @@ RULES: Final[Mapping[str, str]] = MappingProxyType({
     "bias": "`--logit-bias`, `TOKEN_ID+NUMBER` as well", "steps": "`--samplers`, names as there",
     "letters": "`--samplers`, letters as there", "format": "`--json` or `--csv`; `md` is the usual",
     "mmap": "`0`: `--no-mmap`", "no_kv": "`--no-kv-offload`, unless `0`"})
-"""What the rules of :class:`Special` come to, in Markdown."""
+"""What each rule of :class:`Special` translates an option to, in Markdown for the reference."""

@@ -1,4 +1,4 @@
-"""What is worth a line on stderr beside the result: each thing once in a process."""
+"""Notes to the user on stderr, each at most once in a process."""
 
 from __future__ import annotations
 
@@ -15,27 +15,30 @@ if TYPE_CHECKING:
     from unladen.backends import Device
 
 DEVICES_VARIABLE: Final = "UNLADEN_DEVICES"
+"""The environment variable that names the devices to use."""
 TEMPLATE_KEY: Final = "tokenizer.chat_template"
+"""The metadata key of a model's chat template."""
 _APPLIED: Final = re.compile(r"<\|\w|<\w+_of_turn>|\[INST\]|<\uff5c|\[gMASK\]|### \w+:|</?s>")
-"""Signs of a template in a text: somebody has applied it by hand."""
+"""Marks in a prompt that show that the user has applied a chat template already."""
 
 
 def note(text: str, *, as_json: bool = False) -> None:
-    """Say ``text`` in one line. A program that reads JSON isn't told, a person at a terminal is."""
+    """Print ``text`` in one line. With ``as_json`` it is printed only if stderr is a terminal: a
+    program that reads JSON doesn't need it."""
     if not as_json or (sys.stderr is not None and sys.stderr.isatty()):
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
 def note_template(loaded: Model, prompt: str, *, as_json: bool) -> None:
-    """Say that a model made for conversations continues the text as it is."""
+    """Note that a model that is made for conversations continues the text without its template."""
     if TEMPLATE_KEY in loaded.metadata and not _APPLIED.search(prompt):
         note("the model is made for conversations, and its chat template isn't applied yet: the "
              "text is continued as it is (--no-conversation: leave this out)", as_json=as_json)
 
 
 def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = False) -> None:
-    """Say why a graphics processor of this machine isn't used, unless the command line asked for
-    that (``placement``)."""
+    """Note why a GPU of this machine isn't used, unless the command line (``placement``) asked for
+    that."""
     if (placement.get("devices") is not None or placement.get("n_gpu_layers", "auto") != "auto"
             or loaded.gpu_layers):
         return
@@ -49,8 +52,8 @@ def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = 
 
 
 def why_unused(planned: Sequence[Device]) -> str:
-    """Why nothing runs on a graphics processor, where ``planned`` are the devices beside the host
-    that the plan could have used; "" where a warning has said it."""
+    """Why nothing runs on a GPU; "" where a warning has said it. ``planned`` are the devices other
+    than the CPU that the plan could have used."""
     if planned:
         if any(not d.memory_bytes for d in planned):
             return ""

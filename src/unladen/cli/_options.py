@@ -1,4 +1,4 @@
-"""Options that several commands share beside those of placement, and what becomes of them."""
+"""Options that several commands share, other than those for devices; and how they are read."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ OnOom = Annotated[str | None, option(MODEL.parameters["on_oom"])]
 
 
 def kv_types(text: str) -> str | tuple[str, str]:
-    """One type for keys and values, or one for each."""
+    """The cache's type for keys and values, or a pair of types."""
     k_type, comma, v_type = text.partition(",")
     return (k_type, v_type) if comma else text
 
 
 def numbers(text: str, option: str, *, least: int) -> list[int]:
-    """Whole numbers by comma, each at least ``least``."""
+    """A list of whole numbers, each at least ``least``, from a text with commas."""
     try:
         values = [int(part) for part in text.split(",")]
     except ValueError:
         values = []
     if not values or min(values) < least:
-        raise InvalidArgument(f"{option} {text!r} is no list of numbers from {least} on",
+        raise InvalidArgument(f"{option} must be a list of numbers from {least} on, got {text!r}",
                               hint=f"for example {option} {max(least, 1)},128")
     return values

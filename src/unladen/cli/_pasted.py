@@ -1,4 +1,4 @@
-"""Rewrites a command line that was made for llama.cpp into one of ours; see ``_llamacpp.py``."""
+"""Rewrites a command line for llama.cpp into one for unladen; see ``_llamacpp.py``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ESCAPES: Final = {"n": "\n", "r": "\r", "t": "\t", "'": "'", '"': '"', "\\": "\
 
 
 class PastingCommand(TyperCommand):
-    """A command that understands llama.cpp's options beside its own."""
+    """A command that understands llama.cpp's options in addition to its own."""
 
     def invoke(self, ctx: Any) -> Any:
         """See :class:`typer.core.TyperCommand`."""
@@ -55,15 +55,15 @@ class PastingCommand(TyperCommand):
 
 
 class _Word(NamedTuple):
-    """An option as it stands on the command line, and the value that belongs to it."""
+    """An option on the command line and its value."""
 
     name: str
     value: str | None
 
 
 class Pasted:
-    """One command line: ``own`` are the command's options, whether each takes a value, and
-    ``known`` llama.cpp's."""
+    """Rewrites one command line. ``own`` maps the command's options to whether each takes a value;
+    ``known`` are llama.cpp's options."""
 
     def __init__(self, own: Mapping[str, bool], known: Mapping[str, Meaning]) -> None:
         self._own = own
@@ -83,7 +83,7 @@ class Pasted:
         return not isinstance(meaning, Special) or needs.get(meaning.rule, "") in ("", *self._own)
 
     def rewritten(self, args: Sequence[str]) -> list[str]:
-        """``args`` in our words; raises :class:`Misused` where that can't be."""
+        """``args`` with unladen's options; raises :class:`Misused` for what unladen can't do."""
         for word in self._words(list(args)):
             meaning = self._known.get(word.name)
             if isinstance(meaning, Same):
@@ -100,7 +100,7 @@ class Pasted:
         return [*self._options, *(["--", *self._places] if self._places else [])]
 
     def _words(self, args: list[str]) -> Iterator[_Word]:
-        """llama.cpp's options; all else goes where it belongs."""
+        """llama.cpp's options in ``args``. Other words are passed on as they are."""
         while args:
             arg = args.pop(0)
             name, equals, value = arg.partition("=") if arg.startswith("--") else (arg, "", "")
@@ -134,12 +134,13 @@ class Pasted:
 
     def _once(self, what: str, value: str) -> None:
         if what in self._given:
-            raise Misused(f"there are two of it: {what} {self._given[what]!r} and {value!r}",
+            raise Misused(f"{what} is given twice: {self._given[what]!r} and {value!r}",
                           hint="give one")
         self._given[what] = value
 
     def _finish(self) -> None:
-        """What is only known at the end: places, and options that are made of several."""
+        """Add what is known only at the end: positional arguments, and options that several of
+        llama.cpp's options make up."""
         given = self._given
         if "--hf-repo" in given:
             repo, file = given["--hf-repo"], given.get("--hf-file")
@@ -195,7 +196,7 @@ class Pasted:
         self._option("--device", "cpu" if value == "none" else value)
 
     def _rule_shares(self, value: str) -> None:
-        """There they may stand with a slash between them."""
+        """llama.cpp also takes a slash between the shares."""
         self._option("--tensor-split", value.replace("/", ","))
 
     def _rule_keys(self, value: str) -> None:

@@ -1,4 +1,4 @@
-"""The options of placement, which every command that computes has."""
+"""The options that say where a model runs; every command that computes has them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ NAMES = ("devices", "n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "o
          "override_tensor", "cpu_moe", "n_cpu_moe", "kv_offload", "embed_device", "head_device",
          "expert_split", "stream_weights", "strict", "use_mmap", "use_mlock", "packed_cache",
          "numa")
-"""The parameters that every command which computes has as options, in their order."""
+"""The parameters of a model that these options set, in the order of the help."""
 
 
 def placeable(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options of :func:`placement` on its command line; it takes what becomes
-    of them as one parameter ``placement``."""
+    """``command`` with the options of :func:`placement` added to its command line. It gets their
+    values as one parameter ``placement``."""
     return extended(command, placement)
 
 
@@ -29,11 +29,11 @@ def _devices(text: str) -> list[str]:
     return [name for name in text.split(",") if name]
 
 
-def _streams(text: str) -> bool | Literal["auto"]:
+def _stream_weights(text: str) -> bool | Literal["auto"]:
     meanings: dict[str, bool | Literal["auto"]] = {"auto": "auto", "on": True, "off": False}
     if text not in meanings:
-        raise InvalidArgument(f"--stream-weights {text!r} makes no sense",
-                              hint="use " + ", ".join(meanings))
+        raise InvalidArgument(f"--stream-weights must be {', '.join(meanings)}, got {text!r}",
+                              hint="for example --stream-weights off")
     return meanings[text]
 
 
@@ -45,8 +45,8 @@ def _gpu_layers(text: str) -> int | Literal["auto", "all"]:
     try:
         return int(text)
     except ValueError:
-        raise InvalidArgument(f"--n-gpu-layers {text!r} makes no sense",
-                              hint="use auto, all, or a number") from None
+        raise InvalidArgument(f"--n-gpu-layers must be auto, all or a number, got {text!r}",
+                              hint="for example --n-gpu-layers 20") from None
 
 
 def _tensor_shares(text: str) -> list[float]:
@@ -61,7 +61,7 @@ def _shares(text: str, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidArgument(f"{option} {text!r} is no list of numbers",
+        raise InvalidArgument(f"{option} must be a list of numbers, got {text!r}",
                               hint=f"for example {option} 0.6,0.4") from None
 
 
@@ -70,14 +70,14 @@ def _overrides(texts: list[str]) -> Mapping[str, str]:
     for text in (part for each in texts for part in _pairs(each)):
         pattern, equals, device = text.rpartition("=")
         if not equals or not pattern or not device:
-            raise InvalidArgument(f"--override-tensor {text!r} is not REGEX=DEVICE",
+            raise InvalidArgument(f"--override-tensor must be REGEX=DEVICE, got {text!r}",
                                   hint="for example --override-tensor 'ffn_.*=cpu'")
         result[pattern] = device
     return result
 
 
 def _pairs(text: str) -> list[str]:
-    """REGEX=DEVICE by comma, as llama.cpp takes them; an expression may hold commas too."""
+    """Splits REGEX=DEVICE pairs at commas, as llama.cpp does. An expression may contain commas."""
     parts = text.split(",")
     return parts if all(re.fullmatch(r".+=[\w:]+", part) for part in parts) else [text]
 
@@ -92,6 +92,7 @@ def _with_progress(chosen: Callable[..., Parameters]) -> Callable[..., Parameter
 placement = _with_progress(with_options(
     "placement", {name: MODEL.parameters[name] for name in NAMES},
     {"devices": _devices, "n_gpu_layers": _gpu_layers, "tensor_split": _tensor_shares,
-     "override_tensor": _overrides, "expert_split": _expert_shares, "stream_weights": _streams},
+     "override_tensor": _overrides, "expert_split": _expert_shares,
+     "stream_weights": _stream_weights},
     many=frozenset(["override_tensor"])))
 """The options as parameters of a model; raises :class:`InvalidArgument`."""

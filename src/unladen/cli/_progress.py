@@ -1,4 +1,4 @@
-"""How far something is, on one line of the terminal that is gone when it ends."""
+"""Shows progress on one line of the terminal, which is erased at the end."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from unladen.types import LoadProgress
 
 SHORT_S: Final = 0.5
-"""What takes no longer isn't shown; rich isn't even imported for it."""
+"""Seconds after which a line is shown. Shorter work shows none and doesn't import rich."""
 EVERY_S: Final = 0.1
-"""The line changes no more often."""
+"""Seconds between two changes of the line at least."""
 
 WIDE_ENOUGH: Final = 60
-"""Columns from which on there is room for a bar beside the words."""
+"""Columns of a terminal that has room for a bar beside the text."""
 
 _OPEN: Final[ContextVar[contextlib.ExitStack | None]] = ContextVar("open bars", default=None)
 
 
 def wanted() -> bool:
-    """Whether stderr is a terminal that can take a line back."""
+    """Whether stderr is a terminal that can erase a line."""
     return (sys.stderr is not None and sys.stderr.isatty()
             and os.environ.get("TERM", "").lower() not in ("dumb", "unknown"))
 
 
 @contextlib.contextmanager
 def bars_end_here() -> Iterator[None]:
-    """Bars that begin inside are gone at the end, however it comes: before an error is said."""
+    """Close every bar that is opened inside, also after an exception, before the error is shown."""
     with contextlib.ExitStack() as stack:
         token = _OPEN.set(stack)
         try:
@@ -45,7 +45,7 @@ def bars_end_here() -> Iterator[None]:
 
 
 class Bar:
-    """A line that says how far ``what`` is; nothing where :func:`wanted` says no."""
+    """A line that shows the progress of ``what``; nothing unless :func:`wanted`."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -58,7 +58,7 @@ class Bar:
             stack.callback(self.close)
 
     def __call__(self, done: float, total: float | None, text: str = "") -> None:
-        """``done`` of ``total`` (None: nobody knows of how many), and what else there is to say."""
+        """Show ``done`` of ``total`` (None: the total is unknown), followed by ``text``."""
         now = time.monotonic()
         if not self._is_open or now - self._begin < SHORT_S or now - self._shown < EVERY_S:
             return
@@ -68,7 +68,7 @@ class Bar:
         self._line.show(done, total, text)
 
     def close(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         self._is_open = False
         line, self._line = self._line, None
         if line is not None:
@@ -83,7 +83,7 @@ class Bar:
 
 
 class _Line:
-    """The line itself, drawn by rich without a thread of its own."""
+    """The line of a :class:`Bar`. rich draws it, without a thread of its own."""
 
     def __init__(self, what: str, begin: float, done: float, total: float | None) -> None:
         from rich.console import Console
@@ -92,7 +92,7 @@ class _Line:
         self._what, self._begin = what, begin
         text = TextColumn("{task.fields[text]}", markup=False,
                           table_column=Column(no_wrap=True, overflow="ellipsis"))
-        # In a narrow terminal all of it is one text, so that only its end is cut off.
+        # In a narrow terminal the line is one text without a bar, and only its end is cut off.
         self._is_wide = _columns() >= WIDE_ENOUGH
         before = (TextColumn("{task.description}", markup=False,
                              table_column=Column(no_wrap=True)),
@@ -118,13 +118,13 @@ class _Line:
                               text=visible(words))
 
     def close(self) -> None:
-        """Erase it; the next text begins where it stood."""
+        """Erase the line; the next output begins where it was."""
         self._progress.stop()
         self._logs()
 
 
 def _columns() -> int:
-    """What of the terminal's width a line may have: a ``^C`` behind it is on the same line."""
+    """The columns that a line may use: those of the terminal, less room for ``^C`` after it."""
     try:
         columns = os.get_terminal_size(sys.stderr.fileno()).columns
     except (OSError, ValueError):
@@ -133,7 +133,7 @@ def _columns() -> int:
 
 
 def _logs_above(console: Any) -> Callable[[], None]:
-    """Log lines come above the bar from now on; what undoes that."""
+    """Print log lines above the bar from now on; returns a function that undoes this."""
     import logging
 
     from rich.file_proxy import FileProxy
@@ -148,7 +148,8 @@ def _logs_above(console: Any) -> Callable[[], None]:
 
 
 def loading_line() -> Callable[[LoadProgress], None] | None:
-    """Shows how far the loading is and how long it will take; None where nobody would see it."""
+    """A function that shows the progress of loading and the time left; None where stderr isn't a
+    terminal."""
     if not wanted():
         return None
     bar = Bar("loading")
@@ -162,8 +163,8 @@ def loading_line() -> Callable[[LoadProgress], None] | None:
 
 
 class Download:
-    """One file, in the place of the bars (tqdm) of the hub's client: :class:`Bar` where one is
-    wanted, else nothing. ``n`` of ``total`` bytes are there."""
+    """The progress of one download, used by the hub's client in place of tqdm: a :class:`Bar` if
+    one is wanted, else nothing. ``n`` of ``total`` bytes have arrived."""
 
     def __init__(self, *args: object, desc: str | None = None, total: float | None = None,
                  initial: float = 0, **options: object) -> None:
@@ -172,24 +173,24 @@ class Download:
         self._bar = Bar(f"downloading {desc or ''}".rstrip())
 
     def update(self, n: float | None = 1) -> None:
-        """``n`` more bytes are there."""
+        """``n`` more bytes have arrived."""
         self.n += n or 0
         self.refresh()
 
     def refresh(self, *args: object, **options: object) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         self._bar(self.n, self.total or None, f"{(self.total or self.n) / 1e6:,.0f} MB")
 
     def reset(self, total: float | None = None) -> None:
-        """Begin anew."""
+        """Start again at 0."""
         self.n, self.total = 0, total if total is not None else self.total
 
     def close(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         self._bar.close()
 
     def set_description(self, *args: object, **options: object) -> None:
-        """The file's name is there already."""
+        """Does nothing: the line shows the file's name already."""
 
     set_description_str = set_postfix = set_postfix_str = set_description
 

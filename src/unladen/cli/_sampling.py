@@ -1,4 +1,5 @@
-"""The options of how tokens are chosen. What isn't given is as the file says, else as usual."""
+"""The options that say how tokens are chosen. One that isn't given has the file's value, else the
+default."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ CHOOSING = ("temperature", "top_k", "top_p", "min_p", "typical_p", "top_n_sigma"
 REPEATING = ("repeat_penalty", "frequency_penalty", "presence_penalty", "penalty_last_n",
              "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n",
              "dry_sequence_breakers")
-"""The parameters that are options, in their order."""
+"""The parameters that these options set, in the order of the help."""
 
 
 def samples(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options of how tokens are chosen, as two parameters ``sampling`` and
-    ``repetition``."""
+    """``command`` with the options that say how tokens are chosen. It gets their values as two
+    parameters, ``sampling`` and ``repetition``."""
     return extended(extended(command, _options("sampling", CHOOSING)),
                     _options("repetition", REPEATING))
 
@@ -43,7 +44,7 @@ def _biases(texts: list[str]) -> dict[int, float]:
         try:
             result[int(token)] = float(amount)
         except ValueError:
-            raise InvalidArgument(f"--logit-bias {text!r} is not TOKEN_ID=NUMBER",
+            raise InvalidArgument(f"--logit-bias must be TOKEN_ID=NUMBER, got {text!r}",
                                   hint="for example --logit-bias 13=-2.5, or 13=-inf to ban it"
                                   ) from None
     return result

@@ -1,4 +1,4 @@
-"""Tables and paragraphs that fit the terminal, and are as wide as they want to be in a pipe."""
+"""Formats tables and paragraphs to fit the terminal; in a pipe tables may be wider."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from textwrap import wrap
 from typing import Final
 
 PIPED: Final = 100
-"""Columns where stdout is no terminal, for what has no width of its own."""
+"""Columns of paragraphs where stdout isn't a terminal."""
 NARROWEST: Final = 40
+"""Columns that a terminal is assumed to have at least."""
 
 Row = Sequence[str]
 
 
 def width() -> int:
-    """Columns of the terminal, at least :data:`NARROWEST`; :data:`PIPED` where stdout is none."""
+    """Columns of the terminal, at least :data:`NARROWEST`; :data:`PIPED` where stdout isn't one."""
     if sys.stdout is None or not sys.stdout.isatty():
         return PIPED
     return max(NARROWEST, shutil.get_terminal_size().columns)
 
 
 def room() -> int:
-    """:func:`width`, but without an end where stdout is no terminal: a program cuts lines itself.
-    """
+    """:func:`width`, but unlimited where stdout isn't a terminal: a program that reads it needn't
+    have lines wrapped."""
     return width() if sys.stdout is not None and sys.stdout.isatty() else sys.maxsize
 
 
 def aligned(rows: Sequence[Row], gap: str = "  ") -> list[str]:
-    """A line for each row: the first column to the left, the others to the right."""
+    """A line for each row. The first column is aligned left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [gap.join([row[0].ljust(widths[0]),
                       *(cell.rjust(n) for cell, n in zip(row[1:], widths[1:], strict=True))]
@@ -38,8 +39,8 @@ def aligned(rows: Sequence[Row], gap: str = "  ") -> list[str]:
 
 
 def fitted(head: Row, rows: Sequence[Row], columns: int, *, idle: Sequence[str] = ()) -> list[str]:
-    """A table under ``head`` in ``columns``: where it is too wide, first without the columns in
-    which nobody has more than ``idle`` says, then with each row as a list of its own."""
+    """A table under ``head``, in ``columns`` columns of text. If it is too wide, table columns
+    whose cells are all in ``idle`` are left out. If that isn't enough, each row becomes a list."""
     lines = aligned([head, *rows])
     if max(map(len, lines)) <= columns:
         return lines
@@ -61,8 +62,8 @@ def _stacked(head: Row, row: Row, columns: int) -> Iterator[str]:
 
 
 def paragraph(text: str, columns: int, indent: str = "", *, keep: bool = False) -> list[str]:
-    """``text`` in lines of at most ``columns``, those after the first behind ``indent``; ``keep``:
-    its spaces as they are where it fits."""
+    """``text`` in lines of at most ``columns``; lines after the first begin with ``indent``.
+    ``keep``: keep all spaces of a text that fits on one line."""
     if len(text) <= columns and (keep or "\n" not in text):
         return [text]
     lead = text[:len(text) - len(text.lstrip())]
@@ -73,14 +74,15 @@ def paragraph(text: str, columns: int, indent: str = "", *, keep: bool = False) 
 
 
 def _head(text: str, indent: str) -> tuple[str, str, str]:
-    """A name in front of columns, the spaces behind it, and the rest: wrapping keeps these."""
+    """Splits ``text`` into a first name, the spaces after it, and the rest, so that wrapping keeps
+    the column of the rest."""
     match = re.match(r"(\S+(?: \S+)*)(  +)(?=\S)", text) if indent else None
     return (match[1], match[2], text[match.end():]) if match else ("", "", text)
 
 
 def entry(name: str, text: str, columns: int, *, at: int) -> list[str]:
-    """``text`` behind ``name``, from column ``at`` on; below it where ``name`` is too long or the
-    terminal too narrow."""
+    """``name`` and, from column ``at`` on, ``text``; below ``name`` where that is too long or the
+    terminal is too narrow."""
     if not text:
         return [name]
     if len(name) < at and (columns >= 2 * at + 20 or at + len(text) <= columns):
@@ -90,7 +92,7 @@ def entry(name: str, text: str, columns: int, *, at: int) -> list[str]:
 
 
 def legend(words: Mapping[str, str], columns: int) -> list[str]:
-    """What ``words`` mean, one a line or, where they need more, several."""
+    """The meaning of each of ``words``, on one line or more."""
     at = max(map(len, words), default=0) + 2
     return [line for word, meaning in words.items()
             for line in paragraph(f"{word:{at}}{meaning}", columns, " " * at, keep=True)]

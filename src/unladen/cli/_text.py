@@ -1,4 +1,4 @@
-"""Text from files, made fit for a terminal."""
+"""Makes text from files safe to print on a terminal."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import logging
 import re
 from typing import Final
 
-# Controls of ASCII and Latin-1, which a terminal obeys; the marks that turn the direction of what
-# follows; line and paragraph separators; halves of surrogate pairs.
+# Characters that aren't printed as they are: controls of ASCII and Latin-1, which a terminal obeys;
+# marks that change the direction of text; line and paragraph separators; unpaired surrogates.
 _HARMFUL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def visible(text: str, keep: str = "") -> str:
-    r"""``text`` with an escape, as ``\x1b``, for every character that a terminal obeys instead of
-    showing, but for those in ``keep``."""
+    r"""``text`` with an escape such as ``\x1b`` for every character that a terminal obeys instead
+    of showing; characters in ``keep`` stay."""
     return _HARMFUL.sub(lambda m: m[0] if m[0] in keep else m[0].encode(
         "unicode_escape", "surrogatepass").decode(), text)
 
 
 class VisibleFormatter(logging.Formatter):
-    """Log lines with nothing in them that a terminal obeys but their line ends."""
+    """Formats log lines with :func:`visible`, so that only their line ends control the terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         """See :class:`logging.Formatter`."""
@@ -28,8 +28,8 @@ class VisibleFormatter(logging.Formatter):
 
 
 class Once(logging.Filter):
-    """Lets each warning through once: a plan is made anew where memory runs out or a model moves,
-    and what was wrong with the first one is wrong with the next."""
+    """Lets each warning through once. A plan is made again where memory runs out or a model moves,
+    and would repeat its warnings."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""``unladen``: the commands, found by scanning this folder, and what happens to their errors.
+"""The ``unladen`` program: finds the commands by scanning this folder and reports their errors.
 
-Data goes to stdout, talk to stderr. What exit codes mean is decided in ``_ending.py``.
+Data goes to stdout, messages go to stderr. ``_ending.py`` decides the exit codes.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from unladen import __version__
 from unladen.cli import COMPLETE_VARIABLE
 from unladen.cli import _ending as ending
 from unladen.cli._pasted import PastingCommand
-from unladen.cli._streams import take_over
+from unladen.cli._stdio import take_over
 from unladen.cli._table import room
 from unladen.cli._text import Once, VisibleFormatter
 from unladen.discover import Found, is_plugin, modules, name_of
 
 DEBUG_VARIABLE = "UNLADEN_DEBUG"
+"""The environment variable that does the same as ``--debug``."""
 WIDE_ENOUGH = 64
-"""Columns from which on help comes in boxes."""
+"""Columns of a terminal that help with boxes needs."""
 N_BEFORE_COLLECTION = 50_000
-"""New objects before Python looks for cycles among them: importing makes many, and they stay."""
+"""New objects after which Python's garbage collector runs. Imports create many objects, which are
+never garbage, so the default would run it often for nothing."""
 
 
 class Commands(TyperGroup):
-    """The commands; a name that is none of them is answered with what there is."""
+    """The commands. For an unknown name the error says what to use instead."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See :class:`typer.core.TyperGroup`."""
@@ -52,8 +54,8 @@ class Commands(TyperGroup):
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """The application: each module here with a ``command`` function is one command. ``only``: of
-    these, the one of this name; the others needn't be imported to run it."""
+    """The application. Each module in this folder with a ``command`` function is a command.
+    ``only``: build this command alone, so that the others aren't imported."""
     # Boxes leave no room for the names of options in a narrow terminal.
     is_wide = (columns := room()) >= WIDE_ENOUGH
     settings = {"help_option_names": ["-h", "--help"],
@@ -72,7 +74,7 @@ def build_app(only: str | None = None) -> typer.Typer:
 
 
 def found(only: str | None = None) -> Found[Callable[..., None]]:
-    """The commands by name, those of plug-ins too; see :func:`build_app`."""
+    """The commands by name, with those of plug-ins; see :func:`build_app`."""
     result: Found[Callable[..., None]] = Found()
     for module in modules("unladen.cli", "commands", only, report=result.leave_out):
         if is_plugin(module) or hasattr(module, "command"):
@@ -87,7 +89,7 @@ def _command_of(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
             raise ValueError(f"unladen has a command {name} already")
         tried = typer.Typer()
         tried.command(name)(command)
-        typer.main.get_command(tried)  # raises what would end every other command
+        typer.main.get_command(tried)  # raises the error that would break every other command
     return [(name, command)]
 
 
@@ -103,15 +105,15 @@ def _global_options(
     version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True,
                                  help="Show the version and exit."),
 ) -> None:
-    """Options of every command; ``main`` takes ``--debug`` before it comes here."""
+    """Options of every command. ``main`` removes ``--debug`` before the arguments come here."""
 
 
 def program() -> None:
-    """The console script: :func:`main`, then the end of the process at once. Python would take
-    everything apart first, which takes as long as a token or two."""
+    """The console script: runs :func:`main`, then ends the process at once. Python's own shutdown
+    would free every object first, which takes as long as a token or two."""
     gc.set_threshold(N_BEFORE_COLLECTION)
-    # NumPy's threads are for products of matrices, which are the backends' business here. They spin
-    # for a while when it has been imported.
+    # NumPy's threads compute products of matrices, which the backends do here. They would spin for
+    # a while after NumPy's import.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     code: object = ending.Code.DONE
     try:
@@ -128,7 +130,8 @@ def program() -> None:
 
 
 def _close(code: int) -> int:
-    """What is left for the end of the process; another exit code where that goes wrong."""
+    """Run the exit handlers and flush the output; returns ``code``, or another one where that
+    fails."""
     try:
         # From here on Ctrl-C ends the process at once: exit handlers may wait for seconds.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -143,8 +146,8 @@ def _close(code: int) -> int:
 
 
 def main() -> None:
-    """Run the command that the process's arguments name; raises :class:`SystemExit`, with
-    ``--debug`` also what went wrong."""
+    """Run the command that the process's arguments name. Raises :class:`SystemExit`, or with
+    ``--debug`` the command's own exception."""
     arguments, debug = _without_debug(sys.argv[1:])
     _set_up_output(debug)
     try:
@@ -161,7 +164,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
-    """Run a command; its exit code. Raises what it does, and the parser's own errors."""
+    """Run a command; returns its exit code. Raises the command's errors and the parser's."""
     command = typer.main.get_command(build_app(_asked_for(arguments)))
     if COMPLETE_VARIABLE in os.environ:
         return _complete(command)
@@ -176,7 +179,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _complete(command: Any) -> int:
-    """Answer a shell that asks what may come next; what else there is to say is not for now."""
+    """Answer a shell's request for completions, without any other output."""
     from unladen.cli._completion import mend_bash
     known, code = mend_bash(os.environ), ending.Code.DONE
     with io.StringIO() as found:
@@ -191,7 +194,7 @@ def _complete(command: Any) -> int:
 
 
 def _asked_for(arguments: list[str]) -> str | None:
-    """The command of this package that ``arguments`` begin with; None: another, or none."""
+    """The command of this package that ``arguments`` begin with; None for a plug-in's or none."""
     name = arguments[0] if arguments else ""
     module = f"unladen.cli.{name}"
     if COMPLETE_VARIABLE in os.environ or not name.isidentifier() or find_spec(module) is None:
@@ -200,7 +203,7 @@ def _asked_for(arguments: list[str]) -> str | None:
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """``arguments`` without ``--debug``, wherever before ``--`` it stands, and whether it did."""
+    """``arguments`` without each ``--debug`` before ``--``, and whether there was one."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = [a for a in arguments[:end] if a != "--debug"]
     return options + arguments[end:], len(options) < end or bool(os.environ.get(DEBUG_VARIABLE))
@@ -208,7 +211,8 @@ def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
 
 def _set_up_output(debug: bool) -> None:
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a character shows a question mark instead of ending the program.
+        # A character that the terminal's encoding lacks is shown as a question mark; otherwise
+        # printing it would end the program.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     handler = logging.StreamHandler(sys.stderr)
@@ -216,8 +220,8 @@ def _set_up_output(debug: bool) -> None:
         "%(levelname)s: %(message)s" if debug else "%(message)s"))
     handler.addFilter(Once())
     logging.basicConfig(level=logging.DEBUG if debug else logging.WARNING, handlers=[handler])
-    # What was offloaded where is worth a line, before anything else is said.
+    # INFO shows the line that says which layers run where.
     logging.getLogger("unladen").setLevel(logging.DEBUG if debug else logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     if COMPLETE_VARIABLE in os.environ:
-        logging.disable()  # nobody reads it in the middle of a command line
+        logging.disable()  # log lines would appear in the middle of the user's command line

@@ -103,7 +103,7 @@ def record(model: Model, result: Result, n_threads: int | None, n_batch: int, kv
 
 
 def model_type(model: Model, n_params: int) -> str:
-    """Architecture, size and the type that most weights have: "llama 1.24 B Q4_K"."""
+    """Architecture, size and the type of most weights: "llama 1.24 B Q4_K"."""
     by_type: dict[str, int] = {}
     for tensor in model.tensors.values():
         by_type[tensor.quant] = by_type.get(tensor.quant, 0) + tensor.n_elements
@@ -124,8 +124,8 @@ def _scaled(n: int) -> str:
 
 
 def _print_row(records: list[dict[str, Any]], columns: int) -> None:
-    """The last of ``records`` under llama-bench's head or, where that doesn't fit, with what
-    differs between rows alone."""
+    """Print the last of ``records`` under llama-bench's head. Where that is too wide for the
+    terminal, print only the columns that differ between rows."""
     last = records[-1]
     cells = (last["model_type"], f"{last['model_size'] / 2**20:.2f} MiB",
              _scaled(last["model_n_params"]), last["backends"], last["n_threads"], last["n_batch"],

@@ -1,4 +1,4 @@
-"""``unladen doctor``: what of this machine can be used, and why the rest can't."""
+"""``unladen doctor``: which parts of this machine can be used, and why others can't."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from unladen.cli._text import visible
 
 MIB = 1 << 20
 PACKAGES: Final = ("numpy", "typer", "rich", "huggingface_hub", "wgpu", "tokenizers")
-"""What is used of others, the last two where they are installed."""
+"""Packages that unladen uses; the last two are optional."""
 AT: Final = 15
-"""The column in which what is found begins."""
+"""The column of the output in which facts begin, after their names."""
 
 
 def command(
@@ -55,8 +55,8 @@ def _processor() -> dict[str, Any]:
 
 
 def _memory() -> dict[str, int | None]:
-    """``total_bytes`` are what this process may have, ``machine_bytes`` what there is;
-    ``lock_bytes`` what it may lock (None: any number)."""
+    """``total_bytes`` is what this process may use, ``machine_bytes`` what the machine has, and
+    ``lock_bytes`` what the process may lock (None: no limit)."""
     from unladen.backends import _host
     return {"total_bytes": _host.total_host_bytes(), "free_bytes": _host.free_host_bytes(),
             "machine_bytes": _host.machine_bytes(), "lock_bytes": _host.memory_lock_limit()}
@@ -107,13 +107,13 @@ def _caches() -> dict[str, dict[str, Any]]:
 
 
 def _size_of(folder: Path) -> int:
-    """Bytes of the files in ``folder``, each once however many names it has."""
+    """Bytes of the files in ``folder``; a file with several names counts once."""
     found = {}
     for path in folder.rglob("*"):
         try:
             status = path.lstat()
         except OSError:
-            continue  # somebody has just removed it
+            continue  # another process has just removed it
         if path.is_file() and not path.is_symlink():
             found[status.st_dev, status.st_ino] = status.st_size
     return sum(found.values())

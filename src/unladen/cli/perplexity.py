@@ -87,7 +87,7 @@ def _tokens(model: Model, text: Path | None, ids: Path | None) -> list[int]:
     except json.JSONDecodeError:
         tokens = None
     if not isinstance(tokens, list) or any(type(token) is not int for token in tokens):
-        raise InvalidArgument(f"{ids} is no JSON list of token ids",
+        raise InvalidArgument(f"{ids} isn't a JSON list of token ids",
                               hint="for example [1, 403, 407]")
     return tokens
 

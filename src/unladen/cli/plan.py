@@ -1,4 +1,4 @@
-"""``unladen plan MODEL``: what would run where, before anything is allocated."""
+"""``unladen plan MODEL``: shows what would run where, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIZES: Final = {
     "ring": "room for the CPU's weights on their way through the device in prompts",
     "staging": "room on the host for what is copied to and from devices",
     "left": "what stays free of the memory that is free now"}
-"""The columns of sizes, and what they mean."""
+"""The columns of sizes, and the meaning of each for the legend."""
 
 
 @placeable
@@ -84,7 +84,7 @@ def _show(report: PlanReport) -> None:
 
 
 def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:
-    """What the words of the table mean, as far as they say something."""
+    """The meanings for the legend, only for columns that have a size other than 0."""
     used = [any(row[i] != "0.0" for row in rows) for i in range(2, len(_SIZES) + 2)]
     words = {name: meaning for (name, meaning), is_used in zip(_SIZES.items(), used, strict=True)
              if is_used}
@@ -95,7 +95,8 @@ def _words(report: PlanReport, rows: list[list[str]]) -> dict[str, str]:
 
 
 def _bar(report: PlanReport) -> list[str]:
-    """A letter for each layer of each graph: the devices in the order of the table."""
+    """Lines with a letter for each layer of each graph; letters name the devices in the order of
+    the table."""
     names = [m.device.name for m in report.devices]
     letters = {name: ascii_uppercase[i % 26] for i, name in enumerate(names)}
     legend = ", ".join(f"{letter} {name}" for name, letter in letters.items())

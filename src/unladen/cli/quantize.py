@@ -1,4 +1,4 @@
-"""``unladen quantize SOURCE TARGET TYPE``: a model's file as another one, smaller."""
+"""``unladen quantize SOURCE TARGET TYPE``: writes a smaller file from a model's file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def command(
 
 def _aliases(source: str) -> dict[str, Path]:
     if source != "tiny":
-        return {}  # The import costs as much as all else before the first tensor.
+        return {}  # importing the alias takes as long as everything else before the first tensor
     from unladen.api import TINY
     return {"tiny": TINY}
 
@@ -81,13 +81,14 @@ def _aliases(source: str) -> dict[str, Path]:
 def _pair(text: str) -> tuple[str, str]:
     expression, equals, quant = text.rpartition("=")
     if not equals or not expression:
-        raise InvalidArgument(f"--tensor-type {text!r} is no REGEX=TYPE",
+        raise InvalidArgument(f"--tensor-type must be REGEX=TYPE, got {text!r}",
                               hint="for example --tensor-type 'ffn_down=Q6_K'")
     return expression, quant
 
 
 def _print_table(plan: QuantizePlan) -> None:
-    """A line for each tensor; in a narrow terminal the shapes are left out, then names go above."""
+    """Print a line for each tensor. In a narrow terminal shapes are left out; in a narrower one
+    each name gets a line of its own."""
     rows = [(visible(row.source.name), " x ".join(map(str, row.source.shape)),
              f"{row.source.quant} -> {row.quant}", f"{row.entry.nbytes / 2**20:.2f} MiB")
             for row in plan.rows]

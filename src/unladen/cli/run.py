@@ -75,17 +75,18 @@ def command(
 
 def _write_text(prompt: str, stream: Stream) -> None:
     if sys.stdout.isatty() and sys.stderr.isatty():
-        # A person reads both; the prompt is talk, since they know it already.
+        # On a terminal the prompt comes before the text. It goes to stderr: it isn't output.
         print(prompt, end="", file=sys.stderr, flush=True)
     is_terminal = sys.stdout.isatty()
     try:
         for piece in stream:
-            # A person's terminal isn't at the model's command; a program gets all of it.
+            # On a terminal control characters are escaped, so the model can't control it; in a pipe
+            # the text is passed on unchanged.
             sys.stdout.write(visible(piece, keep="\n\t") if is_terminal else piece)
             sys.stdout.flush()
     finally:
         if is_terminal:
-            # What comes next, be it an error or the shell's prompt, begins on a line of its own.
+            # An error message or the shell's prompt begins on a line of its own.
             sys.stdout.write("\n")
 
 

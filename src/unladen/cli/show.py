@@ -1,4 +1,4 @@
-"""``unladen show MODEL``: what is in a file, and what it would take to run it."""
+"""``unladen show MODEL``: shows what is in a file and how much memory it takes to run it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unladen.measure.contents import Contents
 
 _N_FIRST = 6
-"""Items that are shown of an array."""
+"""Items of an array that are shown at most."""
 
 
 def command(
@@ -54,7 +54,7 @@ def _print_template(found: Contents) -> None:
     for name, text in found.templates.items():
         if name:
             print(f"--- {visible(name)}", file=sys.stderr)
-        # A program that reads it wants it as it is.
+        # In a pipe the template is passed on unchanged.
         print(visible(text, keep="\n\t") if sys.stdout.isatty() else text)
 
 
@@ -119,7 +119,7 @@ def _token(found: Contents, token_id: int) -> str:
 
 def _memory(found: Contents, columns: int) -> Iterator[str]:
     if not found.memory:
-        yield "unknown, for it can't run"
+        yield "unknown, because it can't run"
         return
     state = f" and {_size(found.state_bytes)} of state" if found.state_bytes else ""
     yield from paragraph(f"weights take {_size(found.n_bytes)}{state}; with a cache for one "
@@ -188,7 +188,7 @@ def _facts(found: Contents) -> dict[str, Any]:
 
 
 def _plain(value: object) -> object:
-    """As JSON has it: arrays by their length and beginning, NaN and infinities as text."""
+    """``value`` for JSON: an array by its length and first items, NaN and infinities as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, Sequence) and not isinstance(value, str):

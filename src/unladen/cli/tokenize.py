@@ -1,4 +1,4 @@
-"""``unladen tokenize MODEL TEXT``: the tokens of a text."""
+"""``unladen tokenize MODEL TEXT``: shows the tokens of a text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from unladen.cli._fetch import fetched
 from unladen.cli._input import from_stdin
 
 _HINT = 'unladen tokenize MODEL "a text", or pipe text in'
+"""Hint where no text is given."""
 
 
 def command(

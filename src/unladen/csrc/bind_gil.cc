@@ -18,29 +18,29 @@ namespace nb = nanobind;
 namespace unladen {
 namespace {
 
-// The exit handler waits no longer for native work. What doesn't ask is_interrupted() may take
-// longer, and then goes on beside the end of the process.
+// The exit handler waits at most this long for native work. A call that doesn't check
+// is_interrupted() may take longer; it then runs on while the process ends.
 constexpr std::chrono::seconds longest_wait{10};
 
 struct Threads {
     std::mutex mutex;
     std::condition_variable changed;
-    int n_inside = 0;     // compute without Python's lock
-    int n_returning = 0;  // wait for Python's lock
+    int n_inside = 0;     // threads that compute without Python's lock
+    int n_returning = 0;  // threads that wait for Python's lock
     std::atomic<bool> is_closing{false};
-    std::thread::id closer;  // runs the exit handler; valid once is_closing
-    unsigned long main_thread = 0;  // Python's; it alone runs signal handlers
+    std::thread::id closer;  // the thread that runs the exit handler; valid once is_closing
+    unsigned long main_thread = 0;  // Python's main thread, the only one that runs signal handlers
 
     bool closes(std::thread::id thread) const { return is_closing && closer != thread; }
 };
 
-// Never destroyed: threads sleep in it until the process is gone.
+// The object is never destroyed: threads sleep in it until the process is gone.
 Threads &threads() {
     static Threads *all = new Threads;
     return *all;
 }
 
-thread_local int n_unlocked = 0;  // objects of class Unlocked on this thread
+thread_local int n_unlocked = 0;  // live Unlocked objects of this thread
 
 // Only the thread that forked exists in the child.
 [[maybe_unused]] void after_fork() {
@@ -100,7 +100,7 @@ bool is_interrupted() {
 }
 
 void bind_gil(nb::module_ &) {
-    nb::set_leak_warnings(false);  // what a daemon thread holds at the end is never freed
+    nb::set_leak_warnings(false);  // objects that a daemon thread holds at the end are never freed
     const nb::object thread = nb::module_::import_("threading").attr("main_thread")();
     threads().main_thread = nb::cast<unsigned long>(thread.attr("ident"));
 #if defined(__unix__) || defined(__APPLE__)

@@ -9,7 +9,7 @@
 
 namespace unladen {
 
-// Lets Python's lock go for as long as it lives. Construct it with the lock held.
+// Releases Python's lock while the object exists. Construct it with the lock held.
 class Unlocked {
 public:
     Unlocked();
@@ -21,8 +21,8 @@ private:
     PyThreadState *state_;
 };
 
-// Whether native work should end early: a signal handler has raised, and Python's error is set, or
-// the process is ending. Call it on the thread whose lock is let go.
+// Whether native work should end early: a signal handler has raised (Python's error is set), or the
+// process is ending. Call it on the thread that released the lock.
 bool is_interrupted();
 
 }  // namespace unladen

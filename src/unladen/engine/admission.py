@@ -1,9 +1,9 @@
-"""Who is computed: admits requests to the cache, leaves them room to grow, and gets it back.
+"""Admits requests to the cache, leaves them room to grow, and sends requests back to the queue.
 
-A request is admitted where the cache has blocks for all its tokens and for what it and everybody
-who runs are expected to write. With ``max_tokens`` that is all of these. A request that may fill
-the context is expected to write as much again as it has, at least ``EXPECTED`` tokens. Blocks that
-several share are counted once.
+A request is admitted if the cache has blocks for all its tokens and for the tokens that it and all
+running requests are expected to write. A request with ``max_tokens`` is expected to write that
+many. A request that may fill the context is expected to write as many tokens again as it has, at
+least ``EXPECTED``. Blocks that several requests share are counted once.
 
 Where more is written than expected, a session between two requests gives its blocks back, then a
 request that runs is sent back to the queue. It is computed again later, with room for all that it
@@ -141,7 +141,8 @@ class Admission:
         return False
 
     def _victim(self) -> Running:
-        """Who is sent back: of those that weren't before the youngest of the lowest priority."""
+        """The request to send back: the youngest of the lowest priority, among those that weren't
+        sent back before."""
         return min(enumerate(self.running),
                    key=lambda each: (each[1].request.was_sent_back, each[1].request.priority,
                                      -each[0]))[1]

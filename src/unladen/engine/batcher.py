@@ -27,7 +27,7 @@ class Work:
 
     @property
     def request(self) -> Request:
-        """Whose work it is."""
+        """The request that the work is for."""
         return self.running.request
 
 

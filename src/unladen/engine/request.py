@@ -46,11 +46,11 @@ class Request:
                  deadline: float | None = None, session: Session | None = None) -> None:
         # Checked here too, where it is the caller who gets the error: in a step it would be late.
         if n_logprobs is not None and not _is_count(n_logprobs):
-            raise InvalidArgument(f"logprobs={n_logprobs!r} makes no sense",
+            raise InvalidArgument(f"logprobs must be a whole number from 0 on, got {n_logprobs!r}",
                                   hint="0 for those of the chosen tokens, n for n others too")
         if not _is_count(max_tokens):
-            raise InvalidArgument(f"max_tokens={max_tokens!r} makes no sense",
-                                  hint="use a whole number from 0 on, or None for no limit")
+            raise InvalidArgument(f"max_tokens must be a whole number from 0 on, got "
+                                  f"{max_tokens!r}", hint="None means no limit")
         self.tokens = list(prompt)
         self.n_prompt = len(self.tokens)
         self.sampler = sampler

@@ -55,7 +55,7 @@ class Session:
         session went on after the prompt was made."""
         self.check_free()
         tokens = self.tokens
-        # Of several threads that come at once the first one's is stored.
+        # If several threads come at once, the first thread's request is stored.
         if (self._begun.setdefault(self._n_begun, request) is not request
                 or request.tokens[:len(tokens)] != tokens):
             raise _busy()

@@ -18,8 +18,9 @@ as many as are computed together by default, so that no priority waits for ever.
 class Waiting:
     """A queue for each priority, first come, first served. The highest priority comes first.
 
-    Of ``PASSED_OVER`` + 1 requests at least one is of a lower priority, if one waits: number n of
-    any priority has its turn after at most n * (``PASSED_OVER`` + number of priorities) others.
+    At least one of ``PASSED_OVER`` + 1 requests has a lower priority, if such a request waits. So
+    number n of any priority has its turn after at most n * (``PASSED_OVER`` + number of priorities)
+    others.
     Beyond the free places of the next step at most ``limit`` requests wait.
 
     Any thread may :meth:`add` and look; the thread that runs steps does all else.

@@ -9,7 +9,7 @@ from unladen.quants import Quant
 
 
 def swapped(raw: npt.NDArray[np.uint8], quant: type[Quant]) -> npt.NDArray[np.uint8]:
-    """A copy of uint8 [nbytes] with every number of more than one byte turned round."""
+    """A copy of uint8 [nbytes] in which the bytes of every number are reversed."""
     blocks = raw.reshape(-1, quant.block_bytes).copy()
     for offsets, width in ((quant.fields16, 2), (quant.fields32, 4), (quant.fields64, 8)):
         for offset in offsets:

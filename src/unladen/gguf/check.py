@@ -1,4 +1,4 @@
-"""Looks at every number of a file's tensors."""
+"""Checks that every number of a file's tensors is finite."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from unladen.gguf.tensors import TensorInfo
 from unladen.quants import dequantize, get
 
 _AT_ONCE: Final = 1 << 20
-"""Numbers that are looked at together."""
+"""Numbers to check at once: limits the memory for their float32 values to 4 MiB."""
 
 
 def check_numbers(file: GGUFFile) -> None:
-    """Raise :class:`GGUFError` at the first number that is NaN or infinite; it names the tensor and
-    the block, and its ``offset`` is where that begins. Reads all of the file."""
+    """Raise :class:`GGUFError` at the first number that is NaN or infinite.
+
+    The error names the tensor and the block; its ``offset`` is the block's first byte. This reads
+    the whole file.
+    """
     for tensor in file.tensors.values():
         block = _first_bad_block(tensor)
         if block is not None:

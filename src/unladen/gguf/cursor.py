@@ -14,6 +14,7 @@ from unladen._native import gguf as native
 from unladen.errors import GGUFError
 
 TRUNCATED = "the file was cut short or is damaged: fetch it again"
+"""Hint for a file that ends too early."""
 
 
 class Cursor:
@@ -29,13 +30,13 @@ class Cursor:
         self._u64 = struct.Struct(order + "Q")
 
     def at(self, pos: int) -> Cursor:
-        """Another one on the same file."""
+        """Another cursor on the same file, at ``pos``."""
         other = copy.copy(self)
         other.pos = pos
         return other
 
     def error(self, message: str, *, offset: int | None = None, hint: str = "") -> GGUFError:
-        """A :class:`GGUFError` for ``offset``, by default the present position."""
+        """A :class:`GGUFError` for ``offset``, by default the current position."""
         return GGUFError(message, path=self.path, offset=self.pos if offset is None else offset,
                          hint=hint)
 
@@ -94,7 +95,7 @@ class Cursor:
         """Pass over ``n`` strings; int64 [n + 1] offsets of their lengths, then of their end."""
         starts = native.string_starts(self.bytes, self.pos, n, self.order == ">")
         if len(starts) <= n:
-            # The culprit is the string noted last, or the one before it, whose length led astray.
+            # The error is at the last string that begins inside the file.
             inside = [int(start) for start in starts[-2:] if start + 8 <= self.bytes.size]
             raise self.error(f"string {len(starts) - 1} of {n} in {what} runs past the end of the "
                              "file", offset=inside[-1] if inside else self.pos, hint=TRUNCATED)

@@ -16,19 +16,22 @@ from unladen.gguf.metadata import ArrayValue, StringArray
 
 _OF_DTYPE: Final = {code: t for t, code in DTYPES.items() if t is not ValueType.BOOL} | {
     "b1": ValueType.BOOL}
+"""GGUF's type for each NumPy code that an array to write may have."""
 _INFERRED_INTS: Final = (
     (ValueType.UINT32, 0, 2**32 - 1), (ValueType.INT32, -2**31, 2**31 - 1),
     (ValueType.UINT64, 0, 2**64 - 1), (ValueType.INT64, -2**63, 2**63 - 1))
+"""Types for Python integers without a declared type: the first that holds all of them is taken."""
 
 
 def encode_string(value: str | bytes, order: str) -> bytes:
-    """A string as in the file: its length, then its bytes; ValueError where it isn't Unicode."""
+    """A string as it stands in the file: its length, then its bytes. Raises ValueError where it
+    isn't Unicode."""
     raw = value.encode() if isinstance(value, str) else value
     return struct.pack(order + "Q", len(raw)) + raw
 
 
 def encode_value(key: str, value: Any, type_name: str | None, order: str) -> bytes:
-    """``value`` with its type before it.
+    """The bytes of ``value``'s type, then those of ``value``.
 
     ``type_name`` is the type of a scalar or of an array's innermost items, ``"INT8"`` or
     ``"INT8[]"`` alike; None infers it. Raises :class:`InvalidArgument` where they don't match.
@@ -105,7 +108,7 @@ def _inferred(values: Sequence[Any] | npt.NDArray[Any]) -> ValueType:
 def _items(values: Sequence[Any] | npt.NDArray[Any], kind: ValueType, order: str) -> bytes:
     if kind is ValueType.ARRAY:
         if len(values):
-            raise TypeError("it is no array")
+            raise TypeError("it isn't an array")
         return b""
     if kind is ValueType.STRING:
         if not all(isinstance(v, str | bytes) for v in values):

@@ -1,4 +1,4 @@
-"""What stands before the data of a file, as bytes."""
+"""Encodes a file's header: all bytes before the tensor data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TensorEntry:
                                   "dimensions of at least 1")
         block_size = get(self.quant).block_size
         if self.shape[-1] % block_size:
-            raise InvalidArgument(f"{self.name}: rows of {self.shape[-1]} are no multiple of "
+            raise InvalidArgument(f"{self.name}: rows of {self.shape[-1]} aren't a multiple of "
                                   f"{self.quant}'s block of {block_size}")
 
 
@@ -52,8 +52,8 @@ class Header:
 def encode_header(metadata: Mapping[str, Buffer], tensors: Sequence[TensorEntry], *,
                   byteorder: ByteOrder = "little", version: int = 3,
                   alignment: int = DEFAULT_ALIGNMENT) -> Header:
-    """The header of a file of ``metadata``, values encoded with their types, and ``tensors``, one
-    behind another, each from a multiple of ``alignment`` on."""
+    """The header of a file with ``metadata``, whose values are encoded with their types, and
+    ``tensors``. The data of each tensor begins at the next multiple of ``alignment`` bytes."""
     order = order_char(byteorder)
 
     def aligned(n: int) -> int:

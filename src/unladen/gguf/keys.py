@@ -1,4 +1,4 @@
-"""Hyper-parameters: metadata with the types that a model expects."""
+"""Reads hyper-parameters: metadata with the types that a model expects."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class HParams:
         self.path = path
         if "general.architecture" not in metadata:
             raise UnsupportedModel(f"{path}: no general.architecture in the file",
-                                   hint="is this a language model? Other things come as GGUF too")
+                                   hint="check that it is a language model: projectors, adapters "
+                                        "and importance matrices are GGUF files, too")
         self.arch = self.get_str("general.architecture")
 
     def __contains__(self, suffix: builtins.str) -> builtins.bool:
@@ -43,12 +44,12 @@ class HParams:
     def get_int(self, key: builtins.str, default: builtins.int | None = None, *,
                 minimum: builtins.int | None = 0, maximum: builtins.int = MAX_INT
                 ) -> builtins.int:
-        """The integer at ``key``, from ``minimum`` (None: of any sign) to ``maximum``."""
+        """The integer at ``key``, from ``minimum`` (None: no limit) to ``maximum``."""
         return self._get(key, default, lambda v, what: self._int(v, what, minimum, maximum))
 
     def get_float(self, key: builtins.str, default: builtins.float | None = None
                   ) -> builtins.float:
-        """The number at ``key``; integers are welcome, NaN isn't."""
+        """The number at ``key`` as a float; integers are accepted, NaN is refused."""
         return self._get(key, default, self._float)
 
     def get_str(self, key: builtins.str, default: builtins.str | None = None) -> builtins.str:
@@ -131,7 +132,7 @@ class HParams:
         value = self._value(key)
         if not isinstance(value, Sequence) or isinstance(value, builtins.str):
             return [check(value, key)] * n_layers
-        # Layers beyond those asked for are left out by the model.
+        # The file may have values for more layers than the model computes.
         if len(value) not in (n_layers, self._metadata.get(self._key("block_count"))):
             raise self._wrong(key, value, f"one value for each of {n_layers} layers")
         return [check(item, key) for item in value[:n_layers]]

@@ -6,15 +6,19 @@ from enum import IntEnum
 from typing import Final, Literal
 
 MAGIC: Final = b"GGUF"
+"""The first bytes of every file."""
 VERSIONS: Final = (2, 3)
+"""Versions of the format that are read and written."""
 DEFAULT_ALIGNMENT: Final = 32
+"""Tensor data begin at multiples of this many bytes where ``general.alignment`` is missing."""
 MAX_DIMS: Final = 4
+"""Dimensions that a tensor may have; ggml has no more."""
 
 ByteOrder = Literal["little", "big"]
 
 
 class ValueType(IntEnum):
-    """Type of a metadata value, numbered as in the file."""
+    """The type of a metadata value; its number is the one in the file."""
 
     UINT8 = 0
     INT8 = 1
@@ -36,16 +40,16 @@ DTYPES: Final = {
     ValueType.UINT32: "u4", ValueType.INT32: "i4", ValueType.FLOAT32: "f4", ValueType.BOOL: "u1",
     ValueType.UINT64: "u8", ValueType.INT64: "i8", ValueType.FLOAT64: "f8",
 }
-"""NumPy code of every value of fixed size, without its byte order."""
+"""NumPy's code for every type of fixed size, without the byte order."""
 
 STRUCT_CODES: Final = {
     ValueType.UINT8: "B", ValueType.INT8: "b", ValueType.UINT16: "H", ValueType.INT16: "h",
     ValueType.UINT32: "I", ValueType.INT32: "i", ValueType.FLOAT32: "f", ValueType.BOOL: "?",
     ValueType.UINT64: "Q", ValueType.INT64: "q", ValueType.FLOAT64: "d",
 }
-"""The same for :mod:`struct`."""
+""":mod:`struct`'s code for the same types."""
 
 
 def order_char(byteorder: ByteOrder) -> Literal["<", ">"]:
-    """The prefix by which struct and NumPy know ``byteorder``."""
+    """The character that means ``byteorder`` to struct and NumPy."""
     return "<" if byteorder == "little" else ">"

@@ -1,4 +1,4 @@
-"""Regular expressions over tensors' names: those that fit nothing, and what may have been meant."""
+"""Warns of regular expressions that match no tensor's name, and suggests names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import Final
 log = logging.getLogger("unladen")
 
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*[A-Za-z0-9]")
+"""A word in a regular expression or a tensor's name."""
 N_CLOSE: Final = 3
-"""Names that a warning suggests."""
+"""Names that a warning suggests at most."""
 
 
 def warn_unmatched(option: str, patterns: Iterable[str], names: Collection[str], *,
                    what: str = "tensor of this model") -> None:
-    """Warn, in a line for each, of ``patterns`` of ``option`` that are found in none of ``names``.
+    """Log a warning for each of ``patterns`` that is found in none of ``names``.
 
-    What is no regular expression is passed over: whoever applies it refuses it.
+    ``option`` is where the patterns come from, ``what`` the kind of thing that has the names. An
+    invalid pattern is skipped: the code that applies it raises an error.
     """
     for pattern in patterns:
         try:
@@ -33,8 +35,7 @@ def warn_unmatched(option: str, patterns: Iterable[str], names: Collection[str],
 
 
 def close_names(text: str, names: Iterable[str]) -> list[str]:
-    """Parts of ``names`` that look like a word of ``text``, the closest first, whatever the case.
-    """
+    """Parts of ``names`` that resemble a word of ``text``, the closest first; case is ignored."""
     parts = {part for name in names for part in name.split(".") if _WORD.fullmatch(part)}
     near: dict[str, None] = {}
     for word in set(_WORD.findall(text)) - parts:

@@ -1,4 +1,4 @@
-"""The key-value part of a GGUF file: scalars at once, arrays when somebody looks."""
+"""Reads the key-value part of a GGUF file: scalars at once, array items when they are used."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from unladen.gguf.cursor import Cursor
 from unladen.gguf.layout import DTYPES, ValueType
 
 MAX_DEPTH: Final = 8
-"""Arrays nested deeper than this are refused."""
+"""Arrays nested deeper than this are refused, since each level is a recursive call."""
 
-_SMALLEST_ENTRY: Final = 8 + 4 + 1  # length of an empty key, type, one byte
-_SMALLEST_ARRAY: Final = 4 + 8  # type, count
+_SMALLEST_ENTRY: Final = 8 + 4 + 1
+"""Bytes of the smallest entry: an empty key's length, the type, one byte. Bounds their number."""
+_SMALLEST_ARRAY: Final = 4 + 8
+"""Bytes of the smallest array: type and count. Bounds the number of arrays in an array."""
 
 
 class ArrayValue(Sequence[Any]):
-    """A metadata array; behaves like a list, decodes an item when it is asked for.
+    """A metadata array, used like a list. It decodes an item each time the item is read.
 
-    ``type_name`` is the type of the array as in ``"STRING[]"``.
+    ``type_name`` is the array's type, such as ``"STRING[]"``.
     """
 
     type_name: str
@@ -59,12 +61,13 @@ class NumberArray(ArrayValue):
         return iter(self._view.tolist())
 
     def numpy(self) -> npt.NDArray[Any]:
-        """[len] in this machine's byte order; no copy where the file has it so and aligned."""
+        """The numbers [len] in this machine's byte order: a view of the file where its byte order
+        and alignment allow it, else a copy."""
         return np.require(self._view, self._view.dtype.newbyteorder("="), "A")
 
 
 class StringArray(ArrayValue):
-    """Strings, found by one scan and decoded one at a time.
+    """Strings that one scan finds and that are decoded one at a time.
 
     ``buffer`` is uint8, the whole file; ``offsets`` and ``lengths`` are int64 [len]: string i is
     the ``lengths[i]`` bytes of ``buffer`` from ``offsets[i]`` on.
@@ -73,30 +76,30 @@ class StringArray(ArrayValue):
     type_name = f"{ValueType.STRING.name}[]"
 
     def __init__(self, cursor: Cursor, n: int, what: str) -> None:
-        """Passes over ``n`` strings of the array ``what``; raises :class:`GGUFError`."""
+        """Moves ``cursor`` past ``n`` strings of the array ``what``; raises :class:`GGUFError`."""
         self.buffer = cursor.bytes
         self._n, self._what, self._begin = n, what, cursor.at(cursor.pos)
         self._found: npt.NDArray[np.int64] | None = cursor.string_starts(n, what)
 
     def forget(self) -> None:
-        """Give back what the scan found; it is made again when it is needed."""
+        """Free the offsets that the scan found. The next access scans again."""
         self._found = None
 
     @property
     def _starts(self) -> npt.NDArray[np.int64]:
-        """[len + 1]: of their lengths in the file, and where the last one ends."""
+        """Offsets [len + 1] in the file: of each string's length, then of the end of the last."""
         if self._found is None:
             self._found = self._begin.at(self._begin.pos).string_starts(self._n, self._what)
         return self._found
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """See the class; made anew each time, since it is large and seldom wanted."""
+        """Where each string begins. Computed at each access: it is large and rarely used."""
         return self._starts[:-1] + 8
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Likewise."""
+        """Bytes of each string. Computed at each access."""
         return np.diff(self._starts) - 8
 
     def __len__(self) -> int:
@@ -118,7 +121,7 @@ class StringArray(ArrayValue):
 
 
 class NestedArray(ArrayValue):
-    """Arrays in an array."""
+    """An array of arrays."""
 
     def __init__(self, items: Sequence[ArrayValue]) -> None:
         self.type_name = f"{items[0].type_name if items else ValueType.ARRAY.name}[]"
@@ -149,7 +152,7 @@ class _Entry:
 class Metadata(Mapping[str, Value]):
     """Metadata by key, in the file's order.
 
-    Strings that aren't UTF-8 are shown with U+FFFD where they go wrong; :meth:`raw` has the bytes.
+    Bytes of a string that aren't UTF-8 become U+FFFD; :meth:`raw` returns the bytes themselves.
     """
 
     def __init__(self, entries: Mapping[str, _Entry]) -> None:
@@ -166,7 +169,7 @@ class Metadata(Mapping[str, Value]):
         return len(self._entries)
 
     def raw(self, key: str) -> bytes:
-        """The bytes of the string at ``key``; TypeError where that is no string."""
+        """The bytes of the string at ``key``; raises TypeError where the value isn't a string."""
         value = self._entries[key].value
         if not isinstance(value, bytes):
             raise TypeError(f"{key} is {self._entries[key].type_name}, not STRING")
@@ -177,23 +180,23 @@ class Metadata(Mapping[str, Value]):
         return self._entries[key].type_name
 
     def encoded(self, key: str) -> npt.NDArray[np.uint8]:
-        """The value of ``key`` as it lies in the file, its type before it; in the file's byte
+        """The bytes in the file of the type of ``key`` and of its value, in the file's byte
         order."""
         return self._entries[key].encoded
 
     def forget_strings(self) -> None:
-        """Give back what was noted of arrays of strings; who reads on has it again."""
+        """Free the offsets of all arrays of strings. The next access to one scans it again."""
         for entry in self._entries.values():
             if isinstance(entry.value, StringArray):
                 entry.value.forget()
 
     def offset_of(self, key: str) -> int:
-        """Where the entry of ``key`` begins in the file, in bytes."""
+        """The offset in the file, in bytes, at which the entry of ``key`` begins."""
         return self._entries[key].offset
 
 
 def text(raw: bytes) -> str:
-    """Decode for reading: bytes that aren't UTF-8 become U+FFFD."""
+    """Decode ``raw`` for display: bytes that aren't UTF-8 become U+FFFD."""
     return raw.decode(errors="replace")
 
 

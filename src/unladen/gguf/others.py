@@ -1,26 +1,33 @@
-"""What a file is that isn't GGUF, by its first bytes."""
+"""Recognizes files that aren't GGUF by their first bytes, for the error that refuses them."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 HEAD_BYTES: Final = 512
-"""Bytes from the beginning that are looked at."""
+"""Bytes at the beginning of a file that decide what it is."""
 UNFINISHED: Final = (".part", ".partial", ".incomplete", ".crdownload", ".download", ".aria2",
                      ".tmp", ".!qb")
-"""Ends of names that programs give to what they are still downloading."""
-STILL_LOADING: Final = "by its name the download isn't finished: wait for it, or start it again"
+"""Suffixes that programs give to files that they are still downloading."""
+STILL_LOADING: Final = ("its name says that the download isn't finished: wait for it, or start it "
+                        "again")
+"""Hint for a file with such a suffix."""
 
 _CONVERT: Final = "get the model as GGUF, or convert it with llama.cpp's convert_hf_to_gguf.py"
+"""Hint for a checkpoint of another program."""
 _UNPACK: Final = "unpack it, and give the .gguf file that is in it"
+"""Hint for an archive."""
 _OLD: Final = "get the model as GGUF, or convert it again from the original"
+"""Hint for a format before GGUF."""
 _PAGE: Final = ("a download saved a page in place of the file: log in if the model is gated, and "
                 "take the address with /resolve/")
+"""Hint for a web page in place of a file."""
 _AGAIN: Final = "fetch it again"
+"""Hint for damaged or unknown bytes."""
 
 
 class Other(NamedTuple):
-    """``what`` a file is, in words, and what to try: ``hint``."""
+    """``what`` a file is, in words, and ``hint``: what to try."""
 
     what: str
     hint: str
@@ -46,7 +53,7 @@ _MAGICS: Final = (
 
 
 def what_is(head: bytes, size: int, path: str) -> Other:
-    """What begins with ``head`` and has ``size`` bytes; ``path`` is its name."""
+    """What the file at ``path`` is: its first bytes are ``head``, its size is ``size`` bytes."""
     for magic, what, hint in _MAGICS:
         if head.startswith(magic):
             return Other(what, hint)
@@ -55,15 +62,15 @@ def what_is(head: bytes, size: int, path: str) -> Other:
     if head[257:262] == b"ustar":
         return Other("a tar archive", _UNPACK)
     if not any(head):
-        return Other("nothing but zeros at its beginning",
+        return Other("a file that begins with zeros only",
                      STILL_LOADING if is_unfinished(path) else _AGAIN)
     if is_unfinished(path):
         return Other("not GGUF yet", STILL_LOADING)
-    return _text(head) or Other(f"no GGUF: it begins with {head[:4]!r}", _AGAIN)
+    return _text(head) or Other(f"an unknown format: it begins with {head[:4]!r}", _AGAIN)
 
 
 def is_unfinished(path: str) -> bool:
-    """Whether a program that downloads named ``path``."""
+    """Whether ``path`` has the suffix of an unfinished download."""
     return path.lower().endswith(UNFINISHED)
 
 
@@ -71,7 +78,7 @@ def _text(head: bytes) -> Other | None:
     try:
         text = head.removeprefix(b"\xef\xbb\xbf").decode().lstrip()
     except UnicodeDecodeError as error:
-        if error.start < len(head) - 3:  # else a character is cut
+        if error.start < len(head) - 3:  # later errors may be a character cut off by HEAD_BYTES
             return None
         text = head[:error.start].decode().lstrip()
     if not text or any(c < " " and c not in "\t\r\n" for c in text):

@@ -24,8 +24,9 @@ from unladen.storage.mapping import FileMapping, map_file
 from unladen.types import MAIN
 
 _PART_NAME: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
+"""The name of a part of a split model, as llama.cpp writes it."""
 _N_DROPPING: Final = 2
-"""Threads that give back a file's pages: more of them wait for one another."""
+"""Threads that give back a file's pages. More would wait for one another in the kernel."""
 
 
 class GGUFFile:
@@ -50,10 +51,12 @@ class GGUFFile:
         self._ahead: list[native.PagesAhead] = []
 
     def map_ahead(self, begun: native.PagesAhead | None = None) -> None:
-        """Begin to map, in the background, what the system has of the files in memory: whoever
-        reads a tensor where it is then needn't wait for that. Of experts a step reads few, so that
-        theirs is left out. ``begun``: what does that for the first file already, and all of it.
-        :meth:`finish_mapping` or :meth:`close` ends it."""
+        """Start to map, in background threads, the pages that the system has in memory already, so
+        that a later read of a tensor in place doesn't wait for it.
+
+        Expert tensors are left out: a step reads few of them. ``begun`` does this for the whole
+        first file already. :meth:`finish_mapping` or :meth:`close` ends the work.
+        """
         if begun is not None and all(len(t.shape) < 3 for t in self.tensors.values()):
             self._ahead.append(begun)
         elif begun is not None:
@@ -64,14 +67,14 @@ class GGUFFile:
                 self._ahead.append(native.PagesAhead(part.buffer, _ranges(whole)))
 
     def finish_mapping(self) -> None:
-        """Map what :meth:`map_ahead` hasn't come to yet, with its help."""
+        """Map the rest of what :meth:`map_ahead` has begun, together with its threads."""
         for ahead in self._ahead:
             ahead.finish()
         self._ahead = []
 
     def drop_header(self) -> None:
-        """Give back the memory of what stands before the tensors, and what reading it has freed;
-        who reads on has it again, little by little."""
+        """Give the header's pages and the heap memory that reading it has freed back to the
+        system. A later read of metadata maps the pages it needs again."""
         for i, part in enumerate(self._parts):
             offsets = [t.offset for t in self.tensors.values() if t.file_index == i]
             end = min(offsets, default=None)
@@ -82,12 +85,12 @@ class GGUFFile:
         native.trim_heap()
 
     def close(self) -> None:
-        """Let go of the files; each is unmapped once its last view is gone."""
+        """Close the files. Each stays mapped until its last view is gone."""
         for ahead in self._ahead:
             ahead.stop()
         self._ahead = []
         for part in self._parts:
-            # Alone, the system takes twice as long. Views that are left get them back.
+            # Unmapping alone would take twice as long. A view that is left maps its pages again.
             _drop(part, None, _N_DROPPING)
             part.buffer = None
 
@@ -100,7 +103,8 @@ class GGUFFile:
 
 
 def _drop(part: Part, end: int | None, n_threads: int) -> None:
-    """Give back the pages of ``part`` up to byte ``end``, or all; not of weights that moved."""
+    """Give back the pages of ``part`` up to byte ``end``, by default all. A mapping whose pages
+    were replaced by moved weights keeps them."""
     buffer = part.buffer  # another thread may be closing the file, too
     if buffer is not None and part.mapping is not None:
         with part.mapping.guard:
@@ -109,7 +113,7 @@ def _drop(part: Part, end: int | None, n_threads: int) -> None:
 
 
 def _ranges(tensors: Iterable[TensorInfo]) -> npt.NDArray[np.uint64]:
-    """[n, 2]: where stretches of ``tensors`` in the file begin and end."""
+    """Where runs of neighbouring ``tensors`` begin and end in the file, uint64 [n, 2]."""
     found: list[list[int]] = []
     for t in sorted(tensors, key=lambda t: t.offset):
         if not found or t.offset - found[-1][1] >= mmap.PAGESIZE:
@@ -135,7 +139,7 @@ class _OpenPart:
             raise
 
     def split(self, field: str) -> int | None:
-        """The number at ``split.<field>``, None where absent."""
+        """The number at ``split.<field>``; None where the key is missing."""
         key = f"split.{field}"
         value = self.metadata.get(key)
         if value is not None and (type(value) is not int or value < 0):
@@ -149,8 +153,8 @@ class _OpenPart:
 
 def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None,
               key: str = MAIN) -> GGUFFile:
-    """Open the model at ``path``; any part of a split model opens all of them. ``mapping``: that of
-    ``path``, where it is mapped already. ``key``: :attr:`GGUFFile.key`.
+    """Open the model at ``path``. Any part of a split model opens all parts. ``mapping`` is the
+    mapping of ``path`` if the caller has one; ``key`` becomes :attr:`GGUFFile.key`.
 
     Everything but the tensor data is checked here. Raises :class:`ModelNotFound` where there is no
     such file or a part is missing, :class:`GGUFError` where one is malformed, and
@@ -165,7 +169,7 @@ def open_gguf(path: str | os.PathLike[str], mapping: FileMapping | None = None,
     for index, part_path in enumerate(_part_paths(opened, n_parts)):
         if not os.path.exists(part_path):
             raise ModelNotFound(f"part {index + 1} of {n_parts} is missing: {part_path}",
-                                hint="put all parts of the model into one folder")
+                                hint="put all parts of the model into the same folder")
         part = _OpenPart(part_path, index, map_file(part_path))
         for field, expected in (("no", index), ("count", n_parts)):
             if part.split(field) != expected:

@@ -1,4 +1,4 @@
-"""The tensor table of one file, and the check that it describes the bytes that follow."""
+"""Reads the tensor table of one file and checks it against the bytes that follow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from unladen.gguf.metadata import Metadata
 from unladen.quants import Quant, by_id, get
 from unladen.storage.mapping import FileMapping
 
-SMALLEST_RECORD: Final = 8 + 4 + 8 + 4 + 8  # name's length, dimensions, one of them, type, offset
+SMALLEST_RECORD: Final = 8 + 4 + 8 + 4 + 8
+"""Bytes of the smallest record: the length of an empty name, the number of dimensions, one
+dimension, type, offset. Bounds the number of records."""
 
 _REMOVED: Final = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4_0_8_8",
                    36: "IQ4_NL_4_4", 37: "IQ4_NL_4_8", 38: "IQ4_NL_8_8"}
@@ -26,7 +28,8 @@ _REMOVED: Final = {4: "Q4_2", 5: "Q4_3", 31: "Q4_0_4_4", 32: "Q4_0_4_8", 33: "Q4
 
 @dataclass(slots=True)
 class Part:
-    """One file of a model: ``buffer`` is its ``mapping`` as uint8, None once closed."""
+    """One file of a model. ``buffer`` is its ``mapping`` as uint8; both are None once it is closed.
+    """
 
     path: str
     byteorder: ByteOrder
@@ -53,7 +56,7 @@ class TensorInfo:
 
     @property
     def n_elements(self) -> int:
-        """How many numbers it holds."""
+        """How many numbers the tensor holds."""
         return math.prod(self.shape)
 
     @property
@@ -61,8 +64,8 @@ class TensorInfo:
         """uint8 [nbytes], little-endian blocks; a read-only view of the file.
 
         A big-endian file gives a swapped copy, made anew each time. Raises
-        :class:`InvalidArgument` after the file was closed, and :class:`GGUFError` where it has
-        become too short: reading what is gone would end the process.
+        :class:`InvalidArgument` after the file was closed, and :class:`GGUFError` where the file
+        has become too short: a read behind its end would crash the process.
         """
         if self._part.buffer is None:
             raise InvalidArgument(f"{self._part.path} is closed, {self.name} can't be read",
@@ -153,7 +156,7 @@ def _check_placement(cursor: Cursor, records: list[_Record], base: int, alignmen
     previous, end = "", 0
     for r in sorted(records, key=lambda r: r.relative):
         if r.relative % alignment:
-            raise cursor.error(f"the data of {r.name} begin at {r.relative}, no multiple of "
+            raise cursor.error(f"the data of {r.name} begin at {r.relative}, not a multiple of "
                                f"{alignment}", offset=r.relative_at)
         if r.relative < end:
             raise cursor.error(f"the data of {r.name} overlap those of {previous}",

@@ -31,21 +31,23 @@ class _Tensor:
 class GGUFWriter:
     """Collects metadata and tensors, then writes ``path``.
 
-    ``arch`` becomes ``general.architecture``, an ``alignment`` (bytes, a power of two) other than
-    32 ``general.alignment``. With ``split_max_tensors`` more tensors than that go to parts named
-    ``path`` with ``-00001-of-00003`` before its suffix; 0 never splits. Arrays are kept by
-    reference until :meth:`write`. What can't be written raises :class:`InvalidArgument`.
+    ``arch`` becomes ``general.architecture``. ``alignment`` (bytes, a power of two) becomes
+    ``general.alignment`` unless it is 32, the default. A model of more than ``split_max_tensors``
+    tensors is split into parts, named ``path`` with ``-00001-of-00003`` before its suffix; 0 never
+    splits. Arrays are kept by reference until :meth:`write`. Values that can't be written raise
+    :class:`InvalidArgument`.
     """
 
     def __init__(self, path: str | os.PathLike[str], arch: str | None = None, *,
                  byteorder: ByteOrder = "little", version: int = 3,
                  alignment: int = DEFAULT_ALIGNMENT, split_max_tensors: int = 0) -> None:
         if version not in VERSIONS:
-            raise InvalidArgument(f"version={version}: only {VERSIONS} can be written")
+            raise InvalidArgument(f"version must be one of {VERSIONS}, got {version}")
         if alignment < 1 or alignment.bit_count() != 1:
-            raise InvalidArgument(f"alignment={alignment} is no power of two")
+            raise InvalidArgument(f"alignment must be a power of two, got {alignment}")
         if split_max_tensors < 0:
-            raise InvalidArgument(f"split_max_tensors={split_max_tensors} is negative")
+            raise InvalidArgument(f"split_max_tensors must be at least 0, got {split_max_tensors}",
+                                  hint="0 never splits")
         self.path = Path(path)
         self._byteorder = byteorder
         self._order = order_char(byteorder)
@@ -63,13 +65,14 @@ class GGUFWriter:
         """Set metadata, once per key.
 
         ``value`` is a string (or bytes), boolean, number, or an array of one of them: a sequence,
-        a NumPy array, or what a reader gave. ``type`` names the type of the value or of the
-        array's items, ``"UINT8"``; ``Metadata.type_of`` answers in this form. By default numbers
-        become UINT32, INT32, UINT64 or INT64, the first that holds them all, and FLOAT32. The
-        keys ``split.*`` belong to the writer, and ``general.alignment`` to its constructor.
+        a NumPy array, or a value that a reader returned. ``type`` names the type of the value or of
+        the array's items, such as ``"UINT8"``; ``Metadata.type_of`` returns such names. By default
+        integers become UINT32, INT32, UINT64 or INT64, whichever first holds them all, and other
+        numbers FLOAT32. The writer sets the keys ``split.*`` itself, its constructor
+        ``general.alignment``.
         """
         if key.startswith("split.") or (key == "general.alignment" and value != self._alignment):
-            raise InvalidArgument(f"{key} isn't to be set by hand",
+            raise InvalidArgument(f"{key} can't be set: the writer sets it",
                                   hint="use GGUFWriter's alignment and split_max_tensors")
         if key in self._metadata:
             raise InvalidArgument(f"the metadata key {key!r} is already set")
@@ -77,14 +80,14 @@ class GGUFWriter:
 
     def add_tensor(self, name: str, array: npt.NDArray[Any], *, quant: str | None = None,
                    shape: Sequence[int] | None = None) -> None:
-        """Add a tensor of numbers, or the raw bytes of one.
+        """Add a tensor, given as numbers or as raw bytes.
 
-        Without ``quant``, ``array`` is float16/32/64 or int8/16/32/64 of the tensor's shape. With
-        it, ``array`` is uint8 of any shape: the little-endian blocks of a tensor of ``shape``
-        (slowest dimension first).
+        Without ``quant``, ``array`` is float16/32/64 or int8/16/32/64 and has the tensor's shape.
+        With ``quant``, ``array`` is uint8 of any shape: the little-endian blocks of a tensor of
+        ``shape`` (slowest dimension first).
         """
         if name in self._tensors:
-            raise InvalidArgument(f"the tensor {name!r} is already there")
+            raise InvalidArgument(f"the tensor {name!r} was added already")
         if quant is None:
             plain = _PLAIN.get(array.dtype.str[1:])
             if plain is None or shape is not None:

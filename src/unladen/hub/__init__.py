@@ -13,8 +13,8 @@ __all__ = ["HubFile", "HubQuant", "LocalFile", "ModelRef", "parse_ref", "resolve
 
 def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = False,
                   progress: type | None = None) -> Path:
-    """The local file that ``text`` means, downloaded if need be; of a split model the first part.
-    ``progress`` as :func:`~unladen.hub.fetch.fetch` takes it.
+    """The local file that ``text`` means, downloaded if necessary; the first part if the model is
+    split. ``progress`` is passed to :func:`~unladen.hub.fetch.fetch`.
 
     Raises what :func:`parse_ref` and :func:`~unladen.hub.fetch.fetch` raise, and
     :class:`ModelNotFound` where an alias leads to no file.
@@ -24,6 +24,6 @@ def resolve_model(text: str, *, aliases: Mapping[str, Path], offline: bool = Fal
         from unladen.hub.fetch import fetch
         return fetch(ref, offline=offline, progress=progress)
     if not ref.path.is_file():
-        raise ModelNotFound(f"{text} stands for {ref.path}, which is no file",
+        raise ModelNotFound(f"{text} stands for {ref.path}, which isn't a file",
                             hint="install unladen again, or name another model")
     return ref.path

@@ -1,4 +1,4 @@
-"""What goes wrong between here and the hub, as errors of ours: what, where, what to try."""
+"""Turns errors of the hub's client into :class:`UnladenError`: what, where, what to try."""
 
 from __future__ import annotations
 
@@ -12,16 +12,18 @@ from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenErro
 from unladen.hub.ref import HubFile, HubQuant
 
 LOG_IN: Final = "`hf auth login` or set HF_TOKEN"
+"""What to do where the hub wants a token, for hints."""
 DEFAULT_ENDPOINT: Final = "https://huggingface.co"
+"""The hub's address where ``HF_ENDPOINT`` names no other."""
 
 
 class Unreachable(ModelNotFound):
-    """There is no network, or none that leads to the hub."""
+    """The hub can't be reached over the network."""
 
 
 @contextmanager
 def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
-    """What the hub's client raises for ``ref`` becomes an :class:`UnladenError`."""
+    """Turn errors that the hub's client raises for ``ref`` into an :class:`UnladenError`."""
     from huggingface_hub import constants, errors
 
     # The HTTP client is httpx or httpx2, depending on the version of huggingface_hub.
@@ -49,7 +51,7 @@ def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
         name = ref.filename if isinstance(ref, HubFile) else "such file"
         raise ModelNotFound(f"{ref.repo} has no {name}", hint=f"see {page}/tree/main") from error
     except errors.HFValidationError as error:
-        raise InvalidArgument(f"{ref.repo} is no name of a repository: {error}") from error
+        raise InvalidArgument(f"{ref.repo} isn't a valid repository name: {error}") from error
     except errors.HfHubHTTPError as error:
         raise _refused(ref, error) from error
     except (http_error, ConnectionError) as error:
@@ -57,15 +59,15 @@ def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
     except OSError as error:
         raise _not_stored(ref, error) from error
     except (ValueError, TypeError, KeyError) as error:
-        # An address that makes no sense, or a page that isn't the hub's.
-        raise UnladenError(f"the answer for {ref.repo} from {constants.ENDPOINT} makes no sense: "
+        # The address is malformed, or the page that answers isn't the hub's.
+        raise UnladenError(f"the answer for {ref.repo} from {constants.ENDPOINT} isn't the hub's: "
                            f"{_line(error)}", hint=(
             f"a page to log in to the network may answer in the hub's place{_around()}")
                            ) from error
 
 
 def _refused(ref: HubQuant | HubFile, error: Any) -> UnladenError:
-    """The hub has answered, and not with what was asked for."""
+    """The error for an HTTP status with which the hub or a proxy refuses a request."""
     response: Any = getattr(error, "response", None)
     status = getattr(response, "status_code", 0)
     if status == 429:
@@ -96,7 +98,7 @@ def _not_stored(ref: HubQuant | HubFile, error: OSError) -> UnladenError:
 
 
 def _unreachable(ref: HubQuant | HubFile, error: BaseException) -> UnladenError:
-    """There is no answer; the reason lies at the end of a chain of causes."""
+    """The error for a request without an answer. The reason is in the chain of causes."""
     reasons = list(_causes(error))
     text = " ".join(f"{type(r).__name__} {r}" for r in reasons)
     if "CERTIFICATE_VERIFY_FAILED" in text or "certificate verify" in text:
@@ -119,7 +121,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _around() -> str:
-    """What stands between here and the hub by the user's own wish, for a hint."""
+    """The environment's settings that redirect requests (proxy, other endpoint), for a hint."""
     from huggingface_hub import constants
     proxies = urllib.request.getproxies()
     found = [f"{name} is {value}" for name, value in (

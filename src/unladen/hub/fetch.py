@@ -1,4 +1,4 @@
-"""Brings files of the hub into the cache that other tools use too, and finds them there."""
+"""Downloads files into the Hugging Face cache, which other tools share, and finds them there."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from unladen.hub.resolve import DEFAULT_QUANT, parts, pick
 log = logging.getLogger("unladen")
 
 CONNECT_S: Final = 2.0
-"""Seconds within which the hub's name is found, and once more for a connection to it."""
+"""Seconds to wait for the hub's address, and as many to wait for a connection to it."""
 ANSWER_S: Final = 10.0
-"""Seconds within which it says what it has."""
+"""Seconds to wait for the hub's list of a repository's files."""
 
 
 def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = False,
           progress: type | None = None) -> Path:
-    """The local path of ``ref``, of a split model the first part; all parts lie beside it.
+    """The local path of ``ref``. For a split model it is that of the first part; the others are in
+    the same folder.
 
-    What is in the cache is taken from there without a look at the network, unless ``refresh``
-    asks whether the hub has something newer. ``offline``, or ``HF_HUB_OFFLINE`` in the
-    environment, never touches the network. ``progress``: a class like ``tqdm`` that is told how far
-    downloads are; None: the hub's client shows that in its own way.
+    A model in the cache is used without asking the hub; with ``refresh`` the hub is asked for a
+    newer one. With ``offline``, or ``HF_HUB_OFFLINE`` in the environment, the network is never
+    used. ``progress`` is a class like ``tqdm`` that shows how far downloads are; None leaves that
+    to the hub's client.
 
-    Raises :class:`ModelNotFound` where the model is neither in the cache nor on the hub or the hub
-    can't be reached, :class:`InvalidArgument` where several models fit, :class:`DiskFull`, and
+    Raises :class:`ModelNotFound` where the model is neither in the cache nor on the hub, or the
+    hub can't be reached; :class:`InvalidArgument` where several models fit; :class:`DiskFull`; and
     :class:`UnladenError` where the hub or the disk refuses.
     """
     from huggingface_hub import constants
@@ -46,13 +47,14 @@ def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = Fal
     if offline or constants.HF_HUB_OFFLINE:
         return _in_cache(ref, why="" if offline else _offline_variable())
     if not refresh:
-        # A quant nobody asked for must not win only because it happens to be in the cache.
+        # Without a wish only the default quant is taken from the cache: another one may be there
+        # by chance.
         exact = (HubQuant(ref.repo, ref.quant or DEFAULT_QUANT, ref.revision)
                  if isinstance(ref, HubQuant) else ref)
         try:
             return _in_cache(exact)
         except (ModelNotFound, InvalidArgument):
-            pass  # not there, or not clear which: the hub decides
+            pass  # not in the cache, or several fit: the hub's list decides
     try:
         return _download(ref, progress)
     except Unreachable as error:
@@ -91,8 +93,8 @@ def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
 
 
 def _files(ref: HubQuant | HubFile) -> Mapping[str, int]:
-    """All files of the repository and their bytes, 0 where the hub doesn't say; asked for once:
-    whoever has no network needn't wait for that to be tried again."""
+    """All files of the repository and their sizes in bytes, 0 where the hub doesn't say. There is
+    one attempt, so that a user without a network doesn't wait for retries."""
     from huggingface_hub import HfApi, constants, get_session
 
     _find_host(constants.ENDPOINT)
@@ -103,7 +105,8 @@ def _files(ref: HubQuant | HubFile) -> Mapping[str, int]:
 
 
 def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
-    """Raise :class:`DiskFull` before the first byte where files don't fit beside what is there."""
+    """Raise :class:`DiskFull` before the download starts where the missing files don't fit on the
+    disk."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -113,15 +116,15 @@ def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
     try:
         free = shutil.disk_usage(home).free
     except OSError:
-        return  # whoever writes there will say why
+        return  # the download raises an error that says why
     if needed > free:
         raise DiskFull(f"{ref.repo} needs {needed} bytes, {free} are free in {cache}",
                        hint="make room there, or set HF_HOME to another disk")
 
 
 def _find_host(address: str) -> None:
-    """Raise :class:`ConnectionError` where the name of the hub, or of the proxy before it, isn't
-    found soon. The system's own patience may be half a minute."""
+    """Raise :class:`ConnectionError` where the address of the hub, or of the proxy before it, isn't
+    found within ``CONNECT_S``. The system itself may try for half a minute."""
     host = urlsplit(address)
     proxy = urllib.request.getproxies().get(host.scheme)
     if proxy and not urllib.request.proxy_bypass(host.hostname or ""):
@@ -135,7 +138,7 @@ def _find_host(address: str) -> None:
             failed.append(error)
 
     if not host.hostname:
-        return  # the client says what is wrong with it
+        return  # the hub's client raises an error that says what is wrong with the address
     finder = threading.Thread(target=find, name="unladen-find-host", daemon=True)
     finder.start()
     finder.join(CONNECT_S)
@@ -146,7 +149,8 @@ def _find_host(address: str) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The hub's client tells of every attempt; what comes of them is said in one line."""
+    """Silence the hub's client, which logs every attempt: this module logs the result in one line.
+    """
     client = logging.getLogger("huggingface_hub")
     level = client.level
     if not log.isEnabledFor(logging.DEBUG):
@@ -158,7 +162,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _in_cache(ref: HubQuant | HubFile, why: str = "") -> Path:
-    """The path in the cache; ``why`` nothing else is tried, for the error's hint."""
+    """The path of ``ref`` in the cache. ``why`` says why the network isn't tried, for the error's
+    hint."""
     from huggingface_hub import constants
 
     cache = Path(constants.HF_HUB_CACHE)
@@ -182,7 +187,7 @@ def _in_cache(ref: HubQuant | HubFile, why: str = "") -> Path:
 
 
 def _snapshot(cache: Path, ref: HubQuant | HubFile) -> Path:
-    """Where the client keeps the files of this revision, whether or not there are any."""
+    """The folder in which the hub's client keeps the files of this revision; it may not exist."""
     home = cache / f"models--{ref.repo.replace('/', '--')}"
     commit = ref.revision
     with contextlib.suppress(OSError, UnicodeDecodeError):
@@ -194,7 +199,7 @@ def _names(snapshot: Path) -> list[str]:
     try:
         return [p.relative_to(snapshot).as_posix() for p in snapshot.rglob("*") if p.is_file()]
     except OSError:
-        return []  # whoever opens the file will say why
+        return []  # opening the file raises an error that says why
 
 
 def _together(ref: HubQuant | HubFile, paths: Sequence[Path]) -> Path:

@@ -1,4 +1,4 @@
-"""What a user may call a model."""
+"""Parses the name of a model that a user gives."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from unladen.errors import InvalidArgument, ModelNotFound
 from unladen.paths import problem_of, similar
 
 _NAME: Final = r"[A-Za-z0-9_][\w.-]*"
+"""An organization's or a repository's name."""
 _HUB: Final = (rf"(?P<repo>{_NAME}/{_NAME})(?:@(?P<revision>[^/:@]+))?"
                          r"(?::(?P<quant>[\w.-]+)|/(?P<file>.+\.gguf))?/?")
 _WITH_HOST: Final = (r"(?P<scheme>https?://)?(?:huggingface\.co|hf\.co)/(?P<path>[^?#]*)"
                                r"(?:[?#].*)?")
 _URL_PATH: Final = rf"({_NAME}/{_NAME})/(?:resolve|blob)/([^/]+)/(.+)"
 _UNFINISHED: Final = (".part", ".incomplete", ".crdownload", ".safetensors", ".bin", ".zip")
-"""Ends of names that can only be files, though no models."""
+"""Suffixes that mean a file, though not a model: such a text is never looked up on the hub."""
 _LONGEST: Final = 200
-"""Characters of a name that an error quotes."""
+"""Characters of a name that an error quotes at most."""
 _URL_OF_FOLDER: Final = rf"({_NAME}/{_NAME})/tree/([^/]+)/?"
 _FORMS: Final = "a path, org/repo:Q4_K_M or hf://org/repo/file.gguf"
+"""The forms of a reference, for hints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class LocalFile:
 
 @dataclass(frozen=True, slots=True)
 class HubQuant:
-    """A model of the hub's ``repo`` by the upper-case name of its type; None: no wish."""
+    """A model in the hub's ``repo``, chosen by its quant in upper case; None means any."""
 
     repo: str
     quant: str | None = None
@@ -45,7 +47,7 @@ class HubQuant:
 
 @dataclass(frozen=True, slots=True)
 class HubFile:
-    """A file of the hub's ``repo``."""
+    """A file in the hub's ``repo``, chosen by its name."""
 
     repo: str
     filename: str
@@ -56,12 +58,12 @@ ModelRef: TypeAlias = LocalFile | HubQuant | HubFile
 
 
 def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
-    """Understand ``text``; touches the disk to see whether it is a file, never the network.
+    """Decide what ``text`` means. This looks on the disk for a file, but never uses the network.
 
-    In order: an existing file; one of ``aliases``; ``hf://``, ``hf.co/`` or a URL of the hub
-    before ``org/repo``; ``org/repo``. After ``org/repo`` may come ``@revision``, then ``:QUANT``
-    in any case or ``/file.gguf``. Raises :class:`ModelNotFound` where it can only be a missing
-    file or alias, :class:`InvalidArgument` where the form is wrong.
+    The forms, in this order: an existing file; one of ``aliases``; ``org/repo`` after ``hf://``,
+    ``hf.co/`` or the hub's URL; ``org/repo`` alone. ``org/repo`` may be followed by ``@revision``
+    and then by ``:QUANT`` in any case or ``/file.gguf``. Raises :class:`ModelNotFound` where
+    ``text`` can only be a missing file or alias, :class:`InvalidArgument` where its form is wrong.
     """
     path = os.path.expanduser(text)
     if os.path.isfile(path):
@@ -90,10 +92,10 @@ def _is_there(path: str) -> bool:
 
 
 def _no_file(text: str, path: str) -> ModelNotFound:
-    """Says what is at ``path`` instead of a file."""
+    """The error that says what is at ``path`` instead of a file."""
     problem = problem_of(path)
-    if problem is None:  # it has just appeared
-        return ModelNotFound(f"{text} wasn't there when it was looked for", hint="try again")
+    if problem is None:  # the file has appeared since it was looked for
+        return ModelNotFound(f"{text} wasn't there a moment ago", hint="try again")
     name = text if text.isprintable() and len(text) < _LONGEST else f"{text[:_LONGEST]!r}..."
     hint = problem.hint or "check the path"
     if re.fullmatch(_HUB, text, re.ASCII) and not text.startswith("."):
@@ -102,7 +104,7 @@ def _no_file(text: str, path: str) -> ModelNotFound:
 
 
 def _hub_address(text: str) -> str | None:
-    """``org/repo...`` of a text that names the hub, None where it doesn't."""
+    """``org/repo...`` of a text that names the hub; None where the text doesn't."""
     if text.startswith("hf://"):
         return text.removeprefix("hf://")
     if match := re.fullmatch(_WITH_HOST, text):
@@ -123,7 +125,7 @@ def _hub_ref(text: str, address: str) -> HubQuant | HubFile:
         address = "{}@{}".format(*match.groups())
     match = re.fullmatch(_HUB, address, re.ASCII)
     if match is None or ".." in (match["file"] or "").split("/"):
-        raise InvalidArgument(f"{text[:_LONGEST]} is no reference to a model",
+        raise InvalidArgument(f"{text[:_LONGEST]} isn't a reference to a model",
                               hint=f"give {_FORMS}")
     revision = match["revision"] or "main"
     if match["file"]:

@@ -1,4 +1,4 @@
-"""Which files of a repository make up the model somebody asked for."""
+"""Chooses the files of a repository that make up the model a user asked for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 from unladen.errors import InvalidArgument, ModelNotFound
 
 DEFAULT_QUANT: Final = "Q4_K_M"
+"""The quant to take where the user names none."""
 
 _SPLIT: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _QUANT: Final = re.compile(
@@ -21,7 +22,7 @@ _NOT_A_MODEL: Final = ("mmproj", "imatrix")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A model in a repository: the name of its type, "" if none is told, and its files."""
+    """A model in a repository: its quant ("" where its name has none) and its files."""
 
     quant: str
     files: tuple[str, ...]
@@ -29,11 +30,12 @@ class Candidate:
 
 
 def pick(files: Iterable[str], quant: str | None, *, where: str) -> tuple[str, ...]:
-    """The files, in order, of the model of type ``quant`` among ``files`` of ``where``.
+    """The files, in order, of the model with the quant ``quant`` among ``files``; ``where`` names
+    the repository in errors.
 
-    None means Q4_K_M, or the only model there is. ``Q4_K_XL`` finds ``UD-Q4_K_XL`` if nothing is
-    called just so. Raises :class:`ModelNotFound` where there is none or parts are missing,
-    :class:`InvalidArgument` where several fit.
+    None means Q4_K_M, or the only model that is there. ``Q4_K_XL`` also finds ``UD-Q4_K_XL`` where
+    no model has exactly this quant. Raises :class:`ModelNotFound` where there is no such model or
+    parts of it are missing, :class:`InvalidArgument` where several fit.
     """
     models = candidates(files)
     wanted = DEFAULT_QUANT if quant is None else _normal(quant.upper())
@@ -56,7 +58,8 @@ def pick(files: Iterable[str], quant: str | None, *, where: str) -> tuple[str, .
 
 
 def candidates(files: Iterable[str]) -> list[Candidate]:
-    """The models among ``files``, one for all parts of a split one; no projectors, no matrices."""
+    """The models among ``files``. The parts of a split model count as one; projectors and
+    importance matrices are left out."""
     groups: dict[str, set[str]] = {}
     for name in files:
         base = PurePosixPath(name).name.lower()
@@ -67,7 +70,7 @@ def candidates(files: Iterable[str]) -> list[Candidate]:
 
 
 def parts(name: str) -> tuple[str, ...]:
-    """All files of the split model that ``name`` is a part of; ``name`` alone if it isn't split."""
+    """All files of the split model that ``name`` is a part of; only ``name`` if it isn't split."""
     match = _SPLIT.fullmatch(name)
     if match is None:
         return (name,)
@@ -76,7 +79,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def _candidate(base: str, present: set[str]) -> Candidate:
-    if base in present:  # whole, whether or not its parts lie beside it
+    if base in present:  # the whole model in one file; parts beside it don't matter
         return Candidate(quant_of(base), (base,))
     expected = parts(min(present))
     return Candidate(quant_of(base), expected,
@@ -84,7 +87,7 @@ def _candidate(base: str, present: set[str]) -> Candidate:
 
 
 def quant_of(name: str) -> str:
-    """The type named last in a file's name, else in its folder's; "" where there is none."""
+    """The quant named last in a file's name, else in its folder's name; "" where there is none."""
     path = PurePosixPath(name)
     for part in (path.stem, *reversed(path.parts[:-1])):
         if found := _QUANT.findall(part.upper()):

@@ -1,4 +1,4 @@
-"""What a model's files hold, and what it would take to run them: from their headers alone."""
+"""Describes what a model's files hold and what it takes to run them, from their headers alone."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ from unladen.tokenizer import Tokenizer
 from unladen.types import BLOCK_TOKENS
 
 SHORTEST = 2048
-"""The least context, in tokens, whose memory is told, where the model was trained for more."""
+"""The shortest context, in tokens, for which :attr:`Contents.memory` has a row, unless the model
+was trained for less."""
 
 TEMPLATE = "tokenizer.chat_template"
+"""The metadata key of the default chat template, and the prefix of those of named ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeTotal:
-    """All tensors of one type: how many, how many numbers and bytes they hold."""
+    """All tensors of one type: how many there are, and how many numbers and bytes they hold."""
 
     quant: str
     n_tensors: int
@@ -36,8 +38,8 @@ class TypeTotal:
 
 @dataclass(frozen=True, slots=True)
 class ContextMemory:
-    """Bytes of the cache for one sequence of ``n_tokens``, by the cache's type; None where heads
-    don't fit that type's blocks."""
+    """Bytes of the cache for one sequence of ``n_tokens``, by the cache's type. None means that the
+    heads don't fit the type's blocks."""
 
     n_tokens: int
     kv_bytes: Mapping[str, int | None]
@@ -47,11 +49,13 @@ class ContextMemory:
 class Contents:
     """What is in an open ``file``.
 
-    ``problems`` says why the model can't run here, one line each; none: it can. ``n_bytes`` are
-    those of all tensors, ``state_bytes`` those of a sequence's recurrent state. ``memory`` has
-    contexts from 2048 tokens to ``context_length``, what the model was trained for. It is empty,
-    and the numbers are 0, where there is no graph; ``tokenizer`` None where there is none or it is
-    of no use. ``templates`` are chat templates by name, "" the usual one.
+    * ``problems``: why the model can't run here, one line each; empty if it can.
+    * ``state_bytes``: bytes of a sequence's recurrent state.
+    * ``context_length``: tokens that the model was trained for.
+    * ``memory``: a row for each context from 2048 tokens to ``context_length``. Where the graph
+      can't be built it is empty, and the numbers are 0.
+    * ``tokenizer``: None where the file has none or it can't be used.
+    * ``templates``: chat templates by name, "" for the default one.
     """
 
     file: GGUFFile
@@ -78,8 +82,7 @@ class Contents:
 
 def contents(path: str | os.PathLike[str]) -> Contents:
     """The contents of the model at ``path``. Raises :class:`GGUFError` and
-    :class:`ModelNotFound` where it can't be opened; what else is wrong with it is among the
-    problems."""
+    :class:`ModelNotFound` where it can't be opened; other faults are listed in ``problems``."""
     file = open_gguf(PathText().of("path", path))
     problems: list[str] = []
     graph, context = _graph(file, problems)
@@ -114,7 +117,7 @@ def _tokenizer(file: GGUFFile, problems: list[str]) -> Tokenizer | None:
 
 
 def _types(file: GGUFFile) -> tuple[TypeTotal, ...]:
-    """By falling share of the bytes."""
+    """The totals of all types, the one with the most bytes first."""
     totals: dict[str, list[int]] = {}
     for t in file.tensors.values():
         total = totals.setdefault(t.quant, [0, 0, 0])
@@ -137,7 +140,7 @@ def _memory(graph: Graph, n_tokens: int) -> ContextMemory:
     for kv_type in KV_TYPES:
         try:
             types = kv_types(kv_type, graph)
-        except InvalidArgument:  # heads that are no whole number of its blocks
+        except InvalidArgument:  # a head isn't a whole number of the type's blocks
             found[kv_type] = None
             continue
         layout = KVLayout(BLOCK_TOKENS, -(-n_tokens // BLOCK_TOKENS), *types)

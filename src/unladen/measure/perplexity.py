@@ -1,4 +1,4 @@
-"""How well a model predicts a text: perplexity, and the divergence from another's predictions."""
+"""Measures how well a model predicts a text: perplexity, and the divergence from another model."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Perplexity:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Of a model from a base: mean Kullback-Leibler divergence in nats, the share of positions
-    where both have the same likeliest token."""
+    """The divergence of a model from a base: the mean Kullback-Leibler divergence in nats, and the
+    share of positions where both have the same likeliest token."""
 
     mean_kl: float
     same_top: float
@@ -40,9 +40,9 @@ class Divergence:
 class Evaluation:
     """The log-probabilities of a text, chunk by chunk.
 
-    The text is cut into chunks of ``chunk`` tokens (a rest is left out), each begun anew with BOS
-    in the place of its first token where the model adds one; the second half of a chunk is scored,
-    so that every scored token has at least half a chunk before it.
+    The text is cut into chunks of ``chunk`` tokens; a shorter rest is left out. Each chunk starts
+    with an empty cache, and with BOS in place of its first token if the model adds BOS. The second
+    half of a chunk is scored, so every scored token has at least half a chunk before it.
     """
 
     def __init__(self, model: Model, tokens: Sequence[int], chunk: int = 512) -> None:
@@ -50,7 +50,8 @@ class Evaluation:
         if not isinstance(model, Model):
             reject("model", "an unladen.Model", model)
         if chunk < 4 or len(ids) < chunk:
-            raise InvalidArgument(f"{len(ids)} tokens are no chunk of {chunk}",
+            raise InvalidArgument(f"a chunk of {chunk} tokens must have at least 4 and at most the "
+                                  f"text's {len(ids)}",
                                   hint="give a longer text or a smaller --chunk (at least 4)")
         self._model = model
         self._tokens = ids
@@ -58,7 +59,8 @@ class Evaluation:
         self.n_chunks = len(ids) // chunk
 
     def chunks(self) -> Iterator[tuple[Logprobs, npt.NDArray[np.int64]]]:
-        """Per chunk: log-probabilities f32 [n, n_vocab] before each scored token, and these."""
+        """For each chunk: the log-probabilities f32 [n, n_vocab] before each scored token, and the
+        scored tokens."""
         first = self._chunk // 2
         tokenizer = self._model.tokenizer
         for i in range(self.n_chunks):
@@ -69,7 +71,7 @@ class Evaluation:
             yield log_softmax(logits), np.asarray(tokens[first + 1:])
 
     def perplexity(self, progress: Callable[[int, float], None] | None = None) -> Perplexity:
-        """The perplexity; ``progress`` is told the chunks done and the value so far."""
+        """The perplexity. ``progress`` is called with the chunks done and the value so far."""
         _PROGRESS.of("progress", progress)
         losses: list[float] = []
         for i, (logprobs, wanted) in enumerate(self.chunks(), 1):
@@ -77,13 +79,13 @@ class Evaluation:
             if progress is not None:
                 progress(i, math.exp(sum(losses) / len(losses)))
         mean = sum(losses) / len(losses)
-        # The spread of a single loss is unknown.
+        # A single loss has no standard deviation.
         spread = np.std(losses, ddof=1) / math.sqrt(len(losses)) if len(losses) > 1 else math.nan
         return Perplexity(math.exp(mean), float(math.exp(mean) * spread), len(losses))
 
     def save(self, path: Path, progress: Callable[[int], None] | None = None) -> None:
-        """Write the log-probabilities, for :meth:`divergence` of another model from this one;
-        ``progress`` is told the chunks done."""
+        """Write the log-probabilities, from which :meth:`divergence` of another model is measured.
+        ``progress`` is called with the chunks done."""
         path = Path(PathText().of("path", path))
         _PROGRESS.of("progress", progress)
         found = []
@@ -97,13 +99,13 @@ class Evaluation:
 
     def divergence(self, base: Path, progress: Callable[[int], None] | None = None) -> Divergence:
         """The divergence of this model from the one whose log-probabilities are in ``base``;
-        ``progress`` is told the chunks done."""
+        ``progress`` is called with the chunks done."""
         base = Path(PathText().of("base", base))
         _PROGRESS.of("progress", progress)
         saved = _load(base)
         if not (np.array_equal(saved["chunk"], self._chunk)
                 and np.array_equal(saved["tokens"], self._tokens)):
-            raise InvalidArgument(f"{base} was made of another text or with another chunk size",
+            raise InvalidArgument(f"{base} was made from another text or with another chunk size",
                                   hint="make it again with this text and --chunk")
         total = same = row = 0.0
         for i, (logprobs, _) in enumerate(self.chunks(), 1):
@@ -111,7 +113,8 @@ class Evaluation:
                 progress(i)
             wanted = saved["logprobs"][int(row):int(row) + len(logprobs)].astype(np.float64)
             if wanted.shape != logprobs.shape:
-                raise InvalidArgument(f"{base} is of a model with another vocabulary")
+                raise InvalidArgument(f"{base} was made with a model of another vocabulary",
+                                      hint="make it again with a model of the same vocabulary")
             total += float((np.exp(wanted) * (wanted - logprobs)).sum())
             same += float((wanted.argmax(axis=1) == logprobs.argmax(axis=1)).sum())
             row += len(logprobs)
@@ -131,7 +134,7 @@ def _load(path: Path) -> dict[str, npt.NDArray[np.float32]]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as data:
             arrays = {name: data[name] for name in ("logprobs", "tokens", "chunk")}
         if arrays["logprobs"].ndim != 2:
-            raise ValueError("they are no table")
+            raise ValueError("they aren't a table")
         return arrays
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidArgument(f"{path} holds no saved log-probabilities: {error}",

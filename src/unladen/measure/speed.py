@@ -1,4 +1,4 @@
-"""Timing of prompts and of generation, in the tests and columns of llama-bench."""
+"""Times prompts and generation, with the tests and columns of llama-bench."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from unladen.types import BLOCK_TOKENS
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """``n_prompt`` tokens in batches or ``n_gen`` one at a time, after ``n_depth`` others.
+    """A test: ``n_prompt`` tokens in batches, or ``n_gen`` tokens one at a time, after ``n_depth``
+    other tokens.
 
-    ``n_seqs`` sequences generate together, each ``n_gen`` tokens; a prompt is always one.
+    ``n_seqs`` sequences generate together, each ``n_gen`` tokens; a prompt is always one sequence.
     """
 
     n_prompt: int
@@ -37,7 +38,8 @@ class Test:
 
     @property
     def name(self) -> str:
-        """As llama-bench writes it: pp512, tg128, pp512 @ d4096; tg128 x8 for eight together."""
+        """The test's name as llama-bench writes it: pp512, tg128, pp512 @ d4096; with eight
+        sequences tg128 x8."""
         kind = f"pp{self.n_prompt}" if self.n_prompt else f"tg{self.n_gen}"
         if self.n_seqs > 1:
             kind += f" x{self.n_seqs}"
@@ -45,7 +47,7 @@ class Test:
 
     @property
     def n_tokens(self) -> int:
-        """Tokens timed."""
+        """Tokens whose time is measured."""
         return self.n_prompt + self.n_gen * self.n_seqs
 
     @property
@@ -76,13 +78,13 @@ class Result:
 
     @property
     def stddev_ts(self) -> float:
-        """Their standard deviation; 0 of a single one."""
+        """The standard deviation of :attr:`samples_ts`; 0 for a single repetition."""
         return statistics.stdev(self.samples_ts) if len(self.samples_ts) > 1 else 0.0
 
 
 def tests(n_prompts: Sequence[int], n_gens: Sequence[int], depths: Sequence[int],
           n_seqs: Sequence[int]) -> Iterator[Test]:
-    """Every wanted prompt and generation at every depth; 0 tokens are no test."""
+    """Every prompt and every generation at every depth; a length of 0 makes no test."""
     counts = Items(Whole(0), "a list of numbers of tokens")
     n_prompts, n_gens = counts.of("n_prompts", n_prompts), counts.of("n_gens", n_gens)
     depths, n_seqs = counts.of("depths", depths), counts.of("n_seqs", n_seqs)
@@ -93,25 +95,25 @@ def tests(n_prompts: Sequence[int], n_gens: Sequence[int], depths: Sequence[int]
 
 def measure(model: Model, test: Test, n_repeat: int, *, logits: bool = False,
             progress: Callable[[int], None] | None = None) -> Result:
-    """Time ``test`` ``n_repeat`` times, after one round that isn't counted and all that steps would
-    do on the side.
+    """Time ``test`` ``n_repeat`` times. One round before is not counted, and background work that
+    steps would start is finished first.
 
-    Tokens are random, and of a prompt the last one's next alone is asked for: what a step costs
-    without what surrounds it. That is the likeliest token, as with temperature 0, where the model's
-    devices can choose it; else, and with ``logits``, a whole row of logits, of which nothing is
-    sampled. ``progress`` is told how many repetitions are done, between them. Nothing else may use
-    ``model`` meanwhile. Raises :class:`InvalidArgument`, and :class:`ContextOverflow` where
+    Tokens are random. A step returns the likeliest next token, as with temperature 0, if the
+    model's devices can choose it; otherwise, and with ``logits``, it returns a row of logits. A
+    prompt returns this for its last token only. Nothing is sampled, so the time is that of the
+    steps alone. ``progress`` is called between repetitions with the number done. Nothing else may
+    use ``model`` meanwhile. Raises :class:`InvalidArgument`, and :class:`ContextOverflow` where
     ``test`` needs more than the model's context.
     """
     if not isinstance(model, Model):
         reject("model", "an unladen.Model", model)
     if not isinstance(test, Test):
-        reject("test", "a Test, as tests() gives them", test)
+        reject("test", "a Test, as tests() returns them", test)
     n_repeat, logits = Whole(1).of("n_repeat", n_repeat), flag("logits", logits)
     OrNone(Called("a function of a number of repetitions")).of("progress", progress)
     most = model.engine.plan.blueprint.limits.n_seqs
     if test.n_seqs > most:
-        raise InvalidArgument(f"{test.name}: a step holds at most {most} sequences",
+        raise InvalidArgument(f"{test.name}: a step has at most {most} sequences",
                               hint=f"try {most} or a larger batch_size")
     if test.context > model.context_size:
         raise ContextOverflow(f"{test.name} takes {test.context} tokens, the context holds "
@@ -137,7 +139,7 @@ class _Runner:
         self._rng = np.random.default_rng(0)
 
     def run(self, test: Test) -> int:
-        """Nanoseconds of one repetition, on an empty cache filled to the test's depth."""
+        """Nanoseconds of one repetition. The cache is emptied, then filled to the test's depth."""
         n_batch = self._plan.blueprint.limits.n_tokens
         sequences = [self._engine.sequence() for _ in range(test.n_seqs)]
         try:
@@ -152,7 +154,7 @@ class _Runner:
                 sequence.release()
 
     def _feed(self, sequences: Sequence[CachedSequence], n_tokens: int, n_batch: int) -> None:
-        """``n_tokens`` more of each sequence, ``n_batch`` of each a step."""
+        """Compute ``n_tokens`` more tokens of each sequence, ``n_batch`` of each in a step."""
         batch, n_seqs = self._plan.batch, len(sequences)
         tokens = self._rng.integers(0, self._n_vocab, (n_seqs, n_tokens)).tolist()
         for at in range(0, n_tokens, n_batch):
@@ -168,4 +170,4 @@ class _Runner:
             for sequence in sequences:
                 sequence.length += n
         if n_tokens:
-            self._plan.output(self._op or "logits")  # a device may still be at it
+            self._plan.output(self._op or "logits")  # waits until the devices have finished

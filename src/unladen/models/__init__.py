@@ -19,7 +19,8 @@ __all__ = ["Architecture", "load_architecture", "registry"]
 OTHER_FILES: Mapping[str, str] = {
     "mmproj": "a projector for images or sounds (mmproj)", "adapter": "an adapter (LoRA)",
     "imatrix": "an importance matrix"}
-"""What a file may be that is no model, by its ``general.type``."""
+"""Kinds of GGUF files that aren't models, by their ``general.type``, for the error that refuses
+them."""
 
 
 @functools.cache
@@ -36,9 +37,9 @@ def registry() -> Mapping[str, type[Architecture]]:
 
 
 def named(arch: str) -> type[Architecture] | None:
-    """The architecture from the file that is called after it, without a look at the others; None
-    where there is none. Where there are plug-in folders, the registry looks: it reports a plug-in
-    that wants the same name."""
+    """The architecture ``arch``; None where there is none. Without plug-in folders only the file of
+    that name is imported. With plug-in folders the whole registry is searched, because it reports
+    a plug-in that has the same name."""
     name = arch.replace("-", "_")
     if (not name.isidentifier() or name.startswith("_") or os.environ.get(PLUGIN_PATH)
             or importlib.util.find_spec(f"{__name__}.{name}") is None):
@@ -49,12 +50,13 @@ def named(arch: str) -> type[Architecture] | None:
 
 
 def load_architecture(file: GGUFFile) -> Architecture:
-    """The architecture of ``file``, checked; raises :class:`UnsupportedModel`."""
+    """The architecture of ``file``. Its constructor checks the file. Raises
+    :class:`UnsupportedModel`."""
     hparams = HParams(file.metadata, path=str(file.path))
     kind = file.metadata.get("general.type")
     if what := OTHER_FILES.get(kind if isinstance(kind, str) else "") or (
             OTHER_FILES["mmproj"] if hparams.arch == "clip" else ""):
-        raise UnsupportedModel(f"{file.path} is {what}, no language model", arch=hparams.arch,
+        raise UnsupportedModel(f"{file.path} is {what}, not a language model", arch=hparams.arch,
                                hint="give the file of the model that it belongs to")
     architecture = named(hparams.arch)
     if architecture is not None:

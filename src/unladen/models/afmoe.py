@@ -12,8 +12,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class Afmoe(Decoder):
-    """Norms before and after each part; attention under a sigmoid of its own. Three of four layers
-    see a window, the fourth knows no positions."""
+    """Norms before and after each part; attention's output times a sigmoid gate. Three of four
+    layers see a window, the fourth has no positional encoding."""
 
     arch = "afmoe"
     rope_style = "neox"

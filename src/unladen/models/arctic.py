@@ -8,7 +8,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Arctic(Decoder):
-    """A dense network after attention, and experts beside the two."""
+    """A dense network after attention, and experts in parallel to both."""
 
     arch = "arctic"
 

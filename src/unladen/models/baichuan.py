@@ -12,8 +12,8 @@ LAYERS_OF_7B, LAYERS_OF_13B = 32, 40
 
 
 class Baichuan(Decoder):
-    """Built like llama. How positions are known goes by the size: the model of 7B rotates, that of
-    13B has slopes, others have neither."""
+    """Built like llama. The positional encoding depends on the size: the 7B model has rotary
+    embedding, the 13B model ALiBi, others have neither."""
 
     arch = "baichuan"
 

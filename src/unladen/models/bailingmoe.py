@@ -9,7 +9,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class BailingMoe(Decoder):
-    """Experts and shared ones; scores are scaled by what is rotated of a head."""
+    """Experts and shared experts; scores are scaled by the number of rotated dimensions."""
 
     arch = "bailingmoe"
     expert_normalize = False

@@ -4,8 +4,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class BailingMoe2(Decoder):
-    """Queries and keys are normalized per head; experts chosen by sigmoid and bias, from groups,
-    and shared ones."""
+    """Queries and keys are normalized per head; experts are chosen from groups by sigmoid and bias;
+    there are shared experts."""
 
     arch = "bailingmoe2"
     rope_style = "neox"

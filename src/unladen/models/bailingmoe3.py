@@ -12,9 +12,9 @@ from unladen.models._parts.mla import LatentDecoder
 
 
 class BailingMoe3(Hybrid, LatentDecoder):
-    """Layers without key/value heads are delta attention, the others latent attention under a gate
-    for each head; units are cut after their gate. Where a position has sections, pairs are halves
-    of what is rotated; for text the sections are equal."""
+    """Layers without key/value heads are delta attention; the others are latent attention with a
+    gate for each head. Hidden units are clamped after their gate. Where a position has sections,
+    the rotary embedding is NeoX's; for text all sections are equal."""
 
     arch = "bailingmoe3"
     spare = frozenset({"attn_q.bias", "attn_k.bias", "attn_v.bias"})

@@ -11,7 +11,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Bloom(Decoder):
-    """Layer norms, also of the embeddings; plain GELU; slopes instead of rotations."""
+    """Layer norms, also of the embeddings; plain GELU; ALiBi instead of rotations."""
 
     arch = "bloom"
     norm_op = "layer_norm"

@@ -4,6 +4,6 @@ from unladen.models._parts.decoder import Decoder
 
 
 class ChatGlm(Decoder):
-    """The gate lies in the same matrix as what it gates."""
+    """The gate and ``ffn_up`` share one matrix."""
 
     arch = "chatglm"

@@ -10,7 +10,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class CogVlm(Decoder):
-    """Rotation of half-way pairs, by the usual base whatever the file says."""
+    """NeoX rotary embedding, always with the usual base of 10000."""
 
     arch = "cogvlm"
     rope_style = "neox"

@@ -11,7 +11,8 @@ from unladen.models.command_r import CommandR
 
 
 class Cohere2(CommandR):
-    """Three of four layers see a window; the fourth sees everything and knows no positions."""
+    """Three of four layers see a window; the fourth sees everything and has no positional
+    encoding."""
 
     arch = "cohere2"
 

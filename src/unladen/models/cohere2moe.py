@@ -14,8 +14,8 @@ from unladen.models.command_r import CommandR
 
 
 class Cohere2Moe(CommandR):
-    """One layer of four sees everything, the others a window. Only those, and the dense ones that
-    come first, know positions. Experts and the shared ones count half each."""
+    """One layer of four sees everything, the others a window. Only the layers with a window and the
+    dense first layers have rotary embedding. Experts and shared experts count half each."""
 
     arch = "cohere2moe"
     expert_gating = "sigmoid"

@@ -17,6 +17,6 @@ class CommandR(Decoder):
         return self.parallel_block(g, x, table)
 
     def head(self, g: GraphBuilder, x: Value) -> Value:
-        # A scale of 0 stands for none.
+        # A scale of 0 means none.
         scale = self.hparams.float("logit_scale", 0.0) or 1.0
         return self.scaled(g, super().head(g, x), scale, "logits_scaled")

@@ -6,7 +6,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Dbrx(Decoder):
-    """Layer norms; queries, keys and values are cut off."""
+    """Layer norms; queries, keys and values are clamped."""
 
     arch = "dbrx"
     rope_style = "neox"

@@ -8,8 +8,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Deci(Decoder):
-    """Llama after a search that took things away: a layer may lack attention or its feed-forward,
-    or have one matrix in place of attention."""
+    """Llama, pruned by an architecture search: a layer may lack attention or the feed-forward
+    network, or have one matrix in place of attention."""
 
     arch = "deci"
     n_layers_70b = 80

@@ -9,18 +9,21 @@ from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, KVSpec, Value
 from unladen.models._parts.experts import limit_attrs, mixture
+from unladen.models._parts.hyper import HyperDecoder
 from unladen.models._parts.layers import n_columns
 from unladen.models._parts.rope import rope_attrs
-from unladen.models._parts.streams import StreamsDecoder
 
 
-class DeepSeek4(StreamsDecoder):
-    """Several residual streams. One short row per token is key and value of all heads; layers see a
-    window of them, and those with a compression ratio one row more for each so many tokens of all.
-    What heads find is turned back by the query's position.
+class DeepSeek4(HyperDecoder):
+    """Several residual streams. One short row per token is the key and the value of all heads.
 
-    Where that ratio is 4 an indexer chooses ``attention.indexer.top_k`` of the compressed rows. As
-    many are all chosen, so no context has more, and nothing is computed for the choice.
+    Every layer sees a window of these rows. A layer with a compression ratio also sees one
+    compressed row for each ``ratio`` tokens of the whole text. Attention's output is rotated back
+    by the query's position.
+
+    Where the ratio is 4 an indexer selects ``attention.indexer.top_k`` of the compressed rows. The
+    context is limited to as many rows. All are selected then, so the selection needs no
+    computation.
     """
 
     arch = "deepseek4"
@@ -37,15 +40,16 @@ class DeepSeek4(StreamsDecoder):
             self.context_length = min(self.context_length, INDEXED * top_k)
         for h in self.heads:
             if h.n_kv_heads != 1 or h.k_dim != h.v_dim or h.n_heads % self.n_groups:
-                raise GGUFError(f"{h} in {self.n_groups} groups make no sense here",
+                raise GGUFError(f"this architecture can't have {h} in {self.n_groups} groups",
                                 path=hparams.path,
                                 hint="the metadata is damaged: convert or fetch the file again")
 
     def read_ratios(self) -> Sequence[int]:
-        """By layer, for how many tokens there is a row; 0: none."""
+        """For each layer the tokens per compressed row; 0: the layer has no such rows."""
         found = [int(n) for n in self.hparams.numbers("attention.compress_ratios").tolist()]
         if len(found) < self.n_layers or not set(found) <= {0, INDEXED, 128}:
-            raise GGUFError(f"the compression ratios {found} make no sense",
+            raise GGUFError(f"the compression ratios must be 0, {INDEXED} or 128 for each of "
+                            f"{self.n_layers} layers, got {found}",
                             path=self.hparams.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         return found[:self.n_layers]
@@ -63,7 +67,7 @@ class DeepSeek4(StreamsDecoder):
 
     def turns(self, g: GraphBuilder, name: str, compressed: bool, sign: int = 1, back: int = 0
               ) -> Value:
-        """The rotations of a layer with or without a compression ratio."""
+        """The table of rotations for a layer with or without a compression ratio."""
         base = self.hparams.float("attention.compress_rope_freq_base") if compressed else None
         freqs = rope_attrs(self.hparams, self.tensors, self.heads[0].n_rot, base=base,
                            scaled=compressed)["freqs"]
@@ -100,7 +104,7 @@ class DeepSeek4(StreamsDecoder):
         return self.linear(g, y, {"attn_output_b": self.n_embd}, "attn_out")[0]
 
     def compressed(self, g: GraphBuilder, x: Value, ratio: int) -> Value:
-        """A row for each ``ratio`` tokens, at the last of them."""
+        """The compressed row of each ``ratio`` tokens, stored at the last of them."""
         dim, part = self.heads[g.layer].k_dim, "attn_compressor"
         n_groups = 2 if ratio == INDEXED else 1
         n = n_groups * dim
@@ -113,7 +117,7 @@ class DeepSeek4(StreamsDecoder):
 
     def attend_to_groups(self, g: GraphBuilder, q: Value, row: Value, group: Value, ratio: int
                          ) -> Value:
-        """What queries find among the rows of a window and those of groups."""
+        """The attention of queries over the rows of a window and the compressed rows of groups."""
         h = self.heads[g.layer]
         state = KVSpec(g.layer, 1, h.k_dim, h.k_dim)
         g.add("kv_write", (row, group), name="kv_write", state=state)
@@ -123,7 +127,7 @@ class DeepSeek4(StreamsDecoder):
                             "window": self.window(), "ratio": ratio})
 
     def experts(self, g: GraphBuilder, x: Value) -> Value:
-        """The first layers' experts are chosen by the token alone."""
+        """The output of the experts. In the first layers the token alone chooses the experts."""
         if g.layer >= self.hparams.int("hash_layer_count", 0):
             return super().experts(g, x)
         n_used = self.hparams.int("expert_used_count", minimum=1)

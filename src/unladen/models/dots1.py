@@ -4,8 +4,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Dots1(Decoder):
-    """Queries and keys are normalized per head; experts chosen by sigmoid and bias, and shared
-    ones."""
+    """Queries and keys are normalized per head; experts are chosen by sigmoid and bias; there are
+    shared experts."""
 
     arch = "dots1"
     rope_style = "neox"

@@ -4,7 +4,7 @@ from unladen.models._parts.diffusion import DiffusionDecoder
 
 
 class Dream(DiffusionDecoder):
-    """Qwen 2 made to fill in tokens."""
+    """Qwen 2 trained to fill in tokens."""
 
     arch = "dream"
     rope_style = "neox"

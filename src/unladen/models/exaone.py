@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Exaone(Decoder):
-    """Rotation of half-way pairs."""
+    """NeoX rotary embedding."""
 
     arch = "exaone"
     rope_style = "neox"

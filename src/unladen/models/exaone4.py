@@ -12,7 +12,7 @@ from unladen.models._parts.heads import sliding_layers
 
 class Exaone4(Decoder):
     """Norms after attention and feed-forward, and of queries and keys. In the model of 32B three of
-    four layers see a window, and the fourth knows no positions."""
+    four layers see a window, and the fourth has no positional encoding."""
 
     arch = "exaone4"
     rope_style = "neox"

@@ -11,8 +11,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class ExaoneMoe(Decoder):
-    """Most layers see a window; the others know no positions. Experts are chosen by sigmoid and
-    bias, and shared ones."""
+    """Most layers see a window; the others have no positional encoding. Experts are chosen by
+    sigmoid and bias; there are shared experts."""
 
     arch = "exaone-moe"
     rope_style = "neox"

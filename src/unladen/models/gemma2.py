@@ -14,7 +14,7 @@ from unladen.models.gemma import Gemma
 
 
 def gemma_scale(n_embd: int, heads: Heads, *, is_27b: bool) -> float:
-    """The factor of scores: the models of 27B don't take it from the size of a head."""
+    """The factor of scores, which depends on the size of a head except in the 27B models."""
     return 1 / math.sqrt(n_embd // heads.n_heads if is_27b else heads.k_dim)
 
 

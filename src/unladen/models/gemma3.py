@@ -15,7 +15,7 @@ from unladen.models.gemma2 import gemma_scale
 
 class Gemma3(Gemma):
     """Norms around attention and feed-forward, and of queries and keys; five of six layers see a
-    window and turn by a smaller base."""
+    window and rotate with a smaller base."""
 
     arch = "gemma3"
     attn_post_norm = "post_attention_norm"

@@ -17,8 +17,8 @@ from unladen.models.gemma import Gemma
 
 
 class Gemma4(Gemma):
-    """Heads of two sizes; the last layers read the caches of earlier ones; tokens bring an
-    embedding for each layer; some models have experts beside the dense network."""
+    """Heads of two sizes; the last layers read the caches of earlier layers; each token has an
+    embedding for every layer; some models have experts in parallel to the dense network."""
 
     arch = "gemma4"
     attn_post_norm = "post_attention_norm"
@@ -34,8 +34,8 @@ class Gemma4(Gemma):
                                 f"{self.arch}.embedding_length_per_layer_input")
         kinds = set(self.sliding[:max(self.n_own_caches, 0)])
         if not set(self.sliding[self.n_own_caches:]) <= kinds:
-            raise GGUFError(f"of {self.n_layers} layers {self.n_own_caches} have caches, and none "
-                            "that the others could share", path=hparams.path,
+            raise GGUFError(f"{self.n_own_caches} of {self.n_layers} layers have caches, but none "
+                            "that the other layers can share", path=hparams.path,
                             hint="the metadata is damaged: convert or fetch the file again")
 
     def read_sliding(self) -> Sequence[bool]:
@@ -79,8 +79,8 @@ class Gemma4(Gemma):
         return KVSpec(owner, h.n_kv_heads, h.k_dim, h.v_dim)
 
     def feed_forward(self, g: GraphBuilder, x: Value) -> Value:
-        """``x`` is the stream as it is: the dense network and the experts have norms of their own.
-        """
+        """The output of the layer's networks. ``x`` is the residual without a norm: the dense
+        network and the experts have norms of their own."""
         y = self.dense(g, self.norm(g, x, "ffn_norm"), self.n_ff(g.layer))
         if not self.has(g, "ffn_gate_inp"):
             return y
@@ -104,8 +104,8 @@ class Gemma4(Gemma):
         return x
 
     def per_layer_inputs(self, g: GraphBuilder, x: Value) -> Value:
-        """What each layer gets beside the stream, f32 [T, n_layers * n_per_layer]: of the token
-        itself, and a projection of its embedding."""
+        """Additional inputs of the layers, f32 [T, n_layers * n_per_layer]: the token's embedding
+        for each layer, plus a projection of its usual embedding."""
         n = self.n_layers * self.n_per_layer
         table = self.tensors.weight("per_layer_token_embd.weight", self.n_vocab, n)
         own = g.one("embed", g.inputs["tokens"], name="per_layer_token_embd", weights={"w": table})
@@ -119,7 +119,7 @@ class Gemma4(Gemma):
                            "per_layer_inputs")
 
     def with_input(self, g: GraphBuilder, x: Value, beside: Value) -> Value:
-        """The stream after the layer's own input has been gated into it."""
+        """The residual x plus the layer's additional input, gated by x."""
         (gate,) = self.linear(g, x, {"inp_gate": self.n_per_layer}, "inp_gate")
         own = g.one("columns", beside, name="inp",
                     attrs={"first": g.layer * self.n_per_layer, "count": self.n_per_layer})

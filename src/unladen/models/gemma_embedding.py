@@ -11,7 +11,7 @@ from unladen.models.gemma3 import Gemma3
 
 
 class GemmaEmbedding(Gemma3):
-    """Gemma 3 that sees to both sides, through windows too."""
+    """Gemma 3 with bidirectional attention, also in layers with a window."""
 
     arch = "gemma-embedding"
 

@@ -7,8 +7,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Glm4(Decoder):
-    """Norms around attention and feed-forward; the gate lies in the same matrix as what it gates.
-    The models that also see images rotate half-way pairs."""
+    """Norms around attention and feed-forward; the gate and ``ffn_up`` share one matrix.
+    The models that understand images use NeoX rotary embedding."""
 
     arch = "glm4"
     attn_post_norm = "post_attention_norm"

@@ -5,7 +5,7 @@ from unladen.models._parts.decoder import Decoder
 
 class Glm4Moe(Decoder):
     """The first layers are dense; later ones choose experts by sigmoid and bias, and have shared
-    ones. For text the sections of a position are equal."""
+    ones. For text all sections of a position are equal."""
 
     arch = "glm4moe"
     rope_style = "neox"

@@ -11,8 +11,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class GptOss(Decoder):
-    """Every other layer sees a window; sinks; experts with biases, cut before they are gated and
-    weighed by the softmax of the chosen ones alone."""
+    """Every other layer sees a window; attention sinks; experts with biases. Hidden units are
+    clamped before the gate; experts' weights are the softmax over the chosen experts."""
 
     arch = "gpt-oss"
     rope_style = "neox"

@@ -11,7 +11,7 @@ from unladen.models._parts.scaled import ScaledDecoder
 
 
 class GraniteSwa(ScaledDecoder):
-    """Some layers see a window, some know no positions, all have attention sinks."""
+    """Some layers see a window, some have no positional encoding, all have attention sinks."""
 
     arch = "granite_swa"
 

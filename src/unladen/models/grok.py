@@ -13,7 +13,7 @@ from unladen.models._parts.decoder import Decoder
 
 class Grok(Decoder):
     """Norms before and after each part; capped scores; in Grok 2 a dense network beside the
-    experts. Scales are those of Grok 1 where the file says nothing."""
+    experts. The default scales are those of Grok 1."""
 
     arch = "grok"
     rope_style = "neox"

@@ -9,8 +9,8 @@ from unladen.models._parts.experts import mixture
 
 
 class GroveMoe(Decoder):
-    """Beside each few experts one smaller that works on, with their weights, what the experts
-    gave."""
+    """Each group of experts has one smaller expert. The smaller experts read the output of the
+    experts and have the same router."""
 
     arch = "grovemoe"
     rope_style = "neox"

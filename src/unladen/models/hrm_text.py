@@ -12,10 +12,10 @@ from unladen.models._parts.decoder import Decoder
 
 
 class HrmText(Decoder):
-    """A fast and a slow stack of layers, run through in turn; every run has caches of its own.
+    """A fast and a slow stack of layers, which run in turn. Every run has caches of its own.
 
-    A slow cycle is ``l_cycles`` runs of the fast stack over the sum of both states, then one of the
-    slow stack. Norms have no weights; attention's output has a gate.
+    A slow cycle is ``l_cycles`` runs of the fast stack on the sum of both states, then one run of
+    the slow stack. Norms have no weights; attention's output has a gate.
     """
 
     arch = "hrm_text"
@@ -60,7 +60,8 @@ class HrmText(Decoder):
         return slow
 
     def stack(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:
-        """One run of a stack, from the layer ``g.layer`` on; then that is the next one."""
+        """x after one run of a stack that begins at layer ``g.layer``; ``g.layer`` moves behind it.
+        """
         for layer in range(g.layer, g.layer + self.n_stack):
             g.layer = layer
             x = self.block(g, x, tables[layer])

@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class HunyuanMoe(Decoder):
-    """Queries and keys are normalized after they are rotated; experts and a shared one."""
+    """Queries and keys are normalized after they are rotated; experts and a shared expert."""
 
     arch = "hunyuan-moe"
     rope_style = "neox"

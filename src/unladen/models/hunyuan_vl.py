@@ -4,6 +4,6 @@ from unladen.models.hunyuan_dense import HunyuanDense
 
 
 class HunyuanVl(HunyuanDense):
-    """As Hunyuan: for text the sections of a position are equal."""
+    """As Hunyuan: for text all sections of a position are equal."""
 
     arch = "hunyuan_vl"

@@ -4,8 +4,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class HyV3(Decoder):
-    """Queries and keys are normalized per head; experts chosen by sigmoid and bias, and a shared
-    one."""
+    """Queries and keys are normalized per head; experts are chosen by sigmoid and bias; there is a
+    shared expert."""
 
     arch = "hy_v3"
     rope_style = "neox"

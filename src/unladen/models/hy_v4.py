@@ -8,15 +8,16 @@ from unladen.gguf import GGUFFile, HParams
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr
 from unladen.models._parts.experts import limit_attrs
+from unladen.models._parts.hyper import HyperDecoder
 from unladen.models._parts.mla import LatentDecoder
-from unladen.models._parts.streams import StreamsDecoder
 
 
-class HyV4(StreamsDecoder, LatentDecoder):
-    """Residual streams that stay apart; gated latent attention with sinks; experts' units are cut.
+class HyV4(HyperDecoder, LatentDecoder):
+    """Several residual streams, which aren't mixed; gated latent attention with sinks; experts'
+    hidden units are clamped.
 
-    Where there is an indexer it selects ``attention.indexer.top_k`` keys. As many tokens are all
-    selected, so no context is longer than that, and nothing is computed for the selection.
+    An indexer selects ``attention.indexer.top_k`` keys. Where the file has one, the context is
+    limited to ``top_k`` tokens. All keys are selected then, so the selection needs no computation.
     """
 
     arch = "hy_v4"
@@ -29,10 +30,10 @@ class HyV4(StreamsDecoder, LatentDecoder):
         top_k = hparams.int("attention.indexer.top_k", 0)
         self.context_length = min(self.context_length, top_k or self.context_length)
 
-    def n_stream_weights(self) -> int:
+    def n_hyper_weights(self) -> int:
         return 2 * self.n_streams
 
-    def stream_attrs(self) -> Mapping[str, Attr]:
+    def hyper_attrs(self) -> Mapping[str, Attr]:
         eps = self.hparams.float("hyper_connection.epsilon")
         return {"eps": eps, "out_eps": eps, "n_rounds": 0,
                 "magnitude": self.hparams.float("hyper_connection.magnitude")}

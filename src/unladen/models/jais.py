@@ -9,7 +9,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Jais(Decoder):
-    """Layer norms; slopes instead of rotations; scores are divided by the size of a head."""
+    """Layer norms; ALiBi instead of rotations; scores are divided by the size of a head."""
 
     arch = "jais"
     norm_op = "layer_norm"

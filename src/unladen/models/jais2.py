@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Jais2(Decoder):
-    """Layer norms; a feed-forward of squared ReLU; rotation of half-way pairs."""
+    """Layer norms; a feed-forward of squared ReLU; NeoX rotary embedding."""
 
     arch = "jais2"
     n_layers_70b = 68

@@ -9,8 +9,8 @@ from unladen.models._parts.mamba import mamba
 
 
 class Jamba(Hybrid):
-    """Layers without key/value heads are Mamba, the others attention without positions; mixtures
-    in some."""
+    """Layers without key/value heads are Mamba; the others are attention without positional
+    encoding. Some layers have mixtures of experts."""
 
     arch = "jamba"
     rope_style = ""

@@ -9,7 +9,7 @@ from unladen.models._parts.encoder import Encoder
 
 
 class JinaBertV2(Encoder):
-    """Slopes instead of positions; the gate is GELU."""
+    """ALiBi instead of learned positions; the gate is GELU."""
 
     arch = "jina-bert-v2"
     rope_style = ""

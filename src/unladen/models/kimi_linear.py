@@ -10,8 +10,8 @@ from unladen.models._parts.mla import LatentDecoder
 
 
 class KimiLinear(Hybrid, LatentDecoder):
-    """Layers without key/value heads are delta attention, the others latent attention without
-    positions."""
+    """Layers without key/value heads are delta attention; the others are latent attention without
+    positional encoding."""
 
     arch = "kimi-linear"
     spare = frozenset({"attn_q.bias", "attn_k.bias", "attn_v.bias"})

@@ -11,8 +11,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class Laguna(Decoder):
-    """Attention under a softplus gate, of each head or of each of its numbers; one layer of four
-    sees everything, the others a window, and rotations of their own."""
+    """Attention's output has a softplus gate, for each head or for each number. One layer of four
+    sees everything; the others see a window and have rotations of their own."""
 
     arch = "laguna"
     rope_style = "neox"

@@ -21,7 +21,7 @@ class Lfm2(Hybrid):
 
     def mix(self, g: GraphBuilder, x: Value) -> Value:
         n = self.n_embd
-        b, c, x = self.packed(g, x, "shortconv.in_proj", [n, n, n], "shortconv_in")
+        b, c, x = self.stacked(g, x, "shortconv.in_proj", [n, n, n], "shortconv_in")
         x = g.one("glu", b, x, name="shortconv_gated", attrs={"act": "identity"})
         n_taps = self.hparams.int("shortconv.l_cache", minimum=2)
         (x,) = convolved(self, g, "shortconv.conv", n_taps, [x], "identity")

@@ -6,7 +6,7 @@ from unladen.models._parts.diffusion import DiffusionDecoder
 
 
 class Llada(DiffusionDecoder):
-    """Llama made to fill in tokens."""
+    """Llama trained to fill in tokens."""
 
     arch = "llada"
     unbiased = frozenset({"attn_output", "ffn_gate", "ffn_up", "ffn_down"})

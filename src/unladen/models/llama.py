@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Llama(Decoder):
-    """Rotation of adjacent pairs; everything else is the plain decoder."""
+    """Rotary embedding of neighbouring pairs; everything else is the plain decoder."""
 
     arch = "llama"
     n_layers_70b = 80

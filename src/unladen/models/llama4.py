@@ -12,13 +12,13 @@ from unladen.models._parts.decoder import Decoder
 from unladen.models._parts.heads import sliding_layers
 
 N_EXPERTS_UNNORMED = 128
-"""The model with so many experts (Maverick) doesn't normalize queries and keys."""
+"""A model with this many experts (Maverick) doesn't normalize queries and keys."""
 
 
 class Llama4(Decoder):
     """Three of four layers see a chunk of 8192 tokens and normalize queries and keys after they are
-    rotated; the fourth knows no positions and sharpens its scores with the distance. Experts'
-    weights, sigmoids, are applied to what they get."""
+    rotated. The fourth has no positional encoding; its scores grow with the position. Experts'
+    weights are sigmoids and multiply the experts' inputs."""
 
     arch = "llama4"
     norm_after_rope = True
@@ -43,7 +43,7 @@ class Llama4(Decoder):
         return self.plain_norm(g, q, "q_norm", dim), self.plain_norm(g, k, "k_norm", dim)
 
     def tempered(self, g: GraphBuilder, q: Value) -> Value:
-        """Queries, the longer the further they stand from the beginning."""
+        """Queries times a factor that grows with their position."""
         scale = g.one("position_scale", g.inputs["positions"], name="temperature",
                       attrs={"scale": 0.1, "length": 8192, "offset": 1})
         return g.one("glu", scale, q, name="q_tempered", attrs={"act": "identity"})
@@ -58,5 +58,5 @@ class Llama4(Decoder):
                 for layer, table in enumerate(self.local_positions(g))]
 
     def is_rotated(self, layer: int) -> bool:
-        """Whether ``layer`` knows positions."""
+        """Whether ``layer`` has rotary embedding."""
         return layer % 4 != 3 or not any(self.sliding)

@@ -11,7 +11,7 @@ from unladen.models._parts.mamba import mamba
 
 
 class Mamba(Decoder):
-    """Nothing but Mamba layers; keys about heads mean nothing."""
+    """All layers are Mamba; keys about heads are ignored."""
 
     arch = "mamba"
     rope_style = ""
@@ -23,5 +23,5 @@ class Mamba(Decoder):
         return self.residual(g, x, self.mix(g, self.norm(g, x, self.attn_norm)), "residual")
 
     def mix(self, g: GraphBuilder, x: Value) -> Value:
-        """What a layer adds to the stream."""
+        """The output of a layer, which is added to the residual."""
         return mamba(self, g, x)

@@ -9,7 +9,7 @@ from unladen.models.mamba import Mamba
 
 
 class Mamba2(Mamba):
-    """Nothing but Mamba 2 layers."""
+    """All layers are Mamba 2."""
 
     arch = "mamba2"
 

@@ -11,8 +11,8 @@ from unladen.models._parts.experts import limit_attrs
 
 
 class Maple(Decoder):
-    """Queries and keys are normalized per head; layers that see everything know no positions;
-    experts' units are cut off."""
+    """Queries and keys are normalized per head; layers that see everything have no positional
+    encoding; experts' hidden units are clamped."""
 
     arch = "maple"
     rope_style = "neox"

@@ -12,8 +12,8 @@ from unladen.models._parts.rope import rope_base
 
 
 class Mellum(Decoder):
-    """Queries and keys are normalized per head; three of four layers see a window, and positions
-    that aren't stretched."""
+    """Queries and keys are normalized per head; three of four layers see a window, and their
+    rotations aren't scaled for long contexts."""
 
     arch = "mellum"
     rope_style = "neox"

@@ -10,7 +10,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Mimo2(Decoder):
-    """Layers with a window and sinks among some that see everything; scaled values."""
+    """Most layers see a window and have attention sinks, some see everything; values are scaled."""
 
     arch = "mimo2"
     rope_style = "neox"

@@ -8,7 +8,8 @@ from unladen.models._parts.scaled import ScaledDecoder
 
 
 class MiniCpm(ScaledDecoder):
-    """Embeddings, residuals and logits are scaled, in older files by what the paper has."""
+    """Embeddings, residuals and logits are scaled; older files have no scales, which are then the
+    paper's."""
 
     arch = "minicpm"
 

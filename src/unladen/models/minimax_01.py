@@ -9,7 +9,7 @@ from unladen.models._parts.layers import columns
 
 
 class MiniMax01(Hybrid):
-    """Seven of eight layers are lightning attention; residuals come after the norms."""
+    """Seven of eight layers are lightning attention; residuals are taken after the norms."""
 
     arch = "minimax-01"
     rope_style = "neox"
@@ -30,7 +30,8 @@ class MiniMax01(Hybrid):
         return self.residual(g, self.scaled(g, x, scale, f"{name}_scaled"), y, name)
 
     def mix(self, g: GraphBuilder, x: Value) -> Value:
-        """A state per head that fades by a rate of its own, slower in deeper layers."""
+        """Lightning attention: each head has a state that decays at a rate of its own, slower in
+        deeper layers."""
         h = self.heads[g.layer]
         n, dim = h.n_heads * h.k_dim, h.k_dim
         (qkv,) = self.linear(g, x, {"attn_qkv": 3 * n}, "attn_qkv")

@@ -9,11 +9,11 @@ from unladen.models._parts.decoder import Decoder
 
 
 class MiniMaxM3(Decoder):
-    """Rotation of a part of each head; units cut off before they are gated; experts chosen by
-    sigmoid and bias, and a shared one.
+    """Rotary embedding of a part of each head; hidden units are clamped before the gate; experts
+    are chosen by sigmoid and bias; there is a shared expert.
 
-    Later layers attend to the best ``attention.indexer.top_k`` blocks of keys. As many are all
-    selected, so no context is longer than that, and nothing is computed for the selection.
+    Later layers attend to the best ``attention.indexer.top_k`` blocks of keys. The context is
+    limited to as many blocks. All are selected then, so the selection needs no computation.
     """
 
     arch = "minimax-m3"

@@ -8,8 +8,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Mistral3(Decoder):
-    """Built like llama; some models sharpen the scores of tokens beyond the context that they were
-    first trained with."""
+    """Built like llama; some models scale up the scores of tokens beyond their first trained
+    context length."""
 
     arch = "mistral3"
 

@@ -14,8 +14,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class ModernBert(Encoder):
-    """Norms before each part but the very first; the gate is GELU; two of three layers see a window
-    to both sides and turn by a smaller base."""
+    """Norms before each part except the first; the gate is GELU; two of three layers see a window
+    on both sides and rotate with a smaller base."""
 
     arch = "modern-bert"
     rope_style = "neox"

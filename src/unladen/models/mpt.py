@@ -11,7 +11,7 @@ from unladen.models._parts.learned import LearnedPositions
 
 
 class Mpt(LearnedPositions):
-    """Layer norms; plain GELU; slopes instead of rotations, in some files learned positions;
+    """Layer norms; plain GELU; ALiBi instead of rotations, in some files learned positions;
     queries, keys and values may be clamped."""
 
     arch = "mpt"
@@ -19,7 +19,7 @@ class Mpt(LearnedPositions):
     act = "gelu"
     gated = False
     positions_required = False
-    spare = frozenset({"attn_k_norm"})  # without a norm of queries
+    spare = frozenset({"attn_k_norm"})  # some files have it without a norm of queries
 
     def scoring(self, layer: int) -> Scoring:
         return replace(super().scoring(layer),

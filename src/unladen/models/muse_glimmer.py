@@ -10,12 +10,13 @@ from unladen.models._parts.decoder import Decoder
 from unladen.models._parts.heads import sliding_layers
 
 POST_NORM_EPS = 1e-8
+"""Epsilon of the norms after attention and after the feed-forward network."""
 
 
 class MuseGlimmer(Decoder):
     """Norms of the embeddings, around attention and feed-forward, and of queries and keys; a gate
-    for attention's output; layers that see everything know no positions; logits are scaled and
-    capped."""
+    for attention's output; layers that see everything have no positional encoding; logits are
+    scaled and capped."""
 
     arch = "muse-glimmer"
     attn_gate = "sigmoid"

@@ -13,8 +13,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Nanbeige(Decoder):
-    """Built like llama; all layers may be run through several times, with the last norm between.
-    Every pass has caches of its own."""
+    """Built like llama; all layers may run several times, with the last norm after each pass. Every
+    pass has caches of its own."""
 
     arch = "nanbeige"
 
@@ -24,7 +24,7 @@ class Nanbeige(Decoder):
         n_loops = hparams.int("num_loops", 1, minimum=1)
         self.n_layers = self.n_own * n_loops
         if self.n_layers > MAX_LAYERS:
-            raise GGUFError(f"{n_loops} times {self.n_own} layers make no sense",
+            raise GGUFError(f"the model can't run {self.n_own} layers {n_loops} times",
                             path=hparams.path, hint="the metadata is damaged")
         self.heads = self.heads * n_loops
         self.sliding = [False] * self.n_layers

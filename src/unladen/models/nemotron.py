@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Nemotron(Decoder):
-    """Layer norms; a feed-forward of squared ReLU; rotation of half-way pairs."""
+    """Layer norms; a feed-forward of squared ReLU; NeoX rotary embedding."""
 
     arch = "nemotron"
     norm_op = "layer_norm"

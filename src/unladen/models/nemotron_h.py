@@ -9,8 +9,8 @@ from unladen.models._parts.mamba import mamba2
 
 
 class NemotronH(Hybrid):
-    """Each layer is one thing: Mamba 2, attention without positions, or a network of squared ReLU.
-    """
+    """Each layer is only one of three: Mamba 2, attention without positional encoding, or a network
+    of squared ReLU."""
 
     arch = "nemotron_h"
     rope_style = ""

@@ -4,7 +4,7 @@ from unladen.models._parts.encoder import Encoder
 
 
 class NomicBert(Encoder):
-    """Rotation of half-way pairs."""
+    """NeoX rotary embedding."""
 
     arch = "nomic-bert"
     rope_style = "neox"

@@ -12,7 +12,7 @@ from unladen.models._parts.heads import sliding_layers
 
 class Olmo2(Decoder):
     """Norms after attention and feed-forward, and of all queries and all keys; three of four layers
-    may see a window, whose rotation is never stretched."""
+    may see a window, and their rotations are never scaled for long contexts."""
 
     arch = "olmo2"
     rope_style = "neox"

@@ -4,7 +4,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Olmoe(Decoder):
-    """Norms over all heads of queries and of keys; weights as the softmax gives them."""
+    """Norms over all heads of queries and of keys; experts' weights aren't normalized after the
+    softmax."""
 
     arch = "olmoe"
     rope_style = "neox"

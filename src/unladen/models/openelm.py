@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class OpenElm(Decoder):
-    """Layers differ in heads and inner columns; rotation of half-way pairs."""
+    """Layers differ in heads and hidden units; NeoX rotary embedding."""
 
     arch = "openelm"
     rope_style = "neox"

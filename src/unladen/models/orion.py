@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Orion(Decoder):
-    """Layer norms; rotation of half-way pairs."""
+    """Layer norms; NeoX rotary embedding."""
 
     arch = "orion"
     norm_op = "layer_norm"

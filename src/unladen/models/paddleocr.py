@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class PaddleOcr(Decoder):
-    """Rotation of half-way pairs: for text the sections of a position are equal."""
+    """NeoX rotary embedding: for text all sections of a position are equal."""
 
     arch = "paddleocr"
     rope_style = "neox"

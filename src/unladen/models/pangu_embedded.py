@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class PanguEmbedded(Decoder):
-    """Rotation of half-way pairs."""
+    """NeoX rotary embedding."""
 
     arch = "pangu-embedded"
     rope_style = "neox"

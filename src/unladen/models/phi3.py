@@ -4,8 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Phi3(Decoder):
-    """Rotation of half-way pairs, stretched by longrope; the gate lies in the same matrix as what
-    it gates."""
+    """NeoX rotary embedding, scaled by longrope; the gate and ``ffn_up`` share one matrix."""
 
     arch = "phi3"
     rope_style = "neox"

@@ -10,8 +10,8 @@ from unladen.models._parts.mamba import Ssm, convolved, scan
 
 
 class Plamo2(Hybrid):
-    """Norms around every part; Mamba with one rate per head, whose inputs and gates alternate head
-    by head, in layers without key/value heads."""
+    """Norms around every part. Layers without key/value heads are Mamba with one decay rate per
+    head; their inputs and gates alternate head by head."""
 
     arch = "plamo2"
     rope_style = "neox"
@@ -28,7 +28,7 @@ class Plamo2(Hybrid):
         (x,) = convolved(self, g, "ssm_conv1d", ssm.taps, [x])
         sizes = [ssm.state, ssm.state, max(64, self.n_embd // 16)]
         b, c, dt = (self.norm(g, part, f"ssm_{name}_norm") for part, name in zip(
-            self.packed(g, x, "ssm_x", sizes, "ssm_x"), ("b", "c", "dt"), strict=True))
+            self.stacked(g, x, "ssm_x", sizes, "ssm_x"), ("b", "c", "dt"), strict=True))
         (dt,) = self.linear(g, dt, {"ssm_dt": ssm.rank}, "ssm_dt")
         a = t.vector(self.name(g, "ssm_a"), ssm.rank)
         y = g.one("glu", z, scan(self, g, (x, dt, b, c), a, 1), name="ssm_gated",

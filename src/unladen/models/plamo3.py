@@ -12,7 +12,7 @@ from unladen.models._parts.heads import sliding_layers
 
 class Plamo3(Decoder):
     """Norms around attention and feed-forward, and of queries and keys; seven of eight layers may
-    see a window and turn by a smaller base."""
+    see a window and rotate with a smaller base."""
 
     arch = "plamo3"
     rope_style = "neox"

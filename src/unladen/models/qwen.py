@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen(Decoder):
-    """Rotation of half-way pairs; the file's feed-forward length counts the gate too."""
+    """NeoX rotary embedding; the file's feed-forward length counts the gate too."""
 
     arch = "qwen"
     rope_style = "neox"

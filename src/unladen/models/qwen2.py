@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen2(Decoder):
-    """Rotation of half-way pairs; queries, keys and values have biases."""
+    """NeoX rotary embedding; queries, keys and values have biases."""
 
     arch = "qwen2"
     n_layers_70b = 80

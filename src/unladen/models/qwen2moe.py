@@ -4,8 +4,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen2Moe(Decoder):
-    """Biases of queries, keys and values; experts' weights as the softmax gives them, and shared
-    experts under a gate."""
+    """Biases of queries, keys and values; experts' weights aren't normalized after the softmax;
+    shared experts with a gate."""
 
     arch = "qwen2moe"
     rope_style = "neox"

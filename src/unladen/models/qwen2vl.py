@@ -4,12 +4,12 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen2Vl(Decoder):
-    """As Qwen 2: for text the sections of a position are equal."""
+    """As Qwen 2: for text all sections of a position are equal."""
 
     arch = "qwen2vl"
     rope_style = "neox"
     unbiased = frozenset({"output"})
 
     def read_eps(self) -> float:
-        # There are files without it.
+        # Some files don't have the key.
         return self.hparams.float("attention.layer_norm_rms_epsilon", 0.0)

@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen3(Decoder):
-    """Rotation of half-way pairs; queries and keys are normalized per head."""
+    """NeoX rotary embedding; queries and keys are normalized per head."""
 
     arch = "qwen3"
     rope_style = "neox"

@@ -8,7 +8,7 @@ from unladen.models._parts.delta_net import DeltaHeads, DeltaNet
 
 
 class Qwen35(DeltaNet):
-    """Delta nets and gated attention. The sections of its rotary positions are one for text."""
+    """Delta nets and gated attention. For text all sections of a position are equal."""
 
     arch = "qwen35"
     tiled = True

@@ -9,11 +9,11 @@ from unladen.models._parts.layers import columns
 
 
 class Qwen3Next(DeltaNet):
-    """Delta nets and gated attention, with experts and a gated shared one. The gates of all value
-    heads of a key head stand together."""
+    """Delta nets and gated attention, with experts and a gated shared expert. The gates of all
+    value heads of one key head are stored together."""
 
     arch = "qwen3next"
-    spare = frozenset({"ssm_in"})  # the products of old files
+    spare = frozenset({"ssm_in"})  # the matrix for these products in old files
 
     def gates(self, g: GraphBuilder, x: Value, h: DeltaHeads) -> tuple[Value, Value]:
         (both,) = self.linear(g, x, {"ssm_ba": 2 * h.n_heads}, "ssm_ba")

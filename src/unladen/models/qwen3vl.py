@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen3Vl(Decoder):
-    """As Qwen 3: for text the sections of a position are equal."""
+    """As Qwen 3: for text all sections of a position are equal."""
 
     arch = "qwen3vl"
     rope_style = "neox"

@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Qwen3VlMoe(Decoder):
-    """As Qwen 3 with experts: for text the sections of a position are equal."""
+    """As Qwen 3 with experts: for text all sections of a position are equal."""
 
     arch = "qwen3vlmoe"
     rope_style = "neox"

@@ -9,7 +9,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Refact(Decoder):
-    """Slopes instead of rotations."""
+    """ALiBi instead of rotations."""
 
     arch = "refact"
     rope_style = ""

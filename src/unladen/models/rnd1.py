@@ -4,7 +4,7 @@ from unladen.models._parts.diffusion import DiffusionDecoder
 
 
 class Rnd1(DiffusionDecoder):
-    """Qwen 3 with experts, made to fill in tokens."""
+    """Qwen 3 with experts, trained to fill in tokens."""
 
     arch = "rnd1"
     rope_style = "neox"

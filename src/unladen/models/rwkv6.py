@@ -9,11 +9,11 @@ from unladen.graph.graph import Attr, Value
 from unladen.models._parts.rwkv import Rwkv
 
 MIXES = ("w", "k", "v", "r", "g")
-"""What a layer mixes with the token before, in the order of its weights."""
+"""The inputs that a layer mixes with the token before, in the order of their weights."""
 
 
 class Rwkv6(Rwkv):
-    """The shares of the token before, and what is kept of the state, follow from the input."""
+    """The input determines the shares of the token before and the decay of the state."""
 
     arch = "rwkv6"
 
@@ -34,12 +34,12 @@ class Rwkv6(Rwkv):
         return self.linear(g, y, {"time_mix_output": self.n_embd}, "time_mix_output")[0]
 
     def _mixes(self, g: GraphBuilder, x: Value) -> list[Value]:
-        """x with the share of the token before that each of :data:`MIXES` wants."""
+        """For each of :data:`MIXES`, x mixed with its share of the token before."""
         n, t = self.n_embd, self.tensors
         change = self.change(g, x, "time")
         seen = self.mixed(g, x, change, "time_mix_lerp_x")
         n_hidden = t.shape(self.name(g, "time_mix_w1.weight"))[0] // len(MIXES)
-        hidden = self.packed(g, seen, "time_mix_w1", [n_hidden] * len(MIXES), "time_mix_w1")
+        hidden = self.stacked(g, seen, "time_mix_w1", [n_hidden] * len(MIXES), "time_mix_w1")
         up = t.weight(self.name(g, "time_mix_w2.weight"), len(MIXES), n, n_hidden)
         up = replace(up, shape=(len(MIXES) * n, n_hidden))
         fused = self.has(g, "time_mix_lerp_fused")

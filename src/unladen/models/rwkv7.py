@@ -8,13 +8,14 @@ from unladen.models._parts.delta_net import unit
 from unladen.models._parts.rwkv import Rwkv
 
 MIXES = ("r", "w", "k", "v", "a", "g")
+"""The inputs that a layer mixes with the token before, in the order of their weights."""
 SQRT_E = 0.606531
-"""e^(-1/2): the most that a step takes from a state is e to minus this."""
+"""e^(-1/2): a step multiplies a state by at least e to minus this."""
 
 
 class Rwkv7(Rwkv):
-    """A state from which each step takes out what a key found there before it puts a value in;
-    values are mixed with those of the first layer."""
+    """A state in which each step replaces the value at a key. Values are mixed with those of the
+    first layer."""
 
     arch = "rwkv7"
     spare = frozenset({"time_mix_v0", "time_mix_v1", "time_mix_v2"})  # in the first layer
@@ -51,7 +52,7 @@ class Rwkv7(Rwkv):
         return self.linear(g, y, {"time_mix_output": self.n_embd}, "time_mix_output")[0]
 
     def _value(self, g: GraphBuilder, v: Value, mixed: Value) -> Value:
-        """v moved towards that of the first layer."""
+        """v moved towards the first layer's v."""
         if self._first_value is None:
             self._first_value = v
             return v

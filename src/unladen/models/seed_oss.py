@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class SeedOss(Decoder):
-    """The norm before the feed-forward goes by another name; rotation of half-way pairs."""
+    """The norm before the feed-forward network has another name; NeoX rotary embedding."""
 
     arch = "seed_oss"
     rope_style = "neox"

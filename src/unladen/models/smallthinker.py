@@ -12,8 +12,8 @@ from unladen.models._parts.heads import sliding_layers
 
 
 class SmallThinker(Decoder):
-    """The router sees what the layer gets, before attention, so that experts can be fetched
-    meanwhile. Of four layers the first sees everything and knows no positions."""
+    """The router reads the layer's input before attention, so that experts can be fetched
+    meanwhile. The first of every four layers sees everything and has no positional encoding."""
 
     arch = "smallthinker"
     rope_style = "neox"

@@ -10,7 +10,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class SmolLm3(Decoder):
-    """Every fourth layer knows no positions."""
+    """Every fourth layer has no positional encoding."""
 
     arch = "smollm3"
 

@@ -4,6 +4,6 @@ from unladen.models.gpt2 import Gpt2
 
 
 class StarCoder(Gpt2):
-    """As GPT-2, with one or few heads for keys and values."""
+    """Built like GPT-2, with one head or few heads for keys and values."""
 
     arch = "starcoder"

@@ -4,7 +4,7 @@ from unladen.models._parts.decoder import Decoder
 
 
 class StarCoder2(Decoder):
-    """Layer norms; plain GELU; rotation of half-way pairs."""
+    """Layer norms; plain GELU; NeoX rotary embedding."""
 
     arch = "starcoder2"
     norm_op = "layer_norm"

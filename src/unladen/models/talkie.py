@@ -10,9 +10,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Talkie(Decoder):
-    """Norms without weights, also of the embeddings, which every layer adds once more; queries and
-    keys are normalized after their rotation, queries with a factor for each head; logits are
-    scaled."""
+    """Norms without weights, also of the embeddings, which every layer adds again. Queries and keys
+    are normalized after their rotation, queries with a factor for each head; logits are scaled."""
 
     arch = "talkie"
     rope_style = "neox"

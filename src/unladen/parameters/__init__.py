@@ -1,6 +1,6 @@
-"""Every parameter once: its types, what it takes, its default, and what it is called elsewhere.
+"""Every parameter once: its type, allowed values, default, and its names in other programs.
 
-``model`` and ``sampling`` hold the tables, ``kinds`` what values there are, ``pasted`` the names of
+``model`` and ``sampling`` hold the tables, ``kinds`` the kinds of values, ``pasted`` the names of
 other programs.
 """
 

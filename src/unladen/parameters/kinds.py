@@ -1,8 +1,8 @@
-"""What values a parameter takes: says what is wrong with one before anything runs.
+"""The kinds of values that parameters take. They check values before anything runs.
 
-A :class:`Kind` turns what a caller gave into the plain Python value that the rest of the package
-computes with. NumPy's scalars count as the numbers that they are; ``True`` is no number, ``"5"``
-neither. Imports no NumPy, since it is imported before the first file is mapped.
+A :class:`Kind` turns a caller's value into the plain Python value that the rest of the package
+works with. NumPy's scalars are accepted as numbers; ``True`` and ``"5"`` aren't numbers. This
+module doesn't import NumPy, because it is imported before the first file is mapped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Any, NoReturn, cast
 from unladen.errors import InvalidArgument
 
 MAX_ITEMS = 1 << 22
-"""Items that are taken from a list or an iterator: one without an end must come to one."""
+"""Items that are taken from a list or an iterator at most: an endless iterator must end."""
 INT32_MAX = 2**31 - 1
+"""The largest whole number that a parameter takes by default: native code uses int32."""
 
 
 def shown(value: object) -> str:
-    """``value`` in at most some 60 characters, whatever its own ``repr`` does."""
+    """``value`` in about 60 characters at most, even if its ``repr`` is longer or fails."""
     kind = type(value)
     if kind.__module__ == "numpy" and hasattr(value, "shape") and value.shape:
         return f"an array of {getattr(value, 'dtype', '?')} {list(value.shape)}"
@@ -37,12 +38,12 @@ def shown(value: object) -> str:
 
 
 def reject(name: str, words: str, value: object, hint: str = "") -> NoReturn:
-    """Raise :class:`InvalidArgument`: ``name`` must be ``words``, and isn't."""
+    """Raise :class:`InvalidArgument`: "``name`` must be ``words``, got ``value``"."""
     raise InvalidArgument(f"{name} must be {words}, got {shown(value)}", hint=hint)
 
 
 def integer(value: object) -> int | None:
-    """``value`` as an int; None for what is none, a bool too."""
+    """``value`` as an int; None if it isn't one. A bool isn't one."""
     if type(value) is int:
         return value
     if isinstance(value, bool):
@@ -54,7 +55,7 @@ def integer(value: object) -> int | None:
 
 
 def real(value: object) -> float | None:
-    """``value`` as a float, infinite for an int beyond all floats; None for what is no number."""
+    """``value`` as a float, infinite for an int that is too large; None if it isn't a number."""
     if type(value) is float:
         return value
     if isinstance(value, bool | str | bytes | bytearray) or getattr(value, "shape", None):
@@ -70,9 +71,9 @@ def real(value: object) -> float | None:
 
 
 class Kind:
-    """Values of one kind; :attr:`words` says which: "a whole number from 1 on".
+    """Values of one kind. :attr:`words` describes them: "a whole number from 1 on".
 
-    ``hint`` says what else to try where a value is none of them; without it :attr:`example` does.
+    ``hint`` says what to try where a value isn't of the kind; without it :attr:`example` is shown.
     """
 
     example: object = None
@@ -82,13 +83,13 @@ class Kind:
         self.hint = hint
 
     def refuse(self, name: str, value: object, words: str = "", hint: str = "") -> NoReturn:
-        """Raise :class:`InvalidArgument`: ``name`` must be ``words``, by default the kind's."""
+        """Raise :class:`InvalidArgument`: "``name`` must be ``words``", by default the kind's."""
         example = (f"for example {name}={self.example!r}"
                    if self.example is not None and name.isidentifier() else "")
         reject(name, words or self.words, value, hint or self.hint or example)
 
     def _part(self, kind: Kind, name: str, value: object) -> Any:
-        """A part of a value, as its ``kind`` has it; the hint of the whole goes for parts too."""
+        """A part of a value, checked by its ``kind``; errors use the hint of the whole value."""
         try:
             return kind.of(name, value)
         except InvalidArgument as error:
@@ -96,7 +97,8 @@ class Kind:
             raise
 
     def of(self, name: str, value: object) -> Any:
-        """``value`` as the package takes it; raises :class:`InvalidArgument` naming ``name``."""
+        """``value`` as the package uses it. Raises :class:`InvalidArgument`, which names ``name``.
+        """
         raise NotImplementedError
 
 
@@ -154,7 +156,7 @@ class Flag(Kind):
 
 
 class Choice(Kind):
-    """Some names, in whatever case."""
+    """One of several names, in any case."""
 
     def __init__(self, *names: str, hint: str = "") -> None:
         super().__init__(", ".join(map(repr, names[:-1])) + f" or {names[-1]!r}"
@@ -162,7 +164,7 @@ class Choice(Kind):
         self.names, self.example = names, names[0]
 
     def of(self, name: str, value: object) -> str:
-        """The name as it is spelled here."""
+        """The name in the package's own spelling."""
         if isinstance(value, str):
             for each in self.names:
                 if value.lower() == each:
@@ -171,7 +173,7 @@ class Choice(Kind):
 
 
 class Text(Kind):
-    """Texts that can be written as UTF-8; ``filled``: not the empty one."""
+    """Texts that can be encoded as UTF-8; ``filled``: the empty text is refused."""
 
     def __init__(self, words: str = "text", hint: str = "", *, filled: bool = False) -> None:
         super().__init__(words, hint)
@@ -181,7 +183,7 @@ class Text(Kind):
         """The same."""
         if isinstance(value, bytes | bytearray | memoryview):
             self.refuse(name, value, f"{self.words}, which is a str",
-                        "bytes.decode() makes text of it")
+                        "bytes.decode() turns it into text")
         if not isinstance(value, str) or (self.filled and not value):
             self.refuse(name, value)
         if not value.isascii():
@@ -206,7 +208,7 @@ class PathText(Kind):
         if not isinstance(value, str) and hasattr(type(value), "__fspath__"):
             path = os.fspath(cast("os.PathLike[str]", value))
         if isinstance(path, bytes):
-            self.refuse(name, value, hint="os.fsdecode(path) makes a str of it")
+            self.refuse(name, value, hint="os.fsdecode(path) turns it into a str")
         if not isinstance(path, str) or not path:
             self.refuse(name, value)
         if "\0" in path:
@@ -247,12 +249,13 @@ class Either(Kind):
         self.example = one.example if one.example is not None else other.example
 
     def of(self, name: str, value: object) -> Any:
-        """As the kind that takes it says."""
+        """The value as the kind that accepts it returns it."""
         for kind in self.kinds:
             try:
                 return kind.of(name, value)
             except InvalidArgument as error:
-                # What is of a kind, but for a number out of its range or one item, is told so.
+                # A value of this kind that is only out of range, or has one wrong item, gets the
+                # more exact error.
                 if not error.message.startswith(f"{name} must be {kind.words}"):
                     raise
         self.refuse(name, value)
@@ -266,14 +269,14 @@ class OrNone(Kind):
         self.kind, self.example = kind, kind.example
 
     def of(self, name: str, value: object) -> Any:
-        """As the kind has it."""
+        """The value as the kind returns it, or None."""
         return None if value is None else self.kind.of(name, value)
 
 
 class Items(Kind):
-    """Lists, and whatever else gives items one by one, but no text and no mapping.
+    """Lists and other iterables, except texts and mappings.
 
-    ``words`` says of what: "a list of device names".
+    ``words`` describes them: "a list of device names".
     """
 
     def __init__(self, item: Kind, words: str, hint: str = "", *, filled: bool = False) -> None:
@@ -291,7 +294,7 @@ class Items(Kind):
 
 
 def items(name: str, value: object, words: str, hint: str = "") -> Iterator[Any]:
-    """The items of what is a list or the like, at most ``MAX_ITEMS``; raises
+    """The items of a list or another iterable, at most ``MAX_ITEMS``; raises
     :class:`InvalidArgument`."""
     if isinstance(value, str | bytes | bytearray | memoryview | Mapping) or getattr(
             value, "shape", None) == ():
@@ -317,7 +320,7 @@ class Pairs(Kind):
         self.keys, self.values = keys, values
 
     def of(self, name: str, value: object) -> dict[Any, Any]:
-        """A dict of the same."""
+        """A dict of the checked keys and values."""
         if not isinstance(value, Mapping):
             self.refuse(name, value)
         return {self._part(self.keys, f"a key of {name}", key):
@@ -341,7 +344,7 @@ class Pair(Kind):
 
 
 class Called(Kind):
-    """Functions, and what else can be called."""
+    """Functions and other callables."""
 
     def of(self, name: str, value: object) -> Callable[..., object]:
         """The same."""
@@ -351,7 +354,7 @@ class Called(Kind):
 
 
 class Instance(Kind):
-    """What is ``fits``: objects of classes that are imported elsewhere."""
+    """Objects for which ``fits`` is true: used for classes that are imported elsewhere."""
 
     def __init__(self, fits: Callable[[object], bool], words: str, hint: str = "") -> None:
         super().__init__(words, hint)
@@ -365,17 +368,18 @@ class Instance(Kind):
 
 
 IDS = "a list of token ids, whole numbers from 0 on"
+"""Words for token ids, for errors."""
 
 
 def token_ids(name: str, value: object) -> list[int]:
-    """Token ids as a list of int, of a list, an iterator or an integer array [n].
+    """Token ids as a list of int, from a list, an iterator or an integer array [n].
 
-    Whether a vocabulary has them is for others to say. Raises :class:`InvalidArgument`.
+    This doesn't check whether a vocabulary has them. Raises :class:`InvalidArgument`.
     """
     if isinstance(value, bytes | bytearray | memoryview):
-        reject(name, IDS, value, "bytes.decode() makes text of it, list(...) ids of its numbers")
+        reject(name, IDS, value, "bytes.decode() turns it into text, list(...) into ids")
     if isinstance(value, str):
-        reject(name, IDS, value, "Model.tokenize(text) makes ids of a text")
+        reject(name, IDS, value, "Model.tokenize(text) turns a text into ids")
     shape = getattr(value, "shape", None)
     if shape is not None:
         found = _array_ids(name, value)

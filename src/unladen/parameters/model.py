@@ -1,8 +1,10 @@
 """The parameters of :class:`unladen.Model`, which ``plan`` and ``place`` take as well.
 
-The same lines serve type checkers, the checks, the command line's options and the docstring.
+Type checkers, the checks of values, the command line's options and the docstring all use the same
+lines.
 """
-# Annotations are evaluated here: they are the table.
+# This module evaluates its annotations, because they are the table: it has no
+# `from __future__ import annotations`.
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -35,14 +37,15 @@ class NamedDevice(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called: "cpu:0"."""
+        """The device's name, such as "cpu:0"."""
 
 
 FILES, DEVICES, MEMORY, SPEED, ERRORS = "Files", "Devices", "Memory", "Speed", "Errors"
 SHARES = OrNone(Items(Real(0), "a list of shares, numbers from 0 on", "for example [3, 1]"))
 COUNT = OrNone(Whole(1))
 TOKENS = OrNone(Whole(1, 2**60))
-"""More than any memory holds, so that too much of it is an :class:`OutOfMemory`."""
+"""Numbers of tokens. The limit is more than any memory holds, so that a number that is too large
+raises :class:`OutOfMemory`."""
 DEVICE = Either(Text("a device's name", filled=True), Instance(
     lambda value: not isinstance(value, type) and hasattr(value, "is_host"),
     "one of unladen.devices()"))
@@ -50,7 +53,7 @@ KV_TYPE = Choice("f16", "f32", "q8_0")
 
 
 class _OthersNames(TypedDict, total=False):
-    """Other programs' names that mean the same as one of ours."""
+    """Other programs' names for parameters of this package."""
 
     n_ctx: int
     num_ctx: int
@@ -77,7 +80,8 @@ class _OthersNames(TypedDict, total=False):
 
 
 class PlaceNames(_OthersNames, total=False):
-    """What :meth:`unladen.Model.place` changes; what isn't named stays as it is."""
+    """The parameters that :meth:`unladen.Model.place` can change. One that isn't given keeps its
+    value."""
 
     devices: Annotated[Sequence[str | NamedDevice] | None, P(
         OrNone(Items(DEVICE, "a list of device names", 'for example ["wgpu:0", "cpu"]',
@@ -98,7 +102,7 @@ class PlaceNames(_OthersNames, total=False):
         'which layers these are: the "first", the "last", or from the end that is predicted to '
         'be faster ("cost")',
         O("--offload-order",
-          help="Which layers are offloaded: first, last, or as cost says."), DEVICES)]
+          help="Which layers are offloaded: first, last, or cost (fastest)."), DEVICES)]
     split_mode: Annotated[str, P(
         Choice("layer", "none", "row", "tensor"), "layer",
         'how devices share the layers: "layer" gives each whole ones, "none" all to main_gpu, '
@@ -129,19 +133,19 @@ class PlaceNames(_OthersNames, total=False):
         "keep the experts of that many layers on the CPU; None: none, or with "
         'n_gpu_layers="auto" as many as is predicted to be fastest',
         O("--n-cpu-moe",
-          help="Keep the experts of so many layers there.", without="as is fastest"), DEVICES)]
+          help="Keep the experts of this many layers on the CPU.", without="fastest"), DEVICES)]
     kv_offload: Annotated[bool, P(
         Flag(), True, "False keeps the KV cache, and the attention over it, on the CPU",
         O("--no-kv-offload", help="Keep the KV cache and its attention on the CPU."), DEVICES)]
     embed_device: Annotated[str | None, P(
         OrNone(Text("a device's name", filled=True)), None,
         "where the token embeddings go; None: with the first layer, or where it is fastest",
-        O("--embed-device", help="Where the token embeddings go.", without="as is fastest"),
+        O("--embed-device", help="Where the token embeddings go.", without="fastest"),
         DEVICES)]
     head_device: Annotated[str | None, P(
         OrNone(Text("a device's name", filled=True)), None,
         "where the output head goes; None: with the last layer, or where it is fastest",
-        O("--head-device", help="Where the output head goes.", without="as is fastest"), DEVICES)]
+        O("--head-device", help="Where the output head goes.", without="fastest"), DEVICES)]
     expert_split: Annotated[Sequence[float] | None, P(
         SHARES, None, "shares of all devices, the CPU too, in each layer's experts",
         O("--expert-split",
@@ -176,7 +180,7 @@ class PlaceNames(_OthersNames, total=False):
 
 
 class ModelNames(PlaceNames, total=False):
-    """The parameters of :class:`unladen.Model` beside its file."""
+    """The parameters of :class:`unladen.Model` other than its file."""
 
     max_seqs: Annotated[int, P(
         Whole(1), 32, "sequences in one step", None, MEMORY)]
@@ -260,4 +264,4 @@ MODEL = Table.of("Model", ModelNames, _others)
 PLACE = Table.of("place", PlaceNames, _others)
 PATH = PathText("a path, 'tiny' or org/repo:QUANT", 'for example Model("model.gguf")')
 NO_FILE: Any = ""
-"""The path of a model that none was given for."""
+"""Stands for the path where the caller gave none."""

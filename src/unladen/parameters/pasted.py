@@ -1,8 +1,8 @@
-"""Names that scripts for other programs use: which of ours they mean, or what to do instead.
+"""Parameters of other programs: which parameter of this package each means, or what to do instead.
 
-llama-cpp-python's ``Llama``, llama.cpp's and Ollama's options, transformers' ``generate`` and
-OpenAI's requests. A name is taken where it means the same; else the error says the way here. What
-asks for nothing (``logits_all=False``) is taken too.
+The names come from llama-cpp-python's ``Llama``, llama.cpp's and Ollama's options, transformers'
+``generate`` and OpenAI's requests. A name is accepted if it means the same here; otherwise the
+error says what to do. A value that asks for nothing (``logits_all=False``) is accepted, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from types import MappingProxyType
 from unladen.parameters.table import Foreign, Others, Synonym
 
 _AS_THE_FILE = "the file's own value holds: leave it out"
+"""What to do about a parameter that overrides a file's value."""
 _NO_CONTEXT: Mapping[object, object] = MappingProxyType({0: None})
 _NO_END: Mapping[object, object] = MappingProxyType({-1: None, -2: None})
 
@@ -73,8 +74,8 @@ MODEL_NAMES: Others = MappingProxyType({
     **{name: Foreign('use kv_type=("q8_0", "f16"): types by name, keys and values', (None,))
        for name in ("type_k", "type_v", "cache_type_k", "cache_type_v")},
 })
-"""For :class:`unladen.Model`, ``plan`` and ``place``. ``model_path`` is ``path``; the types of keys
-and values given by name become ``kv_type``."""
+"""Other names for the parameters of :class:`unladen.Model`, ``plan`` and ``place``. ``model_path``
+is ``path``; the types of keys and values, if given by name, become ``kv_type``."""
 
 _SAMPLER = "build a SamplerChain with it and pass that as sampler"
 _GRAMMAR = "SamplerChain().constraint(...) keeps what an object of yours allows: pass it as sampler"
@@ -122,7 +123,7 @@ GENERATION_NAMES: Others = MappingProxyType({
     "num_ctx": Foreign("give context_size to Model"),
     "messages": Foreign("write the template's text yourself and pass it as prompt"),
 })
-"""For ``generate``, ``stream``, ``agenerate`` and ``astream``."""
+"""Other names for the parameters of ``generate``, ``stream``, ``agenerate`` and ``astream``."""
 
 METHODS: Mapping[str, str] = MappingProxyType({
     "create_completion": "generate(), or stream()", "complete": "generate()",
@@ -132,5 +133,5 @@ METHODS: Mapping[str, str] = MappingProxyType({
     "n_ctx": "context_size", "n_vocab": "tokenizer.n_vocab", "n_embd": "architecture.n_embd",
     "token_bos": "tokenizer.bos_id", "token_eos": "tokenizer.eos_id",
     "to": "place()", "predict": "generate()"})
-"""Methods of other programs' models, and ours. ``unladen.Model`` names them where one is asked for
-that it hasn't."""
+"""Methods of other programs' models, and those of ``unladen.Model`` that do the same. The error for
+an unknown attribute names them."""

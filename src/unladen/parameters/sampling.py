@@ -1,9 +1,10 @@
 """The parameters of a generation: how tokens are chosen, and where the text ends.
 
-The same lines serve type checkers, the checks and the command line's options. Defaults of how
-tokens are chosen are those of :class:`unladen.SamplingParams`.
+Type checkers, the checks of values and the command line's options all use the same lines. The
+defaults for choosing tokens are those of :class:`unladen.SamplingParams`.
 """
-# Annotations are evaluated here: they are the table.
+# This module evaluates its annotations, because they are the table: it has no
+# `from __future__ import annotations`.
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ from unladen.parameters.table import Option as O
 from unladen.parameters.table import Parameter as P
 
 SEED_MAX = 2**64 - 1
+"""The largest seed: seeds are uint64."""
 
 
 class _Bias(Kind):
@@ -45,7 +47,7 @@ _BIAS = Real(-1e6, 1e6)
 
 
 class _OthersNames(TypedDict, total=False):
-    """Other programs' names that mean the same as one of ours."""
+    """Other programs' names for parameters of this package."""
 
     max_new_tokens: int | None
     n_predict: int | None
@@ -73,7 +75,7 @@ class _OthersNames(TypedDict, total=False):
 
 
 class SamplingNames(_OthersNames, total=False):
-    """How tokens are chosen: what :meth:`unladen.Model.generate` and its kin take by name."""
+    """How tokens are chosen: parameters of :meth:`unladen.Model.generate` and similar methods."""
 
     temperature: Annotated[float, P(
         Real(0), 0.8, "divides the logits; 0 takes the likeliest token",
@@ -85,7 +87,7 @@ class SamplingNames(_OthersNames, total=False):
     """How far the temperature follows the entropy, up and down; 0, the default: off."""
     dynatemp_exponent: Annotated[float, P(
         Real(0), 1.0, "the power with which it follows",
-        O("--dynatemp-exp", help="How: a power.", without="1"))]
+        O("--dynatemp-exp", help="The power with which it follows.", without="1"))]
     """The power with which the temperature follows the entropy. Default 1."""
     top_k: Annotated[int, P(
         Whole(-2**31), 40, "keep the k likeliest tokens; 0: all",
@@ -93,7 +95,7 @@ class SamplingNames(_OthersNames, total=False):
     """Keep the k likeliest tokens; 0: all. Default 40."""
     top_p: Annotated[float, P(
         Real(0, 1), 0.95, "keep the likeliest tokens of this probability together; 1: all",
-        O("--top-p", help="Keep this much probability.", without="0.95"))]
+        O("--top-p", help="Keep the likeliest of this probability together.", without="0.95"))]
     """Keep the likeliest tokens that together have this probability; 1: all. Default 0.95."""
     min_p: Annotated[float, P(
         Real(0, 1), 0.05, "keep what is this likely or more, relative to the likeliest; 0: all",
@@ -102,7 +104,7 @@ class SamplingNames(_OthersNames, total=False):
     """Keep what is at least this likely, relative to the likeliest; 0: all. Default 0.05."""
     typical_p: Annotated[float, P(
         Real(0, 1), 1.0, "keep this much probability, the most ordinary tokens first; 1: all",
-        O("--typical-p", help="Keep this much, the most ordinary first."))]
+        O("--typical-p", help="Keep this much probability, the most ordinary tokens first."))]
     """Keep this much probability, tokens of the most ordinary surprise first. Default 1: all."""
     top_n_sigma: Annotated[float, P(
         Real(0, 1e6), 0.0, "keep the logits within n deviations of the largest; 0: off",
@@ -113,69 +115,72 @@ class SamplingNames(_OthersNames, total=False):
         O("--xtc-probability", help="How often the likeliest are dropped."))]
     """How often the likeliest tokens are dropped. Default 0: never."""
     xtc_threshold: Annotated[float, P(
-        Real(0, 1), 0.1, "which ones: those above this probability, but the last",
-        O("--xtc-threshold", help="Those above this probability, but one.", without="0.1"))]
-    """Which tokens that drops: those above this probability, but the last. Default 0.1."""
+        Real(0, 1), 0.1, "drop tokens above this probability, except the least likely of them",
+        O("--xtc-threshold", help="Drop those above this probability, except one.",
+          without="0.1"))]
+    """XTC drops tokens above this probability, except the least likely of them. Default 0.1."""
     repeat_penalty: Annotated[float, P(
         Real(1e-6, 1e6), 1.0, "make recent tokens less likely, by this factor; 1: off",
         O("--repeat-penalty", help="Make recent tokens less likely; 1: off."))]
     """Make recent tokens less likely, by this factor. Default 1: off."""
     frequency_penalty: Annotated[float, P(
         Real(-1e6, 1e6), 0.0, "subtract this from a recent token's logit as often as it came",
-        O("--frequency-penalty", help="The same, by how often they came."))]
+        O("--frequency-penalty", help="Make recent tokens less likely, by how often they came."))]
     """Subtract this from a recent token's logit as often as it came. Default 0."""
     presence_penalty: Annotated[float, P(
         Real(-1e6, 1e6), 0.0, "subtract this once, if it came at all",
-        O("--presence-penalty", help="The same, if they came at all."))]
+        O("--presence-penalty", help="Make recent tokens less likely, if they came at all."))]
     """Subtract this from a recent token's logit once. Default 0."""
     penalty_last_n: Annotated[int, P(
         Whole(-1), 64, "how many tokens are recent; -1: all",
-        O("--repeat-last-n", help="How many are recent; -1: all.", without="64"))]
+        O("--repeat-last-n", help="How many tokens are recent; -1: all.", without="64"))]
     """How many tokens are recent; -1: all. Default 64."""
     dry_multiplier: Annotated[float, P(
         Real(0, 1e6), 0.0, "make repetitions of sequences less likely; 0: off",
         O("--dry-multiplier", help="Make repetitions of sequences less likely."))]
     """Make repetitions of sequences less likely. Default 0: off."""
     dry_base: Annotated[float, P(
-        Real(1, 1e6), 1.75, "more so for each further token, by this factor",
-        O("--dry-base", help="More so for each further token.", without="1.75"))]
-    """How much more so for each further token of a repetition. Default 1.75."""
+        Real(1, 1e6), 1.75, "multiply the penalty by this for each further token of a repetition",
+        O("--dry-base", help="Factor of that penalty for each further token.", without="1.75"))]
+    """The penalty's factor for each further token of a repetition. Default 1.75."""
     dry_allowed_length: Annotated[int, P(
         Whole(0), 2, "tokens that may repeat",
         O("--dry-allowed-length", help="Tokens that may repeat.", without="2"))]
     """Tokens that may repeat without a penalty. Default 2."""
     dry_penalty_last_n: Annotated[int, P(
         Whole(-1), -1, "how far back repetitions are looked for; -1: everywhere",
-        O("--dry-penalty-last-n", help="How far back; -1: everywhere.", without="-1"))]
+        O("--dry-penalty-last-n", help="How far back to look for repetitions; -1: everywhere.",
+          without="-1"))]
     """How many tokens back repetitions are looked for. Default -1: everywhere."""
     dry_sequence_breakers: Annotated[Sequence[str], P(
         Items(Text("a text that isn't empty", filled=True), "a list of texts",
               'for example ["\\n", ":"]'),
-        ("\n", ":", '"', "*"), "what no repetition goes over; may be repeated",
-        O("--dry-sequence-breaker", help="What no repetition goes over; may be repeated.",
+        ("\n", ":", '"', "*"), "a text that ends a repetition; may be repeated",
+        O("--dry-sequence-breaker", help="A text that ends a repetition; may be repeated.",
           without='line breaks, ":", quotes, "*"'))]
-    """Texts that no repetition goes over. Default line breaks, colons, quotes and stars."""
+    """Texts that end a repetition. Default line breaks, colons, quotes and stars."""
     mirostat: Annotated[int, P(
         Whole(0, 2, hint="0 is off, 1 and 2 are the method's versions"), 0,
         "keep the surprise even: version 1 or 2 of the method; 0: off",
         O("--mirostat", help="Keep the surprise even: version 1 or 2; 0: off."))]
     """Keep the surprise even: version 1 or 2 of the method. Default 0: off."""
     mirostat_tau: Annotated[float, P(
-        Real(0, 1e6), 5.0, "at that many bits",
-        O("--mirostat-ent", help="At so many bits.", without="5"))]
+        Real(0, 1e6), 5.0, "the surprise that mirostat keeps, in bits",
+        O("--mirostat-ent", help="The surprise that mirostat keeps, in bits.", without="5"))]
     """The surprise that mirostat keeps, in bits. Default 5."""
     mirostat_eta: Annotated[float, P(
-        Real(0, 1e6), 0.1, "learning at this rate",
-        O("--mirostat-lr", help="Learning at this rate.", without="0.1"))]
+        Real(0, 1e6), 0.1, "the rate at which mirostat learns",
+        O("--mirostat-lr", help="The rate at which mirostat learns.", without="0.1"))]
     """How fast mirostat learns. Default 0.1."""
     adaptive_target: Annotated[float, P(
         Real(high=1), -1.0, "prefer tokens of about this probability; below 0: off",
         O("--adaptive-target", help="Prefer tokens of about this probability."))]
     """Prefer tokens of about this probability. Default -1: off."""
     adaptive_decay: Annotated[float, P(
-        Real(0, 0.99), 0.9, "how long what was drawn counts for that",
-        O("--adaptive-decay", help="How long what was drawn counts.", without="0.9"))]
-    """How long what was drawn counts for ``adaptive_target``. Default 0.9."""
+        Real(0, 0.99), 0.9, "how long drawn tokens count for adaptive_target",
+        O("--adaptive-decay", help="How long drawn tokens count for --adaptive-target.",
+          without="0.9"))]
+    """How long drawn tokens count for ``adaptive_target``. Default 0.9."""
     logit_bias: Annotated[Mapping[int, float] | None, P(
         OrNone(Pairs(Whole(0), _Bias(), "a mapping from token ids to numbers",
                      "for example {13: -2.5}")),
@@ -196,14 +201,15 @@ class SamplingNames(_OthersNames, total=False):
     order: Annotated[Sequence[str], P(
         Items(Text("a step's name", filled=True), "a list of steps",
               'for example ["top_k", "temperature"]'), MISSING,
-        "the steps in their order, by semicolon",
-        O("--samplers", help="The steps in their order, by semicolon.", without="the usual"))]
+        "the sampler's steps in their order, by semicolon",
+        O("--samplers", help="The sampler's steps in their order, by semicolon.",
+          without="as in the reference"))]
     """The steps in their order. Default :data:`unladen.sample.params.ORDER`."""
 
 
 class RequestNames(SamplingNames, total=False):
-    """What :meth:`unladen.Model.generate` and its kin take by name alone: how tokens are chosen,
-    and when the request is computed."""
+    """Parameters of :meth:`unladen.Model.generate` and similar methods that are given by name only:
+    how tokens are chosen, and when the request is computed."""
 
     priority: Annotated[int, P(
         Whole(-INT32_MAX), 0, "requests of a higher priority are begun first")]
@@ -215,7 +221,7 @@ class RequestNames(SamplingNames, total=False):
 
 
 class GenerationNames(RequestNames, total=False):
-    """All that a generation takes beside its prompt and a sampler."""
+    """The parameters of a generation other than its prompt and a sampler."""
 
     max_tokens: Annotated[int | None, P(
         OrNone(Whole(0, hint="None goes on to the end of the context")), None,
@@ -242,5 +248,5 @@ GENERATION = Table.of("generate", GenerationNames, _others)
 
 
 def generation(call: str) -> Table:
-    """The parameters of a generation by the function ``call``."""
+    """The parameters of a generation, for errors that name the function ``call``."""
     return Table(call, GENERATION.parameters, GENERATION.others)

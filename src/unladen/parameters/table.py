@@ -1,7 +1,7 @@
-"""Tables of parameters: each name once, with what it takes, its default and what it is.
+"""Tables of parameters: each name once, with its kind of values, default and description.
 
-A table is a TypedDict whose annotations carry a :class:`Parameter` each, so that the same lines
-tell a type checker which names and types there are, and the package what to check.
+A table is a TypedDict. Each annotation carries a :class:`Parameter`, so the same lines tell a type
+checker the names and types, and the package what to check.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Kind, shown
 
 GROUPS: Final = ("", "Files", "Devices", "Memory", "Speed", "Errors")
-"""Headings in their order."""
+"""The headings under which parameters are described, in their order."""
 MISSING: Final = object()
-"""In place of a default where a parameter has none."""
+"""Stands in place of a default where a parameter has none."""
 _NOTHING: Final[Mapping[object, object]] = MappingProxyType({})
 
 
 class Option:
-    """A parameter on the command line: its ``names``, long one first; one that begins with
-    ``--no-`` turns it off. ``help`` describes it, ``without`` what holds where it isn't given."""
+    """A parameter's option on the command line. The first of its ``names`` is the long one; a name
+    that begins with ``--no-`` turns the parameter off. ``help`` describes the option, ``without``
+    what happens if it isn't given."""
 
     __slots__ = ("help", "names", "without")
 
@@ -31,9 +32,12 @@ class Option:
 
 
 class Parameter:
-    """One parameter: the ``kind`` of its values, its ``default``, and ``about`` it one line, which
-    begins in lower case and ends without a full stop; what it is on the command line, if it is
-    there; the heading (``group``) under which it is described."""
+    """One parameter.
+
+    ``kind`` checks its values. ``about`` describes it in one line that begins in lower case and
+    ends without a full stop. ``option`` is its option on the command line, if it has one; ``group``
+    the heading under which it is described.
+    """
 
     __slots__ = ("about", "default", "group", "kind", "option")
 
@@ -44,8 +48,8 @@ class Parameter:
 
 
 class Synonym:
-    """Another program's name for our parameter ``ours``; ``means`` translates values that are
-    spelled differently there."""
+    """Another program's name for the parameter ``ours``. ``means`` translates values that the other
+    program spells differently."""
 
     __slots__ = ("means", "ours")
 
@@ -54,9 +58,9 @@ class Synonym:
 
 
 class Foreign:
-    """Another program's name that nothing here answers to: ``instead`` says what to do.
+    """Another program's parameter that doesn't exist here; ``instead`` says what to do.
 
-    Values that ask for nothing (``harmless``) are taken all the same.
+    Values that ask for nothing (``harmless``) are accepted.
     """
 
     __slots__ = ("harmless", "instead")
@@ -69,8 +73,8 @@ Others = Mapping[str, Synonym | Foreign]
 
 
 class Table:
-    """The parameters of the function ``call`` by name. ``others`` gives other programs' names for
-    them, which are looked at where a name is none of ours."""
+    """The parameters of the function ``call`` by name. ``others`` returns other programs' names for
+    them, which are used only for a name that isn't in the table."""
 
     __slots__ = ("call", "others", "parameters")
 
@@ -80,17 +84,17 @@ class Table:
 
     @staticmethod
     def of(call: str, names: type, others: Callable[[], Others]) -> Table:
-        """The table that the TypedDict ``names`` is."""
+        """The table of the TypedDict ``names``."""
         found = {name: annotation.__metadata__[0]
                  for name, annotation in names.__annotations__.items()
                  if hasattr(annotation, "__metadata__")}
         return Table(call, MappingProxyType(found), others)
 
     def taken(self, given: Mapping[str, object], *, present: Iterable[str] = ()) -> dict[str, Any]:
-        """What is ``given``, by our names and as the package computes with it.
+        """The ``given`` parameters by this package's names, with checked values.
 
-        ``present`` are names that the caller has a value for beside these. Raises
-        :class:`InvalidArgument` for a name that isn't known, one thing given under two names, and
+        ``present`` are names for which the caller has a value already. Raises
+        :class:`InvalidArgument` for an unknown name, a parameter that is given under two names, and
         a value of the wrong kind.
         """
         found: dict[str, Any] = {}
@@ -115,7 +119,8 @@ class Table:
                 if each.default is not MISSING}
 
     def _translated(self, name: str, value: object) -> tuple[str, object] | None:
-        """Our name and value for another program's; None where it asks for nothing."""
+        """This package's name and value for another program's; None for a value that asks for
+        nothing."""
         other = self.others().get(name)
         if isinstance(other, Synonym) and other.ours in self.parameters:
             return other.ours, _looked_up(other.means, value)
@@ -143,7 +148,7 @@ def _looked_up(means: Mapping[object, object], value: object) -> object:
 
 
 def described(table: Table, width: int = 100, indent: int = 4) -> str:
-    """The parameters as lines of a docstring, under their headings: name, default and about."""
+    """The parameters as lines of a docstring under their headings: name, default, description."""
     import textwrap
     pad = " " * indent
     lines: list[str] = []

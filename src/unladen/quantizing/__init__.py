@@ -1,4 +1,4 @@
-"""Quantization: a model's file as another one, smaller."""
+"""Quantization: writes a smaller file from a model's file."""
 
 from __future__ import annotations
 
@@ -39,18 +39,22 @@ def quantize(source: str | os.PathLike[str], target: str | os.PathLike[str],
              pure: bool = False, allow_requantize: bool = False, n_threads: int | None = None,
              overwrite: bool = False, dry_run: bool = False, progress: Progress | None = None
              ) -> QuantizePlan:
-    """Quantize the GGUF file ``source`` (of a split model, any part) to ``type``, as ``target``.
+    """Quantize the GGUF file ``source`` (any part of a split model) to ``type`` and write it to
+    ``target``, which appears when it is complete.
 
-    ``type`` is a format or a mix of several (:data:`MIXES`). ``imatrix`` is the path of an
-    importance matrix. ``output_tensor_type`` and ``token_embedding_type`` are formats for these
-    two, ``tensor_types`` for tensors in whose name a regular expression is found. ``pure``: every
-    matrix gets the type's base format. A source that is quantized already is refused unless
-    ``allow_requantize``. ``n_threads``: by default one a core. ``target`` appears when it is
-    complete; a file there is replaced only with ``overwrite``. ``progress`` is told a tensor's
-    name, the bytes written and all bytes. With ``dry_run`` nothing is written.
+    * ``type``: a format, or a mix of several (:data:`MIXES`).
+    * ``imatrix``: the path of an importance matrix.
+    * ``output_tensor_type``, ``token_embedding_type``: formats for these two tensors.
+    * ``tensor_types``: formats for tensors whose names match a regular expression.
+    * ``pure``: every matrix gets the type's base format.
+    * ``allow_requantize``: accept a source that is quantized already.
+    * ``n_threads``: threads; by default one per core.
+    * ``overwrite``: replace a file at ``target``.
+    * ``progress``: called with a tensor's name, the bytes written and the bytes in all.
+    * ``dry_run``: decide everything, write nothing.
 
-    Returns what was decided, tensor by tensor. Raises :class:`InvalidArgument` for what makes no
-    sense, :class:`UnsupportedQuant` for a format that can't be written, :class:`GGUFError` for
+    Returns the decisions, tensor by tensor. Raises :class:`InvalidArgument` for arguments that are
+    wrong, :class:`UnsupportedQuant` for a format that can't be written, :class:`GGUFError` for
     malformed files and :class:`DiskFull`.
     """
     source, path = _PATH.of("source", source), Path(_PATH.of("target", target))
@@ -92,10 +96,10 @@ def _check_target(target: Path, sources: Sequence[str], overwrite: bool) -> None
         raise InvalidArgument(f"target {str(target)!r} can't be written: {error.strerror}",
                               hint="choose another name") from None
     if any(os.path.samefile(target, source) for source in sources):
-        raise InvalidArgument(f"{target} is the source itself", hint="write to another place")
+        raise InvalidArgument(f"{target} is the source itself", hint="choose another name")
     if not overwrite:
-        raise InvalidArgument(f"{target} is there already",
+        raise InvalidArgument(f"{target} exists already",
                               hint="choose another name, or replace it with --force "
                                    "(overwrite=True)")
     if not target.is_file():
-        raise InvalidArgument(f"{target} is no file", hint="choose another name")
+        raise InvalidArgument(f"{target} exists and isn't a file", hint="choose another name")

@@ -1,7 +1,8 @@
-"""Importance matrices: how much an error in each column of a matrix matters.
+"""Reads importance matrices: how much an error in each column of a matrix matters.
 
-They hold mean squares of activations, gathered by llama.cpp's llama-imatrix: in a GGUF file with
-``NAME.in_sum2`` and ``NAME.counts`` for each tensor, or in its older format of plain records.
+An importance matrix holds mean squares of activations, which llama.cpp's llama-imatrix gathers. It
+is a GGUF file with ``NAME.in_sum2`` and ``NAME.counts`` for each tensor, or a file of plain records
+in an older format.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from unladen.paths import problem_of
 
 _SUMS, _COUNTS = ".in_sum2", ".counts"
 _MAGIC = b"GGUF"
-_HINT = "make it with llama-imatrix, and again if it was cut short"
+"""The first bytes of an importance matrix in GGUF; the older format has none."""
+_HINT = "make it again with llama-imatrix"
+"""Hint for a malformed file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Imatrix:
     """``entries`` maps a tensor's name to f32 [n_matrices * n_cols], all of them finite.
 
-    ``path`` as it was given; ``dataset`` names the text that the activations are of and
-    ``n_chunks`` its length, where the file says so.
+    ``path`` is the path as given. ``dataset`` names the text that the activations come from, and
+    ``n_chunks`` is its length in chunks, where the file says so.
     """
 
     path: str
@@ -42,7 +45,7 @@ def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
     """Read either format; raises :class:`ModelNotFound` where there is no such file and
     :class:`GGUFError` where it is malformed."""
     name = os.fspath(path)
-    if problem := problem_of(name):  # a pipe would wait for ever
+    if problem := problem_of(name):  # opening a pipe would wait for ever
         raise ModelNotFound(f"the importance matrix {name!r} {problem.what}",
                             hint=problem.hint or "check the path")
     try:
@@ -53,7 +56,7 @@ def read_imatrix(path: str | os.PathLike[str]) -> Imatrix:
                             hint="check the path") from None
     found = _read_gguf(name) if magic == _MAGIC else _read_records(name)
     if not found.entries:
-        raise GGUFError("it has no importance of any tensor", path=name, hint=_HINT)
+        raise GGUFError("the importance matrix has no tensors", path=name, hint=_HINT)
     for tensor, values in found.entries.items():
         if not np.isfinite(values).all() or (values < 0).any():
             raise GGUFError(f"the importance of {tensor} holds NaN, infinity or negative numbers",
@@ -83,7 +86,8 @@ def _count(file: GGUFFile) -> int:
 
 
 def _mean(path: str, name: str, sums: TensorInfo, counts: TensorInfo) -> npt.NDArray[np.float32]:
-    """Sums by matrix over counts; a matrix that nothing went through counts as all alike."""
+    """Each matrix's sums divided by its count. The columns of a matrix with count 0 are all equally
+    important."""
     n_matrices = counts.n_elements
     if sums.n_elements % n_matrices:
         raise GGUFError(f"{name} has {sums.n_elements} sums for {n_matrices} counts", path=path,
@@ -95,16 +99,17 @@ def _mean(path: str, name: str, sums: TensorInfo, counts: TensorInfo) -> npt.NDA
 
 
 def _read_records(path: str) -> Imatrix:
-    """int32 n; n times: length and bytes of a name, calls, number of values (int32), the values
-    (f32), which are sums over calls; then chunks, and length and bytes of the text's name, which
-    may be left out."""
+    """Read the older format: int32 n; then n times the length and bytes of a name, the number of
+    calls, the number of values (int32) and the values (f32), which are sums over calls; then the
+    number of chunks, and the length and bytes of the text's name. The last three may be missing.
+    """
     data = Path(path).read_bytes()
     at = 0
 
     def take(n: int) -> bytes:
         nonlocal at
         if n < 0 or n > len(data) - at:
-            raise GGUFError(f"{n} bytes are to follow, {len(data) - at} do", path=path, offset=at,
+            raise GGUFError(f"{n} bytes should follow, {len(data) - at} do", path=path, offset=at,
                             hint=_HINT)
         at += n
         return data[at - n:at]

@@ -1,4 +1,4 @@
-"""What a model can be quantized to: one format throughout, or a published mix of several."""
+"""The types that a model can be quantized to: one format, or a published mix of several."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from unladen.errors import InvalidArgument
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """``file_type`` is what ``general.file_type`` says (``llama_ftype`` in llama.cpp's llama.h);
-    ``base`` the format of every matrix that no rule names."""
+    """A type to quantize to. ``file_type`` is the number for ``general.file_type`` (``llama_ftype``
+    in llama.cpp's llama.h), ``base`` the format of every matrix that no rule names."""
 
     name: str
     file_type: int
@@ -31,13 +31,15 @@ MIXES: Final = {mix.name: mix for mix in (
 """Every mix by its name."""
 
 ALIASES: Final = {"Q3_K": "Q3_K_M", "Q4_K": "Q4_K_M", "Q5_K": "Q5_K_M", "MXFP4": "MXFP4_MOE"}
+"""Other names of mixes, which llama-quantize takes too."""
 
 WRITABLE: Final = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q2_K", "Q3_K",
                    "Q4_K", "Q5_K", "Q6_K", "IQ4_NL", "IQ4_XS", "MXFP4")
+"""Formats that tensors can be written in."""
 
 
 def mix(name: str) -> Mix:
-    """The mix called ``name`` in any case, or what an alias stands for; raises
+    """The mix called ``name``, or the one that the alias ``name`` stands for, in any case; raises
     :class:`InvalidArgument`."""
     upper = name.upper()
     found = MIXES.get(ALIASES.get(upper, upper))

@@ -1,4 +1,4 @@
-"""What quantizing a model comes to: each tensor's format, the new metadata, the sizes."""
+"""Plans a quantization: each tensor's format, the new metadata, the sizes."""
 
 from __future__ import annotations
 
@@ -31,18 +31,21 @@ from unladen.quantizing.rules import (
 log = logging.getLogger("unladen")
 
 _N_NAMED = 3
+"""Entries that a warning names at most."""
 _PLAIN = ("F32", "F16", "BF16")
+"""Formats that count as not quantized."""
 _QUANTIZATION_VERSION = 2
+"""The number for ``general.quantization_version``: ggml's present one."""
 _PATH_BYTES = 127
-"""llama.cpp keeps so much of a file's name in ``quantize.imatrix.*``."""
+"""Bytes of a file's name that ``quantize.imatrix.*`` holds, as in llama.cpp."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What a user asks for beside the mix; formats by their names in any case.
+    """The user's wishes beside the mix. Formats are given by their names in any case.
 
-    ``tensor_types`` are pairs of a regular expression and a format: the first that is found in a
-    tensor's name decides.
+    ``tensor_types`` are pairs of a regular expression and a format: the first expression that is
+    found in a tensor's name decides.
     """
 
     output_tensor_type: str | None = None
@@ -54,7 +57,7 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One tensor: where it comes from, its new format, and what is worth a word about it."""
+    """One tensor: its source, its new format, and a note for the user."""
 
     source: TensorInfo
     quant: str
@@ -74,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True)
 class QuantizePlan:
-    """All tensors in the order of the new file, and what stands before them."""
+    """All tensors in the order of the new file, and the header before them."""
 
     mix: Mix
     rows: Sequence[Row]
@@ -83,7 +86,7 @@ class QuantizePlan:
 
     @property
     def source_bytes(self) -> int:
-        """Bytes of all tensors as they are."""
+        """Bytes of all tensors in the source."""
         return sum(row.source.nbytes for row in self.rows)
 
     @property
@@ -93,7 +96,7 @@ class QuantizePlan:
 
     @property
     def bits_per_weight(self) -> float:
-        """Bits that a weight takes on average in the new file; 0 where there is none."""
+        """Average bits per weight in the new file; 0 where there are no weights."""
         n_weights = sum(r.source.n_elements for r in self.rows)
         return 8 * sum(r.entry.nbytes for r in self.rows) / n_weights if n_weights else 0.0
 
@@ -102,9 +105,9 @@ def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa
               wishes: Wishes | None = None) -> QuantizePlan:
     """Decide everything about quantizing ``file`` to the mix ``type``.
 
-    Raises :class:`InvalidArgument` for a mix, format or expression that makes no sense, for a
-    source that is quantized already (without ``allow_requantize``), and for a matrix of another
-    shape in ``imatrix``; :class:`UnsupportedQuant` for formats that can't be written.
+    Raises :class:`InvalidArgument` for an unknown mix or format or an invalid expression, for a
+    source that is quantized already (without ``allow_requantize``), and where a matrix in
+    ``imatrix`` has another shape; :class:`UnsupportedQuant` for formats that can't be written.
     """
     wishes = wishes or Wishes()
     chosen = mix(type)
@@ -113,7 +116,7 @@ def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa
     rows = [chooser.row(tensor) for tensor in file_order(list(file.tensors.values()))]
     notes = [f"{row.source.name}: {row.note}" for row in rows if row.note]
     if not rows:
-        notes.append(f"{file.path} holds no tensors: its metadata are all that is copied")
+        notes.append(f"{file.path} holds no tensors: only its metadata are copied")
     metadata = _metadata(file, chosen, imatrix)
     header = encode_header(metadata, [row.entry for row in rows],
                            alignment=_alignment(file))
@@ -121,7 +124,7 @@ def make_plan(file: GGUFFile, type: str, imatrix: Imatrix | None = None,  # noqa
 
 
 def _warn_of_idle(file: GGUFFile, imatrix: Imatrix | None, wishes: Wishes) -> None:
-    """Name wishes that concern no tensor of ``file``."""
+    """Warn of wishes that concern no tensor of ``file``."""
     free = [t.name for t in file.tensors.values() if not is_kept(t)]
     warn_unmatched("tensor_types", [p for p, _ in wishes.tensor_types], free,
                    what="tensor whose type can change")
@@ -216,7 +219,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidArgument(f"{text!r} is no regular expression: {error}",
+        raise InvalidArgument(f"{text!r} isn't a regular expression: {error}",
                               hint=r"for example 'ffn_down|blk\.0\.'") from None
 
 
@@ -228,7 +231,7 @@ def _alignment(file: GGUFFile) -> int:
 
 def _metadata(file: GGUFFile, chosen: Mix, imatrix: Imatrix | None
               ) -> Mapping[str, bytes | memoryview]:
-    """The source's, with what the new file is in place of what the old one was."""
+    """The source's metadata, with the keys that describe the quantization replaced."""
     metadata: dict[str, bytes | memoryview] = {}
     own: dict[str, tuple[object, str]] = {
         "general.quantization_version": (_QUANTIZATION_VERSION, "UINT32"),

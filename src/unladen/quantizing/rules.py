@@ -1,4 +1,4 @@
-"""Which tensor gets which block format.
+"""Decides which tensor gets which block format.
 
 The rules are those of llama.cpp (``src/llama-quant.cpp``), so that a mix of the same name means the
 same here: same formats, tensor by tensor.
@@ -17,6 +17,7 @@ from unladen.quantizing.mixes import Mix
 from unladen.quants import get
 
 _KEPT_NAMES: Final = {"position_embd.weight", "token_types.weight"}
+"""Tensors that keep their type, by name."""
 _KEPT_PARTS: Final = (
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup", "laurel",
     "per_layer_model_proj", "ssm_conv1d", "shortconv.conv.weight", "indexer.k_proj.weight",
@@ -27,18 +28,23 @@ _KEPT_PARTS: Final = (
     "time_mix_lerp_fused.weight", "attn_rel_b.weight", ".position_embd", "sam.pos_embd",
     "sam.neck.", "sam.net_", ".rel_pos", ".patch_embd", ".patch_merger", "a.rvq.codebook",
     "mm.a.code_embd")
+"""Parts of names of tensors that keep their type."""
 _TOKEN_EMBEDDINGS: Final = ("token_embd.weight", "per_layer_token_embd.weight")
 _KINDS: Final = (("attn_qkv.weight", "qkv"), ("attn_kv_b.weight", "kv_b"),
                  ("attn_v.weight", "v"), ("attn_k.weight", "k"), ("attn_q.weight", "q"),
                  ("attn_output.weight", "attn_output"), ("ffn_up", "up"), ("ffn_gate", "gate"),
                  ("ffn_down", "down"))
+"""Parts of names, and the role that each means in the rules; the first that is found decides."""
 _VALUES: Final = ("v", "qkv", "kv_b")
+"""Roles of tensors that compute attention's values."""
 _FALLBACKS: Final = {"IQ4_XS": "IQ4_NL", "Q2_K": "Q4_0", "Q3_K": "Q4_0", "Q4_K": "Q5_0",
                      "Q5_K": "Q5_1", "Q6_K": "Q8_0"}
+"""The format that replaces another where rows aren't a multiple of its block of 256."""
 
 
 def is_kept(tensor: TensorInfo) -> bool:
-    """Whether ``tensor`` keeps its type: vectors, norms, and what is small or delicate."""
+    """Whether ``tensor`` keeps its type: vectors, norms, and tensors that are small or sensitive to
+    rounding."""
     name = tensor.name
     n_dims = max((i + 1 for i, n in enumerate(reversed(tensor.shape)) if n > 1), default=1)
     return (n_dims < 2 or not name.endswith("weight") or name in _KEPT_NAMES
@@ -46,13 +52,13 @@ def is_kept(tensor: TensorInfo) -> bool:
 
 
 def is_token_embedding(name: str) -> bool:
-    """Whether rows of this tensor are looked up by token."""
+    """Whether the tensor ``name`` is a table whose rows are looked up by token."""
     return name in _TOKEN_EMBEDDINGS
 
 
 def kind_of(name: str) -> str:
-    """What the rules take a tensor for: ``"down"``, ``"v"``, ``"output"``; ``""``: anything
-    else."""
+    """The role of a tensor in the rules: ``"down"``, ``"v"``, ``"output"`` and so on; ``""`` for a
+    tensor without one."""
     if name == "output.weight":
         return "output"
     if is_token_embedding(name):
@@ -61,7 +67,7 @@ def kind_of(name: str) -> str:
 
 
 def layer_of(name: str) -> int:
-    """The layer that a tensor belongs to, -1 for none."""
+    """The layer that a tensor belongs to; -1 if none."""
     found = re.match(r"blk\.(\d+)\.", name)
     return int(found[1]) if found else -1
 
@@ -73,18 +79,18 @@ def file_order(tensors: Sequence[TensorInfo]) -> list[TensorInfo]:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What of a model the rules look at."""
+    """The properties of a model that the rules depend on."""
 
     n_layers: int
     n_experts: int
     n_gqa: int
-    """Query heads to a key head in the first layer; 0 without attention."""
+    """Query heads per key head in the first layer; 0 without attention."""
     falcon: bool
     is_70b: bool
 
     @classmethod
     def of(cls, hparams: HParams) -> Traits:
-        """Those of the model with ``hparams``."""
+        """The traits of the model with ``hparams``."""
         n_layers = hparams.int("block_count", 0)
         n_heads = _first_layer(hparams, "attention.head_count", n_layers, 0)
         n_kv_heads = _first_layer(hparams, "attention.head_count_kv", n_layers, n_heads)
@@ -104,7 +110,8 @@ def _first_layer(hparams: HParams, suffix: str, n_layers: int, default: int) -> 
 
 
 def more_bits(layer: int, n_layers: int) -> bool:
-    """The layers that mixes called ``_M`` favour: the first and last eighth, and every third."""
+    """Whether ``layer`` is one that the mixes called ``_M`` give more bits: the first and the last
+    eighth of the layers, and every third between."""
     eighth = n_layers // 8
     return layer < eighth or layer >= 7 * n_layers // 8 or (layer - eighth) % 3 == 2
 
@@ -117,14 +124,15 @@ class Rules:
     mix: Mix
     traits: Traits
     n_values: int
-    """How many tensors make values (``attn_v`` and the like)."""
+    """How many tensors compute values (``attn_v`` and the like)."""
     tied: bool
-    """Whether the token embeddings serve as the output too."""
+    """Whether the token embeddings are also the output matrix."""
     has_imatrix: bool
     _seen: dict[str, int] = field(default_factory=dict)
 
     def choose(self, tensor: TensorInfo) -> str:
-        """The format of ``tensor``, if its rows fit."""
+        """The format of ``tensor``. Its rows may not be a multiple of the block: see
+        :func:`fitting`."""
         kind, base = kind_of(tensor.name), self.mix.base
         if kind == "output" or (self.tied and kind == "token_embd"):
             return self._output(tensor)
@@ -148,8 +156,8 @@ class Rules:
         return n
 
     def _layer(self, name: str) -> int:
-        """The place of a down projection: its layer where there are experts, else how many came
-        before."""
+        """The position of a down projection: its layer where the model has experts, else the number
+        of down projections before it."""
         n = self._count("down")
         return layer_of(name) if self.traits.n_experts > 1 else n
 
@@ -217,8 +225,8 @@ class Rules:
 
 
 def fitting(chosen: str, n_cols: int) -> str:
-    """``chosen``, or the format that stands in for it where rows of ``n_cols`` are no whole
-    number of its blocks."""
+    """``chosen``, or the format that replaces it where rows of ``n_cols`` aren't a whole number of
+    its blocks."""
     for quant in (chosen, _FALLBACKS.get(chosen, chosen)):
         if n_cols % get(quant).block_size == 0:
             return quant

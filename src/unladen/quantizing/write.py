@@ -1,4 +1,4 @@
-"""Converts the tensors of a plan into a file, whole or not at all."""
+"""Converts the tensors of a plan and writes the file, whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ from unladen.quantizing.plan import QuantizePlan, Row
 from unladen.quants import get
 
 _MOST_COLUMNS = 1 << 28
+"""Longer rows are refused: each thread holds at least one whole row as float32, 1 GiB here."""
 
 Progress = Callable[[str, int, int], None]
-"""Told a tensor's name, and how many bytes of the new file are written of how many."""
+"""A function that is called with a tensor's name, the bytes written so far and the bytes in all."""
 
 
 _FLAGS = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-"""Not for programs that this one starts; bytes as they are, where a system would change some."""
+"""Flags to open the target with: child processes don't inherit it, and Windows doesn't translate
+line ends."""
 
 
 def write_plan(plan: QuantizePlan, target: Path, *, n_threads: int,
                progress: Progress | None = None) -> None:
-    """Write the file of ``plan`` at ``target``, replacing what is there once all is complete.
+    """Write the file of ``plan`` to ``target``. A file there is replaced once the new one is
+    complete.
 
-    Raises :class:`DiskFull` before anything is written where there is too little room, or later
-    where others took it; :class:`InvalidArgument` for weights that a format can't hold.
+    Raises :class:`DiskFull` before anything is written where the disk has too little room, or later
+    where other programs have filled it; :class:`InvalidArgument` for weights that a format can't
+    hold.
     """
     _check_room(plan, target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -89,7 +93,7 @@ def _convert(file: int, offset: int, row: Row, level: str, n_threads: int) -> No
     n_cols, n_rows = shape[-1], row.source.n_elements // shape[-1]
     if n_cols > _MOST_COLUMNS:
         raise InvalidArgument(f"{row.source.name} has rows of {n_cols}, more than {_MOST_COLUMNS}",
-                              hint="no known model has: is the file damaged?")
+                              hint="no known model has such rows: is the file damaged?")
     outcome, code = native.requantize_tensor(
         level, (row.source.quant, row.quant),
         (get(row.source.quant).row_bytes(n_cols), get(row.quant).row_bytes(n_cols)),

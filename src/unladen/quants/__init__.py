@@ -48,8 +48,8 @@ def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
                ) -> npt.NDArray[np.float32]:
     """Decode the bytes of a whole tensor to float32 of ``shape`` (slowest dimension first).
 
-    Raises :class:`UnsupportedQuant` for an unknown ``name`` and :class:`InvalidArgument` when
-    ``raw`` isn't as long as ``shape`` needs. A scale that is NaN or infinite in the file stays so.
+    Raises :class:`UnsupportedQuant` for an unknown ``name`` and :class:`InvalidArgument` when the
+    length of ``raw`` doesn't match ``shape``. A NaN or infinite scale in the file is kept.
     """
     quant = get(name)
     data = np.ascontiguousarray(raw).view(np.uint8)
@@ -67,13 +67,13 @@ def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:
     """Encode float32 [..., n] row by row; returns uint8 [..., row_bytes].
 
-    Raises :class:`UnsupportedQuant` when ``name`` is unknown, can't be written or doesn't divide
-    ``n``, and :class:`InvalidArgument` for numbers that it can't hold.
+    Raises :class:`UnsupportedQuant` when ``name`` is unknown, can't be written, or its block size
+    doesn't divide ``n``, and :class:`InvalidArgument` for numbers that the format can't hold.
     """
     quant = get(name)
     if values.shape[-1] % quant.block_size:
         raise UnsupportedQuant(
-            f"rows of {values.shape[-1]} are no whole number of {name} blocks of "
+            f"rows of {values.shape[-1]} aren't a whole number of {name} blocks of "
             f"{quant.block_size}", hint="choose a type with a smaller block")
     shape = (*values.shape[:-1], quant.row_bytes(values.shape[-1]))
     if values.size == 0:

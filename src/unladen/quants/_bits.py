@@ -1,4 +1,4 @@
-"""The few moves that all block formats are made of."""
+"""The operations on bytes and bits that all block formats are decoded and encoded with."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ def half(blocks: Blocks, at: int) -> Floats:
     return np.ascontiguousarray(blocks[:, at:at + 2]).view("<f2").astype(np.float32)
 
 
-def words16(packed: Blocks) -> npt.NDArray[np.uint16]:
+def words16(raw: Blocks) -> npt.NDArray[np.uint16]:
     """The little-endian words of uint8 [n, 2 k], as uint16 [n, k]."""
-    return np.ascontiguousarray(packed).view("<u2").astype(np.uint16, copy=False)
+    return np.ascontiguousarray(raw).view("<u2").astype(np.uint16, copy=False)
 
 
-def words32(packed: Blocks) -> npt.NDArray[np.uint32]:
+def words32(raw: Blocks) -> npt.NDArray[np.uint32]:
     """The little-endian words of uint8 [n, 4 k], as uint32 [n, k]."""
-    return np.ascontiguousarray(packed).view("<u4").astype(np.uint32, copy=False)
+    return np.ascontiguousarray(raw).view("<u4").astype(np.uint32, copy=False)
 
 
-def planes(packed: Blocks, group: int, bits: int) -> npt.NDArray[np.uint8]:
+def planes(raw: Blocks, group: int, bits: int) -> npt.NDArray[np.uint8]:
     """Unpack ``bits``-bit fields of uint8 [n, k] to uint8 [n, k / group * (8 / bits), group].
 
     Each run of ``group`` bytes yields first the lowest fields of all its bytes, then the next
     fields, and so on. ``group=1`` reads the fields in the order of their bits.
     """
-    n, k = packed.shape
+    n, k = raw.shape
     out = np.empty((n, k // group, 8 // bits, group), np.uint8)
-    source = packed.reshape(n, k // group, group)
+    source = raw.reshape(n, k // group, group)
     for i in range(8 // bits):
         np.right_shift(source, i * bits, out=out[:, :, i])
     out &= (1 << bits) - 1
@@ -40,7 +40,8 @@ def planes(packed: Blocks, group: int, bits: int) -> npt.NDArray[np.uint8]:
 
 
 def scaled(scales: Floats, q: npt.NDArray[np.integer]) -> Floats:
-    """Multiply each run of ``q`` [n, ...] by its scale, float32 [n, n_runs] -> [n, n_weights].
+    """Multiply each run of ``q`` [n, ...] by its scale in float32 [n, n_runs]; returns float32
+    [n, n_weights].
 
     ``q`` may have any shape that holds n * n_weights numbers of at most 16 bits.
     """
@@ -62,7 +63,7 @@ def pack(values: npt.NDArray[np.uint8], group: int, bits: int) -> Blocks:
 def store_half(values: Floats) -> Blocks:
     """Float32 [n_blocks, 1] as the two bytes of a float16, uint8 [n_blocks, 2].
 
-    Raises :class:`InvalidArgument` for what float16 can't hold: a scale that is infinite or NaN
+    Raises :class:`InvalidArgument` for a scale that float16 can't hold: an infinite or NaN scale
     would spoil its whole block.
     """
     halves = values.astype("<f2")
@@ -73,7 +74,8 @@ def store_half(values: Floats) -> Blocks:
 
 
 def reciprocal(scale: Floats) -> Floats:
-    """1 / ``scale``, and 0 where that is no float32: such a block counts as zeros."""
+    """1 / ``scale``, and 0 where the quotient isn't a finite float32: the block then becomes zeros.
+    """
     with np.errstate(divide="ignore", over="ignore"):
         inverse: Floats = np.float32(1) / scale
     inverse[~np.isfinite(inverse)] = 0

@@ -1,4 +1,4 @@
-"""The codebooks, unpacked when first asked for; NumPy keeps them read-only."""
+"""The codebooks as read-only arrays, each unpacked when it is first used."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ Table = npt.NDArray[np.int8]
 def grid(name: str) -> Table:
     """The grid called ``name`` ("iq2xxs"): int8 [n_entries, 4 or 8]."""
     values: tuple[int, ...] = getattr(tables, f"{name.upper()}_GRID_VALUES")
-    packed = binascii.a2b_base64(getattr(tables, f"{name.upper()}_GRID_CODES"))
+    raw = binascii.a2b_base64(getattr(tables, f"{name.upper()}_GRID_CODES"))
     n_bits = (len(values) - 1).bit_length()
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
+    bits = np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")
     codes = bits.reshape(-1, n_bits) @ (1 << np.arange(n_bits))
     return _frozen(np.array(values, np.int8)[codes].reshape(-1, 4 if n_bits == 3 else 8))
 
 
 @functools.cache
 def sign_rows() -> Table:
-    """Row b holds the signs that the bits of byte b mean, lowest first: int8 [256, 8]."""
+    """int8 [256, 8]: row b holds the signs that the bits of byte b mean, lowest bit first."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     return _frozen(1 - 2 * bits.astype(np.int8))
 
 
 @functools.cache
 def even_signs() -> npt.NDArray[np.uint8]:
-    """Seven sign bits and the eighth that makes the number of minus signs even: uint8 [128]."""
+    """uint8 [128]: a code of seven sign bits, with an eighth that makes the number of minus signs
+    even."""
     table = np.array([i | (i.bit_count() & 1) << 7 for i in range(128)], np.uint8)
     table.flags.writeable = False
     return table

@@ -9,14 +9,14 @@ from unladen.quants._bits import half, scaled
 from unladen.quants.base import Blocks, Floats
 
 
-def scales_and_mins(packed: Blocks) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
+def scales_and_mins(raw: Blocks) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
     """Unpack uint8 [n, 12] to scales and minimums, uint8 [n, 8] each, of 6 bits.
 
-    The first four scales lie in the low 6 bits of bytes 0..3, the first four minimums in those of
-    bytes 4..7. Of the last four, bytes 8..11 hold the low 4 bits (scale in the low nibble,
-    minimum in the high one) and the top 2 bits of bytes 0..3 and 4..7 the rest.
+    The first four scales are in the low 6 bits of bytes 0..3, the first four minimums in the low 6
+    bits of bytes 4..7. Bytes 8..11 hold the low 4 bits of the last four (scale in the low nibble,
+    minimum in the high one); the top 2 bits of bytes 0..3 and 4..7 hold their high bits.
     """
-    first, second, rest = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
+    first, second, rest = raw[:, 0:4], raw[:, 4:8], raw[:, 8:12]
     scales = np.concatenate([first & 63, (rest & 15) | ((first >> 2) & 48)], axis=1)
     mins = np.concatenate([second & 63, (rest >> 4) | ((second >> 2) & 48)], axis=1)
     return scales, mins

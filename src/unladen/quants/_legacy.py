@@ -1,4 +1,4 @@
-"""What Q4_0, Q4_1, Q5_0 and Q5_1 share: how 32 weights become small numbers."""
+"""Encoding that Q4_0, Q4_1, Q5_0 and Q5_1 share: 32 weights become integers of 4 or 5 bits."""
 
 from __future__ import annotations
 
@@ -38,10 +38,11 @@ def encode_offset(values: Floats, top: int) -> tuple[Blocks, Codes]:
     return halves, target.astype(np.uint8).clip(0, top)
 
 
-def unpack5(packed: Blocks) -> Codes:
-    """Numbers of 5 bits, uint8 [n, 32], of the top bits in 4 bytes and the nibbles in 16."""
-    high = planes(packed[:, :4], 1, 1).reshape(-1, 32)
-    return planes(packed[:, 4:], 16, 4).reshape(-1, 32) | (high << np.uint8(4))
+def unpack5(raw: Blocks) -> Codes:
+    """Unpack uint8 [n, 20] to numbers of 5 bits, uint8 [n, 32]: 4 bytes hold their top bits, 16
+    bytes their low nibbles."""
+    high = planes(raw[:, :4], 1, 1).reshape(-1, 32)
+    return planes(raw[:, 4:], 16, 4).reshape(-1, 32) | (high << np.uint8(4))
 
 
 def pack5(q: Codes) -> Blocks:

@@ -12,16 +12,16 @@ from unladen.errors import UnsupportedQuant
 Blocks = npt.NDArray[np.uint8]
 """uint8 [n_blocks, block_bytes]: raw blocks as they lie in the file."""
 Floats = npt.NDArray[np.float32]
-"""float32 [n_blocks, block_size]: what they mean."""
+"""float32 [n_blocks, block_size]: the weights that blocks stand for."""
 
 
 class Quant:
-    """A GGUF tensor type: its size and its meaning.
+    """A GGUF tensor type: its size, and how its blocks are decoded.
 
     Class attributes: ``name`` as GGUF spells it (``"Q4_K"``), ``type_id`` the number in the file,
     ``block_size`` weights per block, ``block_bytes`` bytes per block. ``fields16``, ``fields32``
-    and ``fields64`` are the byte offsets of the numbers of 2, 4 and 8 bytes inside a block: the
-    ones to reverse when a file is big-endian. Blocks are little-endian everywhere else.
+    and ``fields64`` are the byte offsets of the numbers of 2, 4 and 8 bytes inside a block. Reading
+    a big-endian file reverses the bytes of these numbers; everywhere else blocks are little-endian.
     """
 
     name: ClassVar[str]

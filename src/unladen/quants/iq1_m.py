@@ -18,7 +18,7 @@ class IQ1_M(Quant):
     0      32    low 8 bits of the indices into the grid
     32     16    a nibble per entry, low first: the high 3 bits of its index, and the sign
                  of its ``shift`` = 1/8
-    48     8     four of uint16: four ``scale`` each (lowest first), and in the top 4 bits a
+    48     8     four uint16: four ``scale`` each (lowest first), and in the top 4 bits a
                  quarter of ``d`` float16, the lowest quarter in the first
     ====== ===== ==========================================================================
 

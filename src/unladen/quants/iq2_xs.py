@@ -20,7 +20,8 @@ class IQ2_XS(Quant):
     66     8     ``scale`` of 4 bits, two a byte, low nibble first
     ====== ===== ==========================================================================
 
-    A sign code stands for eight signs: its seven bits and the one that makes the minuses even.
+    A sign code stands for eight signs: its seven bits, and an eighth that makes the number of minus
+    signs even.
     """
 
     name, type_id, block_size, block_bytes = "IQ2_XS", 17, 256, 74

@@ -20,7 +20,8 @@ class IQ2_XXS(Quant):
                  codes of 7 bits (lowest first) and ``scale`` in the top 4
     ====== ===== ==========================================================================
 
-    A sign code stands for eight signs: its seven bits and the one that makes the minuses even.
+    A sign code stands for eight signs: its seven bits, and an eighth that makes the number of minus
+    signs even.
     """
 
     name, type_id, block_size, block_bytes = "IQ2_XXS", 16, 256, 66

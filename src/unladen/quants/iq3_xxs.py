@@ -21,7 +21,8 @@ class IQ3_XXS(Quant):
                  the top 4
     ====== ===== ==========================================================================
 
-    A sign code stands for eight signs: its seven bits and the one that makes the minuses even.
+    A sign code stands for eight signs: its seven bits, and an eighth that makes the number of minus
+    signs even.
     """
 
     name, type_id, block_size, block_bytes = "IQ3_XXS", 18, 256, 98

@@ -32,12 +32,12 @@ class NVFP4(Quant):
 
 @functools.cache
 def _half_scales() -> Floats:
-    """Half of what each scale byte means: float32 [256]."""
+    """float32 [256]: half of the number that each scale byte stands for."""
     code = np.arange(256)
     exponent, mantissa = (code >> 3) & 15, code & 7
     significand = np.where(exponent, mantissa + 8, mantissa).astype(np.float32)
     table: Floats = np.ldexp(significand, np.maximum(exponent, 1) - 11)
-    # E4M3's NaN; ggml reads it as zero (but not with bit 7 set).
+    # 0x7F is E4M3's NaN. ggml reads it as zero, but reads 0xFF as a number.
     table[0x7F] = 0
     table.flags.writeable = False
     return table

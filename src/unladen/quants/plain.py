@@ -10,7 +10,7 @@ from unladen.quants.base import Blocks, Floats, Quant
 
 
 class _Plain(Quant):
-    """A number as NumPy knows it, ``dtype``; its meaning is its value rounded to float32."""
+    """A number of NumPy's type ``dtype``, which decodes to its value rounded to float32."""
 
     dtype: ClassVar[str]
     block_size = 1
@@ -22,7 +22,7 @@ class _Plain(Quant):
 
     @classmethod
     def quantize(cls, values: Floats) -> Blocks:
-        """The nearest numbers, ties to even; of float16, infinity from 65520 on."""
+        """The nearest numbers, ties to even; float16 rounds 65520 and more to infinity."""
         whole = np.dtype(cls.dtype).kind == "i"
         return (np.rint(values) if whole else values).astype(cls.dtype).view(np.uint8)
 
@@ -56,10 +56,10 @@ class BF16(Quant):
 
     @classmethod
     def quantize(cls, values: Floats) -> Blocks:
-        """Round to nearest, ties to even; a NaN stays one, made quiet."""
+        """Round to nearest, ties to even. A NaN becomes a quiet NaN."""
         bits = values.view(np.uint32)
         upper = bits >> np.uint32(16)
-        # The carry of a rounded mantissa runs into the exponent, which is what rounding up means.
+        # A carry out of the mantissa increments the exponent, which is the correct rounding.
         rounded = (bits + (np.uint32(0x7FFF) + (upper & np.uint32(1)))) >> np.uint32(16)
         upper = np.where(np.isnan(values), upper | np.uint32(0x40), rounded)
         return upper.astype("<u2").view(np.uint8)

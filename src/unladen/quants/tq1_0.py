@@ -37,8 +37,8 @@ class TQ1_0(Quant):
         return scaled(half(blocks, 52), q - np.int8(1))
 
 
-def _digits(packed: Blocks, n_digits: int) -> npt.NDArray[np.uint8]:
+def _digits(raw: Blocks, n_digits: int) -> npt.NDArray[np.uint8]:
     """The leading base-3 digits of uint8 [n, k]: uint8 [n, n_digits * k]."""
-    shifted = packed[:, None] * np.array([1, 3, 9, 27, 81][:n_digits], np.uint8)[:, None]
+    shifted = raw[:, None] * np.array([1, 3, 9, 27, 81][:n_digits], np.uint8)[:, None]
     digits = (shifted.astype(np.uint16) * 3 >> 8).astype(np.uint8)
-    return digits.reshape(len(packed), -1)
+    return digits.reshape(len(raw), -1)

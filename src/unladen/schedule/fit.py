@@ -186,9 +186,9 @@ def n_blocks(memory: MemoryPlan, caches: Iterable[tuple[KVSpec, Device]], layout
 
 def room_beside(room: Mapping[str, int], devices: Iterable[Device], weights: Collection[str],
                 arena: str, beside: Mapping[str, Footprint]) -> dict[str, int]:
-    """What of ``room``, bytes by device, is left at most for one more graph when those ``beside``
-    it have taken theirs. Of these it may share its ``weights``, by name, and its ``arena``: they
-    count as left."""
+    """The bytes by device that are left of ``room`` for one more graph after the graphs ``beside``
+    it have taken theirs. It may share its ``weights``, by name, and its ``arena`` with these
+    graphs: shared bytes count as left."""
     if not beside:
         return dict(room)
     used = {m.device.name: m.needed_bytes for m in count(beside).devices}

@@ -169,8 +169,8 @@ def check(options: PlaceOptions) -> None:
             raise InvalidArgument(f"{name}={value!r} isn't known",
                                   hint="use " + ", ".join(map(str, allowed)))
     if options.n_cpu_moe is not None and options.n_cpu_moe < 0:
-        raise InvalidArgument(f"n_cpu_moe={options.n_cpu_moe} makes no sense",
-                              hint="use a number of layers from 0 on")
+        raise InvalidArgument(f"n_cpu_moe must be at least 0, got {options.n_cpu_moe}",
+                              hint="None keeps no experts on the CPU")
 
 
 def host_and_others(devices: Sequence[Device], options: PlaceOptions
@@ -200,8 +200,8 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
     if wanted in ("auto", "all", -1, EVERYTHING):
         return n_layers
     if not isinstance(wanted, int) or wanted < 0:
-        raise InvalidArgument(f"n_gpu_layers={wanted!r} makes no sense",
-                              hint='use "auto", "all" (or -1), 0, or a number of layers')
+        raise InvalidArgument(f"n_gpu_layers must be a number of layers from 0 on, got {wanted!r}",
+                              hint='"all" or -1 means all layers, "auto" as many as is fastest')
     return min(wanted, n_layers)
 
 

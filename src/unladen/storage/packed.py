@@ -33,9 +33,9 @@ END: Final = struct.Struct("<Q8s")
 ENTRY: Final = struct.Struct("<9Q")
 LINE_BYTES: Final = 64
 STALE_S: Final = 24 * 3600
-"""Whoever began a file so long ago isn't at it any more."""
+"""Seconds after which an unfinished file counts as abandoned by the process that began it."""
 UNUSED_S: Final = 30 * 24 * 3600
-"""A copy that nobody mapped for so long makes room for a new one."""
+"""Seconds after which a copy that no process has mapped is removed to make room for a new one."""
 
 
 class Rows(NamedTuple):

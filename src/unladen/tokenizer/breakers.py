@@ -1,4 +1,4 @@
-"""Which tokens spell a text, whatever stands around it."""
+"""Finds the token sequences that contain a text, whatever text comes before and after it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ MAX_BYTES, MAX_TOKENS = 40, 20
 
 
 def sequences(tokenizer: Tokenizer, texts: Iterable[str]) -> tuple[tuple[int, ...], ...]:
-    """Token sequences in which one of ``texts`` ends: a token that holds it, or one that ends in
-    its beginning, followed by the tokens of the rest.
+    """Token sequences that complete one of ``texts``: a single token that contains the text, or a
+    token that ends with the text's beginning, followed by the tokens of the rest.
 
-    What lies beyond 40 bytes or 20 tokens of a text isn't looked at. Raises
-    :class:`InvalidArgument` for an empty text.
+    Only the first 40 bytes and 20 tokens of a text count. Raises :class:`InvalidArgument` for an
+    empty text.
     """
     wanted = [text.encode()[:MAX_BYTES] for text in texts]
     if not all(wanted):

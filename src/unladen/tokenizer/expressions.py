@@ -1,8 +1,8 @@
 r"""The regular expressions of published pre-tokenizers, in the syntax of csrc/expression.h.
 
-Facts taken from the models' ``tokenizer.json`` as llama.cpp's src/llama-vocab.cpp cites them. An
-expression that is frequent, or slow in general, has a name instead and is written out in
-csrc/split.cc.
+They come from the models' ``tokenizer.json``, as llama.cpp's src/llama-vocab.cpp quotes them. An
+expression that is common, or slow in general, has a name instead: csrc/split.cc implements it by
+hand.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ JAIS2: Final = (
 
 def _cased(numbers: str, *, contraction: str = _CONTRACTION + "?", apart: str = "",
            ends: str = r"[\r\n/]*") -> str:
-    """Words cut where lower case turns to upper case; ``apart`` is taken out of their letters."""
+    """An expression for words that end where lower case turns to upper case. ``apart`` is removed
+    from their letters."""
     upper = rf"[\p{{Lu}}\p{{Lt}}\p{{Lm}}\p{{Lo}}\p{{M}}{apart}]"
     lower = rf"[\p{{Ll}}\p{{Lm}}\p{{Lo}}\p{{M}}{apart}]"
     start = r"[^\r\n\p{L}\p{N}]?"

@@ -16,14 +16,15 @@ import numpy.typing as npt
 from unladen.errors import GGUFError
 
 PREFIX: Final = "tokenizer.ggml."
+"""What all of the tokenizer's keys begin with."""
 MAX_TOKEN_BYTES: Final = 4096
-"""A longer token is refused: the cost of encoding grows with the longest one."""
+"""A longer token is refused: the cost of encoding grows with the longest token."""
 MAX_SEARCHED_BYTES: Final = 512
-"""The same, where tokens are searched for at each place of a text."""
+"""A longer token is refused where tokens are searched for at each position of a text."""
 MAX_VOCAB_BYTES: Final = 1 << 26
-"""Token texts of more than this together are refused; real ones stay below 10 MiB."""
+"""A vocabulary with more bytes of text is refused; real ones stay below 10 MiB."""
 MAX_TOKENS: Final = 1 << 24
-"""A vocabulary without texts of more than this is refused."""
+"""A vocabulary without texts that claims more tokens is refused."""
 
 
 class TokenType(IntEnum):
@@ -39,8 +40,8 @@ class TokenType(IntEnum):
 
 
 @runtime_checkable
-class PackedStrings(Protocol):
-    """Strings that lie in one buffer, as a mapped file has them.
+class BufferedStrings(Protocol):
+    """Strings in one buffer, as in a mapped file.
 
     ``buffer`` is uint8; ``offsets`` and ``lengths`` are int64 [n]: string i is the ``lengths[i]``
     bytes from ``offsets[i]`` on.
@@ -51,8 +52,8 @@ class PackedStrings(Protocol):
     lengths: npt.NDArray[np.int64]
 
 
-class Packed:
-    """Texts as :class:`PackedStrings`."""
+class EncodedStrings:
+    """Texts, encoded one after another into one buffer: :class:`BufferedStrings`."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         raw = [text.encode() for text in texts]
@@ -62,7 +63,7 @@ class Packed:
 
 
 class Fields:
-    """The metadata of one file, seen as a tokenizer's: keys without their common prefix.
+    """The tokenizer's metadata of one file; keys are given without ``tokenizer.ggml.``.
 
     ``path`` names the file in errors. Methods raise :class:`GGUFError` that names the key.
     """
@@ -73,19 +74,19 @@ class Fields:
         self._no_tokens: dict[str, object] = {}
 
     def error(self, key: str, problem: str, *, hint: str = "") -> GGUFError:
-        """A :class:`GGUFError` that says what is wrong with ``key``."""
+        """A :class:`GGUFError` about ``key``; ``problem`` continues the sentence after the key."""
         offset = 0
         if hasattr(self._metadata, "offset_of") and PREFIX + key in self._metadata:
             offset = self._metadata.offset_of(PREFIX + key)
         return GGUFError(f"{PREFIX}{key} {problem}", path=self.path, offset=offset, hint=hint)
 
     def outside(self, key: str) -> str:
-        """The string at the full name ``key``, in lower case; empty if there is none."""
+        """The string at the key whose full name is ``key``, in lower case; empty if missing."""
         value = self._metadata.get(key)
         return value.lower() if isinstance(value, str) else ""
 
     def vocab_size(self) -> int:
-        """The model's own count of tokens, 0 where the file doesn't say."""
+        """The architecture's ``vocab_size``; 0 where the file doesn't have it."""
         key = f"{self._metadata.get('general.architecture')}.vocab_size"
         value = self._metadata.get(key, 0)
         if not isinstance(value, int | np.integer) or not 0 <= value <= MAX_TOKENS:
@@ -100,7 +101,7 @@ class Fields:
         return value
 
     def flag(self, key: str, default: bool) -> bool:
-        """The boolean at ``key``, which may be written as 0 or 1."""
+        """The boolean at ``key``, which may be stored as 0 or 1."""
         value = self._metadata.get(PREFIX + key, default)
         if isinstance(value, int | np.integer) and value in (0, 1):
             return bool(value)
@@ -109,8 +110,8 @@ class Fields:
         return bool(value)
 
     def token_id(self, key: str, n_vocab: int) -> int | None:
-        """The id at ``key``; None where there is none, or no token of that id: converters write -1
-        for none, or one past the end. :meth:`warn` names these."""
+        """The id at ``key``; None where the key is missing or no token has the id. Converters
+        write -1 for no token, or the id after the last; :meth:`warn` names such keys."""
         value = self._metadata.get(PREFIX + key)
         if value is None:
             return None
@@ -121,28 +122,28 @@ class Fields:
         return int(value)
 
     def warn(self, n_vocab: int) -> None:
-        """Name, in one line, the keys whose value :meth:`token_id` found to be no token."""
+        """Log one warning that names the keys whose id :meth:`token_id` found to be no token's."""
         if self._no_tokens:
             named = ", ".join(f"{key}={value!r:.40}" for key, value in self._no_tokens.items())
             logging.getLogger("unladen").warning(
-                "%s: %s: not among the %d tokens, taken for absent", self.path, named, n_vocab)
+                "%s: %s: not among the %d tokens, ignored", self.path, named, n_vocab)
 
-    def strings(self, key: str) -> PackedStrings | None:
-        """The strings at ``key``; a list of str is packed first."""
+    def strings(self, key: str) -> BufferedStrings | None:
+        """The strings at ``key``; a list of str is encoded into one buffer first."""
         value: Any = self._metadata.get(PREFIX + key)
-        if value is None or isinstance(value, PackedStrings):
+        if value is None or isinstance(value, BufferedStrings):
             return value
         if (not isinstance(value, Sequence) or isinstance(value, str)
                 or not all(isinstance(text, str) for text in value)):
             raise self.error(key, "isn't an array of strings")
         try:
-            return Packed(value)
+            return EncodedStrings(value)
         except UnicodeEncodeError as error:
             raise self.error(key, f"isn't Unicode: {error.reason}") from None
 
     def numbers(self, key: str, kind: str, n: int | None) -> npt.NDArray[Any] | None:
-        """The numbers at ``key``, of NumPy's dtype kinds ``kind`` (``"iu"``): ``n`` of them
-        unless that is None."""
+        """The numbers at ``key``, whose NumPy dtype kind is one of ``kind`` (``"iu"``). There must
+        be ``n`` of them, unless ``n`` is None."""
         value: Any = self._metadata.get(PREFIX + key)
         if value is None:
             return None
@@ -169,7 +170,7 @@ class Fields:
         return scores
 
     def octets(self, key: str) -> bytes:
-        """The 8-bit numbers at ``key`` as bytes; empty if there are none."""
+        """The 8-bit numbers at ``key`` as bytes; empty if the key is missing."""
         array = self.numbers(key, "iu", None)
         if array is None:
             return b""

@@ -1,7 +1,7 @@
-"""A tokenizer by a ``tokenizer.json`` beside the file, where the file's own is wanting.
+"""A tokenizer from a ``tokenizer.json``, for a model whose own tokenizer is missing or wrong.
 
-PyPI's ``tokenizers`` encodes. What tokens stand for is decoded as always, from the texts and types
-that the JSON file gives them.
+PyPI's ``tokenizers`` encodes. The native code decodes as usual, with the tokens' texts and types
+from the JSON file.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from unladen.tokenizer.fields import PREFIX, Fields, TokenType
 from unladen.tokenizer.tokenizer import Tokenizer
 
 EXTRA = "hf-tokenizer"
+"""The extra of this package that installs ``tokenizers``."""
 
 
 class JsonTokenizer(Tokenizer):
     """The tokenizer of a ``tokenizer.json`` at ``path``, for the model with this ``metadata``.
 
-    Special ids that the JSON file's template doesn't tell are those of ``metadata``. Raises
-    :class:`ModelNotFound`, :class:`InvalidArgument` for a file that isn't a tokenizer's or has more
-    tokens than the model, or without PyPI's ``tokenizers``; :class:`UnsupportedModel` for a decoder
-    or a template of another form.
+    Special ids that the JSON file's template doesn't have are taken from ``metadata``. Raises
+    :class:`ModelNotFound`; :class:`InvalidArgument` for a file that isn't a tokenizer's or has more
+    tokens than the model, and where PyPI's ``tokenizers`` isn't installed;
+    :class:`UnsupportedModel` for an unknown form of decoder or template.
     """
 
     def __init__(self, path: str | os.PathLike[str], metadata: Mapping[str, object]) -> None:
@@ -68,13 +69,13 @@ class JsonTokenizer(Tokenizer):
 
 
 class _Source:
-    """What a ``tokenizer.json`` says, as the metadata of a GGUF file would say it."""
+    """Translates a ``tokenizer.json`` to the metadata of a GGUF file."""
 
     def __init__(self, tokenizer: Any, data: dict[str, Any], path: str) -> None:
         self._tokenizer, self._data, self._path = tokenizer, data, path
 
     def metadata(self) -> dict[str, object]:
-        """Metadata from which the native tokenizer decodes."""
+        """Metadata for the native tokenizer, which decodes."""
         kind, spelled = self._kind()
         vocab: dict[str, int] = self._tokenizer.get_vocab(with_added_tokens=True)
         if not vocab:
@@ -95,7 +96,8 @@ class _Source:
         return {PREFIX + key: value for key, value in found.items()}
 
     def _kind(self) -> tuple[str, Callable[[str], str]]:
-        """The kind that decodes alike, and how it spells a token."""
+        """The kind of tokenizer that decodes the same way, and a function that spells a token as
+        this kind does."""
         decoder = json.dumps(self._data.get("decoder"))
         if '"ByteLevel"' in decoder:
             return "gpt2", str
@@ -109,13 +111,13 @@ class _Source:
                                hint="use the tokenizer in the model's own file")
 
     def _template(self, kind: str) -> dict[str, object]:
-        """What is put around a text, and whether a space is put before it."""
+        """Metadata for the tokens that are put around a text, and for the space before it."""
         bare = self._tokenizer.encode("a", add_special_tokens=False).ids
         whole = self._tokenizer.encode("a").ids
         cuts = [i for i in range(len(whole)) if whole[i:i + len(bare)] == bare]
         before, behind = (whole[:cuts[0]], whole[cuts[0] + len(bare):]) if cuts else (whole, [])
         if len(before) > 1 or len(behind) > 1:
-            raise UnsupportedModel(f"{self._path} puts more than one token before or behind a text",
+            raise UnsupportedModel(f"{self._path} puts more than one token before or after a text",
                                    hint="use the tokenizer in the model's own file")
         end = "seperator" if kind == "bert" else "eos"
         found: dict[str, object] = {
@@ -130,14 +132,14 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InvalidArgument(f"{path} is no tokenizer.json: {error}") from None
+        raise InvalidArgument(f"{path} isn't a tokenizer.json: {error}") from None
     except OSError as error:
         raise ModelNotFound(f"{path}: {error.strerror}",
                             hint="name a tokenizer.json") from None
 
 
 def _text_only(text: str, path: str | os.PathLike[str]) -> Any:
-    """The tokenizer that takes names of control tokens for text."""
+    """A tokenizer that encodes the names of control tokens as plain text."""
     parsed = _parsed(text, path)
     parsed.encode_special_tokens = True
     return parsed
@@ -176,7 +178,7 @@ def _parsed(text: str, path: str | os.PathLike[str]) -> Any:
     try:
         parsed = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # noqa: BLE001 - the package raises nothing more specific
-        raise InvalidArgument(f"{os.fspath(path)} is no tokenizer.json: {error}") from None
+        raise InvalidArgument(f"{os.fspath(path)} isn't a tokenizer.json: {error}") from None
     parsed.no_padding()
     parsed.no_truncation()
     return parsed

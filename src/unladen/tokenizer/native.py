@@ -1,4 +1,4 @@
-"""The compiled part: vocabularies, merging, splitting, search for special tokens.
+"""The native part: vocabularies, merging, splitting, search for special tokens.
 
 Ids are int; -1 stands for "none". Array arguments are contiguous; ``types`` are
 :class:`~unladen.tokenizer.fields.TokenType` and ``strips`` bit 0 (left) and bit 1 (right), uint8
@@ -10,23 +10,24 @@ from unladen._native import tokenizer as _native
 Vocab = _native.Vocab
 """Texts of tokens, by id and by text (``find``: -1 if absent)."""
 Tokenizer = _native.Tokenizer
-"""Text to ids and back. ``fresh``: nothing or a special token stands before."""
+"""Text to ids and back. ``fresh``: the text or token has nothing or a special token before it."""
 spm = _native.spm
-"""A SentencePiece BPE tokenizer; ``unk`` -1: characters without tokens raise ValueError."""
+"""A SentencePiece BPE tokenizer. With ``unk`` -1 a character without a token raises ValueError."""
 bpe = _native.bpe
-"""A BPE tokenizer; ``kin`` is ``""``, ``"hybriddna"``, ``"whitespace"`` or ``"lowercase"``, which
-is whitespace and lower case; ``steps`` are names of split.cc or expressions, flags those of
-PreTokenizer."""
+"""A BPE tokenizer. ``kin`` is ``""``, ``"hybriddna"``, ``"whitespace"`` or ``"lowercase"`` (which
+is ``"whitespace"`` with text in lower case). ``steps`` are names in split.cc or expressions; the
+flags are those of PreTokenizer."""
 rwkv = _native.rwkv
-"""RWKV's tokenizer: the longest token first; texts are byte literals."""
+"""RWKV's tokenizer: takes the longest token. Texts are byte literals."""
 wpm = _native.wpm
-"""BERT's WordPiece; ``unk`` -1: words that tokens don't make up raise ValueError."""
+"""BERT's WordPiece. With ``unk`` -1 a word that tokens can't spell raises ValueError."""
 Charsmap = _native.Charsmap
-"""SentencePiece's normalization table, from its bytes or from none; else ValueError."""
+"""SentencePiece's normalization table, from its bytes; empty bytes mean no table. Malformed bytes
+raise ValueError."""
 ugm = _native.ugm
-"""A unigram model; ``unk`` -1: characters without tokens raise ValueError."""
+"""A unigram model. With ``unk`` -1 a character without a token raises ValueError."""
 plamo2 = _native.plamo2
-"""PLaMo 2's tokenizer; ValueError where a byte has no token."""
+"""PLaMo 2's tokenizer. Raises ValueError where a byte has no token."""
 opaque = _native.opaque
 """A tokenizer that only decodes."""
 

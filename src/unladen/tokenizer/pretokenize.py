@@ -17,13 +17,13 @@ from unladen.tokenizer import expressions as e
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """How text is cut into words before merging, and what a name implies besides.
+    """How text is cut into words before merging, and what else the name implies.
 
-    ``steps`` are expressions or names of csrc/split.cc. ``ignore_merges``: a word that is a token
-    isn't merged. ``raw``: tokens are spelled in UTF-8, not in GPT-2's alphabet of bytes, and
-    ``marks``: spaces become U+2581 first. ``whole_lines``: as ``ignore_merges``, for line feeds
-    alone. The others hold where the file has no such key: ``bos``
-    says whether there is such a token at all. ``lowercase`` concerns the kind ``whitespace``.
+    ``steps`` are expressions or names in csrc/split.cc. ``ignore_merges``: a word that is a token
+    isn't merged. ``raw``: tokens are spelled in UTF-8, not in GPT-2's alphabet of bytes.
+    ``marks``: spaces become U+2581 first. ``whole_lines``: like ``ignore_merges``, but only for
+    words of line feeds. The other fields are defaults for keys that the file doesn't have: ``bos``
+    says whether the vocabulary has a BOS. ``lowercase`` concerns the kind ``whitespace``.
     """
 
     steps: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Which tokens are special: ids named by keys, ends of generation, swallowed white space."""
+"""Finds the special tokens: ids that keys name, ends of a generation, white space to drop."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TOKEN_ID_KEYS: Final = {
     "fim_pre": "fim_pre_token_id", "fim_suf": "fim_suf_token_id", "fim_mid": "fim_mid_token_id",
     "fim_pad": "fim_pad_token_id", "fim_rep": "fim_rep_token_id", "fim_sep": "fim_sep_token_id",
 }
-"""Keys of special ids by the short name used here."""
+"""The keys of special ids, by the short names that this package uses."""
 
 OLD_KEYS: Final = {"fim_pre": "prefix_token_id", "fim_suf": "suffix_token_id",
                    "fim_mid": "middle_token_id"}
-"""Keys that files had before those above."""
+"""Keys of the same ids in older files."""
 
 _BY_TEXT: Final = {
     "eot": ("<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>",
@@ -41,22 +41,23 @@ _BY_TEXT: Final = {
     "fim_rep": ("<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>"),
     "fim_sep": ("<|file_sep|>",),
 }
-"""Texts that mean a special id where no key names it; the first that is in the vocabulary."""
+"""Texts that mean a special id where no key names it: the first one in the vocabulary counts."""
 _ENDS: Final = (
     "<|eot_id|>", "<|im_end|>", "<|end|>", "<|return|>", "<|call|>", "<|flush|>", "<|calls|>",
     "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>", "<|eom_id|>", "<EOT>", "_<EOT>", "[EOT]",
     "[EOS]", "<end_of_utterance>", "<eos>", "<turn|>", "<|tool_response>",
     "<\uff5cend▁of▁sentence\uff5c>", "[e~[",
 )
-"""Texts that mean the end of a turn wherever they occur."""
+"""Tokens with these texts end a turn, in every vocabulary."""
 _CONTROL_ENDS: Final = ("</s>",)
-"""Texts that mean it only as control tokens: elsewhere they are HTML."""
+"""Tokens with these texts end a turn only if they are control tokens: elsewhere they are HTML."""
 _END_IDS: Final = ("eos", "eot", "eom", "fim_pad", "fim_rep", "fim_sep")
 _SHOWN: Final = ("<|channel|>", "<|message|>", "<|start|>", "<|constrain|>")
-"""Marks between the parts of an answer (harmony), which its reader must see."""
+"""Tokens that separate the sections of an answer in the harmony format: they are shown, since the
+reader of the answer needs them."""
 
 _SPECIAL_LOOKS: Final = re.compile(rb"<.+>|\[.+\]|>>.+<<", re.DOTALL)
-"""<s>, [CLS], Falcon's >>TITLE<<."""
+"""What special tokens look like: <s>, [CLS], Falcon's >>TITLE<<. Decides in files without types."""
 
 _SPECIAL_TYPES: Final = (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED)
 _STRIP_LEFT, _STRIP_RIGHT = 1, 2
@@ -64,10 +65,10 @@ _STRIP_LEFT, _STRIP_RIGHT = 1, 2
 
 def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
               defaults: Mapping[str, int]) -> dict[str, int]:
-    """Special ids by short name: those that keys name, and those of ``defaults``.
+    """Special ids by short name: those that keys name, and those in ``defaults``.
 
-    A default holds only where the token is a special one, by its type or, in a file without types,
-    by its looks: id 11 ends Falcon's text, and is a comma in GPT-2's vocabulary.
+    A default counts only if the token is special by its type or, in a file without types, by its
+    text: id 11 ends a text in Falcon's vocabulary and is a comma in GPT-2's.
     """
     ids = {}
     n_vocab = len(vocab)
@@ -85,18 +86,18 @@ def token_ids(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8] | None,
 
 
 class ByText:
-    """Finds special tokens by their text, and makes control tokens of them in ``types``.
+    """Finds special tokens by their text, and marks them as control tokens in ``types``.
 
-    Converters often leave such tokens normal ones, which then would be printed and couldn't be
-    written in a prompt; the change is logged, with ``path``. The lists of texts are those of
-    llama.cpp's src/llama-vocab.cpp.
+    Converters often mark such tokens as normal ones, which would be printed and couldn't be used
+    in a prompt. Each change is logged with ``path``. The lists of texts are those in llama.cpp's
+    src/llama-vocab.cpp.
     """
 
     def __init__(self, vocab: Vocab, types: npt.NDArray[np.uint8], path: str) -> None:
         self._vocab, self._types, self._path = vocab, types, path
 
     def add_ids(self, ids: dict[str, int]) -> None:
-        """Add to ``ids`` what :func:`token_ids` didn't find."""
+        """Add the ids that :func:`token_ids` didn't find to ``ids``."""
         for name, texts in _BY_TEXT.items():
             found = self._find(texts) if name not in ids else {}
             if found:
@@ -109,7 +110,7 @@ class ByText:
         found = {ids[name] for name in _END_IDS if name in ids}
         calls = by_text.keys() & {"<|call|>", "<|calls|>"}
         if calls and by_text.keys() & {"<|return|>", "<|flush|>"} and "<|end|>" in by_text:
-            end = by_text.pop("<|end|>")  # it separates messages within an answer there
+            end = by_text.pop("<|end|>")  # here it separates messages within an answer
             self._types[end] = TokenType.USER_DEFINED
             found.discard(end)
         for text in _CONTROL_ENDS:
@@ -130,14 +131,14 @@ class ByText:
     def _make_control(self, text: str, token: int) -> None:
         if self._types[token] != TokenType.CONTROL:
             logging.getLogger("unladen").warning(
-                "%s: token %d %s isn't marked as a control token, taking it for one",
+                "%s: token %d %s isn't marked as a control token, but is treated as one",
                 self._path, token, text)
             self._types[token] = TokenType.CONTROL
 
 
 def suppressed(fields: Fields, n_vocab: int) -> frozenset[int]:
-    """The ids of ``suppress_tokens``, which are never to be written; those of no token can't be.
-    """
+    """The ids in ``suppress_tokens``, which are never generated. Ids outside the vocabulary are
+    left out with a warning."""
     key = "suppress_tokens"
     ids = fields.numbers(key, "iu", None)
     if ids is None or not ids.size:
@@ -151,7 +152,7 @@ def suppressed(fields: Fields, n_vocab: int) -> frozenset[int]:
 
 
 def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:
-    """Types for a file that has none: special ids are control tokens, the rest undefined."""
+    """Types for a file that has none: special ids are control tokens, other ids undefined."""
     types = np.zeros(n_vocab, np.uint8)
     types[list(ids.values())] = TokenType.CONTROL
     if "unknown" in ids:
@@ -160,7 +161,8 @@ def untold_types(n_vocab: int, ids: Mapping[str, int]) -> npt.NDArray[np.uint8]:
 
 
 def check_lengths(fields: Fields, types: npt.NDArray[np.uint8]) -> None:
-    """Special tokens are searched for at each place of a text; raises GGUFError for long ones."""
+    """Raise GGUFError for a long special token: special tokens are searched for at each position of
+    a text."""
     tokens = fields.strings("tokens")
     if tokens is None:
         return
@@ -168,13 +170,13 @@ def check_lengths(fields: Fields, types: npt.NDArray[np.uint8]) -> None:
     if long.any():
         bad = int(np.argmax(long))
         raise fields.error("tokens", f"has a special token {bad} of {tokens.lengths[bad]} bytes; "
-                                     f"at most {MAX_SEARCHED_BYTES} are taken")
+                                     f"at most {MAX_SEARCHED_BYTES} are allowed")
 
 
 def strips(fields: Fields, vocab: Vocab, types: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """White space that special tokens swallow, uint8 [n_vocab]: bit 0 left, bit 1 right.
+    """The sides on which special tokens drop white space, uint8 [n_vocab]: bit 0 left, bit 1 right.
 
-    GGUF has no key for it; as in llama.cpp, the names of model and pre-tokenizer tell.
+    GGUF has no key for this. As in llama.cpp, it follows from the names of model and pre-tokenizer.
     """
     result = np.zeros(len(vocab), np.uint8)
 

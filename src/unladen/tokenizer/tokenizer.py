@@ -1,4 +1,4 @@
-"""Text to token ids and back, by nothing but what a GGUF file says."""
+"""The tokenizer of a GGUF file: text to token ids and back, from the file's metadata alone."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from unladen.tokenizer.kinds.base import Tokens
 
 _TEXT: Final = Text()
 _ID: Final = Whole(-INT32_MAX)
-# What transformers' clean_up_tokenization takes away.
+# The spaces that transformers' clean_up_tokenization removes.
 _SPACE_TO_CLEAN: Final = re.compile(r" (') | (?=[?!.,]|n't|'(?:m|s|ve|re))")
 
 
 class Tokenizer:
-    """A model's tokenizer, for any number of threads. ``decode(encode(s)) == s``.
+    """A model's tokenizer. Threads may share it. ``decode(encode(s)) == s``, with exceptions.
 
-    Some vocabularies can't keep everything: U+2581, which SentencePiece takes for a space, and
-    characters for which there is only the unknown token. WordPiece and unigram models change the
-    text first (case, accents, spaces), so these give back what they made of it.
+    Some vocabularies lose information: SentencePiece takes U+2581 for a space, and a character
+    without a token becomes the unknown token. WordPiece and unigram models normalize the text first
+    (case, accents, spaces), so decoding returns the normalized text.
 
-    ``kind`` is ``tokenizer.ggml.model``, ``pre`` the name of the pre-tokenizer or None;
-    ``token_ids`` has every special id that the file names (``bos eos eot eom unknown sep pad cls
-    mask fim_pre …``) or has a token of known text for; ``eog_ids`` end a generation;
-    ``suppress_ids`` are never to be written; ``add_bos`` and ``add_eos`` say what :meth:`encode`
-    does by default, ``add_sep`` whether a pair of texts has a separator between (WordPiece ends a
-    text in one); ``clean_spaces`` what the model's own tokenizer does after decoding.
+    * ``kind``: ``tokenizer.ggml.model``.
+    * ``pre``: the name of the pre-tokenizer, or None.
+    * ``token_ids``: special ids by name (``bos eos eot eom unknown sep pad cls mask fim_pre …``),
+      from the file's keys or by the tokens' texts.
+    * ``eog_ids``: ids that end a generation.
+    * ``suppress_ids``: ids that are never generated.
+    * ``add_bos``, ``add_eos``: what :meth:`encode` adds by default.
+    * ``add_sep``: whether a separator stands between two texts (WordPiece ends a text in one).
+    * ``clean_spaces``: whether the model's own tokenizer removes spaces after decoding.
     """
 
     def __init__(self, fields: Fields) -> None:
@@ -64,7 +67,8 @@ class Tokenizer:
         self.add_bos = fields.flag("add_bos_token", defaults.add_bos)
         if kind.needs_bos and not self.add_bos:
             self.add_bos = True
-            self._warn_once("the file says that no BOS is added, which such models need: it is")
+            self._warn_once("the file says that no BOS is added, but such models need it: BOS is "
+                            "added")
         self.add_eos = fields.flag("add_eos_token", defaults.add_eos)
         self.add_sep = fields.flag("add_sep_token", defaults.add_sep)
         self._end = "SEP" if kind.ends_in_sep else "EOS"
@@ -75,7 +79,7 @@ class Tokenizer:
         self._merges_spaces = kind.merges_spaces(fields)
         unk = self.unk_id
         if unk in (self.bos_id, self.eos_id):
-            unk = None  # StarCoder names its end of text: no text may become that
+            unk = None  # StarCoder's file names its end of text here, which no text may become
         self._native = kind.build(fields, Tokens(
             self._vocab, types, special.strips(fields, self._vocab, types), unk))
 
@@ -96,7 +100,7 @@ class Tokenizer:
 
     @property
     def adds(self) -> tuple[str, ...]:
-        """What :meth:`encode` puts around a text by default: "BOS", and "EOS" or "SEP"."""
+        """The tokens that :meth:`encode` adds by default: "BOS", and "EOS" or "SEP"."""
         end = self.add_sep if self._end == "SEP" else self.add_eos
         return ("BOS",) * self.add_bos + (self._end,) * end
 
@@ -112,7 +116,7 @@ class Tokenizer:
 
     @property
     def unk_id(self) -> int | None:
-        """The token for what no token stands for."""
+        """The token for text that has no token."""
         return self.token_ids.get("unknown")
 
     def encode(self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None,
@@ -120,15 +124,17 @@ class Tokenizer:
                ) -> list[int]:
         """The ids of ``text``.
 
-        ``add_special``: put around it what the file says (:attr:`adds`); False: the text's own
-        tokens alone; None: unless it ``continues`` another. ``add_bos``, and ``add_eos`` for
-        whatever ends a text (EOS or SEP), go before that; None: as ``add_special`` says. A
-        vocabulary without such a token adds none. A text that begins with BOS gets no second one,
-        which models answer badly to, and a warning once; EOS likewise. ``special``: names of
-        control tokens in the text become these tokens; without it text can't produce a control
-        token. ``continues``: the text goes on from another, so no space is put before it.
-        Raises :class:`InvalidArgument` where the vocabulary can't write ``text``, and
-        :class:`UnsupportedModel` where the file has no tokenizer.
+        * ``add_special``: add the tokens in :attr:`adds` (True), or none (False). None adds them
+          unless the text ``continues`` another.
+        * ``add_bos``, and ``add_eos`` for the token that ends a text (EOS or SEP): override
+          ``add_special``; None doesn't. A vocabulary without such a token adds none.
+        * ``special``: names of control tokens in the text become these tokens. Without it text
+          can't produce a control token.
+        * ``continues``: the text continues another one, so no space is put before it.
+
+        A text that begins with BOS gets no second one, because models answer badly to that; this is
+        logged once. The same holds for EOS. Raises :class:`InvalidArgument` where the vocabulary
+        can't write ``text``, and :class:`UnsupportedModel` where the file has no tokenizer.
         """
         text = _TEXT.of("text", text)
         special, continues = flag("special", special), flag("continues", continues)
@@ -144,25 +150,26 @@ class Tokenizer:
             ids = self._plain(text, special, continues)
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
-                                  hint="the vocabulary neither spells nor marks it") from None
+                                  hint="the vocabulary has neither tokens for it nor an unknown "
+                                       "token: leave it out") from None
         return self._framed(ids, begins, ends)
 
     def _framed(self, ids: list[int], add_bos: bool, add_end: bool) -> list[int]:
         bos, end = self.bos_id, self.token_ids.get(self._end.lower())
         begins = add_bos and ids[:1] == [bos]
-        ends = add_end and ids[begins:][-1:] == [end]  # one token isn't both
+        ends = add_end and ids[begins:][-1:] == [end]  # one token can't be both BOS and EOS
         if begins:
-            self._warn_once("a text begins with BOS already, no second one is added: leave it out "
-                            "of the text or pass add_bos=False")
+            self._warn_once("a text begins with BOS already, so no second one is added: leave it "
+                            "out of the text or pass add_bos=False")
         if ends:
-            self._warn_once(f"a text ends in {self._end} already, no second one is added: leave it "
-                            "out of the text or pass add_eos=False")
+            self._warn_once(f"a text ends in {self._end} already, so no second one is added: leave "
+                            "it out of the text or pass add_eos=False")
         before = [bos] if add_bos and bos is not None and not begins else []
         return before + ids + ([end] if add_end and end is not None and not ends else [])
 
     def _plain(self, text: str, special: bool, continues: bool) -> list[int]:
-        """The ids of ``text`` alone; ValueError where it can't be written."""
-        # Where spaces merge, the one before a text stands for those that it begins with.
+        """The ids of ``text`` without added tokens; raises ValueError where it can't be written."""
+        # Where spaces merge, the space that is put before a text replaces those at its beginning.
         fresh = not continues or (self._merges_spaces and text[:1].isspace())
         return self._native.encode(text.encode(), special, fresh)
 
@@ -175,9 +182,12 @@ class Tokenizer:
                at_start: bool = True, clean_spaces: bool = False) -> str:
         """The text of ``ids``; bytes that aren't UTF-8 become U+FFFD.
 
-        ``special`` shows control tokens too. ``at_start``: the ids begin a text, so a space that
-        :meth:`encode` puts before one is taken away; False for a continuation. ``clean_spaces``
-        drops spaces before punctuation and contractions, which the text may really have had.
+        * ``special``: show control tokens, too.
+        * ``at_start``: the ids begin a text, so the space that :meth:`encode` puts before one is
+          removed; False for a continuation.
+        * ``clean_spaces``: remove spaces before punctuation and contractions, even if the encoded
+          text had them.
+
         Raises :class:`InvalidArgument` for an id outside the vocabulary.
         """
         array = np.array(token_ids("tokens", ids), np.int64)
@@ -192,12 +202,12 @@ class Tokenizer:
                     ) -> bytes:
         """The bytes that a token stands for, which may be a part of a character.
 
-        ``special`` and ``at_start`` as for :meth:`decode`. Raises :class:`InvalidArgument`.
+        ``special`` and ``at_start`` are as in :meth:`decode`. Raises :class:`InvalidArgument`.
         """
         return self._native.piece(self._checked(token_id), special, at_start)
 
     def token_text(self, token_id: int) -> str:
-        """A token's text as the file has it, in the alphabet of the kind."""
+        """A token's text as it is in the file, in the alphabet of the tokenizer's kind."""
         return self._vocab.text(self._checked(token_id)).decode(errors="replace")
 
     def is_control(self, token_id: int) -> bool:
@@ -205,15 +215,16 @@ class Tokenizer:
         return bool(self._types[self._checked(token_id)] == TokenType.CONTROL)
 
     def starts_text(self, token_id: int) -> bool:
-        """Whether text after this token begins afresh, as after a control token."""
+        """Whether text after this token begins a new text, as after a control token."""
         return self._native.starts_fresh(self._checked(token_id))
 
     def warn_unknown(self, option: str, token_ids: Iterable[int]) -> None:
-        """Warn, once of each, of ids in ``option`` that are no tokens: they concern nothing."""
+        """Log a warning, once for each, for ids in ``option`` that no token has: they have no
+        effect."""
         for token_id in token_ids:
             if not 0 <= token_id < len(self._vocab):
                 self._warn_once(f"{option} names token {token_id}, but ids are below "
-                                f"{self.n_vocab}: it does nothing")
+                                f"{self.n_vocab}: it has no effect")
 
     def _checked(self, token_id: int) -> int:
         token_id = _ID.of("token_id", token_id)
@@ -228,12 +239,12 @@ def _vocab(fields: Fields, kind: type[kinds.Kind]) -> native.Vocab:
     if tokens is None:
         if kind.encodes:
             raise fields.error("tokens", "is missing", hint="the file has no vocabulary")
-        nothing = np.zeros(fields.vocab_size(), np.int64)  # so many tokens, all of no text
+        nothing = np.zeros(fields.vocab_size(), np.int64)  # lengths and offsets of empty texts
         return native.Vocab(np.zeros(0, np.uint8), nothing, nothing)
     longest, total = tokens.lengths.max(initial=0), tokens.lengths.sum()
     if longest > kind.max_token_bytes or total > MAX_VOCAB_BYTES:
         raise fields.error("tokens", f"has {total} bytes of text, {longest} in one token; at most "
-                           f"{MAX_VOCAB_BYTES} and {kind.max_token_bytes} are taken")
+                           f"{MAX_VOCAB_BYTES} and {kind.max_token_bytes} are allowed")
     try:
         return native.Vocab(tokens.buffer, tokens.offsets, tokens.lengths)
     except ValueError as error:

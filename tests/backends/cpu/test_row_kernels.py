@@ -32,7 +32,7 @@ def lengths(rng: np.random.Generator) -> list[int]:
 
 
 def sum_roundings(n: int) -> float:
-    """Of a sum or sum of squares: at least 16 accumulators, then a tree."""
+    """The roundings of a sum or a sum of squares: at least 16 accumulators, then a tree."""
     return 2 * n / 16 + 8
 
 

@@ -34,8 +34,8 @@ GREEDY = {"temperature": 0.0, "max_tokens": 12}
 
 
 def screens(name: str) -> bool:
-    """Whether models here do, whatever machine is emulated; else a step that chooses computes all.
-    Of Q4_0 that isn't the level's choice alone."""
+    """Whether a model of type ``name`` screens on this machine; otherwise a step that chooses
+    computes all logits. For Q4_0 this depends on more than the level."""
     if name == "Q4_0":
         return native.spared_bytes(isa_level(), name) > 0
     return isa_level() in SCREENING
@@ -288,7 +288,7 @@ def test_choice(head: Callable[..., Path], name: str, n_seqs: int, rng: np.rando
 
 
 def test_second_look(head: Callable[..., Path], rng: np.random.Generator) -> None:
-    """Of a head of Q4_0 it leaves few groups to make whole: one alone, most often."""
+    """The second look at a head of Q4_0 leaves few groups to compute whole, most often one."""
     with Model(head("Q4_0", n_embd=1024), context_size=512, n_threads=2) as model:
         model.engine.plan.settle()
         n_whole = []

@@ -112,7 +112,7 @@ def test_perplexity_of_shared_experts(shared: Path, n_gpu_layers: int | str) -> 
 
 
 def test_dispatches_of_a_decode_step(make_model: Callable[..., Path]) -> None:
-    """Of 16 layers, as models of 1B have, after so many tokens that workgroups share the keys."""
+    """The model has 16 layers, like models of 1B; after 300 tokens workgroups share the keys."""
     path = make_model("llama", n_layers=16, quant="Q8_0")
     with Model(path, devices=DEVICE, context_size=512) as model:
         model.generate([3] * 300, temperature=0.0, max_tokens=2)

@@ -1,4 +1,4 @@
-// SentencePiece's normalization table, whatever is in it, on any text.
+// Runs SentencePiece's normalization table with any contents on any text.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <stdexcept>
@@ -10,7 +10,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     std::string table;
     if (input.ConsumeBool()) {
         table = input.ConsumeRandomLengthString();
-    } else {  // a sound frame: what is looked up is then what the input says
+    } else {  // a sound frame, so that lookups reach the input's units
         const uint32_t n_bytes = 1024 * input.ConsumeIntegralInRange<uint32_t>(1, 2);
         for (int i = 0; i < 4; ++i) table += static_cast<char>(n_bytes >> 8 * i);
         std::string trie = input.ConsumeBytesAsString(
@@ -26,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             if (match.size > text.size() - at || match.text.size() > 1024) __builtin_trap();
         }
     } catch (const std::invalid_argument &) {
-        // What a table that lies is answered with.
+        // The expected error for a malformed table.
     }
     return 0;
 }

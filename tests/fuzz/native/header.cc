@@ -1,4 +1,4 @@
-// The scan of a header's string arrays.
+// Runs the scan of a header's string arrays on any bytes.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "gguf/csrc/scan.h"

@@ -1,5 +1,5 @@
-// Products and dequantization of any bytes, in odd shapes, at every level that the machine has.
-// Buffers end where they must, so that a byte read or written too far is noticed.
+// Runs products and dequantization on any bytes, in unusual shapes, at every level that the machine
+// has. Buffers are exactly as long as needed, so the sanitizer finds a byte read or written too far.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <cstdlib>
@@ -22,7 +22,7 @@ struct Free {
 template <class T>
 using Memory = std::unique_ptr<T[], Free>;
 
-// Of exactly so many bytes, at a cache line as real buffers are.
+// A buffer of exactly n items, aligned to a cache line like real buffers.
 template <class T>
 Memory<T> memory(size_t n) {
     void *p = nullptr;

@@ -1,4 +1,4 @@
-// Chains of the sampler's steps, with parameters as the Python side lets them through, on any
+// Runs chains of the sampler's steps, with any parameters that Python's checks accept, on any
 // logits.
 #include <fuzzer/FuzzedDataProvider.h>
 
@@ -68,9 +68,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             logprobs(row.data(), n, token, 5);
         }
     } catch (const BadLogits &) {
-        // NaN, or nothing left to choose from.
+        // The expected error for NaN, or where no token is left.
     } catch (const std::out_of_range &) {
-        // Too few parameters.
+        // The expected error for too few parameters.
     }
     return 0;
 }

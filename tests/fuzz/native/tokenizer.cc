@@ -1,4 +1,4 @@
-// Vocabularies that no trainer would make, of every kind, on any text.
+// Runs every kind of tokenizer, with vocabularies that no trainer would make, on any text.
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include <limits>
@@ -30,7 +30,7 @@ std::string text(FuzzedDataProvider &input, size_t most) {
                                : input.ConsumeRandomLengthString(most);
 }
 
-// Strings as a file has them.
+// Strings in one buffer, as in a file.
 struct Listed {
     std::string bytes;
     std::vector<int64_t> offsets, lengths;
@@ -107,7 +107,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         for (size_t id = 0; id < n; ++id) tokenizer.piece(static_cast<int32_t>(id), true, true);
         const bool special = input.ConsumeBool(), fresh = input.ConsumeBool();
         const std::string all = input.ConsumeRemainingBytesAsString();
-        for (int pass = 0; pass < 2; ++pass) {  // the second finds words that the first has met
+        for (int pass = 0; pass < 2; ++pass) {  // the second pass finds the first one's words
             const auto ids = tokenizer.encode(all, special, fresh);
             for (const int32_t id : ids)
                 if (id < 0 || static_cast<size_t>(id) >= n) __builtin_trap();
@@ -115,7 +115,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             tokenizer.decode(wide, special, true);
         }
     } catch (const std::invalid_argument &) {
-        // What a vocabulary that makes no sense is answered with, or text that it can't write.
+        // The expected error for a malformed vocabulary, or for text that it can't write.
     }
     return 0;
 }

@@ -1,6 +1,6 @@
-// The thread pool under the thread sanitizer: every tile of a region runs once, or is committed
-// once, after all of the region before, whoever goes on to it, and what tiles write without further
-// ado is there for the caller afterwards, and for the next region's tiles.
+// Runs the thread pool under the thread sanitizer. Every tile of a region runs once, or is committed
+// once, after all tiles of the region before, on whichever thread. What tiles write without locks is
+// visible to the caller afterwards and to the next region's tiles.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +36,7 @@ struct Count final : unladen::cpu::Region {
             seen[i] += total;
         }
     }
-    // Now and then longer than anybody waits for it.
+    // Some tiles take longer than any thread waits for them.
     void compute(int tile, int thread) override {
         computed[thread] = total + tile;
         if ((total + tile) % 7 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -49,7 +49,7 @@ struct Count final : unladen::cpu::Region {
 
 constexpr int n_rounds = 20000;
 
-// Some regions, the next of which is wanted when the one before is done; the last may be a failure.
+// A sequence of regions, each given out when the one before is done; the last one may fail.
 struct Regions final : unladen::cpu::Sequence {
     std::vector<unladen::cpu::Stage> stages;
     bool fails = false, in_order = true;
@@ -69,7 +69,7 @@ void check(bool condition, const char *what) {
     std::exit(1);
 }
 
-// The way that does more in its time is kept, and left when it no longer does.
+// The way of working that does more in the same time is kept, and left when that changes.
 void check_ways() {
     Crowding crowding;
     const std::chrono::milliseconds time{25};
@@ -89,7 +89,7 @@ void check_ways() {
         crowding.did(tries ? 0.5 : 1, time);
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    // After 100, 200, 400 and 800 ms.
+    // The trials are after 100, 200, 400 and 800 ms.
     check(n_trials >= 1, "the slower way wasn't tried again");
     check(n_trials <= 5, "the slower way was tried too often");
 }
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
         for (size_t i = first; i < regions.size(); ++i)
             check(regions[i]->is_done(), "a tile didn't run once, on its own region's data");
         check(after <= n_all, "more tiles than there are");
-        // Now and then everybody falls asleep.
+        // Sometimes all workers fall asleep.
         if (rng() % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         if (rng() % 20 == 0) {
             pool.settle();

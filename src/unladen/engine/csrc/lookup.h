@@ -17,8 +17,8 @@ public:
     size_t size() const { return tokens_.size(); }
     // Takes in the sequence's next token.
     void add(int32_t token);
-    // Of the next n guesses, or of as many as are worth it: how likely each and all before it are
-    // right.
+    // For each of the next n guesses, or for as many as pay off: the probability that it and all
+    // guesses before it are right.
     std::vector<double> chances(size_t n) const;
     // The next n guesses; none where nothing foretells them. What goes beyond the end of the
     // sequence repeats what was guessed: the text goes round in a circle.

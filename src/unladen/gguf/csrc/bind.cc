@@ -1,4 +1,4 @@
-// Passes over the strings of a header, and pages of the file; typed in _native/gguf.pyi.
+// Binds the scan over a header's strings and the work on a file's pages; typed in _native/gguf.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
@@ -26,7 +26,7 @@ nb::object string_starts(Buffer buffer, uint64_t pos, uint64_t n, bool big) {
     return nb::cast(nb::ndarray<nb::numpy, int64_t>(starts->data(), 1, shape, owner));
 }
 
-// Keeps the mapping as long as it works on it.
+// PagesAhead for Python: keeps the mapping alive while its thread works on it.
 class Ahead {
 public:
     explicit Ahead(Buffer data)

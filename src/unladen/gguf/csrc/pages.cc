@@ -18,13 +18,15 @@
 namespace unladen {
 namespace {
 
-// What a thread takes at once.
+// Bytes that a thread maps before it takes the next piece.
 constexpr size_t piece_bytes = 1 << 20;
-// What the system maps around a byte that is read. MADV_POPULATE_READ would take two thirds of the
-// time, but it locks the process's memory: whoever maps or unmaps anything meanwhile, as every
-// import does, then waits for milliseconds.
+// Linux maps this many bytes around a byte that is read, so reading one byte in each stretch of
+// this size maps all of it. MADV_POPULATE_READ would take two thirds of the time, but it locks the
+// process's memory map: a thread that maps or unmaps anything meanwhile, as every import does,
+// would wait for milliseconds.
 constexpr size_t around_bytes = 64 << 10;
-// For a thread that drops pages: starting it takes as long as dropping some hundred of them.
+// drop_pages starts one thread for each stretch of this size: starting a thread takes as long as
+// dropping some hundred pages.
 constexpr size_t least_bytes = 64 << 20;
 
 #if defined(__linux__)
@@ -41,21 +43,23 @@ bool in_memory(const uint8_t *byte) {
     return mincore(page_of(byte), 1, &state) == 0 && (state & 1);
 }
 
-// Makes the system read a byte: unlike reading it here, that does no harm where the file has become
-// shorter. The call copies eight bytes before it finds that ~0 is nothing that it can do with them.
+// Makes the kernel read a byte. Reading it here would end the process where the file has become
+// shorter; the kernel returns an error instead. The system call copies eight bytes before it
+// rejects the operation ~0.
 bool touch(const uint8_t *byte) {
     const auto aligned = reinterpret_cast<uintptr_t>(byte) & ~uintptr_t{7};
     return syscall(SYS_rt_sigprocmask, ~0, aligned, nullptr, 8) == -1 && errno == EINVAL;
 }
 
-// Whether the next piece is worth a try.
+// Maps a piece; returns whether the next piece is worth a try.
 bool map_pages(Bytes piece) {
-    // What would have to be read from a disk is left to those who want it, in their order. Files
-    // come into memory by long stretches, so that asking for their ends will do.
+    // A piece that would have to be read from the disk is skipped: the loader reads it in its own
+    // order. The system caches files in long stretches, so it is enough to ask for both ends.
     if (!in_memory(&piece.front()) || !in_memory(&piece.back())) return true;
     for (size_t at = 0; at < piece.size(); at += around_bytes)
         if (!touch(&piece[at])) return false;
-    // What is mapped around a byte begins at a multiple of that size, as pieces needn't.
+    // Linux aligns the stretch around a byte to its size, but a piece may begin anywhere. So the
+    // last byte may lie in a stretch of its own.
     return touch(&piece.back());
 }
 
@@ -69,7 +73,7 @@ bool map_pages(Bytes) { return false; }
 #if defined(__unix__) || defined(__APPLE__)
 int process_id() { return static_cast<int>(getpid()); }
 #else
-int process_id() { return 0; }  // there is no fork
+int process_id() { return 0; }  // this system has no fork
 #endif
 
 }  // namespace
@@ -82,7 +86,7 @@ PagesAhead::PagesAhead(const std::vector<Bytes> &ranges) {
         thread_ = std::make_unique<std::thread>([this] { map_pieces(); });
         process_ = process_id();
     } catch (const std::system_error &) {
-        return;  // there is no thread to be had: then nothing happens ahead
+        return;  // the system gives no thread: pages are mapped when they are read
     }
 }
 
@@ -93,7 +97,7 @@ void PagesAhead::map_pieces() {
 
 void PagesAhead::join() {
     if (!thread_) return;
-    // Nobody can join or detach a thread of the parent's: its handle is left as garbage.
+    // A forked child can neither join nor detach its parent's thread, so it leaks the handle.
     if (process_ != process_id()) thread_.release();
     else thread_->join();
     thread_.reset();
@@ -123,7 +127,7 @@ void drop_pages(Bytes data, unsigned n_threads) {
         for (size_t i = 1; i < n; i++, at += part)
             threads.emplace_back(drop, pages.subspan(at, part));
     } catch (const std::system_error &) {
-        // There is no further thread to be had: it takes longer.
+        // The system gives no further thread: this thread drops the rest itself.
     }
     drop(pages.subspan(at));
     for (auto &thread : threads) thread.join();

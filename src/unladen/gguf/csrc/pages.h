@@ -1,4 +1,4 @@
-// The pages of a mapped file: into the page table before anybody waits for them, and out again.
+// Puts the pages of a mapped file into the page table before they are read, and drops them again.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -12,8 +12,9 @@ namespace unladen {
 
 using Bytes = std::span<const uint8_t>;
 
-// Maps those pages of `ranges` that the system has in memory anyway, in their order, in a thread of
-// its own, until it is through or stopped. Where it can't, whoever reads a page maps it, as ever.
+// Maps the pages of `ranges` that the system has in memory already, in their order, in a background
+// thread, until all are mapped or it is stopped. A page that it doesn't map is mapped when it is
+// first read.
 class PagesAhead {
 public:
     explicit PagesAhead(const std::vector<Bytes> &ranges);
@@ -22,7 +23,7 @@ public:
     PagesAhead &operator=(const PagesAhead &) = delete;
 
     void stop();
-    void finish();  // takes part in what is left
+    void finish();  // maps the remaining pages together with the thread, then returns
 
 private:
     void map_pieces();
@@ -31,14 +32,14 @@ private:
     std::vector<Bytes> pieces_;
     std::atomic<size_t> next_{0};
     std::unique_ptr<std::thread> thread_;
-    int process_ = 0;  // in which the thread runs: a forked child doesn't have it
+    int process_ = 0;  // id of the process that the thread runs in: a forked child has no thread
 };
 
-// Gives back the whole pages within `data`, which must be those of a file that is mapped to be
-// read: others would come back empty.
+// Gives the whole pages within `data` back to the system. `data` must be a read-only mapping of a
+// file, which is read again when needed: other memory would lose its contents.
 void drop_pages(Bytes data, unsigned n_threads);
 
-// Gives the system back what has been freed, of which glibc keeps some for later.
+// Gives freed memory that glibc still holds back to the system.
 void trim_heap();
 
 }  // namespace unladen

@@ -1,4 +1,4 @@
-// Passes over the strings of a header.
+// Finds where the strings of a header begin.
 #pragma once
 #include <algorithm>
 #include <bit>
@@ -14,11 +14,13 @@ inline uint64_t read_u64(const uint8_t *p, bool big) {
     return big == (std::endian::native == std::endian::big) ? value : __builtin_bswap64(value);
 }
 
-// Offsets of the strings' lengths, and of what follows the last; fewer where they leave the buffer.
+// Returns the offset of each string's length and the offset behind the last string; fewer offsets
+// where a string leaves the buffer.
 inline std::vector<int64_t> scan(const uint8_t *data, uint64_t size, uint64_t pos, uint64_t n,
                                  bool big) {
     std::vector<int64_t> starts;
-    // A string takes at least its length, so a lie about n reserves no more than the buffer's size.
+    // Each string takes at least 8 bytes for its length, so a false n can't reserve more memory
+    // than the buffer has.
     starts.reserve(std::min(n, size / 8) + 1);
     for (uint64_t i = 0; i <= n; i++) {
         starts.push_back(static_cast<int64_t>(pos));

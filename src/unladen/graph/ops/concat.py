@@ -41,7 +41,7 @@ def head_count(node: Node) -> int:
 
 
 def head_parts(node: Node) -> list[tuple[int, bool]]:
-    """Of each input how many columns a head has, and whether all have the same."""
+    """For each input the columns of a head, and whether all heads share the same columns."""
     n_own = len(node.inputs) - (node.int_attr("n_shared") if "n_shared" in node.attrs else 0)
     parts = []
     for i, x in enumerate(node.inputs):

@@ -44,8 +44,8 @@ class GatedUnit:
         return np.asarray(ACTIVATIONS[self.act](gate) * (up + self.up_offset))
 
     def error(self, gate: Array, up: Array, off_gate: Array, off_up: Array) -> Array:
-        """A bound of the error where the two inputs are off by so much. Of that a cut leaves no
-        more than what it leaves between the two ends."""
+        """A bound of the error where the two inputs are off by ``off_gate`` and ``off_up``. A cut
+        reduces an error to the distance between the cut ends of its interval."""
         ends = [self._cut(gate + s * off_gate, up + s * off_up) for s in (-1, 1)]
         off_gate, off_up = (np.minimum(off, high - low) for off, low, high in zip(
             (off_gate, off_up), *ends, strict=True))

@@ -81,10 +81,10 @@ class HyperWeights(Op):
         return n_rows * (20 * s.n + s.mixes * 4 * s.n * s.n * node.int_attr("n_rounds"))
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        """A sigmoid's slope is at most 1/4. Of what stays relatively: after a softmax twice the
-        worst of the arguments, an exp of 4 ulp and a sum of n. A division by the sum over a line
-        takes a weighted mean from the logarithms' errors, so k of them add to each of the two
-        vectors that the lines are scaled by no more than k times what was off; and each of them
+        """A sigmoid's slope is at most 1/4. The relative error after a softmax is twice the
+        arguments' worst error, plus an exp of 4 ulp and a sum of n. A division by the sum over a
+        line subtracts a weighted mean from the logarithms' errors. So k divisions add at most k
+        times the earlier error to each of the two vectors that scale the lines, and each division
         rounds a sum of n and a quotient."""
         s, (z, off) = Sizes.of(node), self._arguments(node, inputs, ctx)
         into, *more = self.reference(node, inputs, ctx)

@@ -1,1 +1,1 @@
-"""What architectures are made of; never an architecture itself."""
+"""The parts that architectures are built from. No architecture is defined here."""

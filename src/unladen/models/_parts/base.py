@@ -1,4 +1,4 @@
-"""What an architecture is: hyper-parameters and tensors in, a graph out."""
+"""The base class of architectures, which build a graph from hyper-parameters and tensors."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from unladen.models._parts.load import Tensors
 
 
 class Architecture:
-    """One value of ``general.architecture``. Subclasses say how the graph is built.
+    """One value of ``general.architecture``. Subclasses build the graph.
 
-    ``n_layers``, ``n_embd``, ``n_vocab``, ``context_length`` (what it was trained for) are read
-    from the file when the object is made; a wrong or missing one raises :class:`GGUFError`.
+    The constructor reads ``n_layers``, ``n_embd``, ``n_vocab`` and ``context_length`` (the trained
+    length) from the file; a wrong or missing one raises :class:`GGUFError`.
     """
 
     arch: ClassVar[str]
     mixes_as_falcon: ClassVar[bool] = False
     """Whether the published mixes of block formats treat its weights as they treat Falcon's."""
     n_layers_70b: ClassVar[int] = 0
-    """How many layers its model of 70B has, whose values those mixes give more bits; 0: none."""
+    """How many layers the architecture's 70B model has: the mixes give its values more bits. 0 if
+    there is no such model."""
     grouped_70b: ClassVar[bool] = False
-    """Whether that is so only where heads share keys and values."""
+    """Whether the mixes do so only where heads share keys and values."""
 
     layers_may_be_empty: ClassVar[bool] = False
-    """Whether there are layers without any tensor, which do nothing."""
+    """Whether a layer may have no tensors; such a layer does nothing."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         self.hparams = hparams
@@ -38,12 +39,13 @@ class Architecture:
         self.n_vocab = self.tensors.shape("token_embd.weight")[0]
 
     def n_stored(self) -> int | None:
-        """Blocks in the file, where a step runs some of them more than once; None: each is a layer.
-        """
+        """The number of blocks in the file where a step runs some of them more than once; None
+        where each block is one layer."""
         return None
 
     def build(self, context: int | None = None) -> Graph:
-        """The graph of a step: inputs as in :class:`~unladen.graph.builder.GraphBuilder`, output
-        ``logits`` f32 [S, n_vocab]. ``context``: tokens that a sequence may have, None for as many
-        as it was trained for; some ways of stretching it depend on that."""
+        """The graph of a step. Its inputs are those of
+        :class:`~unladen.graph.builder.GraphBuilder`, its output is ``logits`` f32 [S, n_vocab].
+        ``context``: tokens that a sequence may have, by default the trained length; some ways of
+        extending the context depend on it."""
         raise NotImplementedError

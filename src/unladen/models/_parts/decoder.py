@@ -14,12 +14,12 @@ from unladen.models._parts.feed_forward import FeedForward
 
 
 class Decoder(Attention, FeedForward):
-    """A decoder-only transformer; as it is here with RMS norms, rotary positions and a gated
-    feed-forward.
+    """A decoder-only transformer, by default with RMS norms, rotary embedding and a gated
+    feed-forward network.
 
-    Subclasses set the class attributes of this and its bases, or override a part. The four norms of
-    a layer go by GGUF's names; those that are empty are left out. ``n_axes``: the coordinates of a
-    position.
+    Subclasses set class attributes of this class and its bases, or override a method. The class
+    attributes for the four norms of a layer hold GGUF's names; a norm with an empty name is left
+    out. ``n_axes``: the number of coordinates of a position.
     """
 
     attn_norm: ClassVar[str] = "attn_norm"
@@ -41,7 +41,7 @@ class Decoder(Attention, FeedForward):
         return g.finish(**outputs)
 
     def layers(self, g: GraphBuilder, x: Value, tables: Sequence[Value | None]) -> Value:
-        """All layers of x f32 [T, n_embd]; ``tables``: the rotations, by layer."""
+        """x f32 [T, n_embd] after all layers; ``tables``: the rotations of each layer."""
         for layer in range(self.n_layers):
             g.layer = layer
             x = self.block(g, x, tables[layer])
@@ -53,15 +53,15 @@ class Decoder(Attention, FeedForward):
         return g.one("embed", g.inputs["tokens"], name="token_embd", weights={"w": table})
 
     def block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
-        """A layer of x f32 [T, n_embd]; ``table``: the rotations of its positions."""
+        """x f32 [T, n_embd] after one layer; ``table``: the rotations of its positions."""
         y = self.attention(g, self.norm(g, x, self.attn_norm), table)
         x = self.residual(g, x, self.norm(g, y, self.attn_post_norm), "attn_residual")
         y = self.feed_forward(g, self.norm(g, x, self.ffn_norm))
         return self.residual(g, x, self.norm(g, y, self.ffn_post_norm), "ffn_residual")
 
     def parallel_block(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
-        """A layer whose feed-forward sees what its attention sees, not what that makes of it; with
-        a norm of its own, where the file has one."""
+        """x after one layer whose attention and feed-forward network both read the layer's input.
+        The feed-forward network has a norm of its own where the file has one."""
         normed = self.norm(g, x, self.attn_norm)
         y = self.residual(g, x, self.attention(g, normed, table), "attn_residual")
         if self.has(g, self.ffn_norm):
@@ -69,20 +69,21 @@ class Decoder(Attention, FeedForward):
         return self.residual(g, y, self.feed_forward(g, normed), "ffn_residual")
 
     def residual(self, g: GraphBuilder, x: Value, y: Value, name: str) -> Value:
-        """The stream x after a part of a layer gave y."""
+        """The residual x plus y, the output of a part of a layer."""
         return g.one("add", x, y, name=name)
 
     def outputs(self, g: GraphBuilder, x: Value) -> dict[str, Value]:
-        """What a step gives, from the rows f32 [S, n_embd] of the last layer."""
+        """The outputs of a step by name, from the rows f32 [S, n_embd] of the last layer."""
         return {"logits": self.head(g, self.norm(g, x, "output_norm"))}
 
     def head(self, g: GraphBuilder, x: Value) -> Value:
-        """Logits f32 [S, n_vocab]; the token embeddings serve where the file has no own head."""
+        """Logits f32 [S, n_vocab]. Where the file has no output matrix, the token embeddings are
+        used."""
         part = "output" if "output.weight" in self.tensors else "token_embd"
         return self.linear(g, x, {part: self.n_vocab}, "logits")[0]
 
     def capped(self, g: GraphBuilder, logits: Value, default: float = 0.0) -> Value:
-        """Logits bounded by ``final_logit_softcapping``; 0: as they are.
+        """Logits bounded by ``final_logit_softcapping``; 0 leaves them as they are.
         Raises :class:`GGUFError`."""
         cap = self.hparams.float("final_logit_softcapping", default)
         if cap == 0:

@@ -1,4 +1,4 @@
-"""Gated delta nets (Yang et al. 2024) as Qwen has them."""
+"""Gated delta nets (Yang et al. 2024), as in Qwen's models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unladen.models._parts.mamba import convolved
 
 @dataclass(frozen=True, slots=True)
 class DeltaHeads:
-    """The ``ssm.*`` keys as these nets use them."""
+    """The ``ssm.*`` keys as delta nets use them: heads and their sizes."""
 
     n_k_heads: int
     n_heads: int
@@ -32,15 +32,15 @@ class DeltaHeads:
                     hp.int("ssm.state_size", minimum=1), inner // n_heads,
                     hp.int("ssm.conv_kernel", minimum=2))
         if inner % n_heads or n_heads % heads.n_k_heads:
-            raise GGUFError(f"a delta net of {heads} makes no sense", path=hp.path,
+            raise GGUFError(f"a delta net can't have {heads}", path=hp.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         return heads
 
 
 class DeltaNet(Hybrid):
-    """Three of four layers are delta nets; the others have a gate on what attention gives.
+    """Three of four layers are delta nets; the others are attention with a gated output.
 
-    ``tiled``: value head h has the keys of head h modulo their number. Norms are after attention.
+    ``tiled``: value head h uses the key head h modulo their number.
     """
 
     rope_style = "neox"
@@ -52,7 +52,7 @@ class DeltaNet(Hybrid):
         return list(self.recurrent_layers(4))
 
     def attend_to_all(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
-        """Queries come with gates, head by head."""
+        """Attention whose matrix of queries also holds the gates, head by head."""
         h = self.heads[g.layer]
         rows = {"attn_q": 2 * h.n_heads * h.k_dim, "attn_k": h.n_kv_heads * h.k_dim,
                 "attn_v": h.n_kv_heads * h.v_dim}
@@ -66,7 +66,7 @@ class DeltaNet(Hybrid):
     def mix(self, g: GraphBuilder, x: Value) -> Value:
         h = DeltaHeads.read(self.hparams)
         n_k, n_v = h.n_k_heads * h.k_dim, h.n_heads * h.v_dim
-        q, k, v = self.packed(g, x, "attn_qkv", [n_k, n_k, n_v], "attn_qkv")
+        q, k, v = self.stacked(g, x, "attn_qkv", [n_k, n_k, n_v], "attn_qkv")
         (z,) = self.linear(g, x, {"attn_gate": n_v}, "attn_gate")
         q, k, v = convolved(self, g, "ssm_conv1d", h.taps, [q, k, v])
         q, k = (unit(g, value, f"{name}_unit", h.k_dim, self.eps)
@@ -83,17 +83,17 @@ class DeltaNet(Hybrid):
         return self.linear(g, y, {"ssm_out": self.n_embd}, "ssm_out")[0]
 
     def gates(self, g: GraphBuilder, x: Value, h: DeltaHeads) -> tuple[Value, Value]:
-        """Beta before its sigmoid and alpha, f32 [T, n_heads] each."""
+        """Beta before its sigmoid, and alpha: f32 [T, n_heads] each."""
         raise NotImplementedError
 
 
 def unit(g: GraphBuilder, x: Value, name: str, dim: int, eps: float) -> Value:
-    """Every head of x made length 1."""
+    """x with every head scaled to length 1."""
     return g.one("l2_norm", x, name=name, attrs={"head_dim": dim, "eps": eps})
 
 
 def log_decay(model: Layers, g: GraphBuilder, alpha: Value, n_heads: int) -> Value:
-    """``ssm_a * softplus(alpha + ssm_dt)``: the logarithm of what is kept of a state."""
+    """``ssm_a * softplus(alpha + ssm_dt)``: the logarithm of the factor by which a state decays."""
     alpha = g.one("activation", with_dt(model, g, alpha), name="ssm_dt_softplus",
                   attrs={"act": "softplus"})
     return g.one("scale", alpha, name="ssm_decay", attrs={"s": 1.0},
@@ -107,7 +107,7 @@ def with_dt(model: Layers, g: GraphBuilder, alpha: Value) -> Value:
 
 
 def state_decay(model: Layers, g: GraphBuilder, n_heads: int) -> Weight:
-    """``ssm_a``, a number for each head."""
+    """The weight ``ssm_a``: one number for each head."""
     t, name = model.tensors, model.name(g, "ssm_a")
     return t.weight(name, *_shape_of(t.shape(name), n_heads))
 

@@ -11,8 +11,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Encoder(Decoder):
-    """BERT's plan (Devlin et al. 2018): layer norms after each sum, and of the embeddings, to which
-    that of the first token type is added where the file has types."""
+    """An encoder built like BERT (Devlin et al. 2018): layer norms after each sum and after the
+    embeddings. Where the file has token types, the embedding of the first type is added."""
 
     norm_op = "layer_norm"
 

@@ -1,4 +1,4 @@
-"""Mixtures of experts, and the experts that every token shares, from a layer's tensors."""
+"""Builds mixtures of experts, and the experts that every token shares, from a layer's tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from unladen.models._parts.layers import n_columns
 from unladen.models._parts.load import Tensors
 
 GATINGS = ("", "softmax", "sigmoid", "softmax_chosen", "sqrt_softplus")
-"""By the number under ``expert_gating_func``; 0 says nothing."""
+"""The gating functions by their number in ``expert_gating_func``; 0 means that none is given."""
 DAMAGED = "the metadata is damaged: convert or fetch the file again"
+"""Hint for impossible numbers in the metadata."""
 
 
 class WithExperts(Protocol):
@@ -48,9 +49,11 @@ class WithExperts(Protocol):
 
 def mixture(model: WithExperts, g: GraphBuilder, x: Value, seen: Value | None = None, *,
             given: Value | None = None, suffix: str = "_exps", fold: int = 1) -> Value:
-    """The experts of x f32 [T, n_embd]; the router sees ``seen`` where that isn't x. ``given`` f32
-    [T, n_used]: experts that come before others. ``suffix``: of their tensors' names; ``fold``:
-    choices that each of them serves. Raises :class:`GGUFError` for numbers that make no sense.
+    """The output of the experts for x f32 [T, n_embd].
+
+    ``seen``: the router's input, by default x. ``given`` f32 [T, n_used]: experts that are chosen
+    before others. ``suffix``: the end of the experts' tensor names. ``fold``: how many of the
+    router's choices share one expert. Raises :class:`GGUFError` for impossible numbers.
     """
     n_choices = model.hparams.int("expert_count", minimum=1)
     if fold < 1 or n_choices % fold:
@@ -65,7 +68,7 @@ def mixture(model: WithExperts, g: GraphBuilder, x: Value, seen: Value | None = 
     t, name = model.tensors, model.name(g, "ffn_gate_inp")
     weights = {"router": t.weight(f"{name}.weight", n_choices, n_columns(seen)),
                **_matrices(model, g, n_choices // fold, suffix)}
-    # Some converters leave the bias's suffix out.
+    # Some converters leave out the suffix of the bias.
     for role, bias in (("router_b", f"{name}.bias"), ("select_b", model.name(g, "exp_probs_b")),
                        ("select_b", model.name(g, "exp_probs_b.bias"))):
         if bias in t:
@@ -121,8 +124,8 @@ def _matrices(model: WithExperts, g: GraphBuilder, n_experts: int, suffix: str
 
 
 def shared(model: WithExperts, g: GraphBuilder, x: Value) -> Value | None:
-    """The feed-forward network that every token passes beside its experts, if the layer has one,
-    under a sigmoid of its own where the file has a gate for it."""
+    """The output of the experts that every token shares, if the layer has them; times the sigmoid
+    of a gate where the file has one."""
     t, name = model.tensors, model.name(g, "ffn_down_shexp.weight")
     if name not in t:
         return None
@@ -135,8 +138,8 @@ def shared(model: WithExperts, g: GraphBuilder, x: Value) -> Value | None:
 
 
 def silu_limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
-    """The same where it is the gate's silu that is cut at ``limit``: the gate itself is cut at the
-    number of which that is the silu."""
+    """:func:`limit_attrs` where ``limit`` clamps the silu of the gate: the gate itself is clamped
+    at the number whose silu is ``limit``."""
     attrs = limit_attrs(hp, limit)
     if limit:
         low, high = limit, limit + 1  # silu(x) < x, and more than x - 0.28
@@ -149,7 +152,8 @@ def silu_limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
 
 
 def limit_attrs(hp: HParams, limit: float) -> dict[str, Attr]:
-    """Attributes of units that are cut at ``limit``, 0 for none; raises :class:`GGUFError`."""
+    """Attributes of hidden units that are clamped at ``limit``; 0: they aren't. Raises
+    :class:`GGUFError`."""
     if not 0 <= limit < math.inf:
-        raise GGUFError(f"units are cut at {limit}", path=hp.path, hint=DAMAGED)
+        raise GGUFError(f"hidden units are clamped at {limit}", path=hp.path, hint=DAMAGED)
     return {"limit": limit} if limit else {}

@@ -1,4 +1,4 @@
-"""The feed-forward network of a layer: plain, gated, or a mixture of experts."""
+"""Builds the feed-forward network of a layer: plain, gated, or a mixture of experts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from unladen.models._parts.layers import Layers
 
 
 class FeedForward(Layers):
-    """``act`` of the gate, or with ``gated`` False of all of it.
+    """The feed-forward network. ``act`` is the activation of the gate, or of all hidden units if
+    ``gated`` is False.
 
-    Where experts' weights come from: ``expert_gating``, ``expert_normalize``; ``weigh_input``: they
-    are applied to what experts get.
+    ``expert_gating`` and ``expert_normalize`` say how experts' weights are computed;
+    ``weigh_input``: the weights multiply the experts' inputs, not their outputs.
     """
 
     act: ClassVar[str] = "silu"
@@ -24,7 +25,7 @@ class FeedForward(Layers):
     weigh_input: ClassVar[bool] = False
 
     def feed_forward(self, g: GraphBuilder, x: Value) -> Value:
-        """The dense or the expert network, as the layer's tensors have it."""
+        """The output of the dense or the expert network: the layer's tensors decide."""
         if self.has(g, "ffn_gate_inp"):
             return self.experts(g, x)
         return self.dense(g, x, self.n_ff(g.layer))
@@ -34,15 +35,15 @@ class FeedForward(Layers):
         return self.hparams.per_layer("feed_forward_length", self.n_layers, minimum=1)[layer]
 
     def dense(self, g: GraphBuilder, x: Value, n_ff: int, suffix: str = "") -> Value:
-        """``down(act(gate x) * up x)``, or ``down(act(up x))``, with ``n_ff`` hidden units;
-        ``suffix`` of the tensors' names: _shexp, ..."""
+        """``down(act(gate x) * up x)``, or ``down(act(up x))``, with ``n_ff`` hidden units.
+        ``suffix`` is the end of the tensors' names, such as ``_shexp``."""
         y = self.hidden(g, x, n_ff, suffix)
         (y,) = self.linear(g, y, {f"ffn_down{suffix}": self.n_embd}, f"ffn_out{suffix}")
         return y
 
     def hidden(self, g: GraphBuilder, x: Value, n_ff: int, suffix: str = "") -> Value:
-        """The hidden units. A gate without a matrix of its own may be the first half of ``ffn_up``.
-        """
+        """The hidden units. Where the gate has no matrix of its own, it may be the first half of
+        ``ffn_up``."""
         gate, up = f"ffn_gate{suffix}", f"ffn_up{suffix}"
         if not self.gated:
             (y,) = self.linear(g, x, {up: n_ff}, up)
@@ -50,7 +51,7 @@ class FeedForward(Layers):
                          attrs=self.dense_attrs(g, suffix))
         n_rows = self.tensors.shape(self.name(g, up) + ".weight")[0]
         if n_rows == 2 * n_ff and not self.has(g, gate):
-            pair = self.packed(g, x, up, [n_ff, n_ff], f"ffn_gate_up{suffix}")
+            pair = self.stacked(g, x, up, [n_ff, n_ff], f"ffn_gate_up{suffix}")
         else:
             pair = self.linear(g, x, {gate: n_ff, up: n_ff}, f"ffn_gate_up{suffix}")
         return g.one("glu", *pair, name=f"ffn_glu{suffix}", attrs=self.dense_attrs(g, suffix))
@@ -60,15 +61,15 @@ class FeedForward(Layers):
         return {"act": self.act}
 
     def dense_attrs(self, g: GraphBuilder, suffix: str) -> dict[str, Attr]:
-        """:meth:`unit_attrs` of a network that isn't a mixture; ``suffix`` of its tensors."""
+        """:meth:`unit_attrs` for a dense network whose tensors' names end in ``suffix``."""
         return self.unit_attrs(g)
 
     def experts(self, g: GraphBuilder, x: Value) -> Value:
-        """A mixture of experts, and those that all tokens share."""
+        """The output of the mixture of experts and of the shared experts."""
         return self.with_shared(g, x, mixture(self, g, x))
 
     def with_shared(self, g: GraphBuilder, x: Value, y: Value) -> Value:
-        """What the mixture gave, and the experts that all tokens share."""
+        """y, the mixture's output, plus the output of the shared experts."""
         beside = shared(self, g, x)
         return y if beside is None else g.one("add", y, beside, name="ffn_with_shexp")
 

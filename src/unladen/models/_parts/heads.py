@@ -1,4 +1,4 @@
-"""How many heads each layer has, and how large they are."""
+"""Reads how many heads each layer has, and their sizes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Heads:
     @classmethod
     def read(cls, hp: HParams, n_embd: int, sliding: Sequence[bool], fewest: int = 1
              ) -> list[Heads]:
-        """Those of every layer, from the ``attention.*`` and ``rope.*`` keys.
+        """The heads of every layer, from the ``attention.*`` and ``rope.*`` keys.
 
         Layers that are ``sliding`` may have heads of other sizes. ``fewest`` 0: layers may have no
         heads. Raises :class:`GGUFError`.
@@ -46,18 +46,18 @@ class Heads:
     def _checked(self, hp: HParams) -> Heads:
         uneven = self.n_kv_heads > 0 and self.n_heads % self.n_kv_heads
         if uneven or self.k_dim < 1 or self.n_rot > self.k_dim or self.n_rot % 2:
-            raise GGUFError(f"attention of {self} makes no sense", path=hp.path,
+            raise GGUFError(f"attention can't have {self}", path=hp.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         return self
 
 
 def sliding_layers(hp: HParams, n_layers: int, period: int, *, dense_first: bool = False
                    ) -> list[bool]:
-    """Which layers see a window only: as ``attention.sliding_window_pattern`` has it, by layer or
-    as a period, else all but every ``period``-th.
+    """For each layer, whether it sees only a window: as ``attention.sliding_window_pattern`` says,
+    by layer or as a period; without that key all layers but every ``period``-th.
 
-    Of a period p the last layer sees everything, or with ``dense_first`` the first one; 0 stands
-    for windows everywhere. Raises :class:`GGUFError`.
+    The last layer of each period sees everything, or with ``dense_first`` the first one. A period
+    of 0 means windows in all layers. Raises :class:`GGUFError`.
     """
     key = "attention.sliding_window_pattern"
     if hp.is_array(key):

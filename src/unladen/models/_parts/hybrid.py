@@ -1,4 +1,4 @@
-"""Decoders some of whose layers have a state in place of keys and values."""
+"""Decoders in which some layers have a recurrent state in place of keys and values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from unladen.models._parts.decoder import Decoder
 
 
 class Hybrid(Decoder):
-    """:meth:`attention` of a recurrent layer is :meth:`mix`. Which these are :meth:`read_recurrent`
-    says; as it is here, those without key/value heads."""
+    """In recurrent layers :meth:`mix` takes the place of :meth:`attention`.
+    :meth:`read_recurrent` says which layers are recurrent: by default those without key/value
+    heads."""
 
     fewest_heads = 0
 
@@ -21,12 +22,12 @@ class Hybrid(Decoder):
         self.recurrent = self.read_recurrent()
 
     def read_recurrent(self) -> Sequence[bool]:
-        """By layer, whether it is recurrent."""
+        """For each layer, whether it is recurrent."""
         return [h.n_kv_heads == 0 for h in self.heads]
 
     def recurrent_layers(self, period: int) -> Sequence[bool]:
-        """As ``attention.recurrent_layers`` has it, else all but every
-        ``full_attention_interval``-th or ``period``-th."""
+        """For each layer, whether it is recurrent: as ``attention.recurrent_layers`` says, else all
+        layers but every ``full_attention_interval``-th or ``period``-th."""
         key = "attention.recurrent_layers"
         if key in self.hparams:
             return self.hparams.per_layer_bool(key, self.n_layers)
@@ -39,7 +40,7 @@ class Hybrid(Decoder):
         return self.attend_to_all(g, x, table)
 
     def attend_to_all(self, g: GraphBuilder, x: Value, table: Value | None) -> Value:
-        """Attention of a layer that has it."""
+        """The attention of a layer that isn't recurrent."""
         return super().attention(g, x, table)
 
     def mix(self, g: GraphBuilder, x: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Kimi Delta Attention (Kimi team 2025): a gated delta net that forgets each channel by itself."""
+"""Kimi Delta Attention (Kimi team 2025): a gated delta net with a decay for each channel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from unladen.models._parts.mamba import convolved
 
 def delta_attention(model: Layers, g: GraphBuilder, x: Value, n_heads: int,
                     log_decay: LogDecay = log_decay) -> Value:
-    """Of x f32 [T, n_embd] by ``n_heads`` heads of ``kda.head_dim``, whose state fades by
-    ``log_decay``; raises :class:`GGUFError`."""
+    """The delta attention of x f32 [T, n_embd] with ``n_heads`` heads of ``kda.head_dim``, whose
+    state decays by ``log_decay``; raises :class:`GGUFError`."""
     hp, t = model.hparams, model.tensors
     dim, n_taps = hp.int("kda.head_dim", minimum=1), hp.int("ssm.conv_kernel", minimum=2)
     n = n_heads * dim
     if n == 0:
-        raise GGUFError("delta attention without heads", path=hp.path,
+        raise GGUFError("delta attention needs heads, got 0", path=hp.path,
                         hint="the metadata is damaged: convert or fetch the file again")
     q, k, v = (convolved(model, g, f"ssm_conv1d_{part}", n_taps, [value])[0]
                for part, value in zip("qkv", _projected(model, g, x, n), strict=True))
@@ -41,7 +41,7 @@ def delta_attention(model: Layers, g: GraphBuilder, x: Value, n_heads: int,
 
 
 LogDecay = Callable[[Layers, GraphBuilder, Value, int], Value]
-"""From what the layer says, f32 [T, n_heads * dim], to the logarithm of what is kept."""
+"""A function from alpha f32 [T, n_heads * dim] to the logarithm of the state's decay."""
 
 
 def bounded_decay(sign: float) -> LogDecay:
@@ -50,7 +50,7 @@ def bounded_decay(sign: float) -> LogDecay:
     def decay(model: Layers, g: GraphBuilder, alpha: Value, n_heads: int) -> Value:
         bound = model.hparams.float("kda.gate_lower_bound")
         if not -math.inf < bound < 0:
-            raise GGUFError(f"states fade by {bound}", path=model.hparams.path,
+            raise GGUFError(f"states decay by {bound}", path=model.hparams.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         alpha = g.one("scale", with_dt(model, g, alpha), name="ssm_decay_scaled",
                       weights={"w": state_decay(model, g, n_heads)}, attrs={"s": sign})
@@ -60,7 +60,7 @@ def bounded_decay(sign: float) -> LogDecay:
 
 
 def _projected(model: Layers, g: GraphBuilder, x: Value, n: int) -> tuple[Value, ...]:
-    # Their biases, if a file has some, belong to no part of the architecture.
+    # Biases of these matrices aren't part of the architecture, even if a file has them.
     names = ["attn_q", "attn_k", "attn_v"]
     weights = {f"w{i}": model.tensors.weight(model.name(g, f"{name}.weight"), n, model.n_embd)
                for i, name in enumerate(names)}
@@ -68,7 +68,8 @@ def _projected(model: Layers, g: GraphBuilder, x: Value, n: int) -> tuple[Value,
 
 
 def _twice(model: Layers, g: GraphBuilder, x: Value, part: str, dim: int, n: int) -> Value:
-    """A product of low rank, ``part`` _b times _a, or of full rank where there is no _b."""
+    """A product of low rank, by ``part``_a and then ``part``_b; of full rank where there is no _b.
+    """
     if not model.has(g, f"{part}_b"):
         return model.linear(g, x, {f"{part}_a": n}, part)[0]
     n_hidden = model.tensors.shape(model.name(g, f"{part}_a.weight"))[0]

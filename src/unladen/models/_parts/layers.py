@@ -1,4 +1,4 @@
-"""What every part of a layer is made of: names, products, norms, sums."""
+"""Methods that every part of a layer uses: names, products, norms, sums."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from unladen.models._parts.base import Architecture
 
 EPSILONS = {"rms_norm": "attention.layer_norm_rms_epsilon",
             "layer_norm": "attention.layer_norm_epsilon"}
+"""The metadata key of epsilon, by the op of the norm."""
 
 
 class Layers(Architecture):
-    """Biases are applied where the file has them, but for those of the parts in ``unbiased``.
+    """The operations that layers are built from. Biases are applied where the file has them, except
+    for the parts in ``unbiased``.
 
-    ``spare``: parts that files may hold and the model has no use for. ``norm_op``: the kind of
-    every norm. ``norm_weights`` False: norms have no weights.
+    ``spare``: parts that files may have and the model doesn't use. ``norm_op``: the op of every
+    norm. ``norm_weights`` False: norms have no weights.
     """
 
     unbiased: ClassVar[frozenset[str]] = frozenset()
@@ -34,7 +36,7 @@ class Layers(Architecture):
         return self.hparams.float(EPSILONS[self.norm_op])
 
     def name(self, g: GraphBuilder, part: str) -> str:
-        """GGUF's name of ``part`` in the layer being built."""
+        """GGUF's name for ``part`` in the layer being built."""
         return f"blk.{g.layer}.{part}" if g.layer >= 0 else part
 
     def has(self, g: GraphBuilder, part: str) -> bool:
@@ -49,9 +51,9 @@ class Layers(Architecture):
             weights |= self.matrix(g, x, part, n_out, str(i))
         return g.add("linear", (x,), name=name, weights=weights)
 
-    def packed(self, g: GraphBuilder, x: Value, part: str, rows: list[int], name: str
+    def stacked(self, g: GraphBuilder, x: Value, part: str, rows: list[int], name: str
                ) -> tuple[Value, ...]:
-        """The products of one matrix that holds those of ``rows`` rows one above the other."""
+        """The products of one matrix that stacks several, which have ``rows`` rows each."""
         whole = self.matrix(g, x, part, sum(rows), "")
         weights: dict[str, Weight] = {}
         first = 0
@@ -62,7 +64,7 @@ class Layers(Architecture):
 
     def matrix(self, g: GraphBuilder, x: Value, part: str, n_out: int, number: str
                ) -> dict[str, Weight]:
-        """The matrix called ``part`` for inputs like ``x``, with its bias, by role."""
+        """The matrix ``part`` for inputs like ``x``, and its bias, by role."""
         full = self.name(g, part)
         weights = {f"w{number}": self.tensors.stacked(full + ".weight", n_out, n_columns(x))}
         bias = None if part in self.unbiased else self.tensors.optional(full + ".bias", n_out)
@@ -75,7 +77,7 @@ class Layers(Architecture):
         if not self.norm_weights:
             return self.plain_norm(g, x, part)
         full = self.name(g, part)
-        # Some converters leave the suffix out.
+        # Some converters leave out the suffix.
         suffix = "" if full in self.tensors else ".weight"
         weights = {"w": self.tensors.weight(full + suffix, n_columns(x))}
         bias = self.tensors.optional(full + ".bias", n_columns(x))

@@ -1,4 +1,4 @@
-"""Positions that were learned, one embedding for each, instead of rotations."""
+"""Learned positions: an embedding for each position instead of rotations."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from unladen.graph.graph import Value
 from unladen.models._parts.decoder import Decoder
 
 TABLE = "position_embd.weight"
+"""GGUF's name of the table of learned positions."""
 
 
 class LearnedPositions(Decoder):
-    """Adds ``position_embd`` to the token embeddings; the context is no longer than that table.
+    """A decoder that adds ``position_embd`` to the token embeddings. The context can't be longer
+    than that table.
 
-    ``positions_required`` False: there are files without that table.
+    ``positions_required`` False: a file may lack the table.
     """
 
     rope_style = ""

@@ -1,4 +1,4 @@
-"""From the tensor table to weights, each checked against the shape that the model needs."""
+"""Looks up weights in the tensor table and checks the shape of each."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from unladen.quants import dequantize
 log = logging.getLogger("unladen")
 
 N_NAMED = 3
-"""Tensors that a warning names."""
+"""Tensors that a message names at most."""
 
 
 class Tensors:
-    """Weights by GGUF's names; remembers which were asked for."""
+    """Weights by GGUF's names. It records which were asked for, to report the unused ones."""
 
     def __init__(self, file: GGUFFile) -> None:
         self._file = file
@@ -45,8 +45,8 @@ class Tensors:
         if not beside:
             return "the file is incomplete: convert or fetch it again"
         more = ", ..." if len(beside) > N_NAMED else ""
-        return (f"the file is incomplete, or its metadata tell of another kind of layer than it has"
-                f" ({', '.join(beside[:N_NAMED])}{more}): convert or fetch it again")
+        return (f"the file is incomplete, or its metadata describe another kind of layer than it "
+                f"has ({', '.join(beside[:N_NAMED])}{more}): convert or fetch it again")
 
     def weight(self, name: str, *shape: int) -> Weight:
         """The weight ``name``, which must have ``shape``; raises :class:`GGUFError`."""
@@ -64,20 +64,21 @@ class Tensors:
         return self.weight(name, *shape) if name in self else None
 
     def refuse(self, name: str, key: str) -> None:
-        """Raise :class:`GGUFError` where the file has ``name``, which isn't there by ``key``."""
+        """Raise :class:`GGUFError` where the file has ``name`` although ``key`` says that it
+        doesn't."""
         if name in self:
-            raise GGUFError(f"{key} says that there is no {name}, but there is",
+            raise GGUFError(f"{key} says that there is no {name}, but the file has it",
                             path=str(self._file.path), offset=self._file.tensors[name].offset,
                             hint="metadata and tensors disagree: convert or fetch the file again")
 
     def stacked(self, name: str, *shape: int) -> Weight:
-        """:meth:`weight`, also where the file leaves out a first dimension of 1."""
+        """:meth:`weight`, but the file may leave out a first dimension of 1."""
         if shape[0] == 1 and self.shape(name) == shape[1:]:
             return replace(self.weight(name, *shape[1:]), shape=shape)
         return self.weight(name, *shape)
 
     def grouped(self, name: str, *shape: int) -> Weight:
-        """:meth:`weight`, also where the file has the first two dimensions as one."""
+        """:meth:`weight`, but the file may join the first two dimensions."""
         if self.shape(name) == (shape[0] * shape[1], *shape[2:]):
             return replace(self.weight(name, shape[0] * shape[1], *shape[2:]), shape=shape)
         return self.weight(name, *shape)
@@ -95,14 +96,14 @@ class Tensors:
 
     def report_unused(self, n_layers: int, spare: frozenset[str], unbiased: frozenset[str]
                       ) -> None:
-        """Warn once of tensors that the graph doesn't use, but for those that are known to be no
-        part of it; see :func:`~unladen.models._parts.blocks.is_spare`."""
+        """Warn once of tensors that the graph doesn't use, except those for which that is known to
+        be right; see :func:`~unladen.models._parts.blocks.is_spare`."""
         names = self._file.tensors
         unused = sorted(name for name in names if name not in self._used
                         and not is_spare(name, names, n_layers, spare, unbiased))
         if unused and not self._has_reported:
             self._has_reported = True
             more = ", ..." if len(unused) > N_NAMED else ""
-            log.warning("%s: nothing here uses %d of its tensors: %s%s. If the model answers "
+            log.warning("%s: %d of its tensors aren't used: %s%s. If the model answers "
                         "badly, that may be why", self._file.path, len(unused),
                         ", ".join(unused[:N_NAMED]), more)

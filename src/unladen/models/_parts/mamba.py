@@ -28,24 +28,24 @@ class Ssm:
                   hp.int("ssm.time_step_rank", minimum=1), hp.int("ssm.group_count", 0) or 1,
                   hp.int("ssm.conv_kernel", minimum=2))
         if ssm.inner % ssm.groups:
-            raise GGUFError(f"state spaces of {ssm} make no sense", path=hp.path,
+            raise GGUFError(f"a state space can't have {ssm}", path=hp.path,
                             hint="the metadata is damaged: convert or fetch the file again")
         return ssm
 
     def check_heads(self, hp: HParams) -> None:
-        """Raise :class:`GGUFError` where ``rank`` is no number of heads."""
+        """Raise :class:`GGUFError` where ``rank`` can't be the number of heads."""
         if self.inner % self.rank or self.rank % self.groups:
-            raise GGUFError(f"{self.rank} heads of {self} make no sense", path=hp.path,
+            raise GGUFError(f"{self} can't have {self.rank} heads", path=hp.path,
                             hint="the metadata is damaged: convert or fetch the file again")
 
 
 def mamba(model: Layers, g: GraphBuilder, x: Value) -> Value:
-    """A Mamba layer of x f32 [T, n_embd]; dt, B and C are normalized where the file has weights for
-    it, or as ``ssm.dt_b_c_rms`` says."""
+    """The output of a Mamba layer for x f32 [T, n_embd]. dt, B and C are normalized where the file
+    has weights for it, or ``ssm.dt_b_c_rms`` says so."""
     ssm, t = Ssm.read(model.hparams), model.tensors
-    x, z = model.packed(g, x, "ssm_in", [ssm.inner, ssm.inner], "ssm_in")
+    x, z = model.stacked(g, x, "ssm_in", [ssm.inner, ssm.inner], "ssm_in")
     (x,) = convolved(model, g, "ssm_conv1d", ssm.taps, [x])
-    parts = model.packed(g, x, "ssm_x", [ssm.rank, ssm.state, ssm.state], "ssm_x")
+    parts = model.stacked(g, x, "ssm_x", [ssm.rank, ssm.state, ssm.state], "ssm_x")
     dt, b, c = (_small_norm(model, g, part, f"ssm_{name}_norm")
                 for part, name in zip(parts, ("dt", "b", "c"), strict=True))
     (dt,) = model.linear(g, dt, {"ssm_dt": ssm.inner}, "ssm_dt")
@@ -56,7 +56,7 @@ def mamba(model: Layers, g: GraphBuilder, x: Value) -> Value:
 
 
 def mamba2(model: Layers, g: GraphBuilder, x: Value) -> Value:
-    """A Mamba 2 layer of x f32 [T, n_embd]."""
+    """The output of a Mamba 2 layer for x f32 [T, n_embd]."""
     ssm, t = Ssm.read(model.hparams), model.tensors
     ssm.check_heads(model.hparams)
     n_shared = ssm.groups * ssm.state
@@ -79,7 +79,7 @@ def mamba2(model: Layers, g: GraphBuilder, x: Value) -> Value:
 
 def scan(model: Layers, g: GraphBuilder, inputs: tuple[Value, Value, Value, Value], a: Weight,
          n_groups: int) -> Value:
-    """The scan over x, dt before its softplus, B and C."""
+    """The selective scan over x, dt (before its softplus), B and C."""
     x, dt, b, c = inputs
     name, n_heads = model.name(g, "ssm_d"), n_columns(dt)
     known = model.tensors.shape(name)
@@ -91,7 +91,8 @@ def scan(model: Layers, g: GraphBuilder, inputs: tuple[Value, Value, Value, Valu
 
 def convolved(model: Layers, g: GraphBuilder, part: str, n_taps: int, xs: list[Value],
               act: str = "silu") -> list[Value]:
-    """Each of ``xs`` convolved with its rows of the weight ``part``, which has those of all."""
+    """Each of ``xs`` convolved with its rows of the weight ``part``, which stacks the rows of all.
+    """
     full, sizes = model.name(g, part), [n_columns(x) for x in xs]
     shape = model.tensors.shape(full + ".weight")
     known = shape if shape == (sum(sizes), 1, n_taps) else (sum(sizes), n_taps)

@@ -17,21 +17,23 @@ from unladen.models._parts.rope import rope_attrs
 
 
 class LatentDecoder(Decoder):
-    """The first layers are dense, later ones mixtures with shared experts.
+    """A decoder with latent attention. The first layers are dense, later ones are mixtures with
+    shared experts.
 
-    Each token's row of the cache is its latent and one rotated key for all heads. What would make
-    keys and values of the latent is applied to the queries, and to what they find, instead: so
-    every head reads the same rows, ``rank + n_rot`` wide, and finds their first ``rank`` columns.
-    Older files, without ``attention.key_length_mla``, have the two matrices in one, ``attn_kv_b``;
-    of them keys and values are made as of any other model.
+    The cache holds one row per token: its latent, and one rotated key for all heads. The matrix
+    that would make keys from the latent is applied to the queries instead, and the matrix that
+    would make values to the result of attention. So every head reads the same rows of
+    ``rank + n_rot`` columns, and their first ``rank`` columns are the values. Older files, without
+    ``attention.key_length_mla``, have both matrices in one, ``attn_kv_b``; for these, keys and
+    values are computed as in other models.
     """
 
     expert_normalize = False
     magnitudes_are_equal: ClassVar[bool] = False
-    """Whether ``mscale`` is ``mscale_all_dim`` too."""
+    """Whether the published ``mscale`` equals ``mscale_all_dim``."""
     yarn_in_scores: ClassVar[bool] = True
-    """Whether YaRN's magnitude belongs to whole scores, as in DeepSeek's models, and not to what is
-    rotated alone."""
+    """Whether YaRN's magnitude scales whole scores, as in DeepSeek's models, and not only the
+    rotated dimensions."""
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:
         super().__init__(file, hparams)
@@ -47,7 +49,7 @@ class LatentDecoder(Decoder):
                 h.n_heads, self.key_dim, self.value_dim)
             if (h.n_kv_heads, h.k_dim, h.v_dim) != known or (
                     self.key_dim < h.n_rot + self.is_absorbed):
-                raise GGUFError(f"latent attention of rank {self.rank} with {h} makes no sense",
+                raise GGUFError(f"latent attention of rank {self.rank} can't have {h}",
                                 path=hp.path,
                                 hint="the metadata is damaged: convert or fetch the file again")
 
@@ -60,14 +62,14 @@ class LatentDecoder(Decoder):
 
     @property
     def log_factor(self) -> float:
-        """The logarithm of what YaRN stretches the context by."""
+        """The logarithm of the factor by which YaRN extends the context."""
         is_yarn = self.hparams.str("rope.scaling.type", "") == "yarn"
         return math.log(max(1.0, self.hparams.float("rope.scaling.factor", 1.0))) * is_yarn
 
     def rope_magnitude(self) -> float:
-        """Of the rotated part. The files' multiplier is a tenth of the published ``mscale_all_dim``
-        m: YaRN's magnitude 1 + 0.1 log(factor), of its own ``mscale``, is divided by
-        1 + 0.1 m log(factor), which goes to the scores instead."""
+        """The magnitude of the rotated dimensions: YaRN's 1 + 0.1 log(factor), divided by
+        1 + 0.1 m log(factor), which scales the scores instead. m is the published
+        ``mscale_all_dim``; the files' multiplier is a tenth of it."""
         m = self.hparams.float("rope.scaling.yarn_log_multiplier", 0.0) / 0.1
         own = m if m and self.magnitudes_are_equal else 1.0
         ratio = (1 + 0.1 * own * self.log_factor) / (1 + 0.1 * m * self.log_factor)
@@ -84,7 +86,7 @@ class LatentDecoder(Decoder):
                      attrs={**attrs, "magnitude": self.rope_magnitude()})
 
     def qkv(self, g: GraphBuilder, x: Value) -> tuple[Value, Value, Value]:
-        """Queries of all heads, and the row and its latent part for the cache."""
+        """Queries of all heads, the row for the cache, and its latent part."""
         h, (latent, turned) = self.heads[g.layer], self._latent(g, x)
         if not self.is_absorbed:
             return self._queries(g, x, h.n_heads), *self._expanded(g, latent, turned)
@@ -92,7 +94,7 @@ class LatentDecoder(Decoder):
         return self._queries(g, x, h.n_heads), k, latent
 
     def _expanded(self, g: GraphBuilder, latent: Value, turned: Value) -> tuple[Value, Value]:
-        """Keys and values of all heads."""
+        """Keys and values of all heads, computed from the latent."""
         h = self.heads[g.layer]
         n = h.k_dim - h.n_rot
         (both,) = self.linear(g, latent, {"attn_kv_b": h.n_heads * (n + h.v_dim)}, "attn_kv_b")
@@ -103,7 +105,7 @@ class LatentDecoder(Decoder):
         return k, columns(g, both, "attn_v", group, n, h.v_dim)
 
     def _queries(self, g: GraphBuilder, x: Value, n_heads: int) -> Value:
-        """Each head's query: what it looks for in the latent, and its rotated part."""
+        """Each head's query: the part that is compared to the latent, and the rotated part."""
         n = n_heads * self.key_dim
         if not self.query_rank:
             return self.linear(g, x, {"attn_q": n}, "attn_q")[0]
@@ -112,7 +114,7 @@ class LatentDecoder(Decoder):
 
     def _latent(self, g: GraphBuilder, x: Value) -> tuple[Value, Value]:
         n_rot = self.heads[g.layer].n_rot
-        parts = self.packed(g, x, "attn_kv_a_mqa", [self.rank, n_rot], "attn_kv_a")
+        parts = self.stacked(g, x, "attn_kv_a_mqa", [self.rank, n_rot], "attn_kv_a")
         return self.norm(g, parts[0], "attn_kv_a_norm"), parts[1]
 
     def rotate(self, g: GraphBuilder, q: Value, k: Value, table: Value | None
@@ -140,10 +142,10 @@ class LatentDecoder(Decoder):
 
 
 class IndexedDecoder(LatentDecoder):
-    """Latent attention to the ``attention.indexer.top_k`` keys that an indexer selects.
+    """Latent attention over the ``attention.indexer.top_k`` keys that an indexer selects.
 
-    As many tokens are all selected, so no context is longer than that, and nothing is computed for
-    the selection.
+    The context is limited to ``top_k`` tokens. All keys are selected then, so the selection needs
+    no computation.
     """
 
     def __init__(self, file: GGUFFile, hparams: HParams) -> None:

@@ -1,4 +1,4 @@
-"""Which frequencies the rotary embedding turns at, from the file's scaling keys."""
+"""Computes the frequencies of the rotary embedding from the file's scaling keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unladen.gguf import HParams
 from unladen.models._parts.load import Tensors
 
 MAX_ROTATED = 1 << 16
-"""Heads that turn more dimensions than this are refused, before there is a table of them."""
+"""Heads that rotate more dimensions are refused, before a table is computed."""
 
 
 def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None = None,
@@ -20,19 +20,20 @@ def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None 
                ) -> dict[str, tuple[float, ...] | float]:
     """Attributes of a ``rope_table`` node: ``freqs`` [n_rot / 2] and ``magnitude``.
 
-    Plain: base^(-2i / n_rot), ``base`` None: as the file says. Where that is ``scaled``,
-    ``rope.scaling.type`` linear, which is also what a bare factor means, divides by the factor;
-    yarn (Peng et al. 2023) divides slow dimensions, leaves fast ones, and blends between. The
-    tensor ``factors``, if it is there, divides each dimension by a number of its own (llama 3;
-    longrope, Ding et al. 2024). Raises :class:`GGUFError` for numbers that make no sense,
-    :class:`UnsupportedModel` for another type of scaling.
+    Without scaling the frequencies are base^(-2i / n_rot); ``base`` None takes the file's base.
+    With ``scaled``, ``rope.scaling.type`` decides: linear (also meant by a factor without a type)
+    divides all frequencies by the factor; yarn (Peng et al. 2023) divides the slow dimensions,
+    keeps the fast ones and blends between. If the file has the tensor ``factors``, it divides each
+    dimension by a number of its own (llama 3; longrope, Ding et al. 2024). Raises
+    :class:`GGUFError` for impossible numbers, :class:`UnsupportedModel` for another type of
+    scaling.
     """
     if n_rot > MAX_ROTATED:
-        raise GGUFError(f"{n_rot} dimensions of a head are to be turned, more than {MAX_ROTATED}",
+        raise GGUFError(f"a head can rotate at most {MAX_ROTATED} dimensions, got {n_rot}",
                         path=hp.path, hint="the file is damaged or was converted wrongly")
     base = rope_base(hp) if base is None else base
     if not 0 < base < math.inf:
-        raise GGUFError(f"rotations have the base {base}, not a positive number", path=hp.path,
+        raise GGUFError(f"the base of rotations must be positive, got {base}", path=hp.path,
                         hint="the file is damaged or was converted wrongly")
     freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot)
     divisors = tensors.values(factors, n_rot // 2)
@@ -48,7 +49,8 @@ def rope_attrs(hp: HParams, tensors: Tensors, n_rot: int, *, base: float | None 
 
 def _scale(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int
            ) -> tuple[npt.NDArray[np.float64], float]:
-    """Frequencies and magnitude for the context that the file's keys stretch to."""
+    """Frequencies and magnitude for the context length to which the file's keys extend the model.
+    """
     kind = hp.str("rope.scaling.type", "linear")
     factor = _factor(hp)
     magnitude = _positive(hp, "rope.scaling.attn_factor", 1.0)
@@ -66,7 +68,7 @@ def _scale(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int
 
 
 def rope_base(hp: HParams, suffix: str = "rope.freq_base", default: float | None = None) -> float:
-    """The base that ``suffix`` names, else ``default``, else that of ``rope.freq_base``; raises
+    """The base at the key ``suffix``, else ``default``, else the base at ``rope.freq_base``; raises
     :class:`GGUFError`."""
     if default is None:
         default = 10000.0 if suffix == "rope.freq_base" else rope_base(hp)
@@ -82,15 +84,15 @@ def _positive(hp: HParams, suffix: str, default: float) -> float:
 
 
 def _factor(hp: HParams) -> float:
-    """How far the context is stretched, under the new or the old key; 0 means not at all."""
+    """The factor by which the context is extended, from the new or the old key; 0 if it isn't."""
     suffix = "rope.scaling.factor" if "rope.scaling.factor" in hp else "rope.scale_linear"
     return 1.0 if hp.float(suffix, 1.0) == 0 else _positive(hp, suffix, 1.0)
 
 
 def _yarn(hp: HParams, freqs: npt.NDArray[np.float64], base: float, n_rot: int, factor: float
           ) -> npt.NDArray[np.float64]:
-    """Interpolate dimensions that turn less than ``beta_slow`` times over the original context,
-    keep those that turn more than ``beta_fast`` times, blend linearly between."""
+    """Interpolate dimensions that rotate less than ``beta_slow`` times over the original context,
+    keep those that rotate more than ``beta_fast`` times, and blend linearly between."""
     original = hp.int("rope.scaling.original_context_length", hp.int("context_length"), minimum=1)
     if base <= 1:
         raise GGUFError(f"yarn scaling with the base {base}", path=hp.path,

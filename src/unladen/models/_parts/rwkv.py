@@ -13,11 +13,12 @@ from unladen.models._parts.decoder import Decoder
 from unladen.models._parts.layers import Layers
 
 HEAD_EPS = 64e-5
-"""Of the norm of each head's answer."""
+"""Epsilon of the norm of each head's output."""
 
 
 class Rwkv(Decoder):
-    """Time mixing and channel mixing, each of a normalized stream and the token before."""
+    """Time mixing and channel mixing. Both mix the normalized residual with that of the token
+    before."""
 
     rope_style = ""
     norm_op = "layer_norm"
@@ -27,7 +28,7 @@ class Rwkv(Decoder):
         self.head_dim = hparams.int("wkv.head_size", minimum=1)
         self.n_heads = self.n_embd // self.head_dim
         if self.n_embd % self.head_dim:
-            raise GGUFError(f"{self.n_embd} are no whole number of heads of {self.head_dim}",
+            raise GGUFError(f"{self.n_embd} isn't a whole number of heads of {self.head_dim}",
                             path=hparams.path, hint="the metadata is damaged: convert it again")
 
     def embed(self, g: GraphBuilder) -> Value:
@@ -40,7 +41,7 @@ class Rwkv(Decoder):
         return self.residual(g, x, y, "channel_residual")
 
     def time_mix(self, g: GraphBuilder, x: Value) -> Value:
-        """Of x f32 [T, n_embd], mixing along the sequence."""
+        """The output of mixing x f32 [T, n_embd] along the sequence."""
         raise NotImplementedError
 
     def channel_mix(self, g: GraphBuilder, x: Value) -> Value:
@@ -59,14 +60,15 @@ class Rwkv(Decoder):
         return g.one("glu", gate, y, name="channel_mix_gated", attrs={"act": "sigmoid"})
 
     def change(self, g: GraphBuilder, x: Value, name: str) -> Value:
-        """What the token before has more than this one."""
+        """x of the token before, minus x."""
         before = g.one("token_shift", x, name=f"{name}_before")
         return g.one("add", before, self.scaled(g, x, -1.0, f"{name}_negated"),
                      name=f"{name}_change")
 
     def mixed(self, g: GraphBuilder, x: Value, change: Value, part: str, row: int = 0,
               n_rows: int = 1) -> Value:
-        """x plus a share of ``change``: the numbers of ``part``, or row ``row`` of its n_rows."""
+        """x plus ``change`` times the vector ``part``, or times row ``row`` of its ``n_rows`` rows.
+        """
         weight = self.vectors(g, part, n_rows)[row]
         name = f"{part}.{row}"
         share = g.one("scale", change, name=f"{name}_share", weights={"w": weight},
@@ -74,7 +76,7 @@ class Rwkv(Decoder):
         return g.one("add", x, share, name=f"{name}_mixed")
 
     def vectors(self, g: GraphBuilder, part: str, n_rows: int) -> list[Weight]:
-        """The ``n_rows`` vectors [n_embd] in ``part``, whatever dimensions of 1 it has."""
+        """The ``n_rows`` vectors [n_embd] in ``part``, which may have extra dimensions of 1."""
         name, n = self.name(g, part) + ".weight", self.n_embd
         shape = self.tensors.shape(name)
         known = shape if [s for s in shape if s > 1] == [s for s in (n_rows, n) if s > 1] else (
@@ -99,11 +101,11 @@ class Rwkv(Decoder):
         return g.one("add", x, name=f"{part}_added", weights={"b": bias})
 
     def times(self, g: GraphBuilder, a: Value, b: Value, name: str) -> Value:
-        """Products of elements; a may have one column for several of b."""
+        """The elementwise product of a and b; a column of a may serve several columns of b."""
         return g.one("glu", a, b, name=name, attrs={"act": "identity"})
 
     def head_normed(self, g: GraphBuilder, y: Value) -> Value:
-        """Every head's answer normalized."""
+        """y with every head normalized."""
         weights = {role: self.tensors.weight(self.name(g, f"time_mix_ln.{suffix}"), self.n_embd)
                    for role, suffix in (("w", "weight"), ("b", "bias"))}
         return g.one("layer_norm", y, name="time_mix_ln", weights=weights,

@@ -1,4 +1,4 @@
-"""Decoders whose files scale what flows through them (muP, Yang et al. 2022)."""
+"""Decoders whose files scale embeddings, residuals and logits (muP, Yang et al. 2022)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from unladen.models._parts.decoder import Decoder
 
 
 class ScaledDecoder(Decoder):
-    """``embedding_scale`` and ``residual_scale`` multiply, ``logit_scale`` divides; 0 or no key
-    stands for :meth:`default_scale`."""
+    """``embedding_scale`` and ``residual_scale`` multiply, ``logit_scale`` divides. Where a key is
+    0 or missing, :meth:`default_scale` is used."""
 
     def embed(self, g: GraphBuilder) -> Value:
         return self.scaled(g, super().embed(g), self.scale_of("embedding_scale"), "embd_scaled")
@@ -23,9 +23,9 @@ class ScaledDecoder(Decoder):
                            "logits_scaled")
 
     def scale_of(self, key: str) -> float:
-        """The number at ``key``."""
+        """The scale at ``key``, or its default."""
         return self.hparams.float(key, 0.0) or self.default_scale(key)
 
     def default_scale(self, key: str) -> float:
-        """The scale where the file says nothing."""
+        """The scale for a file without ``key``."""
         return 1.0

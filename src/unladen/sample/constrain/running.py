@@ -19,7 +19,7 @@ log = logging.getLogger("unladen")
 class RunningConstraint(Step):
     """The step ``constraint`` of one sequence. ``slot``: its number among those of the chain.
 
-    Whoever runs a chain calls :meth:`ask` first, then the steps, then :meth:`accept`.
+    The caller that runs a chain calls :meth:`ask` first, then the steps, then :meth:`accept`.
     """
 
     name: ClassVar[str] = "constraint"
@@ -29,7 +29,7 @@ class RunningConstraint(Step):
         self.mask: Mask = np.zeros(0, np.uint32)
         self._constraint = constraint
         self._slot = slot
-        # Of the next tokens, as far as they are as guessed: each one's mask, and the guess.
+        # For each of the next tokens, as long as guesses are right: its mask, and the guess.
         self._ahead: deque[tuple[Mask, int]] = deque()
 
     def ask(self, n_vocab: int) -> Mask:

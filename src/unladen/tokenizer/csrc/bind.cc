@@ -1,4 +1,4 @@
-// The Python face of the native tokenizers; typed in _native/tokenizer.pyi.
+// Binds the native tokenizers; typed in _native/tokenizer.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -25,7 +25,7 @@ namespace {
 template <class T>
 using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// Below this a call is over before another thread could have used the lock.
+// A call on fewer bytes keeps Python's lock: it ends before another thread could use the lock.
 constexpr size_t kReleaseBytes = 4096;
 
 std::string_view view(const nb::bytes &bytes) { return {bytes.c_str(), bytes.size()}; }

@@ -7,10 +7,10 @@ namespace unladen::tok {
 namespace {
 
 constexpr int32_t kMerged = 256;
-constexpr size_t kLetterBytes = 2;  // of the alphabet's letters at most
+constexpr size_t kLetterBytes = 2;  // UTF-8 bytes of a letter of the alphabet at most
 
-// GPT-2's alphabet: printable bytes of Latin-1 stand for themselves, the other 68 become, in
-// order, U+0100 and up, so that token texts are printable and hold no spaces.
+// GPT-2's alphabet of bytes: printable bytes of Latin-1 stand for themselves; the other 68 become
+// U+0100 and up, in order. So token texts are printable and contain no spaces.
 struct Alphabet {
     std::array<std::string, 256> text;
     std::array<int16_t, 0x144> byte;  // by code point; -1: not in the alphabet
@@ -32,7 +32,7 @@ const Alphabet &alphabet() {
     return table;
 }
 
-// The bytes that `text` spells in the alphabet, or nothing if it has other characters too.
+// The bytes that `text` spells in the alphabet; nothing if it has other characters, too.
 std::optional<std::string> spelled(std::string_view text) {
     const Alphabet &letters = alphabet();
     std::string bytes;
@@ -45,7 +45,7 @@ std::optional<std::string> spelled(std::string_view text) {
     return bytes;
 }
 
-// The byte whose letter `text` is; -1: there is none.
+// The byte that the letter `text` stands for; -1: `text` isn't a letter.
 int letter(std::string_view text) {
     const auto bytes = text.size() > kLetterBytes ? std::nullopt : spelled(text);
     return bytes && bytes->size() == 1 ? static_cast<uint8_t>(bytes->front()) : -1;
@@ -62,7 +62,7 @@ Bpe::Bpe(const Tokens &tokens, const Texts &merges, BpeOptions options)
         for (int32_t i = 0; i < rules_.size(); ++i) ends_.add(rules_.merged(i));
     if (options_.raw) return;
     byte_pairs_.assign(256 * 256, -1);
-    for (int32_t i = rules_.size(); i-- > 0;) {  // a pair's first merge counts
+    for (int32_t i = rules_.size(); i-- > 0;) {  // backwards, so that a pair's first merge is kept
         const std::string_view both = rules_.merged(i);
         if (both.size() > 2 * kLetterBytes) continue;
         const size_t cut = rules_.cut(i);
@@ -71,7 +71,7 @@ Bpe::Bpe(const Tokens &tokens, const Texts &merges, BpeOptions options)
     }
 }
 
-// `letters` are the word in the alphabet of the vocabulary.
+// `letters` spell the word in the vocabulary's alphabet.
 void Bpe::emit(std::string_view letters, std::vector<int32_t> &out) const {
     if (const int32_t id = tokens_.find(letters); id >= 0) {
         out.push_back(id);
@@ -90,7 +90,7 @@ int32_t Bpe::rank(std::string_view word, const Symbol &a, const Symbol &b) const
     return rules_.rank(word.substr(a.begin, a.size + b.size), a.size);
 }
 
-// A symbol's id is its byte, or kMerged where it isn't a single one.
+// A symbol's id is its byte if it is a single byte, else kMerged.
 void Bpe::merge(std::string_view word, Workspace &work, std::vector<int32_t> &out) const {
     std::string_view letters = word;
     work.merger.clear();
@@ -139,7 +139,8 @@ void Bpe::encode(std::string_view text, bool, Workspace &work, std::vector<int32
 }
 
 bool Bpe::looked_for(std::string_view text) const {
-    return !options_.marks || text.find(kSpaceMark) == text.npos;  // reached by merging
+    // Merging finds the tokens with marks: they aren't in raw text.
+    return !options_.marks || text.find(kSpaceMark) == text.npos;
 }
 
 std::string Bpe::piece(int32_t id) const {

@@ -1,4 +1,4 @@
-// BPE (tokenizer.ggml.model "gpt2" and its kin), over bytes or over characters.
+// BPE (tokenizer.ggml.model "gpt2" and related kinds), over bytes or over characters.
 #pragma once
 #include <array>
 #include <vector>
@@ -12,11 +12,11 @@ namespace unladen::tok {
 
 struct BpeOptions {
     std::vector<Step> steps;
-    bool ignore_merges;  // a word that is a token is that token, whatever its merges say
-    int32_t unk;         // for bytes without a token; -1: they are an error
-    bool raw = false;    // over characters, spelled as they are; bytes are <0x00> to <0xFF>
+    bool ignore_merges;  // a word that is a token becomes that token without merging
+    int32_t unk;         // the token for bytes without one; -1: such bytes are an error
+    bool raw = false;    // tokens are spelled in UTF-8; byte tokens are <0x00> to <0xFF>
     bool marks = false;  // with raw: a space is U+2581
-    bool whole_lines = false;  // as ignore_merges, for words of line feeds alone
+    bool whole_lines = false;  // like ignore_merges, but only for words of line feeds
 };
 
 class Bpe : public Encoder {
@@ -28,7 +28,7 @@ class Bpe : public Encoder {
     bool looked_for(std::string_view text) const override;
 
  protected:
-    // The ids of a word of the pre-tokenizer.
+    // Appends the ids of a word that the pre-tokenizer has cut.
     void encode_word(std::string_view word, Workspace &work, std::vector<int32_t> &out) const;
     const Tokens &tokens() const { return tokens_; }
 

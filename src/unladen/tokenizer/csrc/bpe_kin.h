@@ -1,11 +1,11 @@
-// Kinds that treat text in their own way before BPE.
+// Kinds of tokenizer that change or cut text in their own way before BPE.
 #pragma once
 #include "tokenizer/csrc/bpe.h"
 
 namespace unladen::tok {
 
-// "hybriddna": between <dna> and </dna> six bases at a time are a token, whose text in the file
-// ends in U+E000 and so differs from the same letters elsewhere.
+// "hybriddna": between <dna> and </dna> every six bases are one token. Its text in the file ends in
+// U+E000, which distinguishes it from the same letters elsewhere.
 class HybridDna final : public Bpe {
  public:
     HybridDna(const Tokens &tokens, const Texts &merges, BpeOptions options);
@@ -17,10 +17,10 @@ class HybridDna final : public Bpe {
  private:
     void encode_bases(std::string_view bases, std::vector<int32_t> &out) const;
 
-    int32_t begin_, end_, unknown_;  // -1: there is no such token, and all is BPE
+    int32_t begin_, end_, unknown_;  // -1: there is no such token, so all text is BPE
 };
 
-// "whitespace": spaces only separate words.
+// "whitespace": spaces separate words and belong to no token.
 class Whitespace final : public Bpe {
  public:
     Whitespace(const Tokens &tokens, const Texts &merges, BpeOptions options, bool lowercase)

@@ -6,8 +6,8 @@
 namespace unladen::tok {
 namespace {
 
-// Unicode's longest compatibility decomposition has 33 bytes; more than that lets a short text
-// become a huge one.
+// Longer replacement texts are refused: they would let a short text become a huge one. Unicode's
+// longest compatibility decomposition has 33 bytes.
 constexpr size_t kMaxTextBytes = 1024;
 
 uint32_t little_endian(const char *p) {
@@ -25,7 +25,7 @@ Charsmap::Charsmap(std::string_view bytes) {
         throw std::invalid_argument("has no trie of whole blocks and texts after it");
     for (size_t i = 0; i < trie_bytes; i += 4)
         units_.push_back(little_endian(bytes.data() + 4 + i));
-    if (units_[0] & kValue) throw std::invalid_argument("has a value for a root");
+    if (units_[0] & kValue) throw std::invalid_argument("has a value as its root");
     texts_ = bytes.substr(4 + trie_bytes);
     if (texts_.back() != '\0') throw std::invalid_argument("has an unfinished text");
     for (uint32_t i = 0; i < units_.size(); ++i) {

@@ -7,16 +7,18 @@
 
 namespace unladen::tok {
 
-// A little-endian size, a double-array trie of so many bytes, and the texts that its values point
-// to, each with a NUL behind it. A unit of the trie is an offset to its children (bits 10-30, with
-// bit 9 eight bits further left), whether a value is the child by 0 (bit 8), and its label (bits
-// 0-7); or with bit 31 a value (S. Yata's darts-clone; SentencePiece's normalizer.cc).
+// The table is a little-endian size, a double-array trie of that many bytes, and the texts that its
+// values point to, each followed by a NUL. A unit of the trie holds the offset to its children
+// (bits 10-30, shifted left by eight if bit 9 is set), whether its child by 0 is a value (bit 8)
+// and its label (bits 0-7). A unit with bit 31 is a value (S. Yata's darts-clone; SentencePiece's
+// normalizer.cc).
 class Charsmap {
  public:
-    // Throws std::invalid_argument unless every offset and value stays inside. Empty: no table.
+    // Throws std::invalid_argument unless every offset and value stays inside `bytes`. Empty bytes
+    // mean no table.
     explicit Charsmap(std::string_view bytes);
     struct Match {
-        size_t size = 0;  // bytes of the longest key that the text begins with
+        size_t size = 0;  // bytes of the longest key that starts the text
         std::string_view text;
     };
     Match find(std::string_view text) const;

@@ -15,7 +15,7 @@ bool in(const std::vector<std::pair<uint32_t, uint32_t>> &ranges, uint32_t code)
     return after != ranges.begin() && code <= std::prev(after)->second;
 }
 
-// Sorts and unites what overlaps, so that a binary search finds it.
+// Sorts ranges and joins those that overlap, so that a binary search works.
 void merge(std::vector<std::pair<uint32_t, uint32_t>> &ranges) {
     std::sort(ranges.begin(), ranges.end());
     size_t n = 0;
@@ -52,7 +52,7 @@ void Expression::Set::finish() {
     for (uint32_t code = 0; code < 128; ++code) ascii[code] = slow({code, 1, classes_of(code)});
 }
 
-// Recursive descent; each rule returns the nodes it stands for.
+// Parses an expression by recursive descent. Each rule returns its nodes.
 class ExpressionParser {
  public:
     ExpressionParser(std::string_view pattern, Expression *out)
@@ -210,7 +210,8 @@ class ExpressionParser {
         add(set, first, last);
     }
 
-    // Whether the escape is a character, which goes to *code; a class goes to the set.
+    // Parses an escape. Returns whether it is a character, and stores that in *code; a class is
+    // added to the set instead.
     bool escape(Set &set, uint32_t *code) {
         *code = next();
         switch (*code) {

@@ -1,9 +1,9 @@
 // Regular expressions of pre-tokenizers, matched by backtracking.
 //
-// The syntax is the part of Oniguruma's that published tokenizers use: alternatives, groups (none
-// captures), (?i:...), look-ahead, ? * + {n} {n,} {n,m} (greedy), classes with ranges and
-// &&[^...], \s \S \d \p{..} of general categories, \x{hex}. Case folding is that of ASCII letters
-// and U+017F, the long s.
+// The syntax is the part of Oniguruma's that published tokenizers use: alternatives, groups without
+// captures, (?i:...), look-ahead, greedy ? * + {n} {n,} {n,m}, classes with ranges and &&[^...],
+// \s \S \d, \p{..} for general categories, \x{hex}. Case folding covers ASCII letters and U+017F,
+// the long s.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -35,11 +35,11 @@ class Expression {
 
         bool has(const Char &c) const { return c.code < 128 ? ascii[c.code] : slow(c); }
         bool slow(const Char &c) const;
-        void finish();  // once all is entered
+        void finish();  // call it once everything is entered
     };
-    // kSet: `min` to `max` characters of set `set`. kTry: goes on, later to `to` if that fails.
-    // kAhead, kNotAhead: what follows up to kMatch is looked for, then goes to `to`. Jumps are
-    // relative.
+    // kSet: matches `min` to `max` characters of the set `set`. kTry: continues with the next
+    // instruction, and at `to` if that fails. kAhead, kNotAhead: run the instructions up to kMatch
+    // as a look-ahead, then continue at `to`. Jumps are relative.
     enum class Op : uint8_t { kSet, kTry, kJump, kAhead, kNotAhead, kMatch };
     struct Node {
         Op op;
@@ -49,7 +49,7 @@ class Expression {
     };
     struct Frame {
         int32_t pc;
-        const char *p, *least;  // every character's start from p back to `least` is to be tried
+        const char *p, *least;  // tries every start of a character from p back to `least`
     };
 
     const char *run(int32_t pc, const char *p, const char *end, std::vector<Frame> &frames) const;

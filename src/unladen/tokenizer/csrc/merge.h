@@ -1,4 +1,4 @@
-// Greedy merging of neighbours, the common core of BPE and SPM.
+// Greedy merging of neighbours: the algorithm that BPE and SPM share.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -10,18 +10,18 @@ namespace unladen::tok {
 
 struct Symbol {
     int32_t id;
-    uint32_t begin, size;  // in the merged text; size 0: merged into the left neighbour
+    uint32_t begin, size;  // bytes in the merged text; size 0: merged into the left neighbour
     int32_t prev, next;    // -1: none
 };
 
 struct Merge {
-    uint32_t order;  // the lowest goes first; the leftmost among equals
-    int32_t id;      // what the two become; -1: they don't merge
+    uint32_t order;  // the pair of the lowest order merges first, the leftmost among equals
+    int32_t id;      // the id that the two become; -1: they don't merge
 };
 
-// A row of symbols whose best pair is merged until none is left: O(n log n) by a heap of pairs and
-// a linked list, or by looking at all pairs of a short row. One object serves many rows, keeping
-// its memory.
+// Merges the best pair of a row of symbols until no pair is left. A heap of pairs and a linked list
+// make this O(n log n); a short row is scanned for its best pair instead. One object serves many
+// rows and keeps its memory.
 class Merger {
  public:
     void clear() { symbols_.clear(); }
@@ -59,7 +59,7 @@ class Merger {
     }
 
  private:
-    static constexpr size_t kShort = 24;  // the linked list is faster from there on
+    static constexpr size_t kShort = 24;  // longer rows are faster with the heap and linked list
 
     template <class Find>
     void run_short(Find &&find) {
@@ -86,7 +86,7 @@ class Merger {
 
     struct Pair {
         uint64_t key;   // order << 32 | index of the left symbol
-        uint32_t size;  // of both together when the pair was noted
+        uint32_t size;  // bytes of both symbols when the pair was pushed
         int32_t id;
         bool operator>(const Pair &other) const { return key > other.key; }
     };
@@ -103,7 +103,8 @@ class Merger {
         return true;
     }
 
-    // Symbols only grow, so the pair is what it was iff both are alive and their size is the same.
+    // Symbols only grow, so a pair is still valid if and only if both symbols exist and their sizes
+    // add up to the same number.
     bool join(int32_t left, const Pair &pair) {
         Symbol &a = symbols_[left];
         if (a.size == 0 || a.next < 0) return false;

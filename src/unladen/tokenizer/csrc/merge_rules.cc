@@ -7,7 +7,7 @@
 namespace unladen::tok {
 namespace {
 
-// Whether `both` is what the merge makes whose left text has `left` bytes.
+// Whether `both` is the result of the merge `merge`, whose left text has `left` bytes.
 bool is_merge(std::string_view merge, size_t left, std::string_view both) {
     return merge.size() == both.size() + 1 && merge.substr(0, left) == both.substr(0, left) &&
            merge.substr(left + 1) == both.substr(left);
@@ -32,20 +32,20 @@ void MergeRules::push(std::string_view both, size_t left, int32_t id) {
 
 MergeRules::MergeRules(const Vocab &vocab, const Texts &merges)
     : vocab_(vocab), ranks_(merges.size()) {
-    constexpr size_t ahead = 16;  // merges whose slots are on their way from memory
+    constexpr size_t ahead = 16;  // merges whose hash slots are being prefetched
     struct Waiting {
         std::string_view both;
-        std::string own;  // perhaps both
+        std::string own;  // the text of `both` where no token has it
         size_t left;
-        uint64_t hash;  // of both
-        int32_t id;     // -1: not known yet
+        uint64_t hash;  // hash of `both`
+        int32_t id;     // the token with the text `both`; -1: not looked up yet
     };
     std::array<Waiting, ahead> waiting;
-    int32_t last = -1;  // the newest token known
+    int32_t last = -1;  // the token that a merge was last matched to
     merges_.reserve(merges.size());
     for (size_t i = 0; i < merges.size() + ahead; i++) {
         Waiting &w = waiting[i % ahead];
-        if (i >= ahead) {  // a pair's first merge, of lowest rank, counts
+        if (i >= ahead) {  // of several merges of one pair the first, with the lowest rank, is kept
             if (w.id < 0 && (w.id = vocab.find(w.both, w.hash)) >= 0) last = w.id;
             push(w.both, w.left, w.id);
             const uint64_t h = hash(w.hash, w.left);
@@ -54,13 +54,13 @@ MergeRules::MergeRules(const Vocab &vocab, const Texts &merges)
         }
         if (i >= merges.size()) continue;
         const std::string_view merge = merges[i];
-        w.left = merge.find(' ', 1);  // the left text may start with a space, not hold one
+        w.left = merge.find(' ', 1);  // the left text may start with a space but has no other
         if (w.left == merge.npos || w.left + 1 == merge.size())
             throw std::invalid_argument("[" + std::to_string(i) + "] isn't two tokens and a space");
         const auto makes = [&](int32_t id) {
             return id >= 0 && id < vocab.size() && is_merge(merge, w.left, vocab.text(id));
         };
-        // Most files have tokens in the order in which merges make them.
+        // In most files the tokens are in the order of the merges that make them.
         if (w.id = makes(last + 1) ? last + 1 : makes(last) ? last : -1; w.id >= 0) {
             last = w.id;
             w.both = vocab.text(w.id);

@@ -1,4 +1,4 @@
-// The merges of BPE, by what they merge.
+// The merges of BPE, found by the two texts that they join.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -9,19 +9,20 @@
 
 namespace unladen::tok {
 
-// A merge is known by the text of both parts and where that is cut. The text is a token's, nearly
-// always, and stands there; others, which need no token, are kept here.
+// A merge is stored as the joined text and the position where it is cut in two. The joined text is
+// nearly always a token's, so only the token's id is stored; other texts are stored here.
 class MergeRules {
  public:
-    // Throws std::invalid_argument for what isn't two texts and a space. `vocab` must stay.
+    // Throws std::invalid_argument for a merge that isn't two texts with a space between. `vocab`
+    // must outlive the object.
     MergeRules(const Vocab &vocab, const Texts &merges);
     int32_t size() const { return static_cast<int32_t>(merges_.size()); }
-    // What the two of a merge become.
+    // The joined text of a merge.
     std::string_view merged(int32_t rank) const {
         const uint32_t merge = merges_[rank];
         return merge & kOther ? others_[merge & ~kOther] : vocab_.text(merge >> kCutBits);
     }
-    // How many bytes of that the left one has.
+    // The number of its bytes that belong to the left text.
     size_t cut(int32_t rank) const {
         const uint32_t merge = merges_[rank];
         return merge & kOther ? cuts_[merge & ~kOther] : merge & ((1 << kCutBits) - 1);
@@ -40,9 +41,9 @@ class MergeRules {
     void push(std::string_view both, size_t left, int32_t id);
 
     const Vocab &vocab_;
-    std::vector<uint32_t> merges_;  // a token and where it is cut, or kOther and a number below
+    std::vector<uint32_t> merges_;  // a token and its cut, or kOther and an index into others_
     Strings others_;
-    std::vector<uint32_t> cuts_;  // of others
+    std::vector<uint32_t> cuts_;  // cuts of others_
     HashedNumbers ranks_;
 };
 

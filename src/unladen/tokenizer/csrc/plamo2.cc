@@ -9,13 +9,13 @@
 namespace unladen::tok {
 namespace {
 
-// modeling_plamo.py of pfnet/plamo-2: the cost of a character spelled in bytes, and the cost from
-// which on a token is none.
+// kUnknownCost is the cost of a character spelled in bytes; a token that costs kInvalidCost or more
+// doesn't exist (modeling_plamo.py of pfnet/plamo-2).
 constexpr double kUnknownCost = 1e7, kInvalidCost = 2e7;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-// Whether p belongs to a character that begins before it; not so a stray byte, as a special token
-// that is half a character leaves it.
+// Whether p lies inside a character that begins before it. A stray byte doesn't: a special token
+// that is half a character may leave one.
 bool inside_character(const char *begin, const char *p, const char *end) {
     if ((*p & 0xC0) != 0x80) return false;
     for (uint32_t back = 1; back < 4 && p - begin >= back; ++back)
@@ -40,7 +40,8 @@ Plamo2::Plamo2(const Tokens &tokens, const std::vector<float> &scores) : tokens_
     }
 }
 
-// From the end to the beginning; of equal ways the one with the longest first token counts.
+// Finds the cheapest tokens from the end of the text to its beginning. If several ways are equally
+// cheap, it takes the one with the longest first token.
 void Plamo2::encode(std::string_view text, bool fresh, Workspace &work,
                     std::vector<int32_t> &out) const {
     if (fresh && text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());

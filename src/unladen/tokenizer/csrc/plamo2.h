@@ -1,4 +1,4 @@
-// PLaMo 2's tokenizer (tokenizer.ggml.model "plamo2"): the cheapest tokens of a text.
+// PLaMo 2's tokenizer (tokenizer.ggml.model "plamo2"): finds the cheapest tokens of a text.
 #pragma once
 #include <array>
 #include <vector>
@@ -9,8 +9,8 @@ namespace unladen::tok {
 
 class Plamo2 final : public Encoder {
  public:
-    // One score per token; these are compared in steps of 1e-4. Throws std::invalid_argument where
-    // a byte has no token.
+    // `scores` has one score per token. Scores are compared in steps of 1e-4. Throws
+    // std::invalid_argument where a byte has no token.
     Plamo2(const Tokens &tokens, const std::vector<float> &scores);
     void encode(std::string_view text, bool fresh, Workspace &work,
                 std::vector<int32_t> &out) const override;

@@ -11,7 +11,7 @@ int hex(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The bytes that a token's text spells: escapes are those of a Python byte literal.
+// The bytes that a token's text spells, with the escapes of a Python byte literal.
 std::string unescaped(std::string_view text) {
     std::string out;
     for (size_t i = 0; i < text.size(); ++i) {

@@ -6,8 +6,8 @@ namespace unladen::tok {
 
 class Rwkv final : public Encoder {
  public:
-    // `unk` is for bytes without a token; -1: they are an error. Throws std::invalid_argument for
-    // a token that is no byte literal.
+    // `unk` is the token for bytes without one; -1: such bytes are an error. Throws
+    // std::invalid_argument for a token that isn't a byte literal.
     Rwkv(const Tokens &tokens, int32_t unk);
     void encode(std::string_view text, bool fresh, Workspace &work,
                 std::vector<int32_t> &out) const override;

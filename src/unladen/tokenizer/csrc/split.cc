@@ -25,7 +25,7 @@ const char *run_without(const char *p, const char *end, uint32_t classes) {
     return p;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d. In any case also with U+017F, the long s, which folds to s.
+// 's|'t|'re|'ve|'m|'ll|'d. With `any_case` U+017F, the long s, counts as s.
 const char *contraction(const char *p, const char *end, bool any_case) {
     if (*p != '\'' || end - p < 2) return p;
     const auto lower = [any_case](char c) {
@@ -40,8 +40,8 @@ const char *contraction(const char *p, const char *end, bool any_case) {
     return p;
 }
 
-// \s+(?!\S)|\s+: white space up to the piece's end, or all but the last character of it, which
-// the next word takes along; a single one is taken here.
+// \s+(?!\S)|\s+: white space up to the piece's end, else all white space but its last character,
+// which the next word includes. A single white space is matched here.
 const char *spaces(const char *p, const char *end) {
     const char *stop = p, *last = p;
     while (stop < end) {
@@ -133,7 +133,7 @@ Char before(const char *begin, const char *p) {
     return char_at(p, end);
 }
 
-// Where the run of `classes` that holds p > begin was looked at already.
+// Whether p > begin lies inside a run of `classes`, which was looked at already.
 bool inside(const char *begin, const char *p, uint32_t classes) {
     return p > begin && before(begin, p).classes & classes;
 }
@@ -181,14 +181,14 @@ const char *before_thirds(const char *begin, const char *p, const char *end) {
     return end;
 }
 
-// \d+(?!\w), of which apart_thirds cuts up the matches
+// \d+(?!\w), whose matches apart_thirds cuts
 const char *digits_apart(const char *begin, const char *p, const char *end) {
     if (inside(begin, p, kDigit)) return p;
     const char *stop = run(p, end, kDigit);
     return stop < end && char_at(stop, end).classes & kWord ? p : stop;
 }
 
-// After digits_apart, which leaves no digits at the end of other pieces: with it,
+// Runs after digits_apart, which leaves no digits at the end of other pieces. Together they are
 // \d{1,3}(?=(?:\d{3})*\b)
 const char *apart_thirds(const char *begin, const char *p, const char *end) {
     return before(begin, end).classes & kDigit ? thirds(begin, p, end, kDigit) : p;

@@ -1,9 +1,9 @@
 // Pre-tokenizers: the regular expressions that cut text into words.
 //
-// A pre-tokenizer is a list of steps: expressions, or names of those that are written out by hand
-// here, being common or slow in general. Each step cuts every piece it is given into the matches
-// of its expression and the gaps between them; the next step cuts these. Which steps belong to
-// which tokenizer.ggml.pre is said in pretokenize.py.
+// A pre-tokenizer is a list of steps. A step is an expression, or the name of one that is written
+// by hand here because it is common or slow in general. Each step cuts every piece into the matches
+// of its expression and the gaps between them; the next step cuts these pieces. pretokenize.py says
+// which steps belong to which tokenizer.ggml.pre.
 #pragma once
 #include <memory>
 #include <span>
@@ -19,8 +19,8 @@ class Step {
  public:
     // A step by its name or its expression; throws std::invalid_argument.
     explicit Step(std::string_view text);
-    // The end of the match that starts at p, or p where nothing matches. begin <= p < end are
-    // those of the piece, which look-ahead and look-behind don't pass.
+    // The end of the match that starts at p, or p where nothing matches. The piece is begin to end,
+    // with begin <= p < end; look-ahead and look-behind don't pass its ends.
     const char *operator()(const char *begin, const char *p, const char *end) const {
         return named_ ? named_(begin, p, end) : expression_->match(p, end);
     }

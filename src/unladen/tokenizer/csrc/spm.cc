@@ -9,7 +9,7 @@
 namespace unladen::tok {
 namespace {
 
-// A number that sorts the highest score first.
+// The order of a score for Merger, which merges the lowest first: the highest score.
 uint32_t order(float score) {
     const auto bits = std::bit_cast<uint32_t>(score + 0.0f);  // -0 and 0 are equal
     return bits >> 31 ? bits : ~(bits | 1u << 31);
@@ -34,7 +34,7 @@ int32_t Spm::find(std::string_view text) const {
 }
 
 bool Spm::looked_for(std::string_view text) const {
-    return text.find(kSpaceMark) == std::string_view::npos;  // reached by merging, as spaces are
+    return text.find(kSpaceMark) == std::string_view::npos;  // merging finds tokens with marks
 }
 
 void Spm::emit(std::string_view character, std::vector<int32_t> &out) const {

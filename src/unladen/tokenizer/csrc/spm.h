@@ -1,4 +1,5 @@
-// SentencePiece BPE (tokenizer.ggml.model "llama"): merges by score, bytes as the last resort.
+// SentencePiece BPE (tokenizer.ggml.model "llama"): merges by score and spells characters without
+// a token in byte tokens.
 #pragma once
 #include <array>
 #include <vector>
@@ -11,7 +12,7 @@ namespace unladen::tok {
 struct SpmOptions {
     std::vector<float> scores;  // one per token
     bool space_prefix;
-    int32_t unk;  // for a run of characters without tokens; -1: they are an error
+    int32_t unk;  // the token for a run of characters without one; -1: such a run is an error
 };
 
 class Spm final : public Encoder {

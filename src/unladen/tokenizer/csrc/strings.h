@@ -1,4 +1,4 @@
-// Many short strings by number, and numbers by string.
+// Stores many short strings by number, and finds the number of a string.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace unladen::tok {
 
-// Strings in a buffer of somebody else's, each from an offset on.
+// Strings in a buffer that the caller owns, each at an offset.
 class Texts {
  public:
     Texts(const char *bytes, const int64_t *offsets, const int64_t *lengths, size_t size)
@@ -25,7 +25,7 @@ class Texts {
     size_t size_;
 };
 
-// Strings one after another in one buffer. Fewer than 2^31, together less than 4 GiB.
+// Strings one after another in one buffer: fewer than 2^31 of them, less than 4 GiB in all.
 class Strings {
  public:
     Strings() = default;
@@ -41,10 +41,10 @@ class Strings {
     std::vector<uint32_t> starts_{0};
 };
 
-// Hashes differ from process to process, so that no file can be made to collide.
+// Random numbers of this process, so that nobody can make a file whose hashes collide.
 extern const uint64_t kSeeds[2];
 
-// Both halves of a product, as in Wang Yi's wyhash (2019), whose scheme this follows.
+// The two halves of a product, xor-ed. The hash follows Wang Yi's wyhash (2019).
 inline uint64_t folded(uint64_t a, uint64_t b) {
     const auto product = static_cast<unsigned __int128>(a) * b;
     return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
@@ -80,14 +80,14 @@ inline uint64_t hash(std::string_view text) {
     return folded(folded(a ^ kSeeds[1], b ^ h) ^ kSeeds[0], kSeeds[1]);
 }
 
-// Numbers below n by the hash of what they stand for, in four bytes each: the number, and of the
-// hash what fits beside it. Of seven slots two are empty.
+// A hash table of numbers below n, found by the hash of what they stand for. A slot of four bytes
+// holds the number and as many bits of the hash as fit beside it. Two of seven slots are empty.
 class HashedNumbers {
  public:
     explicit HashedNumbers(size_t n) : slots_(n + n * 2 / 5 + 2), bits_(std::bit_width(n)) {}
 
     void prefetch(uint64_t h) const { __builtin_prefetch(&slots_[home(h)], 1); }
-    // Where the number is for which is(number), or where it would be.
+    // The slot of the number for which is(number), or the slot where it would be.
     template <class Is>
     size_t probe(uint64_t h, Is is) const {
         size_t at = home(h);
@@ -110,12 +110,12 @@ class HashedNumbers {
     int bits_;
 };
 
-// Finds the number of a string in a Strings; among equal ones the last counts.
+// Finds the number of a string in a Strings; of equal strings it finds the last.
 class StringIndex {
  public:
     explicit StringIndex(const Strings &strings);
     void prefetch(uint64_t h) const { numbers_.prefetch(h); }
-    // -1: absent; h is hash(text).
+    // Returns -1 if `text` is absent; `h` is hash(text).
     int32_t find(const Strings &strings, std::string_view text, uint64_t h) const;
 
  private:

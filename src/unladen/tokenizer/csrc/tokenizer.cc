@@ -5,7 +5,7 @@
 namespace unladen::tok {
 namespace {
 
-// As isspace() of the C locale.
+// Like isspace() in the C locale.
 bool white(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 }  // namespace
@@ -18,7 +18,8 @@ Tokenizer::Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const
         const bool hidden = type == kControl || type == kUnknown;
         if (!hidden && !(type == kUserDefined && encoder_->looked_for(text))) continue;
         specials_.add(text, id, !hidden);
-        // A character without a token becomes an unknown token in the middle of text.
+        // An unknown token stands for a character in the middle of text, so text after it isn't
+        // fresh.
         fresh_after_[id] = type != kUnknown;
     }
 }

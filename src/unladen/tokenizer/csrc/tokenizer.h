@@ -9,17 +9,17 @@ namespace unladen::tok {
 
 class Tokenizer {
  public:
-    // Takes `tokens` over, then `encoder`, which may refer to them.
+    // Owns `tokens` and `encoder`, which may refer to `tokens`.
     Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const Encoder> encoder);
     int32_t size() const { return tokens_->vocab->size(); }
 
-    // `special`: control and unknown tokens are looked for too, not only user-defined ones.
-    // `fresh`: `text` begins a text; else it continues one, and no space is put before it.
+    // `special`: control and unknown tokens are searched for, too, not only user-defined ones.
+    // `fresh`: `text` begins a text. Otherwise it continues one, and no space is put before it.
     std::vector<int32_t> encode(std::string_view text, bool special, bool fresh) const;
 
-    // The bytes of a token. `special`: those of control and unknown tokens too, which are none
-    // otherwise. `fresh`: it starts the text or follows a special token, so that the space which
-    // encode() put before it is taken away.
+    // The bytes of a token. Control and unknown tokens have bytes only with `special`. `fresh`: the
+    // token starts the text or follows a special token, so the space that encode() put before it is
+    // removed.
     std::string piece(int32_t id, bool special, bool fresh) const;
 
     // Whether text after this token is fresh.

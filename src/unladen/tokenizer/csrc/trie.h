@@ -1,4 +1,4 @@
-// Strings by their prefixes.
+// Finds strings by their prefixes.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -6,12 +6,12 @@
 
 namespace unladen::tok {
 
-// A trie over bytes. Its edges lie in one hash table, so that it is built in one pass and a step
-// costs the same however many children a node has. Together the strings have less than 2^28 bytes.
+// A trie over bytes. One hash table holds its edges, so it is built in one pass and a step costs
+// the same however many children a node has. All strings together have less than 2^28 bytes.
 class Trie {
  public:
     static constexpr int32_t kRoot = 0;
-    // Among equal strings the value told last counts. Values are >= 0.
+    // A string that is added again gets the new value. Values are >= 0.
     void add(std::string_view text, int32_t value);
     // The child of `node` by `byte`; -1: none.
     int32_t step(int32_t node, uint8_t byte) const {
@@ -21,7 +21,8 @@ class Trie {
     int32_t value(int32_t node) const { return values_[node]; }  // -1: no string ends here
 
  private:
-    // An edge is parent (28 bits), byte (8), child (28); no edge leads to the root, so 0 is none.
+    // An edge is parent (28 bits), byte (8), child (28). No edge leads to the root, so 0 means no
+    // edge.
     static constexpr uint64_t kChild = (1u << 28) - 1;
     static uint64_t key(int32_t node, uint8_t byte) {
         return static_cast<uint64_t>(node) << 8 | byte;

@@ -28,7 +28,7 @@ Ugm::Ugm(const Tokens &tokens, Charsmap charsmap, UgmOptions options)
     }
     for (int32_t id = 0; id < tokens_.vocab->size(); ++id) {
         const std::string_view text = tokens_.vocab->text(id);
-        if (tokens_.types[id] == kUserDefined)  // above what other tokens could reach
+        if (tokens_.types[id] == kUserDefined)  // a score that no other tokens can reach
             options_.scores[id] = static_cast<float>(text.size()) * most - 0.1f;
         else if (!normal(id)) continue;
         trie_.add(text, id);
@@ -38,10 +38,10 @@ Ugm::Ugm(const Tokens &tokens, Charsmap charsmap, UgmOptions options)
 }
 
 bool Ugm::looked_for(std::string_view text) const {
-    return text.find(kSpaceMark) == std::string_view::npos;  // spelled with spaces in raw text
+    return text.find(kSpaceMark) == std::string_view::npos;  // raw text has spaces, not marks
 }
 
-// SentencePiece's normalizer.cc.
+// Normalizes as SentencePiece's normalizer.cc does.
 void Ugm::normalize(std::string_view text, bool fresh, std::string &out) const {
     const char *p = text.data(), *const end = p + text.size();
     const auto next = [&]() -> std::string_view {
@@ -56,7 +56,7 @@ void Ugm::normalize(std::string_view text, bool fresh, std::string &out) const {
     out.clear();
     std::string_view piece;
     do {
-        if (p == end) return;  // nothing but spaces
+        if (p == end) return;  // the text has only spaces
         piece = next();
     } while (merge && piece == " ");
     if (fresh && options_.space_prefix) out += kSpaceMark;
@@ -69,8 +69,8 @@ void Ugm::normalize(std::string_view text, bool fresh, std::string &out) const {
     while (merge && out.ends_with(kSpaceMark)) out.resize(out.size() - kSpaceMark.size());
 }
 
-// Viterbi's algorithm. Scores are added up in float64, as Hugging Face's tokenizers do it, so that
-// ways of equal probability stay equal and the first of them counts.
+// Finds the likeliest tokens by Viterbi's algorithm. Scores are added in float64, as Hugging Face's
+// tokenizers do: ways of equal probability stay equal, and the first of them is taken.
 void Ugm::encode_word(std::string_view word, Workspace &work, size_t n_before,
                       std::vector<int32_t> &out) const {
     work.path.assign(word.size() + 1, {-std::numeric_limits<double>::infinity(), -1, 0});
@@ -81,7 +81,7 @@ void Ugm::encode_word(std::string_view word, Workspace &work, size_t n_before,
         const uint32_t size = char_at(p, end).size;
         const auto reach = [&](const char *stop, int32_t id, double score) {
             Best &best = work.path[stop - begin];
-            // However low the sum, or NaN: a place that can be reached has a way back.
+            // Every position that can be reached gets a way back, even if the sum is -inf or NaN.
             if (best.size == 0 || here + score > best.score)
                 best = {here + score, id, static_cast<uint32_t>(stop - p)};
         };
@@ -116,7 +116,7 @@ void Ugm::encode_word(std::string_view word, Workspace &work, size_t n_before,
     std::reverse(out.begin() + first, out.end());
     if (first > n_before && first < out.size() && out[first] == options_.unk &&
         out[first - 1] == options_.unk)
-        out.erase(out.begin() + first);  // unknown words together are one token
+        out.erase(out.begin() + first);  // neighbouring unknown words become one token
 }
 
 void Ugm::encode(std::string_view text, bool fresh, Workspace &work,

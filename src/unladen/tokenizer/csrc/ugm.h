@@ -1,4 +1,4 @@
-// SentencePiece's unigram model (tokenizer.ggml.model "t5"): the likeliest tokens of a text.
+// SentencePiece's unigram model (tokenizer.ggml.model "t5"): finds the likeliest tokens of a text.
 #pragma once
 #include <array>
 #include <vector>
@@ -12,8 +12,8 @@ namespace unladen::tok {
 struct UgmOptions {
     std::vector<float> scores;  // one per token, logarithms of probabilities
     bool space_prefix;
-    bool merge_spaces;  // runs of spaces become one, those at both ends none
-    int32_t unk;        // for a run of characters without tokens; -1: they are an error
+    bool merge_spaces;  // a run of spaces becomes one space; spaces at both ends are removed
+    int32_t unk;        // the token for a run of characters without one; -1: it is an error
 };
 
 class Ugm final : public Encoder {
@@ -37,7 +37,7 @@ class Ugm final : public Encoder {
     WordEnds ends_;
     double unk_score_ = 0;
     std::array<int32_t, 256> byte_ids_;
-    bool bytes_ = true;  // there is a token for each byte, for characters without one
+    bool bytes_ = true;  // each byte has a token, which spell characters without a token
 };
 
 }  // namespace unladen::tok

@@ -19,7 +19,8 @@ constexpr Run kRuns[] = {
 #include "tokenizer/csrc/unicode_tables.inc"
 };
 
-// Pages of 256 code points; most hold a single value, and share one page with all of that value.
+// Class bits in pages of 256 code points. Most pages hold a single value; all pages of one value
+// are stored once.
 struct Pages {
     std::array<uint16_t, kCodes / 256> page_of;
     std::vector<std::array<uint32_t, 256>> pages;

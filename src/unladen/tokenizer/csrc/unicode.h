@@ -23,22 +23,22 @@ enum : uint32_t {
     kWord = 8192,  // \w of a Unicode-aware regex
     kOther = 16384,       // controls, formats, private use
     kDecomposes = 32768,  // has a canonical decomposition or a combining class
-    kFolds = 65536,       // isn't its own lower case
+    kFolds = 65536,       // differs from its lower case
     kNonspacing = 131072,
 };
 
-// The class bits of a code point below 0x110000, and of the first of them.
+// The class bits of a code point below 0x110000; those of the first ones are in a table.
 uint32_t classes_of(uint32_t code);
 extern const std::array<uint32_t, 0x80> kAsciiClasses;
 
 struct Char {
     uint32_t code;
-    uint32_t size;  // bytes of UTF-8
+    uint32_t size;  // UTF-8 bytes
     uint32_t classes;
 };
 
-// The character at p < end. A byte that starts no whole character counts as U+FFFD of size 1, so a
-// reader always advances and never passes the end.
+// The character at p < end. A byte that doesn't start a whole character is returned as U+FFFD of
+// size 1, so a reader always advances and never passes the end.
 Char long_char_at(const char *p, const char *end);
 inline Char char_at(const char *p, const char *end) {
     const auto lead = static_cast<uint8_t>(*p);

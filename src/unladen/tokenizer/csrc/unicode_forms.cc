@@ -8,7 +8,7 @@ namespace {
 
 struct Form {
     uint32_t code;
-    uint32_t to[4];  // up to the first 0
+    uint32_t to[4];  // code points up to the first 0
 };
 
 #include "tokenizer/csrc/unicode_forms.inc"
@@ -25,7 +25,7 @@ void append(const Form (&forms)[n], uint32_t code, std::vector<uint32_t> &out) {
         if (c) out.push_back(c);
 }
 
-// The combining class.
+// The combining class, by which marks are sorted.
 uint8_t order(uint32_t code) {
     const auto *next = std::upper_bound(std::begin(kOrders), std::end(kOrders), code,
                                         [](uint32_t c, const auto &run) { return c < run.first; });
@@ -37,7 +37,7 @@ uint8_t order(uint32_t code) {
 void append_decomposed(uint32_t code, std::vector<uint32_t> &out) {
     constexpr uint32_t first = 0xAC00, leads = 0x1100, vowels = 0x1161, tails = 0x11A7;
     if (code < first || code > 0xD7A3) return append(kDecompositions, code, out);
-    const uint32_t n = code - first;  // Hangul: 19 leads, 21 vowels, 28 tails of which one is none
+    const uint32_t n = code - first;  // Hangul: 19 leads, 21 vowels, 28 tails (0: no tail)
     out.push_back(leads + n / (21 * 28));
     out.push_back(vowels + n / 28 % 21);
     if (n % 28) out.push_back(tails + n % 28);

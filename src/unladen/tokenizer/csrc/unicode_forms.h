@@ -8,9 +8,9 @@ namespace unladen::tok {
 
 // Appends the canonical decomposition of `code`.
 void append_decomposed(uint32_t code, std::vector<uint32_t> &out);
-// Puts marks after each character into canonical order, which with decomposing makes NFD.
+// Sorts the marks after each character into canonical order. With append_decomposed this makes NFD.
 void order_marks(std::span<uint32_t> codes);
-// Appends the lower case of `code`, whatever stands around it.
+// Appends the lower case of `code`, which doesn't depend on its neighbours here.
 void append_lower(uint32_t code, std::vector<uint32_t> &out);
 
 }  // namespace unladen::tok

@@ -1,4 +1,4 @@
-// The vocabulary of a file: texts, types, and the tokens that are looked for in raw text.
+// The vocabulary of a file: texts, types, and the tokens that are searched for in raw text.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ enum TokenType : uint8_t {
     kByte = 6,
 };
 
-// White space around a token that is swallowed when the token is found in text.
+// White space around a token that is dropped when the token is found in text.
 enum Strip : uint8_t { kStripLeft = 1, kStripRight = 2 };
 
 // The texts of tokenizer.ggml.tokens, by id and by text.
@@ -40,25 +40,26 @@ class Vocab {
     StringIndex index_;
 };
 
-// Stands for a space in SentencePiece's texts: U+2581.
+// U+2581, which stands for a space in SentencePiece's texts.
 inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
-// `text` with marks for spaces, written over `out`, and back.
+// Writes `text` to `out` with marks for spaces; the other function writes spaces for marks.
 void with_marks(std::string_view text, std::string &out);
 std::string without_marks(std::string_view text);
 
-// The text of a token for one byte, <0x00> to <0xFF>, and the byte of such a text or -1.
+// The text of the token for a byte, <0x00> to <0xFF>. The other function returns the byte of such a
+// text, or -1.
 std::string byte_text(int byte);
 int byte_of(std::string_view text);
 
-// What a file says of its tokens.
+// A file's tokens.
 struct Tokens {
     std::shared_ptr<const Vocab> vocab;
     std::vector<uint8_t> types;   // TokenType, one per token
     std::vector<uint8_t> strips;  // Strip, one per token
 
-    // The token that plain text may become. Control tokens are reached by id, or by looking for
-    // them with SpecialTokens, but never by merging, so text can't forge one.
+    // The token that plain text may become. Control tokens are found by id or by SpecialTokens, but
+    // never by merging, so plain text can't forge one.
     int32_t find(std::string_view text) const {
         const int32_t id = vocab->find(text);
         return id >= 0 && types[id] != kControl ? id : -1;

@@ -1,4 +1,4 @@
-// Words of text whose spaces are marks.
+// Cuts text whose spaces are marks into words.
 #pragma once
 #include <algorithm>
 #include <string_view>
@@ -7,17 +7,17 @@
 
 namespace unladen::tok {
 
-// Cuts text where no token can reach over, so that words can be encoded alone: before the first
-// mark after another character, unless some token has a mark after such a character.
+// Cuts text where no token can cross the cut, so that each word can be encoded by itself: before
+// the first mark after another character, unless some token has a mark after that character.
 class WordEnds {
  public:
-    // Takes note of a text that may become a token.
+    // Registers a text that may become a token.
     void add(std::string_view text) {
         for (size_t at = 1; (at = text.find(kSpaceMark, at)) != text.npos; at += kSpaceMark.size())
             if (!text.substr(0, at).ends_with(kSpaceMark))
                 joined_[static_cast<uint8_t>(text[at - 1])] = true;
     }
-    // Where the word ends that begins at `from`.
+    // The end of the word that begins at `from`.
     size_t end(std::string_view text, size_t from) const {
         for (;;) {
             while (text.substr(from).starts_with(kSpaceMark)) from += kSpaceMark.size();
@@ -35,7 +35,7 @@ class WordEnds {
     }
 
  private:
-    bool joined_[256] = {};  // by the last byte of a character
+    bool joined_[256] = {};  // indexed by the last byte of a character
 };
 
 }  // namespace unladen::tok

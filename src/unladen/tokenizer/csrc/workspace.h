@@ -1,4 +1,4 @@
-// What encoding needs besides the tokenizer, kept from one call to the next.
+// Memory that encoding needs, kept from one call to the next.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -14,11 +14,11 @@
 
 namespace unladen::tok {
 
-// The ids of words that were met before. A few thousand words are nine tenths of most texts, and
-// what a word becomes depends on nothing else.
+// The ids of words that were encoded before. A few thousand words make up nine tenths of most
+// texts, and the ids of a word don't depend on its neighbours.
 class WordCache {
  public:
-    // Appends the ids of `word` and is true, if it is known.
+    // If `word` is known, appends its ids and returns true.
     bool find(std::string_view word, uint64_t h, std::vector<int32_t> &out) const {
         if (entries_.empty()) return false;
         const Entry &e = entries_[h & (kEntries - 1)];
@@ -26,7 +26,8 @@ class WordCache {
         out.insert(out.end(), e.ids, e.ids + e.n_ids);
         return true;
     }
-    // Words of no or more than kMaxBytes bytes, or of more than kMaxIds ids, aren't kept.
+    // Keeps the ids of `word`, unless it is empty, longer than kMaxBytes or has more than kMaxIds
+    // ids.
     void keep(std::string_view word, uint64_t h, std::span<const int32_t> ids) {
         if (word.empty() || word.size() > kMaxBytes || ids.size() > kMaxIds) return;
         if (entries_.empty()) entries_.resize(kEntries);
@@ -47,7 +48,7 @@ class WordCache {
     std::vector<Entry> entries_;
 };
 
-// The best way to write a text as far as one of its places.
+// The best tokens for a text up to one position, by the last of them.
 struct Best {
     double score;
     int32_t id;
@@ -64,8 +65,8 @@ struct Workspace {
         return text.capacity() + word.capacity() + path.capacity() * sizeof(Best) + merger.bytes();
     }
 
-    // Appends the ids of `word`, by `encode(word)` where it isn't known. These are kept unless
-    // `unk` is one of them: neighbouring unknown words become one token.
+    // Appends the ids of `word`. If it isn't known, `encode(word)` appends them, and they are kept
+    // unless `unk` is one of them: neighbouring unknown words become one token.
     template <class Encode>
     void remember(std::string_view word, int32_t unk, std::vector<int32_t> &out,
                   Encode &&encode) {
@@ -80,8 +81,8 @@ struct Workspace {
     }
 };
 
-// Workspaces of one tokenizer: one for each thread that encodes at the same time. Nobody waits for
-// the lock: in a forked child it may be one of the parent's threads that holds it, for ever.
+// The workspaces of one tokenizer, one for each thread that encodes at the same time. No thread
+// waits for the lock: in a forked child a thread of the parent's may hold it for ever.
 class Workspaces {
  public:
     std::unique_ptr<Workspace> take() {
@@ -98,7 +99,8 @@ class Workspaces {
     }
 
  private:
-    static constexpr size_t kMostBytes = 4 << 20;  // beside the cache of words
+    // A workspace with more bytes than this, not counting its word cache, is freed after its use.
+    static constexpr size_t kMostBytes = 4 << 20;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Workspace>> free_;
 };

@@ -8,9 +8,10 @@
 namespace unladen::tok {
 namespace {
 
-constexpr uint32_t kMaxCharacters = 100;  // of a word; longer ones are unknown
+constexpr uint32_t kMaxCharacters = 100;  // characters of a word; longer words are unknown
 
-// BERT's own ranges, each such character being a word. The published code has 2B920 for 2B820.
+// Whether BERT treats the character as a word of its own. The published code has 2B920 in place of
+// Unicode's 2B820, and so does this.
 bool chinese(uint32_t c) {
     return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
            (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B73F) ||
@@ -26,8 +27,8 @@ Wpm::Wpm(const Tokens &tokens, WpmOptions options) : tokens_(tokens), options_(o
             trie_.add(tokens_.vocab->text(id), id);
 }
 
-// BERT's normalizer and pre-tokenizer (google-research/bert, tokenization.py): characters go in,
-// words come out.
+// BERT's normalizer and pre-tokenizer (google-research/bert, tokenization.py): takes characters and
+// produces words.
 class Wpm::Words {
  public:
     Words(const Wpm &wpm, Workspace &work, std::vector<int32_t> &out)
@@ -63,7 +64,7 @@ class Wpm::Words {
         n_characters_ = 0;
     }
 
-    // Characters that decompose wait for the marks that follow, to be put in order with them.
+    // A character that decomposes waits for the marks that follow, to be sorted with them.
     void add_form(const Char &c) {
         if (wpm_.options_.strip_accents && c.classes & kDecomposes)
             return append_decomposed(c.code, waiting_);

@@ -1,4 +1,5 @@
-// WordPiece as in BERT (tokenizer.ggml.model "bert"): the longest token at each place of a word.
+// WordPiece as in BERT (tokenizer.ggml.model "bert"): takes the longest token at each position of a
+// word.
 #pragma once
 #include "tokenizer/csrc/encoder.h"
 
@@ -7,7 +8,7 @@ namespace unladen::tok {
 struct WpmOptions {
     bool lowercase;
     bool strip_accents;
-    int32_t unk;  // for a word that tokens don't make up; -1: that is an error
+    int32_t unk;  // the token for a word that tokens can't spell; -1: such a word is an error
 };
 
 class Wpm final : public Encoder {
@@ -25,7 +26,7 @@ class Wpm final : public Encoder {
 
     const Tokens &tokens_;
     WpmOptions options_;
-    Trie trie_;  // words begin with a mark
+    Trie trie_;  // texts of tokens; those that begin a word begin with a mark
 };
 
 }  // namespace unladen::tok

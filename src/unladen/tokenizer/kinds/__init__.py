@@ -1,4 +1,4 @@
-"""Kinds of tokenizer, one file each, found by scanning this folder."""
+"""The kinds of tokenizer: one file each, found by scanning this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of tokenizer is: one subclass of :class:`Kind` per algorithm."""
+"""The base class of the kinds of tokenizer: one subclass of :class:`Kind` per algorithm."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unladen.tokenizer.fields import MAX_TOKEN_BYTES, Fields
 
 @dataclass(frozen=True)
 class Defaults:
-    """What holds where the file has no key of that name.
+    """Values for keys that the file doesn't have.
 
     ``token_ids`` are special ids by their key's stem (``"bos"`` for ``bos_token_id``).
     """
@@ -29,9 +29,9 @@ class Defaults:
 
 @dataclass(frozen=True)
 class Tokens:
-    """A file's vocabulary: ``types`` and ``strips`` are uint8 [len(vocab)], see native.py.
+    """A file's vocabulary. ``types`` and ``strips`` are uint8 [len(vocab)], see native.py.
 
-    ``unk_id`` takes the place of what has no token; without one that is an error.
+    ``unk_id`` stands for text without a token; where it is None such text is an error.
     """
 
     vocab: native.Vocab
@@ -46,10 +46,10 @@ class Tokens:
 
 
 class Kind:
-    """An algorithm: ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
+    """An algorithm. ``names`` are the values of ``tokenizer.ggml.model`` that mean it.
 
-    ``encodes`` is False where text can't be turned into ids; ``needs_bos``: BOS is added whatever
-    the file says; ``ends_in_sep``: SEP takes the place of EOS. Longer tokens than
+    ``encodes`` is False where text can't be turned into ids. ``needs_bos``: BOS is added even if
+    the file says otherwise. ``ends_in_sep``: a text ends in SEP, not EOS. Tokens longer than
     ``max_token_bytes`` are refused.
     """
 
@@ -61,12 +61,12 @@ class Kind:
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """What holds unless ``fields`` say otherwise; raises UnsupportedModel."""
+        """Values for keys that ``fields`` doesn't have; raises UnsupportedModel."""
         raise NotImplementedError
 
     @classmethod
     def merges_spaces(cls, fields: Fields) -> bool:
-        """Whether several spaces become one, and one stands before a text."""
+        """Whether a run of spaces becomes one space and a text begins with one."""
         return False
 
     @classmethod

@@ -1,11 +1,11 @@
-"""BPE, as in GPT-2: words are cut by a pre-tokenizer, bytes or characters merge by rank."""
+"""BPE as in GPT-2: a pre-tokenizer cuts words, whose bytes or characters merge by rank."""
 
 from __future__ import annotations
 
 import logging
 
 from unladen.tokenizer import native
-from unladen.tokenizer.fields import Fields, Packed
+from unladen.tokenizer.fields import EncodedStrings, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 from unladen.tokenizer.pretokenize import PreTokenizer, pre_tokenizer
 
@@ -17,11 +17,11 @@ class Bpe(Kind):
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """What the pre-tokenizer says, and ids 11."""
+        """The pre-tokenizer's defaults; BOS and EOS are token 11."""
         pre = _pre_tokenizer(fields)
         if fields.string("pre") is None:
             logging.getLogger("unladen").warning(
-                "%s: tokenizer.ggml.pre is missing, taking \"default\": text may be cut into "
+                "%s: tokenizer.ggml.pre is missing, using \"default\": text may be cut into "
                 "other tokens than the model was trained on", fields.path)
         return Defaults(add_bos=pre.add_bos, add_sep=pre.add_sep, clean_spaces=pre.clean_spaces,
                         token_ids={"bos": 11, "eos": 11} if pre.bos else {"eos": 11})
@@ -33,18 +33,18 @@ class Bpe(Kind):
 
 
 class HybridDna(Bpe):
-    """``hybriddna``: six bases at a time are a token between ``<dna>`` and ``</dna>``."""
+    """``hybriddna``: between ``<dna>`` and ``</dna>`` every six bases are one token."""
 
     names = ("hybriddna",)
 
     @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
-        """As BPE; all is BPE where the vocabulary lacks these two or ``<oov>``."""
+        """As BPE. Where the vocabulary lacks these two or ``<oov>``, all text is BPE."""
         return from_merges(fields, tokens, _pre_tokenizer(fields), "hybriddna")
 
 
 class Whitespace(Bpe):
-    """``whitespace``: spaces only separate words."""
+    """``whitespace``: spaces separate words and belong to no token."""
 
     names = ("whitespace",)
 
@@ -58,12 +58,13 @@ class Whitespace(Bpe):
 
 def from_merges(fields: Fields, tokens: Tokens, pre: PreTokenizer, kin: str = ""
                 ) -> native.Tokenizer:
-    """BPE by the key ``merges`` after ``pre``, ``kin`` as in native.py; raises GGUFError."""
+    """BPE with the merges in the key ``merges``, after the pre-tokenizer ``pre``; ``kin`` as in
+    native.py. Raises GGUFError."""
     merges = fields.strings("merges")
     if merges is None:
         if fields.string("pre") != "kimi-k2":
             raise fields.error("merges", "is missing", hint="a BPE tokenizer needs it")
-        merges = Packed(())
+        merges = EncodedStrings(())
     try:
         return native.bpe(tokens.vocab, tokens.types, tokens.strips,
                           merges.buffer, merges.offsets, merges.lengths, kin,

@@ -10,14 +10,14 @@ from unladen.tokenizer.pretokenize import pre_tokenizer
 
 
 class Gemma4(Kind):
-    """``gemma4``: the pre-tokenizer of that name, whatever the file says."""
+    """``gemma4``: always uses the pre-tokenizer of that name."""
 
     names = ("gemma4",)
-    needs_bos = True  # early files say otherwise, wrongly
+    needs_bos = True  # early files wrongly say that no BOS is added
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """No ids: they are always in the file."""
+        """No defaults: the file always has the ids."""
         return Defaults(add_bos=True, clean_spaces=True)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""PLaMo 2's tokenizer: the cheapest tokens of a text, found from its end."""
+"""PLaMo 2's tokenizer: finds the cheapest tokens of a text, starting at its end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from unladen.tokenizer.fields import MAX_SEARCHED_BYTES, Fields
 from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 MAX_SCORE = 2e5
-"""Greater scores don't fit the 32 bits in which their ten-thousandths are counted."""
+"""Greater scores are refused: native code counts ten-thousandths of scores in 32 bits."""
 
 
 class Plamo2(Kind):
-    """``plamo2``: texts are as they are, bytes have tokens of their own."""
+    """``plamo2``: text isn't normalized, and every byte has a token."""
 
     names = ("plamo2",)
     max_token_bytes = MAX_SEARCHED_BYTES

@@ -1,4 +1,4 @@
-"""RWKV's tokenizer: of all tokens that begin the rest of the text, the longest."""
+"""RWKV's tokenizer: takes the longest token at each position of the text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Rwkv(Kind):
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """Nothing."""
+        """No defaults."""
         return Defaults()
 
     @classmethod

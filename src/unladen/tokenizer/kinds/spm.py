@@ -1,4 +1,4 @@
-"""SentencePiece's BPE: neighbours whose union has the highest score merge first."""
+"""SentencePiece's BPE: the two neighbours that make the token of the highest score merge first."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Spm(Kind):
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """BOS in front, and ids 1, 2, 0."""
+        """BOS is added; BOS, EOS and the unknown token are 1, 2 and 0."""
         return Defaults(add_bos=True, token_ids={"bos": 1, "eos": 2, "unknown": 0})
 
     @classmethod

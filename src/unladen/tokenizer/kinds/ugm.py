@@ -1,4 +1,4 @@
-"""SentencePiece's unigram model: the tokens of which the text is likeliest made."""
+"""SentencePiece's unigram model: finds the likeliest tokens of a text."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
 class Ugm(Kind):
-    """``t5``: text is normalized by a table of the file, spaces are U+2581."""
+    """``t5``: a table in the file normalizes the text; spaces are U+2581."""
 
     names = ("t5",)
     max_token_bytes = MAX_SEARCHED_BYTES
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """EOS behind, and T5's ids."""
+        """EOS is added; ids are T5's."""
         return Defaults(add_eos=True, token_ids={"eos": 1, "unknown": 2, "pad": 0})
 
     @classmethod

@@ -1,4 +1,4 @@
-"""WordPiece, as in BERT: the longest token at each place of a normalized word."""
+"""WordPiece as in BERT: takes the longest token at each position of a normalized word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unladen.tokenizer.kinds.base import Defaults, Kind, Tokens
 
 
 class Wpm(Kind):
-    """``bert``: tokens that begin a word have U+2581 in front, the others nothing."""
+    """``bert``: tokens that begin a word start with U+2581."""
 
     names = ("bert",)
     max_token_bytes = MAX_SEARCHED_BYTES
@@ -16,7 +16,7 @@ class Wpm(Kind):
 
     @classmethod
     def defaults(cls, fields: Fields) -> Defaults:
-        """CLS in front, SEP behind, and BERT's ids."""
+        """CLS and SEP are added; ids are BERT's."""
         tokens = fields.strings("tokens")
         cls_id = fields.token_id("cls_token_id", 0 if tokens is None else len(tokens.lengths))
         return Defaults(add_bos=True, add_sep=True, clean_spaces=True, token_ids={
@@ -25,7 +25,8 @@ class Wpm(Kind):
 
     @classmethod
     def build(cls, fields: Fields, tokens: Tokens) -> native.Tokenizer:
-        """Reads ``normalizer.lowercase``, and ``normalizer.strip_accents`` which follows it."""
+        """Reads ``normalizer.lowercase``, and ``normalizer.strip_accents``, whose default is the
+        same."""
         lowercase = fields.flag("normalizer.lowercase", True)
         return native.wpm(tokens.vocab, tokens.types, tokens.strips, lowercase,
                           fields.flag("normalizer.strip_accents", lowercase), tokens.unk)

@@ -1,7 +1,7 @@
 """Dispatches of :class:`~unladen.graph.ops.moe.Moe`: route, the experts' hidden rows, their sum.
 
-Few tokens go to their experts one by one. Of many tokens, those that chose the same expert go
-together, so that its weights are decoded once for all of them.
+A few tokens go to their experts one by one. In a step of many tokens, those that chose the same
+expert go together, so that its weights are decoded once for all of them.
 """
 
 from __future__ import annotations

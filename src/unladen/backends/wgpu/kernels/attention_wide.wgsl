@@ -14,7 +14,7 @@ const EACH = (FOURS + KT - 1u) / KT;
 const SLICES = KT / LANES;
 
 var<workgroup> q_tile: array<vec4f, R * KD / 4u>;
-// Of each token, and the last key that it sees.
+// The index of each token, and the last key that it sees.
 var<workgroup> index: array<u32, TILE_TOKENS>;
 var<workgroup> last: array<u32, TILE_TOKENS>;
 var<workgroup> scores: array<vec4f, R * KT / 4u>;

@@ -107,7 +107,7 @@ struct Span {
     int first, last;
 };
 
-// Of a token at `index` that sees up to the key `last`, its own or a later one.
+// The keys that a token at `index` sees, up to the key `last`, which is its own or a later one.
 Span seen(const Attention &v, int index, int last, int n_keys) {
     Span keys{0, v.is_causal ? last + 1 : n_keys};
     if (v.window == 0) return keys;

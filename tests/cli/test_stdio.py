@@ -1,5 +1,5 @@
-"""Every command with streams that are full, closed, or left by their reader: one line, the right
-exit code, nothing lost that could be written."""
+"""Every command with streams that are full, closed, or left by their reader: it prints one line,
+has the right exit code, and writes all that can be written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is
 
 @pytest.fixture
 def fill(model: str, text_file: Path, tmp_path: Path) -> dict[str, str]:
-    """What stands for the upper-case words."""
+    """The values for the words in upper case."""
     return {"MODEL": model, "TEXT": str(text_file), "TARGET": str(tmp_path / "target.gguf")}
 
 
@@ -73,7 +73,7 @@ def test_stderr_full_or_closed_while_there_is_something_to_say(shell: Shell, mod
 
 
 def test_a_file_that_is_opened_is_not_taken_for_stderr(shell: Shell, fill: dict[str, str]) -> None:
-    """The lowest free descriptor goes to the next file: 2 must not be free."""
+    """The next file that is opened gets the lowest free descriptor, so 2 must not be free."""
     ran = shell("2>&- <&-", "quantize", fill["MODEL"], fill["TARGET"], "Q8_0")
     assert ran.code == Code.DONE
     assert shell("", "show", fill["TARGET"]).code == Code.DONE
@@ -135,7 +135,7 @@ def test_signals(start: Start, model: str, number: int, code: Code) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_no_half_written_file(start: Start, tmp_path: Path, number: int) -> None:
-    """Whenever it comes: the target is whole, or nothing is there."""
+    """A signal at any moment leaves the whole target or none."""
     target = tmp_path / "target.gguf"
     for delay in (0.15, 0.3, 0.45):
         with start("quantize", "tiny", target, "Q4_0", "--allow-requantize") as process:

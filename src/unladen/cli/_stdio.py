@@ -1,4 +1,4 @@
-"""The process's own streams: closed, full or left by their reader, they end in one line."""
+"""stdin, stdout and stderr: an error of one of them ends the command with one line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 
 
 class _Data(io.FileIO):
-    """stdout: what can't be written is an error of its own kind, unlike those of other files."""
+    """stdout. A failed write raises :class:`StdoutFailed`, so it isn't taken for another file's
+    error."""
 
     def write(self, data: object) -> int:
         """See :class:`io.FileIO`."""
@@ -26,7 +27,8 @@ class _Data(io.FileIO):
 
 
 class _Talk(io.FileIO):
-    """stderr: what can't be said is lost, and nothing else is."""
+    """stderr. A failed write is ignored, so that the command's result isn't lost with the message.
+    """
 
     def write(self, data: object) -> int:
         """See :class:`io.FileIO`."""
@@ -37,21 +39,21 @@ class _Talk(io.FileIO):
 
 
 def take_over() -> None:
-    """Put streams of these kinds in the place of Python's own, where those are plain files. A
-    stream that the caller closed is there again: without reader, writer or contents."""
+    """Replace Python's streams by these classes, where they are plain files. A stream that the
+    caller has closed is opened again on the null device."""
     _fill_holes()
     sys.stdout = _over(sys.stdout, _Data, STDOUT)
     sys.stderr = _over(sys.stderr, _Talk, STDERR)
 
 
 def _fill_holes() -> None:
-    """Closed descriptors 0 to 2 would be given to the next files that are opened, and what is meant
-    for stderr would be written to one of these."""
+    """Open the null device on closed descriptors 0 to 2. Otherwise the next file that is opened
+    would get such a number, and text for stderr would be written into it."""
     for number in (STDIN, STDOUT, STDERR):
         try:
             os.fstat(number)
         except OSError:
-            # Nobody can write to stdout: it is an error to try, as it was before.
+            # stdout stays an error to write to, as it was: its descriptor is read-only.
             opened = os.open(os.devnull, os.O_WRONLY if number == STDERR else os.O_RDONLY)
             if opened != number:
                 os.dup2(opened, number)
@@ -71,7 +73,8 @@ def _over(stream: TextIO | None, kind: type[io.FileIO], number: int) -> TextIO:
 
 
 def _is_plain(stream: TextIO, number: int) -> bool:
-    """Whether it is Python's own, over the descriptor ``number``: a Windows console isn't."""
+    """Whether ``stream`` is Python's own over the descriptor ``number``; a Windows console isn't.
+    """
     buffer = getattr(stream, "buffer", None)
     raw = getattr(buffer, "raw", buffer)
     return (type(stream) is io.TextIOWrapper and type(raw) is io.FileIO
