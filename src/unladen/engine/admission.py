@@ -187,6 +187,7 @@ class Admission:
         have."""
         self.pool = self._empty_pool()
         self.kept.forget()
+        self.waiting.end()  # the request that is to blame may be one that waits
         for running in reversed(self.running):
             running.has_left = True
             request = running.request
