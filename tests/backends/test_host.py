@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from unladen.backends import _host
-from unladen.backends._host import HostBuffer, HostMemory, alloc_host
+from unladen.backends._host import HostBuffer, alloc_host
 from unladen.backends.base import Device
+from unladen.backends.cpu import CpuBackend
 from unladen.errors import OutOfMemory
 
 DEVICE = Device("cpu:0", "", 0, is_host=True)
@@ -51,7 +52,7 @@ def test_memory_goes_with_its_last_view() -> None:
 def test_a_wrapped_array_stays_alive(rng: np.random.Generator) -> None:
     data = rng.integers(0, 256, 100, np.uint8)
     kept = data.copy()
-    buffer = HostMemory().wrap(DEVICE, data)
+    buffer = CpuBackend().wrap(DEVICE, data)
     del data
     gc.collect()
     assert isinstance(buffer, HostBuffer)
@@ -59,7 +60,7 @@ def test_a_wrapped_array_stays_alive(rng: np.random.Generator) -> None:
 
 
 def test_writes_stay_inside() -> None:
-    memory, buffer = HostMemory(), alloc_host(DEVICE, 10)
+    memory, buffer = CpuBackend(), alloc_host(DEVICE, 10)
     with pytest.raises(ValueError, match="broadcast"):
         memory.write(buffer, np.ones(4, np.uint8), 8)
 

@@ -15,12 +15,13 @@ import pytest
 
 from unladen.backends import _cgroups as cgroups
 from unladen.backends import _host
-from unladen.backends._host import HostMemory, alloc_host
+from unladen.backends._host import alloc_host
 from unladen.backends._system import UNKNOWN_BYTES, System, this_system
 from unladen.backends._system_linux import Linux
 from unladen.backends._system_mac import MADV_FREE_REUSABLE, Mac, VmStatistics
 from unladen.backends._system_windows import Windows
 from unladen.backends.base import Device
+from unladen.backends.cpu import CpuBackend
 from unladen.errors import MemoryLockError, OutOfMemory
 
 GIB = 1 << 30
@@ -270,7 +271,7 @@ def test_discarding_on_macs(monkeypatch: pytest.MonkeyPatch) -> None:
     buffer = alloc_host(DEVICE, 1 << 20)
     libc = LibSystem()
     monkeypatch.setattr(_host, "this_system", lambda: Mac(libc))
-    HostMemory().discard(buffer, densely_used=True)
+    CpuBackend().discard(buffer, densely_used=True)
     assert libc.advice[0] == (buffer.address, 1 << 20, MADV_FREE_REUSABLE)
 
 
@@ -293,7 +294,7 @@ def test_buffers_anywhere(make: Callable[[], System], monkeypatch: pytest.Monkey
     if not isinstance(system, type(this_system())):
         for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", "MADV_HUGEPAGE"):
             monkeypatch.delattr(mmap, name, raising=False)
-    memory, buffer = HostMemory(), alloc_host(DEVICE, 100_000, huge_pages=True)
+    memory, buffer = CpuBackend(), alloc_host(DEVICE, 100_000, huge_pages=True)
     assert not buffer.data.any() and buffer.address % mmap.PAGESIZE == 0
     data = rng.integers(0, 256, 100_000).astype(np.uint8)
     memory.write(buffer, data)

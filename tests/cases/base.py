@@ -18,6 +18,7 @@ from unladen.graph.batch import Batch
 from unladen.graph.builder import GraphBuilder
 from unladen.graph.graph import Attr, Graph, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
+from unladen.graph.ops.base import act_block
 from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 
 Array = npt.NDArray[Any]
@@ -51,11 +52,11 @@ class Case:
 
     @property
     def act_block(self) -> dict[str, int]:
-        """By role of the matrix, how many activations may share the scale of their 8 bits: as many
-        as weights of a block, where that is 32 or 256; a router takes whole ones."""
+        """By role of the matrix, how many activations may share the scale of their 8 bits; a router
+        takes whole ones."""
         sizes = {role: quants.get(w.quant).block_size for role, w in self.node.weights.items()
                  if len(w.shape) > 1 and role != "router"}
-        return {role: size for role, size in sizes.items() if size in (32, 256)}
+        return {role: act_block(size) for role, size in sizes.items() if act_block(size)}
 
     def batch_inputs(self) -> dict[Value, str]:
         """The values that every step brings."""

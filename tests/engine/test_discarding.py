@@ -33,6 +33,7 @@ def test_after_each_prompt_and_before_the_next(load: Load, rng: np.random.Genera
     monkeypatch.setattr(Plan, "run", watched)
     monkeypatch.setattr(CpuBackend, "discard", spoilt)
     model = load(**OPTIONS)
+    events.clear()  # a new cache's memory goes back, too
     assert [model.generate(p, **wanted).tokens for p in prompts] == expected
     # Steps are told of before what they begin with.
     smalls = [i for i, event in enumerate(events) if event == "forth"]

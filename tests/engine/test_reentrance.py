@@ -92,6 +92,7 @@ def test_streams_that_are_advanced_or_dropped(model: Model) -> None:
         model.generate([9], max_tokens=4, sampler=ahead)
     last.close()
     list(model.stream([5], max_tokens=1))
+    streams.pop().close()
     check_idle(model)
 
 

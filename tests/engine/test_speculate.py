@@ -14,8 +14,10 @@ from engine.test_ahead import Log
 from engine.test_batching import check_same, greedy, mixed, seeded, together
 from unladen import Model, SamplerChain
 from unladen._native.engine import Lookup
+from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.batcher import Work
 from unladen.engine.request import Request
+from unladen.engine.running import Running
 from unladen.engine.speculate import Speculator, StepCosts
 from unladen.errors import InvalidArgument
 from unladen.tokenizer import StreamDecoder
@@ -111,7 +113,8 @@ def test_times_of_steps() -> None:
 def one(tokens: list[int]) -> Work:
     request = Request(tokens, sampler=scripted([1]), max_tokens=20,
                       decoder=StreamDecoder(Model("tiny", vocab_only=True).tokenizer))
-    return Work(request, 1, 1)
+    cached = CachedSequence(BlockPool(9, 32), lambda target, source: None, 9)
+    return Work(Running(request, cached), 1, 1)
 
 
 CIRCLE = [5, 6, 7, 8] * 12
@@ -125,7 +128,7 @@ def test_drafts_that_pay(seconds: float, n: int) -> None:
         for _ in range(2):
             costs.add(rows, 1.0 if rows == 1 else seconds)
     work = [one(CIRCLE)]
-    work[0].request.lookup.chances(CIRCLE, 1)
+    work[0].running.lookup.chances(CIRCLE, 1)
     (got,) = Speculator(15, costs).extend(work, LIMITS, 100)
     assert len(got.draft) == n and got.n_tokens == got.n_outputs == n + 1
     assert list(got.draft) == (CIRCLE * 2)[len(CIRCLE):len(CIRCLE) + n]
@@ -138,7 +141,7 @@ def test_where_there_are_no_drafts() -> None:
     assert not any(w.draft for w in Speculator(0, free).extend(work, LIMITS, 100))
     slots = Limits(64, 64, 8, 8, 16, n_slots=9)
     assert not any(w.draft for w in Speculator(4, free).extend(work, slots, 100)), "recurrent"
-    prompt = Work(work[0].request, 9, 1)
+    prompt = Work(work[0].running, 9, 1)
     assert not any(w.draft for w in Speculator(4, free).extend([prompt, work[1]], LIMITS, 100))
     assert not any(w.draft for w in Speculator(4, free).extend(work, LIMITS, len(CIRCLE) + 1))
     few = Limits(5, 5, 8, 8, 16)

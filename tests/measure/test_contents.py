@@ -27,7 +27,7 @@ def test_memory_is_that_of_the_loaded_model(make_model: Callable[..., Path], n_c
                     Model(path, kv_type=kv_type, context_size=memory.n_tokens)
                 continue
             with Model(path, kv_type=kv_type, context_size=memory.n_tokens,
-                       devices=["cpu"]) as model:
+                       cache_tokens=memory.n_tokens, devices=["cpu"]) as model:
                 (device,) = model.memory().devices
                 assert device.kv_bytes == n_bytes
     assert found.memory[0].kv_bytes["q8_0"] is None  # heads of 8

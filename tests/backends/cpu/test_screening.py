@@ -253,7 +253,7 @@ def step(model: Model, tokens: list[list[int]], op: str) -> None:
     for s, (token,) in enumerate(tokens):
         assert sequences[s].reserve(1)
         batch.out_rows[s] = s
-        batch.place(s, s, [token], 0, sequences[s].table[:sequences[s].n_blocks])
+        batch.place(s, s, [token], 0, sequences[s].blocks)
     batch.n_tokens = batch.n_outputs = batch.n_seqs = len(tokens)
     batch.skip = SKIPPED[op]
     plan.run()

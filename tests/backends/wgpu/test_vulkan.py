@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -130,6 +130,7 @@ class Adapter:
     """What WebGPU says of one."""
 
     features: frozenset[str] = frozenset()
+    limits: ClassVar = {"max-storage-buffer-binding-size": 1 << 30, "max-buffer-size": 1 << 31}
 
     def __init__(self, kind: str, api: str = "Vulkan", number: int = 1) -> None:
         self.info = {"adapter_type": kind, "backend_type": api, "vendor_id": 7, "device": "card",

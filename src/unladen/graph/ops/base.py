@@ -25,6 +25,12 @@ SMALL = 512
 """Columns to which :meth:`Op.shrunk` cuts a matrix: two of the largest blocks."""
 
 
+def act_block(block_size: int) -> int:
+    """How many activations may share a scale where a device rounds them to 8 bits for weights in
+    blocks of ``block_size``; 0: it doesn't round them."""
+    return 256 if block_size == 256 else 32 if 32 <= block_size < 256 else 0
+
+
 def cut(weight: Weight, *most: int) -> Weight:
     """``weight`` with at most so many entries in each dimension."""
     return Weight(weight.tensor, tuple(map(min, weight.shape, most)), weight.quant)

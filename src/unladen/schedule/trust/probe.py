@@ -28,7 +28,7 @@ from unladen.errors import UnsupportedOp
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext
+from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext, act_block
 from unladen.quants import dequantize, get, quantize
 from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 
@@ -186,8 +186,8 @@ class _Trial:
         placed = {role: Placed(w, self._filled(raw[role], "weights"), 0, w.quant)
                   for role, w in self.node.weights.items()}
         self.act_block = {} if options.precise else {
-            role: get(quant).block_size for role, shape, quant in sample.weights
-            if len(shape) > 1 and role != "router" and get(quant).block_size in (32, 256)}
+            role: act_block(get(quant).block_size) for role, shape, quant in sample.weights
+            if len(shape) > 1 and role != "router" and act_block(get(quant).block_size)}
         names = {v: name for v, (_, name) in zip(self.node.inputs, sample.inputs, strict=True)
                  if name}
         self.kv: PlacedKV | None = None
