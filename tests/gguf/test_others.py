@@ -44,6 +44,11 @@ def numpy_array() -> bytes:
     return buffer.getvalue()
 
 
+def words(value: object) -> str:
+    """The id of a parameter: archives hold the time at which they are made, so none of bytes."""
+    return value if isinstance(value, str) else ""
+
+
 LFS = (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22e"
        b"adbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n")
 
@@ -60,7 +65,7 @@ LFS = (b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935
     (b"Invalid username or password.\n", "a text: 'Invalid username or password.'", "log in"),
     ("\u00e4".encode() * 600, "a text: ", "log in"), (bytes(4096), "begins with zeros", "again"),
     (FILLER, "an unknown format: it begins with", "again"),
-    (b"\x80\x02" + FILLER, "a pickle", "convert")])
+    (b"\x80\x02" + FILLER, "a pickle", "convert")], ids=words)
 def test_by_the_first_bytes(content: bytes, what: str, hint: str, tmp_path: Path) -> None:
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
