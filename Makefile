@@ -1,17 +1,23 @@
 # Everything happens in .venv, which is made here and kept up to date. Debian and Ubuntu need
 # python3-venv, python3-dev, g++ and make; CMake comes from PyPI where it isn't installed.
 #
-#   make demo    install unladen and let it tell a story
+#   make demo    install unladen, let it tell a story and answer in a chat
 #   make test    lint, types and tests against the installed package
-#   make long    the tests that it leaves out: every architecture and perplexity on wgpu
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, and other
+#                programs against the server; Codex and Claude Code (700 MB) where there is npm;
+#                short runs of soak and fuzz-api
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
 #   make oracle  10,000 random strings a kind through tokenizers, sentencepiece and ours
 #   make bench   PEER=/path/to/llama-bench MODELS="a.gguf b.gguf": speed beside llama.cpp's
 #   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
+#   make soak    random clients of a server for SOAK_SECONDS=600
+#   make fuzz-api   CASES=5000 requests that the server's description allows, or doesn't
 #   make sanitize   TESTS="tests/..." over a module with the sanitizers, and the pool under another
 #   make site    the documentation as a site in build/site; a broken link is an error
+#   make web     the page that the server shows: build it, compare it with the built files in the
+#                package, and test it; needs Node 20.19 or newer and Chromium
 #   make wheels  wheels for Linux on x86-64 and 64-bit Arm, in dist/, each tried; wants qemu-user
 #   make gate    compile all C++ for Windows and macOS, by zig's clang
 #   make clean   remove what the others made
@@ -20,7 +26,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        site threads wheels gate
+        site threads wheels gate soak fuzz-api web
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -35,6 +41,8 @@ demo: .venv/installed
 	@echo "$$ unladen run tiny 'Once upon a time' --temp 0" >&2
 	@$(BIN)/unladen run tiny 'Once upon a time' --temp 0
 	@echo
+	@echo "$$ python examples/chat.py" >&2
+	@$(BIN)/python examples/chat.py
 
 test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
@@ -42,8 +50,33 @@ test: .venv/installed .venv/tested-with
 	    | xargs -P 2 -I{} $(BIN)/mypy --platform {} --cache-dir .mypy_cache/{}
 	$(BIN)/python -m pytest -n 2 -m "not long"
 
-long: .venv/installed .venv/tested-with
-	$(BIN)/python -m pytest -n 2 -m long
+long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis/made
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory build/agents/made; \
+	    else echo "note: no npm: Codex and Claude Code are not tested" >&2; fi
+	UNLADEN_TEST_FRAMEWORKS=build/frameworks/bin/python \
+	    UNLADEN_TEST_AGENTS=$$(test ! -e build/agents/made || echo $(AGENTS)) \
+	    UNLADEN_TEST_SCHEMATHESIS=build/schemathesis/bin/schemathesis \
+	    $(BIN)/python -m pytest -n 2 -m long
+
+# In an environment of their own, as they bring half of PyPI.
+build/frameworks/made: pyproject.toml
+	$(PYTHON) -m venv build/frameworks >&2
+	build/frameworks/bin/python -m pip install --quiet --upgrade 'pip>=25.1' >&2
+	build/frameworks/bin/python -m pip install --quiet --group frameworks >&2
+	@touch $@
+
+build/schemathesis/made: pyproject.toml
+	$(PYTHON) -m venv build/schemathesis >&2
+	build/schemathesis/bin/python -m pip install --quiet --upgrade 'pip>=25.1' >&2
+	build/schemathesis/bin/python -m pip install --quiet --group fuzz >&2
+	@touch $@
+
+# One version of each: what agents send changes by the week.
+AGENTS := build/agents/node_modules/.bin
+build/agents/made: Makefile
+	npm install --silent --no-audit --no-fund --prefix build/agents @openai/codex@0.171.0 \
+	    @anthropic-ai/claude-code@2.1.197 >&2
+	@touch $@
 
 NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 ARM := build/emulated-aarch64
@@ -108,6 +141,20 @@ build/site-env/made: pyproject.toml
 	build/site-env/bin/python -m pip install --quiet --group docs >&2
 	@touch $@
 
+# Packed files are left out: other versions of zlib pack otherwise. A test in Python unpacks them.
+web: .venv/installed web/node_modules/.made
+	cd web && npm run --silent types && npx vite build --outDir ../build/page --emptyOutDir \
+	    --logLevel warn >&2
+	@diff -r --brief --exclude '*.gz' build/page src/unladen/ui >&2 || { \
+	    echo 'error: src/unladen/ui is not what web/ builds' >&2; \
+	    echo 'hint: (cd web && npm run build), and commit src/unladen/ui' >&2; exit 1; }
+	cd web && npm test --silent
+	cd web && UNLADEN_COMMAND=$(CURDIR)/$(BIN)/unladen npm run --silent browser
+
+web/node_modules/.made: web/package.json web/package-lock.json
+	cd web && npm ci --ignore-scripts --silent >&2
+	@touch $@
+
 FILES ?= 20000
 SECONDS_EACH ?= 180
 FUZZ_FOLDER ?= build/fuzz
@@ -126,6 +173,15 @@ fuzz: .venv/tested-with .venv/installed
 	        -print_final_stats=1 -artifact_prefix=$(FUZZ_FOLDER)/$$name- \
 	        $(FUZZ_FOLDER)/corpus/$$name; \
 	done
+
+SOAK_SECONDS ?= 600
+soak: .venv/installed .venv/tested-with
+	$(BIN)/python tests/fuzz/soak.py --seconds $(SOAK_SECONDS) $(SOAK)
+
+CASES ?= 5000
+fuzz-api: .venv/installed .venv/tested-with build/schemathesis/made
+	$(BIN)/python tests/fuzz/api.py --program build/schemathesis/bin/schemathesis \
+	    --cases $(CASES) $(API)
 
 # The thread pool under the thread sanitizer, which some systems' random addresses confuse.
 THREADS := backends/cpu/csrc/pool.cc backends/cpu/csrc/crowding.cc
@@ -152,7 +208,8 @@ sanitize: threads .venv/tested-with
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
-	    $(SANITIZE_FOLDER) build/site build/site-env .cache
+	    $(SANITIZE_FOLDER) build/site build/site-env build/frameworks build/agents build/page \
+	    build/schemathesis web/node_modules .cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:
@@ -173,5 +230,6 @@ clean:
 	@touch $@
 
 .venv/tested-with: .venv/made pyproject.toml
-	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle >&2
+	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle \
+	    --group clients >&2
 	@touch $@

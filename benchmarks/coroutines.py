@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from programs import environment
 
 TOKEN_BLOCK = 32
 
@@ -59,9 +60,9 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in runs}
     for _ in range(args.rounds):
         for name, (which, wishes) in runs.items():
-            python = args.before if which == "before" else sys.executable
+            python = str(args.before) if which == "before" else sys.executable
             result = subprocess.run([python, __file__, *sys.argv[1:], "--run", json.dumps(wishes)],
-                                    check=True, stdout=subprocess.PIPE)
+                                    check=True, stdout=subprocess.PIPE, env=environment(python))
             found[name].append(json.loads(result.stdout))
             print(name, found[name][-1], file=sys.stderr, flush=True)
     print("| run | tokens/s | tokens per CPU second | sent back | tokens computed | "

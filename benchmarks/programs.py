@@ -88,6 +88,13 @@ class Peer:
         return float(json.loads(next(x for x in lines if x.startswith("{")))["speed_tg"])
 
 
+def environment(python: str) -> dict[str, str]:
+    """The variables of ``python``'s processes. ``PYTHONPATH`` may name the newer version, and isn't
+    handed to another Python, which has an older one."""
+    return {name: value for name, value in os.environ.items()
+            if name != "PYTHONPATH" or python == sys.executable}
+
+
 def machine() -> str:
     """The processor's name and the number of its hardware threads."""
     names = [line.partition(":")[2].strip()

@@ -36,3 +36,5 @@ set(CMAKE_SIZEOF_VOID_P 8)
 # Without -O zig checks for undefined behaviour, and it always makes what a debugger wants.
 # Python's pyconfig.h sets what zig's headers have set before it.
 set(CMAKE_CXX_FLAGS_INIT "-g0 -fno-sanitize=undefined -Wno-macro-redefined -include cstdio")
+# Headers are parsed where they are named, so that a file which lacks one is found.
+set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)

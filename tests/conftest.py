@@ -63,18 +63,10 @@ def make_model(tmp_path: Path, rng: np.random.Generator) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def make_bert(make_model: Callable[..., Path], rng: np.random.Generator) -> Callable[..., Path]:
+def make_bert(tmp_path: Path, rng: np.random.Generator) -> Callable[..., Path]:
     """Writes a tiny random encoder: ``make_bert(pooling_type=1)``; keys of its metadata."""
-    n_embd = 32
+    from factory import write_bert
 
     def make(**keys: Any) -> Path:
-        norms = ["token_embd_norm", *(f"blk.{i}.{name}_output_norm" for i in range(2)
-                                      for name in ("attn", "layer"))]
-        extra = {f"{name}.{part}": rng.standard_normal(n_embd, np.float32)
-                 for name in norms for part in ("weight", "bias")}
-        extra["position_embd.weight"] = rng.standard_normal((96, n_embd), np.float32)
-        extra["token_types.weight"] = rng.standard_normal((2, n_embd), np.float32)
-        return make_model("bert", extra=extra, keys={
-            "bert.attention.layer_norm_epsilon": 1e-5,
-            **{f"bert.{key}": value for key, value in keys.items()}})
+        return write_bert(tmp_path / f"{secrets.token_hex(4)}.gguf", rng, keys)
     return make

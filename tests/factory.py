@@ -139,6 +139,23 @@ def write_model(path: Path, rng: np.random.Generator, shape: Shape, *, quant: st
     return path
 
 
+def write_bert(path: Path, rng: np.random.Generator, keys: Mapping[str, Any],
+               more: Mapping[str, np.ndarray[Any, Any]] | None = None) -> Path:
+    """Write a random encoder. ``keys``: more of its metadata, without "bert."; ``more``: more
+    tensors."""
+    n_embd = 32
+    norms = ["token_embd_norm", *(f"blk.{i}.{name}_output_norm" for i in range(2)
+                                  for name in ("attn", "layer"))]
+    extra = {f"{name}.{part}": rng.standard_normal(n_embd, np.float32)
+             for name in norms for part in ("weight", "bias")}
+    extra["position_embd.weight"] = rng.standard_normal((96, n_embd), np.float32)
+    extra["token_types.weight"] = rng.standard_normal((2, n_embd), np.float32)
+    extra |= more or {}
+    return write_model(path, rng, Shape("bert"), extra=extra, keys={
+        "bert.attention.layer_norm_epsilon": 1e-5,
+        **{f"bert.{key}": value for key, value in keys.items()}})
+
+
 def _add(writer: GGUFWriter, rng: np.random.Generator, name: str, shape: tuple[int, ...],
          quant: str) -> None:
     if len(shape) == 1:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tools"), str(ROOT)]
 
 TOOLS = ("gen_matrices", "gen_reference", "gen_parameters", "gen_vram_table", "gen_plan_picture",
-         "gen_history")
+         "gen_history", "gen_talk")
 
 
 def main() -> int:

@@ -19,17 +19,25 @@ if TYPE_CHECKING:
     from unladen.quantizing import quantize as quantize
     from unladen.sample import SamplerChain as SamplerChain
     from unladen.sample import SamplingParams as SamplingParams
+    from unladen.sample.constrain.form import grammar as grammar
+    from unladen.sample.constrain.form import json_schema as json_schema
+    from unladen.sample.constrain.form import lark as lark
+    from unladen.sample.constrain.form import regex as regex
     from unladen.types import Completion as Completion
 
 __version__ = "0.1.0"
 __all__ = ["Completion", "Model", "SamplerChain", "SamplingParams", "__version__", "backends",
-           "devices", "gpu", "plan", "quantize"]
+           "devices", "gpu", "grammar", "json_schema", "lark", "plan", "quantize", "regex"]
 
-# Loaded on first use: importing unladen costs next to nothing.
+# Modules of public names, imported on first use so that importing unladen takes no time.
 _HOMES = {"Model": "unladen.api:Model", "SamplerChain": "unladen.sample:SamplerChain",
           "SamplingParams": "unladen.sample:SamplingParams",
           "Completion": "unladen.types:Completion", "devices": "unladen.backends:all_devices",
           "backends": "unladen.backends", "gpu": "unladen.gpu",
+          "grammar": "unladen.sample.constrain.form:grammar",
+          "json_schema": "unladen.sample.constrain.form:json_schema",
+          "lark": "unladen.sample.constrain.form:lark",
+          "regex": "unladen.sample.constrain.form:regex",
           "plan": "unladen.api:plan", "quantize": "unladen.quantizing:quantize"}
 
 

@@ -1,10 +1,12 @@
 """Finds extensions by scanning: a folder of the package, plug-in folders, entry points.
 
-There is no list to edit: a file in ``quants/``, ``graph/ops/``, ``models/``, ``sample/`` or
-``backends/`` is found by scanning. Two more places are scanned for plug-ins: every folder named in
-``UNLADEN_PLUGIN_PATH`` (``os.pathsep`` between them), which may have folders ``quants/``, ``ops/``,
-``models/``, ``sample/``, ``backends/`` and ``lowering/`` (an op's dispatches on GPUs); and the
-entry-point groups ``unladen.quants`` and so on.
+There is no list to edit: a file in ``quants/``, ``graph/ops/``, ``models/``, ``sample/``,
+``chat/tools/``, ``chat/formats/``, ``hub/stores/`` or ``backends/`` is found by scanning. Two more
+places are scanned for plug-ins: every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep``
+between them), which may have folders ``quants/``, ``ops/``, ``models/``, ``sample/``,
+``backends/``, ``dialects/`` (how models write tool calls), ``formats/`` (chat formats by name),
+``stores/`` (models that other programs keep) and ``lowering/`` (an op's dispatches on GPUs); and
+the entry-point groups ``unladen.quants`` and so on.
 
 A plug-in that can't be used is left out, with one warning that names it and says why; the others
 are used. A fault in the package's own modules is an error.
@@ -25,7 +27,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -36,15 +38,14 @@ PLUGIN_PREFIX = "unladen_plugin_"
 """The name of a plug-in's module begins with this, followed by its kind and the file's name."""
 
 _PACKAGE = "__init__.py"
-"""The file that makes a plug-in of the folder around it."""
+"""A folder with this file is one plug-in."""
 
 log = logging.getLogger("unladen")
 
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(NamedTuple):
     """A plug-in that isn't used: ``where`` it was found, and ``why`` it was left out."""
 
     where: str
@@ -75,7 +76,7 @@ class Found(Generic[_T]):
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 new = dict(entries(module))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - strangers' code raises anything
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in may raise anything
             self.leave_out(place_of(module), reason(error))
             return
         taken = [str(name) for name in new if name in self.entries]
@@ -87,7 +88,7 @@ class Found(Generic[_T]):
             self.entries.update(new)
 
     def named(self) -> Mapping[str, _T]:
-        """The entries whose name is a text."""
+        """The entries that have a string as their name."""
         return {name: entry for name, entry in self.entries.items() if isinstance(name, str)}
 
 
@@ -143,7 +144,7 @@ def modules(package: str, kind: str, only: str | None = None, *,
 
 
 def _stem(path: Path) -> str:
-    """What a plug-in's file is called, or the folder whose package it begins."""
+    """The name of a plug-in's file without its suffix, or that of the folder for a package."""
     return path.parent.name if path.name == _PACKAGE else path.stem
 
 
@@ -178,7 +179,7 @@ def reason(error: BaseException) -> str:
         return f"{type(error).__name__}{where}: {error.msg}"
     try:
         text = " ".join(str(error).split())[:200]
-    except Exception as worse:  # noqa: BLE001 - a stranger's class says nothing about itself
+    except Exception as worse:  # noqa: BLE001 - a plug-in's exception may have no message
         text = f"its text isn't available ({type(worse).__name__})"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
@@ -209,15 +210,15 @@ def _installed(path: tuple[str, ...]) -> Sequence[EntryPoint]:
         try:
             found |= dict.fromkeys(entry for entry in installed.entry_points
                                    if entry.group.startswith("unladen."))
-        except Exception as error:  # noqa: BLE001 - a file that anybody may have written
+        except Exception as error:  # noqa: BLE001 - any package may have written the file
             Found[None]().leave_out(f"entry_points.txt of {installed.locate_file('')}",
                                     reason(error))
     return tuple(found)
 
 
 def _may_have_ours(folder: str) -> bool:
-    """Whether packages installed in ``folder`` may have entry points for this package. Most have
-    none; importing importlib.metadata to know exactly takes 10 ms."""
+    """Whether packages installed in ``folder`` may have entry points for this package. Few do, and
+    importing importlib.metadata for an exact answer takes 10 ms."""
     root = Path(folder)
     if not root.is_dir() or root.suffix == ".egg":
         return root.exists()
@@ -233,19 +234,19 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def _others_find() -> bool:
-    """Whether a finder is registered for installed packages that aren't in folders."""
+    """Whether an import hook is registered that may find installed packages outside folders."""
     return any(hasattr(finder, "find_distributions") for finder in sys.meta_path
                if not getattr(finder, "__module__", "").startswith("_frozen_importlib"))
 
 
 def _imported(load: Callable[[], object], where: str, report: Callable[[str, str], None]
               ) -> Iterator[ModuleType]:
-    """The plug-in module that ``load`` imports; none where that fails. What it prints while it is
-    imported goes to stderr."""
+    """Yield the plug-in module that ``load`` imports, or nothing where that fails. Its output
+    during the import goes to stderr."""
     try:
         with contextlib.redirect_stdout(sys.stderr):
             loaded = load()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - strangers' code raises anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in may raise anything
         report(where, reason(error))
         return
     if isinstance(loaded, ModuleType):

@@ -32,7 +32,7 @@ class ModelNotFound(UnladenError, FileNotFoundError):
 
 
 class GGUFError(UnladenError):
-    """A GGUF file is malformed: ``path`` and the byte ``offset`` where it was noticed."""
+    """A GGUF file is malformed. ``path``: the file. ``offset``: the byte where this was noticed."""
 
     def __init__(self, message: str, *, path: str, offset: int = 0, hint: str = "") -> None:
         super().__init__(f"{path}: {message} (at byte {offset})", hint=hint)
@@ -122,11 +122,35 @@ class BackendNotInitialised(UnladenError):
 
 
 class ContextOverflow(UnladenError):
-    """A prompt or a generation needs more tokens than the context holds."""
+    """A prompt or a generation needs more tokens than the context holds: it has ``n_tokens``, and
+    at most ``limit`` fit; 0 where they aren't known."""
+
+    def __init__(self, message: str, *, n_tokens: int = 0, limit: int = 0, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.n_tokens, self.limit = n_tokens, limit
 
 
 class TemplateError(UnladenError):
-    """A chat template is malformed or does something that templates may not do."""
+    """A chat template is malformed, fails on a conversation, or does something that templates may
+    not do. ``line`` is the template's line where that was noticed, 0 if it isn't known.
+    ``refused``: the template itself says that it doesn't accept the conversation."""
+
+    def __init__(self, message: str, *, line: int = 0, refused: bool = False, hint: str = ""
+                 ) -> None:
+        super().__init__(f"chat template, line {line}: {message}" if line
+                         else f"chat template: {message}", hint=hint)
+        self.line = line
+        self.refused = refused
+
+
+class ModelfileError(UnladenError):
+    """A Modelfile is malformed. ``line``: where the instruction begins, counted from 1; 0 where the
+    whole file is meant."""
+
+    def __init__(self, message: str, *, line: int = 0, hint: str = "") -> None:
+        super().__init__(f"Modelfile, line {line}: {message}" if line
+                         else f"Modelfile: {message}", hint=hint)
+        self.line = line
 
 
 class Cancelled(UnladenError):
@@ -139,8 +163,8 @@ class DeadlineExceeded(UnladenError, TimeoutError):
 
 
 class QueueFull(UnladenError):
-    """As many requests wait as may wait: ``n_waiting``. The request was not taken; the same one may
-    be taken later."""
+    """The queue is full: ``n_waiting`` requests wait. The new request was refused; try it again
+    later."""
 
     def __init__(self, message: str, *, n_waiting: int, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -148,4 +172,20 @@ class QueueFull(UnladenError):
 
 
 class ReentrantCall(UnladenError, RuntimeError):
-    """A model was called from inside one of its own steps, which would wait for itself."""
+    """A model was called from inside one of its own steps. The call would wait for the step, and
+    the step for the call."""
+
+
+class UnsupportedSchema(InvalidArgument):
+    """A JSON schema has a ``keyword`` that can't be compiled to a constraint. ``place``: the schema
+    that has it, as a JSON pointer ("#/properties/name"); "" where it isn't known."""
+
+    def __init__(self, message: str, *, keyword: str = "", place: str = "", hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.keyword = keyword
+        self.place = place
+
+
+class ConstraintFailed(UnladenError):
+    """A constraint can't tell which tokens may come next, or none of them may: a grammar that grows
+    too complex, a token that it doesn't allow, a bias that bans all that it allows."""

@@ -1,8 +1,9 @@
 """Which drivers for graphics processors this machine has, and what they find.
 
-Each function asks the driver's own library, and no answer of it is an error: what isn't there,
-isn't loaded or refuses to answer counts as absent. Whether unladen has a backend for a driver is
-another question: :func:`unladen.devices` lists what it can use, ``unladen doctor`` both.
+Each function asks the driver's own library. A library that is missing, can't be loaded or refuses
+to answer counts as absent, so no function fails for that. Whether unladen has a backend for a
+driver is another question: :func:`unladen.devices` lists the devices that it can use, and
+``unladen doctor`` lists both.
 """
 
 from unladen.backends._gpu.drivers import (

@@ -35,7 +35,7 @@ class Instance(Protocol):
 
 
 class Scored(NamedTuple):
-    """The tokens whose probability is wanted, and the tokens before them."""
+    """Tokens to score (``wanted``), and the tokens before them."""
 
     context: Sequence[int]
     wanted: Sequence[int]

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 N_LISTED: Final = 4
-"""Files of a folder that a hint names at most."""
+"""The most files of a folder that a hint names."""
 N_SEEN: Final = 10_000
-"""Entries of a folder that are searched for similar names at most."""
+"""The most entries of a folder that are searched for similar names."""
 
 _FIRST_PART: Final = re.compile(r"-00001-of-\d{5}\.gguf$")
+"""Ends the name of the first part of a split model."""
 _KINDS: Final = ((stat.S_ISFIFO, "a pipe"), (stat.S_ISSOCK, "a socket"),
                  (stat.S_ISCHR, "a device"), (stat.S_ISBLK, "a block device"))
+"""What a file is that isn't a regular one, each with the test of its mode."""
 
 
 class Problem(NamedTuple):
@@ -36,7 +38,7 @@ def problem_of(name: str) -> Problem | None:
         status = os.stat(name)
     except OSError as error:
         return _unseen(name, error)
-    except ValueError as error:  # it has characters that the system's names can't
+    except ValueError as error:  # it has characters that no name of a file can have
         return Problem(f"can't be a file's name: {error}", "check the path")
     return _unfit(name, status.st_mode)
 

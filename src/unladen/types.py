@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 Size = int | Literal["T", "S", "R"]
 """A dimension: a number, or a symbol bound at each step: ``T`` tokens in the step, ``S`` rows whose
@@ -15,34 +15,50 @@ DType = Literal["f32", "i32"]
 """Element type of the values between nodes; weights have a quantized type instead."""
 
 BLOCK_TOKENS = 32
-"""Tokens of a block of the KV cache: small enough to share prefixes well, large enough that a
-head's keys in one block fill several cache lines."""
+"""Tokens in a block of the KV cache. Small blocks share prefixes well; in a block of this size a
+head's keys still fill several cache lines."""
 
 MAIN: Final = "main"
-"""The key of a model's own file among those that its weights come from, and the name of its own
-graph among those that are run: what a draft model or an encoder brings has other ones."""
+"""The key of a model's own file, and the name of its own graph. Files and graphs of a draft model
+or an encoder have other names."""
 
 NO_SLOT = -1
-"""Stands in place of a slot of recurrent state for a sequence that starts with zeros."""
+"""Instead of a slot of recurrent state: the sequence starts from zeros."""
 
 NO_ROW = -1
-"""In place of a row of embeddings: the token's own embedding counts."""
+"""Instead of the number of a row of embeddings: the token keeps its own embedding."""
 
 NO_ADAPTERS = -1
-"""In place of a set of adapters: a sequence uses the model as it is."""
+"""Instead of a set of adapters: the sequence uses none."""
+
+
+class Glance(NamedTuple):
+    """What a list of models says of a file. ``kind``: "model", "projector", "adapter" or
+    "imatrix"; ``quant``: as in "Q4_K_M", "" where the file doesn't say; ``problem``: why the file
+    can't be used, "" where it can."""
+
+    kind: str
+    quant: str = ""
+    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The largest step that a plan is compiled for.
 
-    ``n_tokens`` and ``n_outputs`` bound ``T`` and ``S``; ``n_seqs`` sequences of at most
-    ``n_blocks_per_seq`` cache blocks take part; the cache has ``n_blocks`` blocks in all, of
-    ``block_tokens`` tokens each, and ``n_slots`` slots of recurrent state. ``whole_sequences``:
-    tokens see those after them, so a sequence goes through one step as a whole. ``n_axes``: the
-    coordinates of a position. Up to ``n_rows`` tokens have a row of ``row_width`` numbers in place
-    of their embedding. ``spans``: some tokens see others behind them. ``adapters``: sequences
-    choose sets of adapters.
+    * ``n_tokens``, ``n_outputs``, ``n_rows``: the most tokens of a step (``T``), rows whose logits
+      are wanted (``S``), and tokens with a row in place of their embedding (``R``).
+    * ``n_seqs``: the most sequences of a step.
+    * ``n_blocks_per_seq``: the most cache blocks of a sequence.
+    * ``n_blocks``, ``block_tokens``: blocks in the cache, and tokens in each.
+    * ``n_slots``: slots of recurrent state in the cache.
+    * ``whole_sequences``: tokens see later ones, so a step has all tokens of its sequences.
+    * ``n_axes``: coordinates of a position.
+    * ``row_width``: numbers in a row that replaces an embedding; 0 if there are no such rows.
+    * ``spans``: some tokens see later ones of the same step.
+    * ``adapters``: sequences choose sets of adapters.
+    * ``windows``: for each group of layers that see a window, the window's tokens and the group's
+      most blocks; see :mod:`unladen.graph.windows`.
     """
 
     n_tokens: int
@@ -58,10 +74,20 @@ class Limits:
     row_width: int = 0
     spans: bool = False
     adapters: bool = False
+    windows: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def n_table_columns(self) -> int:
+        """Columns of the block table: those of whole sequences, then those of each window."""
+        return self.n_blocks_per_seq * (1 + len(self.windows))
+
+    def n_window_blocks(self, i: int) -> int:
+        """The blocks of the window ``i``: no more than sequences can hold."""
+        return min(self.windows[i][1], self.n_blocks)
 
     @property
     def n_keys(self) -> int:
-        """Tokens of the longest sequence."""
+        """The most tokens of a sequence."""
         return self.n_blocks_per_seq * self.block_tokens
 
     def bind(self, size: Size) -> int:
@@ -87,7 +113,7 @@ def size_text(n_bytes: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoadProgress:
-    """The progress of loading weights, ``seconds`` after it began."""
+    """The progress of loading weights, ``seconds`` after the loading began."""
 
     done_bytes: int
     total_bytes: int
@@ -95,7 +121,7 @@ class LoadProgress:
 
     @property
     def fraction(self) -> float:
-        """The part that is done, from 0 to 1."""
+        """The share of the bytes that is done, from 0 to 1."""
         return self.done_bytes / self.total_bytes if self.total_bytes else 1.0
 
     @property
@@ -106,11 +132,13 @@ class LoadProgress:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of a request: ``n_cached`` of the prompt came from the prefix cache."""
+    """The tokens of a request. ``n_cached`` of the prompt's tokens came from the prefix cache.
+    ``n_truncated`` tokens of a conversation were left out, as ``on_overflow`` asked."""
 
     n_prompt: int
     n_completion: int
     n_cached: int = 0
+    n_truncated: int = 0
 
     @property
     def n_total(self) -> int:
@@ -122,7 +150,7 @@ class Usage:
 class Timings:
     """Seconds spent on a request, and the rates that follow.
 
-    ``n_drafted`` tokens were guessed ahead and computed, ``n_accepted`` of them were right.
+    ``n_drafted`` tokens were guessed and checked, and ``n_accepted`` of them were right.
     """
 
     prompt_s: float
@@ -145,7 +173,7 @@ class Timings:
 
 
 SHOWN_TEXT = 60
-"""Characters of a completion's text that its ``repr`` shows at most."""
+"""The most characters of a completion's text that its ``repr`` shows."""
 
 StopReason = Literal["eos", "stop", "length", "context", "deadline", "cancelled"]
 """Why a generation ended: an end token, a stop string, ``max_tokens``, a full context, the

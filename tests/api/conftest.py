@@ -1,4 +1,4 @@
-"""A tiny model that the tests of a file share."""
+"""Fixture: a tiny model that the tests of a file share."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ TEXT = "ab, abc."
 
 
 class Odd:
-    """Fails whatever is asked of it."""
+    """An object that fails at every use."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no")
@@ -45,7 +45,7 @@ class Odd:
     __hash__ = None  # type: ignore[assignment]
 
 
-# Each is made anew: an iterator ends.
+# Each value is made anew, because an iterator can be used only once.
 VALUES: tuple[Callable[[], object], ...] = (
     *(lambda v=v: v for v in (
         None, True, False, 0, 1, -1, -2, 2, 7, 99, 2**31 - 1, 2**31, 2**63, 2**64, -2**63, 10**400,
@@ -68,11 +68,11 @@ VALUES: tuple[Callable[[], object], ...] = (
     lambda: SamplerChain().greedy().build(), lambda: np.datetime64("2020-01-01"),
     lambda: np.zeros((2, 2), "f4"), lambda: np.array([2**63], np.uint64))
 SENSELESS = (object(), 1 + 2j, ..., [object()], {"a": object()})
-"""No parameter takes these, but for one that takes anything."""
+"""Values that no parameter accepts, except one that accepts anything."""
 
 
 def use(result: object) -> object:
-    """What comes of a call, to its end."""
+    """Run what a call returned: a coroutine to its end, an iterator for at most five items."""
     if inspect.isasyncgen(result):
         async def read() -> list[object]:
             return [each async for each in result]
@@ -93,8 +93,8 @@ Tried = tuple[str, str, Callable[[object], object]]
 
 def named(function: Callable[..., object], *before: object, **rest: object
           ) -> Iterator[tuple[str, Callable[[object], object]]]:
-    """Each parameter of ``function`` by name, and a call with one wrong value for it; what has no
-    default and isn't tried is given by ``rest``."""
+    """Each parameter of ``function`` by name, and a call with one wrong value for it; ``rest``
+    gives the other parameters that have no default."""
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind == parameter.VAR_POSITIONAL:
             yield name, lambda value: use(function(*before, *rest.values(), value))
@@ -107,7 +107,10 @@ def named(function: Callable[..., object], *before: object, **rest: object
 NEEDED: dict[str, dict[str, object]] = {
     **{name: {"prompt": TEXT, "max_tokens": 2} for name in (
         "generate", "stream", "agenerate", "astream")},
+    **{name: {"messages": [{"role": "user", "content": TEXT}], "max_tokens": 2,
+              "template": "chatml"} for name in ("chat", "stream_chat", "achat", "astream_chat")},
     "save_state": {"prompt": TEXT}, "logits": {"tokens": [5]}, "embed": {"text": TEXT},
+    "rank": {"query": TEXT, "documents": [TEXT]},
     "tokenize": {"text": TEXT}, "detokenize": {"tokens": [5]}, "load_state": {"data": b""}}
 """By method of a model: the arguments needed beside the parameter that is tried."""
 
@@ -130,7 +133,7 @@ def of_tables(model: Model, path: Path) -> Iterator[Tried]:
 
 def of_signatures(model: Model, path: Path, folder: Path) -> Iterator[Tried]:
     for name in methods(Model):
-        if name not in ("place", "tap"):  # of a table; of tests/api/test_tap.py
+        if name not in ("place", "tap"):  # tested by a table and by tests/api/test_tap.py
             for parameter, call in named(getattr(model, name), **NEEDED.get(name, {})):
                 yield f"Model.{name}", parameter, call
     chain = SamplerChain()
@@ -201,7 +204,7 @@ def test_every_public_function_is_among_them(tried: list[Tried]) -> None:
     assert len(tried) > 250
 
 
-@pytest.mark.filterwarnings("ignore")  # NumPy warns of what it makes of strange numbers
+@pytest.mark.filterwarnings("ignore")  # NumPy warns when it converts strange numbers
 @settings(max_examples=400, deadline=None, database=None,
           suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
@@ -243,16 +246,17 @@ def test_errors_name_the_parameter(tried: list[Tried]) -> None:
 
 
 def _is_known_otherwise(function: str, name: str, error: str) -> bool:
-    """That a model embeds nothing comes before what it shall embed; a step's parameters have other
-    names in a chain: ``k`` is ``top_k`` everywhere else."""
-    return ("is no encoder" in error
+    """Whether the error is one that names another thing than the parameter: a model that isn't an
+    encoder is refused before the text, and a step's parameter may have another name in a chain
+    (``k`` is ``top_k`` everywhere else)."""
+    return ("isn't an encoder" in error
             or (function.startswith(("SamplerChain.", "step ")) and "must be" in error))
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("function", ["Model.", "place()", "generate()", "SamplerChain."])
 def test_every_value_for_the_calls_of_a_session(tried: list[Tried], function: str) -> None:
-    """All values, not some drawn ones, where a request's JSON may bring anything."""
+    """All values instead of a random sample, because a request's JSON may bring anything."""
     raw = []
     for called, name, call in tried:
         if called.startswith(function) and name in ("prompt", "tokens", "text", "data", "stop",

@@ -1,4 +1,4 @@
-"""The front door: parameters, life and death of a model, and what import costs."""
+"""Parameters of a model, its loading and closing, and the costs of import."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from tiny_model import BOS, N_VOCAB, write_tiny
 from unladen import Model, SamplerChain, SamplingParams
+from unladen.api.model import KEPT_BREAKERS
 from unladen.assembly.setup import device_names
 from unladen.backends import backend_of
 from unladen.errors import (
@@ -97,6 +98,12 @@ def test_bad_parameters_are_named(model: Model, wrong: dict[str, Any], named: st
     with pytest.raises(InvalidArgument):
         asyncio.run(model.agenerate(TEXT, **wrong))
     assert model.engine.pool.n_available == model.engine.pool.n_blocks
+
+
+def test_kept_breakers_are_bounded(model: Model) -> None:
+    for i in range(2 * KEPT_BREAKERS):
+        model.generate("ab", max_tokens=1, dry_multiplier=0.5, dry_sequence_breakers=[f"b{i}"])
+    assert model._breakers.cache_info().currsize == KEPT_BREAKERS  # type: ignore[attr-defined]
 
 
 def test_unknown_parameters_are_told_the_known_ones(model: Model) -> None:

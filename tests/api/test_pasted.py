@@ -77,7 +77,8 @@ def test_what_is_not_taken_says_why(path: Path, names: dict[str, Any], said: str
     ({"temprature": 1.0}, "generate has no parameter temprature.*did you mean temperature"),
     ({"logits_processor": [len]}, r"SamplerChain\(\)\.step"), ({"n": 2}, r"\[prompt\] \* n"),
     ({"stream": True}, r"Model\.stream"), ({"echo": True}, "Completion.text"),
-    ({"grammar": "root ::= x"}, "constraint"), ({"do_sample": False}, r"temperature=0\.0"),
+    ({"grammar": "root ::= x"}, r"unladen\.grammar\(text\)"),
+    ({"do_sample": False}, r"temperature=0\.0"),
     ({"temp": 1.0, "temperature": 1.0}, "both temperature and temp|both temp and temperature"),
     ({"max_tokens": 5, "n_predict": 5}, "both max_tokens and n_predict"),
     ({"n_predict": -3}, "n_predict must be"), ({"max_length": 5}, "max_tokens")])

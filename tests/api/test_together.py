@@ -1,4 +1,4 @@
-"""Several prompts at once: the results of each alone, in bounded memory."""
+"""Several prompts at once give the same results as each alone, in bounded memory."""
 
 from __future__ import annotations
 

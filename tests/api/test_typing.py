@@ -1,4 +1,4 @@
-"""What type checkers say of a user's script: right names pass, misspelt ones don't."""
+"""Type checkers accept right names in a user's script and report misspelt ones."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def later() -> None:
 '''
 SOURCES = Path(unladen.__file__).parents[1]
 IS_INSTALLED = str(SOURCES) in site.getsitepackages()
-"""mypy finds it there by itself, and refuses to be pointed to it."""
+"""Whether the package is installed: mypy then finds it by itself, and refuses a path to it."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def marked(text: str) -> set[int]:
-    """Lines, from 1 on, that a checker shall find fault with."""
+    """The numbers of lines, from 1 on, that a checker must report."""
     return {i for i, line in enumerate(text.split("\n"), 1) if re.search(r"  # \w+$", line)}
 
 

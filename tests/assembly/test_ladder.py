@@ -1,4 +1,4 @@
-"""Which way down, and how far."""
+"""The order of the rungs, and how far each goes down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another plan under running requests: they don't notice."""
+"""Another plan under running requests, which go on unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUND = (["cpu:0", "cpu:1"], ["reference"], ["cpu:1", "reference"], ["cpu"])
 
 @pytest.fixture(autouse=True)
 def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They allocate and compute, but only once a process."""
+    """Turn probes off: they allocate and compute, but only once in a process."""
     monkeypatch.setenv("UNLADEN_PROBE", "0")
 
 
@@ -46,7 +46,7 @@ def prompt(rng: np.random.Generator) -> list[int]:
 
 @pytest.fixture
 def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many tokens each step of any plan computed."""
+    """Record how many tokens each step of any plan computes."""
     counts: list[int] = []
     run = Plan.run
 
@@ -64,7 +64,7 @@ def after(stream: Any, n_tokens: int) -> None:
 
 
 def test_once_around(model: Model, prompt: list[int], computed: list[int]) -> None:
-    """No token is computed twice: the cache goes along."""
+    """No token is computed twice: the cache moves along."""
     expected = model.generate(prompt, **GREEDY).tokens
     with Model(model.path, kv_type="f32", speculate=False) as fresh:
         stream = fresh.stream(prompt, **GREEDY)
@@ -81,7 +81,7 @@ def test_once_around(model: Model, prompt: list[int], computed: list[int]) -> No
 
 
 def test_memory_is_handed_over(model: Model, prompt: list[int]) -> None:
-    """What stays where it was is neither allocated again nor copied."""
+    """Memory that stays on its device is neither allocated again nor copied."""
     with faults("cpu") as fault, Model(model.path, devices=["cpu", "cpu:1"], n_gpu_layers=2,
                                        kv_type="f32", stream_weights=False) as split:
         before = fault.live_bytes()
@@ -130,8 +130,8 @@ def test_the_context_grows_and_shrinks(model: Model, prompt: list[int], sizes: l
 
 
 def test_the_cache_of_a_longer_context(model: Model, prompt: list[int]) -> None:
-    """It stays as it is unless it could be twice as large; a whole context for each sequence of a
-    step is the most."""
+    """The cache keeps its size unless it could be twice as large. It is at most a whole context for
+    each sequence of a step."""
     with Model(model.path, kv_type="f32", context_size=160, max_seqs=3) as fresh:
         assert fresh.engine.pool.n_blocks == 15
         for size, n_blocks in ((192, 15), (480, 45), (512, 45), (256, 24)):
@@ -147,7 +147,7 @@ def test_the_cache_of_a_longer_context(model: Model, prompt: list[int]) -> None:
 
 
 def test_without_an_end_in_sight(model: Model, prompt: list[int]) -> None:
-    """The end is that of the context, as large as it is by then."""
+    """Without max_tokens, a text ends at the end of the context, whatever its size is by then."""
     model.place(context_size=128)
     stream = model.stream(prompt, temperature=0.0)
     next(stream)
@@ -171,7 +171,8 @@ def test_a_context_that_requests_outgrew(model: Model, prompt: list[int]) -> Non
 
 
 def test_another_cache_type(model: Model, prompt: list[int]) -> None:
-    """Computed again, so that the text goes on as if the type had been this from the start."""
+    """The cache is computed again, so the text goes on as if it had had this type from the
+    start."""
     stream = model.stream(prompt, **GREEDY)
     after(stream, 9)
     model.place(kv_type=("q8_0", "f16"))
@@ -179,15 +180,15 @@ def test_another_cache_type(model: Model, prompt: list[int]) -> None:
     assert [*stream]
     with Model(model.path, kv_type=("q8_0", "f16")) as other:
         rest = other.generate(prompt + so_far, temperature=0.0, max_tokens=40 - len(so_far))
-        # Rows of a step are summed in another order alone than among others: the first tokens
-        # agree, unless two are nearly as likely.
+        # A row alone in its step is summed in another order than among others: the first tokens
+        # agree, unless two are about equally likely.
         n = 5
         assert stream.result.tokens[:len(so_far)] == so_far
         assert stream.result.tokens[len(so_far):][:n] == rest.tokens[:n]
 
 
 def test_logits_under_way(model: Model, prompt: list[int]) -> None:
-    """A request of every token's logits, moved in its middle."""
+    """The model moves while it computes a request for the logits of every token."""
     expected = model.logits(prompt)
     with Model(model.path, kv_type="f32", batch_size=8) as fresh:
         enough = threading.Event()
@@ -208,7 +209,7 @@ def test_logits_under_way(model: Model, prompt: list[int]) -> None:
 
 
 def test_from_another_thread_in_the_middle_of_generate(model: Model, prompt: list[int]) -> None:
-    """The thread that generates makes way between two of its steps."""
+    """The thread that generates pauses between two of its steps."""
     expected = model.generate(prompt, temperature=0.0, max_tokens=180).tokens
     with Model(model.path, kv_type="f32") as fresh:
         placed: list[int] = []
@@ -257,7 +258,8 @@ def test_what_cannot_be_changes_nothing(model: Model, prompt: list[int], wrong: 
 
 
 def test_every_allocation_of_a_move(path: Path, prompt: list[int]) -> None:
-    """Whichever fails, the requests go on where they were and nothing is left behind."""
+    """Whichever allocation fails, the requests go on where they were and no memory is left
+    behind."""
     with faults("cpu") as fault, Model(path, kv_type="f32", context_size=160) as model:
         expected = model.generate(prompt, **GREEDY).tokens
         wanted: dict[str, Any] = {"devices": ["cpu", "cpu:1"], "n_gpu_layers": 2,

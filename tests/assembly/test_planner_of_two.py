@@ -34,7 +34,7 @@ EXACT: dict[str, Any] = {"kv_type": "f32", "devices": ["cpu"], "context_size": 2
 
 @pytest.fixture(autouse=True)
 def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They allocate and compute, but only once a process."""
+    """Turn probes off: they allocate and compute, but only once in a process."""
     monkeypatch.setenv("UNLADEN_PROBE", "0")
 
 
@@ -49,8 +49,8 @@ def prompt(rng: np.random.Generator) -> list[int]:
 
 
 class Two(Model):
-    """A model whose plans have a second graph, from the file ``draft``. Nothing asks that one for
-    tokens: tests run it by hand."""
+    """A model whose plans have a second graph, from the file ``draft``. The engine doesn't run the
+    second graph: tests run it by hand."""
 
     def __init__(self, paths: Mapping[str, Path], **parameters: Any) -> None:
         self._second = open_gguf(paths[DRAFT], key=DRAFT)
@@ -64,7 +64,8 @@ class Two(Model):
         self._engine = self._planner.load(self._n_draft)
 
     def second(self, tokens: list[int], start: int = 0) -> npt.NDArray[np.float32]:
-        """The second graph's logits of the last of ``tokens``, those before ``start`` cached."""
+        """The second graph's logits of the last of ``tokens``; those before ``start`` are in its
+        cache."""
         plan = self.engine.plans.members[DRAFT]
         fill(plan, tokens[start:], start, (2, 0), outputs=(len(tokens) - start - 1,))
         plan.run()
@@ -100,7 +101,7 @@ def test_a_second_graph_changes_nothing(paths: Mapping[str, Path], prompt: list[
 
 
 def test_once_around(paths: Mapping[str, Path], prompt: list[int], expected: list[int]) -> None:
-    """Each move takes both graphs along, with what they have computed."""
+    """Each move takes both graphs along, with their caches."""
     with Two(paths, **EXACT, speculate=False) as model:
         model.second(prompt[:-1])
         wanted = model.second(prompt, len(prompt) - 1)
@@ -128,10 +129,11 @@ def test_what_stays_is_not_allocated_again(paths: Mapping[str, Path]) -> None:
 
 def test_allocations_of_a_move(paths: Mapping[str, Path], prompt: list[int], expected: list[int],
                                rng: np.random.Generator) -> None:
-    """Whichever fails, both graphs go on where they were and nothing is left behind."""
+    """Whichever allocation fails, both graphs go on where they were and no memory is left
+    behind."""
     elsewhere: dict[str, Any] = {"devices": ["cpu", "cpu:1"], "n_gpu_layers": 2}
     with faults("cpu") as fault, Two(paths, **EXACT) as model:
-        for _ in range(2):  # the first time, the speed of the host is measured
+        for _ in range(2):  # the first run measures the speed of the host
             with fault.failing_at(()):
                 model.place(**elsewhere)
                 n = fault.n_allocations
@@ -173,7 +175,7 @@ def test_every_rung_is_of_both(paths: Mapping[str, Path], prompt: list[int], exp
 
 
 def test_too_little_for_both(paths: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What fits alone may not fit with another; the error says what each takes."""
+    """A graph that fits alone may not fit beside another; the error says how much each takes."""
     wanted = {**EXACT, "devices": ["null:0"], "context_size": 192, "cache_tokens": 192}
     with Two(paths, **wanted) as model:
         (memory,) = model.memory().devices

@@ -1,8 +1,8 @@
-"""From wishes to sizes: context, blocks, step."""
+"""Sizes that follow from wishes: context, blocks, step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,19 @@ import pytest
 from tiny_model import N_VOCAB, write_tiny
 from unladen.assembly import setup
 from unladen.assembly.sources import Sources
+from unladen.backends.base import KVLayout
 from unladen.errors import InvalidArgument
 from unladen.gguf import GGUFFile, open_gguf
 from unladen.models import load_architecture
 from unladen.runtime.plan import Plan
+from unladen.schedule import fit
 from unladen.schedule.options import PlanOptions
 from unladen.types import MAIN
 
 TRAINED = 100
+
+SIZES: setup.StepSizes = {"context_size": None, "batch_size": 512, "max_seqs": 8,
+                          "kv_type": "f16", "cache_tokens": None}
 
 
 @pytest.fixture
@@ -70,7 +75,7 @@ def test_the_size_of_the_cache(file: GGUFFile) -> None:
 
 
 def test_the_cache_leaves_memory_to_others(file: GGUFFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of what the plan leaves, and pages of the file count as taken."""
+    """The cache takes half of the memory that the plan leaves; pages of the file count as taken."""
     per_block = 3 * 2 * 32 * 32 * 2
     one = setup.blueprint_for({MAIN: load_architecture(file)}, PlanOptions(), context_size=64,
                               batch_size=8, max_seqs=8, kv_type="f16", cache_tokens=None)[0]
@@ -103,7 +108,21 @@ def test_context_shrinks_where_memory_is_short(file: GGUFFile, monkeypatch: pyte
     per_token = 3 * 2 * 32 * 2  # layers, K and V, two heads of 16, float16
     monkeypatch.setattr(setup, "free_host_bytes", lambda: 2 * 70 * per_token)
     architecture = load_architecture(file)
-    assert setup._context([architecture.build()], TRAINED, None, "F16", "F16") == 64
+    assert setup._context([architecture.build()], TRAINED, None, SIZES, "F16", "F16") == 64
     (record,) = caplog.records
     assert "64 tokens instead of the model's 100" in record.message
-    assert setup._context([architecture.build()], TRAINED, 90, "F16", "F16") == 90
+    assert setup._context([architecture.build()], TRAINED, 90, SIZES, "F16", "F16") == 90
+
+
+def test_windows_take_less_of_the_context(make_model: Callable[..., Path],
+                                          monkeypatch: pytest.MonkeyPatch) -> None:
+    path = make_model("granite_swa", n_layers=3, keys={
+        "granite_swa.context_length": 4096, "granite_swa.attention.sliding_window": 40,
+        "granite_swa.attention.sliding_window_pattern": [True, False, True]})
+    with open_gguf(path) as file:
+        graph = load_architecture(file).build()
+        each = sum(fit.kv_bytes(graph.states()[0], KVLayout(1, 1, "F16", "F16")))
+        monkeypatch.setattr(setup, "free_host_bytes", lambda: 2 * 3 * each * 1024)
+        sizes: setup.StepSizes = {**SIZES, "max_seqs": 2, "batch_size": 64}
+        # A window takes 2 sequences x 6 blocks and 2 more: the layer in between has the rest.
+        assert setup._context([graph], 4096, None, sizes, "F16", "F16") == 3 * 1024 - 2 * 14 * 32

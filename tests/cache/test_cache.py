@@ -2,42 +2,59 @@
 
 from __future__ import annotations
 
+from operator import le, sub
+
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from unladen.cache import BlockPool, CachedSequence
+from unladen.cache import BlockPool, CachedSequence, WindowPool
 
 SIZE = 4
-MAX_BLOCKS = 6
-TOKENS = st.lists(st.integers(0, 2), max_size=9)
 
 
 class Memory:
-    """What a plan's buffers hold: for each block a row per token."""
+    """What a plan's buffers hold: by group, for each block a row per token."""
 
-    def __init__(self, n_blocks: int) -> None:
-        self.rows: list[list[int | None]] = [[None] * SIZE for _ in range(n_blocks)]
+    def __init__(self, *n_blocks: int) -> None:
+        self.rows: list[list[list[tuple[int, ...] | None]]] = [
+            [[None] * SIZE for _ in range(n)] for n in n_blocks]
 
-    def copy(self, target: int, source: int) -> None:
-        self.rows[target] = list(self.rows[source])
+    def copy(self, target: int, source: int, /, group: int = 0) -> None:
+        self.rows[group][target] = list(self.rows[group][source])
 
 
 class Tracked:
-    """A sequence and what ought to be in it."""
+    """A sequence and what ought to be in it. It can go back to any length from ``floor`` on."""
 
-    def __init__(self, cached: CachedSequence, tokens: list[int]) -> None:
+    def __init__(self, cached: CachedSequence, tokens: list[int], floor: int) -> None:
         self.cached = cached
         self.tokens = tokens
+        self.floor = floor
+
+
+def floor_of_adopted(n: int) -> int:
+    """The least length to which a sequence can go back that adopted ``n`` tokens: it has the window
+    of the first token in its last block, and what comes after that."""
+    return (n - 1) // SIZE * SIZE + 1 if n else 0
 
 
 class Cache(RuleBasedStateMachine):
-    """Sequences come, grow, fork, shrink and go, on a pool that is often too small."""
+    """Sequences come, grow, fork, shrink and go, on a pool that is often too small. A row is the
+    whole past that led to it."""
+
+    n_blocks, max_blocks, most_live = 9, 6, 5
+    windows: tuple[tuple[int, int], ...] = ()
+    """For each group of layers that see a window, its tokens and its blocks."""
+    tokens = st.lists(st.integers(0, 2), max_size=9)
 
     def __init__(self) -> None:
         super().__init__()
-        self.pool = BlockPool(9, SIZE)
-        self.memory = Memory(9)
+        pools = [WindowPool(window, n) for window, n in self.windows]
+        self.pool = BlockPool(self.n_blocks, SIZE, 0, pools)
+        self.pools: list[BlockPool | WindowPool] = [self.pool, *pools]
+        self.memory = Memory(*(pool.n_blocks for pool in self.pools))
         self.live: list[Tracked] = []
         self.seen: list[list[int]] = [[]]
         self.tails: list[list[int]] = []
@@ -45,45 +62,65 @@ class Cache(RuleBasedStateMachine):
     def pick(self, data: st.DataObject) -> Tracked:
         return data.draw(st.sampled_from(self.live))
 
+    def rows(self, cached: CachedSequence, n: int) -> list[list[tuple[int, ...] | None]]:
+        """By group, the rows of those of the first ``n`` tokens that the token after them sees."""
+        firsts = [0, *(max(0, n - window + 1) for window, _ in self.windows)]
+        return [[rows[int(table[i // SIZE])][i % SIZE] for i in range(first, n)]
+                for rows, table, first in zip(self.memory.rows, np.atleast_2d(cached.tables),
+                                              firsts, strict=True)]
+
+    def past(self, tokens: list[int]) -> list[list[tuple[int, ...]]]:
+        """What :meth:`rows` ought to be."""
+        n = len(tokens)
+        firsts = [0, *(max(0, n - window + 1) for window, _ in self.windows)]
+        return [[tuple(tokens[:i + 1]) for i in range(first, n)] for first in firsts]
+
+    def write_rows(self, cached: CachedSequence, tokens: list[int]) -> None:
+        """Write the rows of ``tokens`` behind those that are there, as kernels would."""
+        for rows, pool, table in zip(self.memory.rows, self.pools, np.atleast_2d(cached.tables),
+                                     strict=True):
+            for i in range(cached.length, len(tokens)):
+                block = int(table[i // SIZE])
+                assert pool.n_users(block) == 1, "what is written belongs to one sequence"
+                rows[block][i % SIZE] = tuple(tokens[:i + 1])
+
     def write(self, seq: Tracked, tokens: list[int]) -> bool:
-        """A step: reserve, write the rows as a kernel would, commit."""
+        """A step: reserve, write the rows, commit."""
         cached, start = seq.cached, seq.cached.length
-        wanted = (seq.tokens[:start] + tokens)[:MAX_BLOCKS * SIZE]
-        missing, available = cached.n_missing(len(wanted)), self.pool.n_available
-        held = cached.n_blocks
-        room = cached.reserve(len(wanted))
-        assert room == (missing <= available), "n_missing is what reserve needs"
+        wanted = (seq.tokens[:start] + tokens)[:self.max_blocks * SIZE]
+        n, held = len(wanted), cached.n_blocks
+        missing = [cached.n_missing(n), *(w.n_missing(start, n) for w in cached.windows)]
+        available = [pool.n_available for pool in self.pools]
+        room = cached.reserve(n)
+        assert room == all(map(le, missing, available)), "n_missing is what reserve needs"
         if not room:
             assert cached.length == start and cached.n_blocks >= held
             return False
-        assert self.pool.n_available == available - missing
-        for i in range(start, len(wanted)):
-            block = int(cached.blocks[i // SIZE])
-            assert self.pool.n_users(block) == 1, "what is written belongs to one sequence"
-            self.memory.rows[block][i % SIZE] = wanted[i]
-        seq.tokens = wanted
-        cached.commit(wanted, len(wanted))
+        assert [pool.n_available for pool in self.pools] == list(map(sub, available, missing))
+        self.write_rows(cached, wanted)
+        seq.tokens, seq.floor = wanted, max(seq.floor, n - 2 * SIZE)
+        cached.commit(wanted, n)
         self.seen = [*self.seen[-7:], wanted]
         return True
 
-    @precondition(lambda self: len(self.live) < 5)
-    @rule(data=st.data(), tokens=TOKENS)
-    def begin(self, data: st.DataObject, tokens: list[int]) -> None:
+    @precondition(lambda self: len(self.live) < self.most_live)
+    @rule(data=st.data())
+    def begin(self, data: st.DataObject) -> None:
         """Often with a past that some sequence once had."""
-        tokens = data.draw(st.sampled_from(self.seen)) + tokens
-        tokens = tokens[:MAX_BLOCKS * SIZE]
-        cached = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS)
+        tokens = data.draw(st.sampled_from(self.seen)) + data.draw(self.tokens)
+        tokens = tokens[:self.max_blocks * SIZE]
+        cached = CachedSequence(self.pool, self.memory.copy, self.max_blocks)
         n = cached.attach(tokens)
         assert n == cached.length and (n < len(tokens) or n == 0)
         assert n % SIZE == 0 or tokens[:n] in (tail[:n] for tail in self.tails)
-        seq = Tracked(cached, tokens[:n])
+        seq = Tracked(cached, tokens[:n], floor_of_adopted(n))
         self.live.append(seq)
         self.write(seq, tokens[n:])
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data(), tokens=TOKENS)
-    def append(self, data: st.DataObject, tokens: list[int]) -> None:
-        self.write(self.pick(data), tokens)
+    @rule(data=st.data())
+    def append(self, data: st.DataObject) -> None:
+        self.write(self.pick(data), data.draw(self.tokens))
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -99,27 +136,34 @@ class Cache(RuleBasedStateMachine):
     @rule(data=st.data(), n=st.integers(1, 9))
     def reserve_and_give_up(self, data: st.DataObject, n: int) -> None:
         """A step that was cancelled: rows are written beyond the length, nothing is committed."""
-        cached = self.pick(data).cached
-        wanted = min(cached.length + n, MAX_BLOCKS * SIZE)
-        if cached.reserve(wanted):
-            for i in range(cached.length, wanted):
-                self.memory.rows[int(cached.blocks[i // SIZE])][i % SIZE] = 99
+        seq = self.pick(data)
+        wanted = [*seq.tokens, *[99] * n][:self.max_blocks * SIZE]
+        if seq.cached.reserve(len(wanted)):
+            self.write_rows(seq.cached, wanted)
+        if data.draw(st.booleans()):
+            seq.cached.trim()
+            assert seq.cached.n_blocks == -(-seq.cached.length // SIZE)
 
-    @precondition(lambda self: 0 < len(self.live) < 5)
+    @precondition(lambda self: 0 < len(self.live) < self.most_live)
     @rule(data=st.data())
     def fork(self, data: st.DataObject) -> None:
         seq = self.pick(data)
-        available = self.pool.n_available
-        self.live.append(Tracked(seq.cached.fork(), list(seq.tokens)))
-        assert self.pool.n_available == available, "a fork costs nothing"
+        available = [pool.n_available for pool in self.pools]
+        self.live.append(Tracked(seq.cached.fork(), list(seq.tokens), seq.floor))
+        assert [p.n_available for p in self.pools] == available, "a fork costs nothing"
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         seq = self.pick(data)
         length = data.draw(st.integers(0, seq.cached.length))
-        seq.cached.truncate(length)
-        seq.tokens = seq.tokens[:length]
+        left = seq.cached.truncate(length)
+        if left < length:
+            assert self.windows and length < seq.floor and left % SIZE == 0
+            assert length < len(seq.tokens) - 1, "the last token can be taken back"
+            seq.floor = floor_of_adopted(left)
+        assert left <= length
+        seq.tokens = seq.tokens[:left]
 
     @precondition(lambda self: self.live)
     @rule(data=st.data())
@@ -132,34 +176,32 @@ class Cache(RuleBasedStateMachine):
     def sequences_read_back_their_tokens(self) -> None:
         for seq in self.live:
             assert seq.cached.length == len(seq.tokens)
-            got = [self.memory.rows[int(seq.cached.blocks[i // SIZE])][i % SIZE]
-                   for i in range(seq.cached.length)]
-            assert got == seq.tokens
+            assert self.rows(seq.cached, len(seq.tokens)) == self.past(seq.tokens)
 
     @invariant()
     def blocks_are_counted(self) -> None:
-        users = [0] * self.pool.n_blocks
-        for seq in self.live:
-            for block in seq.cached.blocks:
-                users[block] += 1
-        assert users == [self.pool.n_users(b) for b in range(self.pool.n_blocks)]
-        assert self.pool.n_available == users.count(0), "no block is lost, none is given twice"
+        for group, pool in enumerate(self.pools):
+            users = [0] * pool.n_blocks
+            for seq in self.live:
+                for block in seq.cached.windows[group - 1].blocks if group else seq.cached.blocks:
+                    users[block] += 1
+            assert users == [pool.n_users(b) for b in range(pool.n_blocks)]
+            assert pool.n_available == users.count(0), "no block is lost, none is given twice"
 
     @invariant()
     def known_prefixes_hold_their_tokens(self) -> None:
         """What a new sequence would adopt is what it asked for."""
         for tokens in self.seen:
             wanted = [*tokens, 0]
-            probe = CachedSequence(self.pool, self.memory.copy, MAX_BLOCKS + 1)
+            probe = CachedSequence(self.pool, self.memory.copy, self.max_blocks + 1)
             n = probe.attach(wanted)
-            assert [self.memory.rows[int(probe.blocks[i // SIZE])][i % SIZE]
-                    for i in range(n)] == wanted[:n]
+            assert self.rows(probe, n) == self.past(wanted[:n])
             probe.release()
 
     def teardown(self) -> None:
         for seq in self.live:
             seq.cached.release()
-        assert self.pool.n_available == self.pool.n_blocks
+        assert all(p.n_available == p.n_blocks for p in self.pools), "no block is lost"
 
 
 Cache.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)

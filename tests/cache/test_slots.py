@@ -34,6 +34,40 @@ def test_the_oldest_checkpoint_goes_first() -> None:
     assert pool.find(1) is None and pool.find(2) is not None
 
 
+def keep_one(pool: SlotPool, block: int, *, passed: bool = False) -> None:
+    slot = pool.take()
+    assert slot is not None
+    pool.keep(block, slot, passed=passed)
+    pool.release(slot)
+
+
+def test_checkpoints_on_the_way_go_first_but_keep_a_quarter() -> None:
+    pool = SlotPool(8)
+    for block in range(5):
+        keep_one(pool, block)
+    for block in range(10, 60):
+        keep_one(pool, block, passed=True)
+    kept = [b for b in range(60) if pool.find(b) is not None]
+    assert kept == [0, 1, 2, 3, 4, 57, 58, 59]
+    for block in range(100, 120):
+        keep_one(pool, block)
+    kept = [b for b in range(60) if pool.find(b) is not None]
+    assert kept == [59] and all(pool.find(b) is not None for b in range(113, 120))
+
+
+def test_a_checkpoint_that_was_used_stays_like_an_end() -> None:
+    pool = SlotPool(4)
+    for block in range(4):
+        keep_one(pool, block, passed=True)
+    slot = pool.resume(0)
+    assert slot is not None and slot == pool.find(0)
+    pool.release(slot)
+    for block in range(10, 30):
+        keep_one(pool, block, passed=True)
+    assert pool.find(0) == slot and pool.find(3) is None and pool.resume(3) is None
+    assert pool.n_available == 4
+
+
 def test_a_step_writes_to_another_slot_and_counts_only_when_committed() -> None:
     pool = BlockPool(MAX_BLOCKS, BLOCK, N_SLOTS)
     cached = CachedSequence(pool, lambda target, source: None, MAX_BLOCKS)
@@ -44,6 +78,26 @@ def test_a_step_writes_to_another_slot_and_counts_only_when_committed() -> None:
     assert cached.reserve(5) and cached.slot == was != cached.next_slot  # the step was cancelled
     cached.release()
     assert pool.slots.n_available == N_SLOTS and pool.n_available == MAX_BLOCKS
+
+
+def test_a_session_keeps_the_end_of_its_latest_prompt() -> None:
+    """While it writes an answer, and other sequences pass: the answer may be asked for anew."""
+    pool = BlockPool(MAX_BLOCKS, BLOCK, 8)
+    cached = CachedSequence(pool, lambda target, source: None, MAX_BLOCKS)
+
+    def turn(n_prompt: int, n_tokens: int) -> None:
+        for n in range(cached.length + 1, n_tokens + 1):
+            assert cached.reserve(n)
+            cached.commit(range(max(n_prompt, n)), n)
+    turn(3 * BLOCK, 9 * BLOCK)
+    assert cached.truncate(cached.length) == 9 * BLOCK  # another request goes on from here
+    turn(12 * BLOCK, 18 * BLOCK)
+    end = int(cached.blocks[11])
+    for block in range(MAX_BLOCKS, MAX_BLOCKS + 20):
+        keep_one(pool.slots, block, passed=True)
+    assert pool.slots.find(end) is not None
+    assert cached.truncate(12 * BLOCK + 1) == 12 * BLOCK
+    cached.release()
 
 
 def test_a_fork_goes_on_from_the_same_state() -> None:

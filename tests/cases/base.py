@@ -67,8 +67,9 @@ class Maker:
     """One case in the making: a step of ``n_tokens`` at random, then inputs and weights.
 
     The step has up to ``n_seqs`` sequences of uneven lengths with histories of up to
-    ``max_history`` tokens, whose cache blocks lie anywhere in the cache. The plan's limits are a
-    little larger than the step. Each token has a place on ``n_axes``; some have one of ``n_rows``
+    ``max_history`` tokens, whose cache blocks lie anywhere in the cache. The layer is of one of up
+    to three groups with tables of their own. The plan's limits are a little larger than the step.
+    Each token has a place on ``n_axes``; some have one of ``n_rows``
     rows of ``row_width`` numbers, see others behind them, and use one of ``n_sets`` of adapters.
     """
 
@@ -88,8 +89,10 @@ class Maker:
         self.limits = Limits(n_tokens + extra, n_outputs + extra, n_seqs + extra, per_seq, n_blocks,
                              n_slots=2 * n_seqs + extra, n_axes=n_axes,
                              n_rows=n_rows + extra if n_rows else 0,
-                             row_width=row_width, spans=True, adapters=n_sets > 0)
-        self.layout = KVLayout(block_tokens, n_blocks, *kv_types)
+                             row_width=row_width, spans=True, adapters=n_sets > 0,
+                             windows=((7, n_blocks), (9, n_blocks))[:int(rng.integers(0, 3))])
+        group = int(rng.integers(0, 1 + len(self.limits.windows)))
+        self.layout = KVLayout(block_tokens, n_blocks, *kv_types, first_column=group * per_seq)
         self.batch = self._step(n_tokens, n_seqs, n_outputs, max_history)
         self._extend(n_tokens, n_seqs, n_rows, n_sets)
 
@@ -107,8 +110,9 @@ class Maker:
             batch.state_in[s] = NO_SLOT if history == 0 else 2 * s
             batch.state_out[s] = 2 * s + 1
         per_seq = self.limits.n_blocks_per_seq
-        shuffled = rng.permutation(self.limits.n_blocks)[:n_seqs * per_seq]
-        batch.block_table[:n_seqs] = shuffled.reshape(n_seqs, per_seq)
+        for first in range(0, self.limits.n_table_columns, per_seq):
+            shuffled = rng.permutation(self.limits.n_blocks)[:n_seqs * per_seq]
+            batch.block_table[:n_seqs, first:first + per_seq] = shuffled.reshape(n_seqs, per_seq)
         batch.out_rows[:n_outputs] = np.sort(rng.choice(n_tokens, n_outputs, replace=False))
         return batch
 
@@ -173,7 +177,8 @@ class Maker:
         paged = PagedKV(PlacedKV(spec, self.layout, *buffers))
         for s in range(self.batch.n_seqs):
             n = int(self.batch.kv_len[s])
-            past = Batch.empty(Limits(n, 1, 1, self.limits.n_blocks_per_seq, self.limits.n_blocks))
+            past = Batch.empty(Limits(n, 1, 1, self.limits.n_blocks_per_seq, self.limits.n_blocks,
+                                      windows=self.limits.windows))
             past.n_tokens, past.index[:] = n, np.arange(n)
             past.block_table[0] = self.batch.block_table[s]
             k, v = (self.rng.standard_normal((n, spec.n_kv_heads, dim))

@@ -24,8 +24,8 @@ LLAMA_BENCH = {
 
 
 def test_help_names_every_command(unladen: Run) -> None:
-    assert {"bench", "doctor", "perplexity", "plan", "quantize", "run", "show",
-            "tokenize"} == COMMANDS
+    assert {"app", "bench", "chat", "cp", "create", "doctor", "list", "perplexity", "plan", "ps",
+            "pull", "quantize", "rm", "run", "serve", "show", "stop", "tokenize"} == COMMANDS
     ran = unladen("--help")
     assert ran.code == 0 and all(name in ran.out for name in COMMANDS)
 

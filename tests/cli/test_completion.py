@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from unladen.backends import all_devices
-from unladen.cli._completion import VALUES, hub_cache, mend_bash, with_values
+from unladen.cli._completion import VALUES, mend_bash, with_values
 from unladen.cli.app import build_app
+from unladen.hub.stores.hugging_face import hub_cache
 from unladen.quantizing.mixes import MIXES
 from unladen.sample.params import ORDER
 
@@ -21,8 +22,12 @@ from unladen.sample.params import ORDER
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
     """A home with one model of the hub in its cache, and ``unladen`` on the path."""
+    commit = "0123456789abcdef" * 2 + "01234567"
+    home = tmp_path / "hub" / "models--org--some-model"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs" / "main").write_text(commit)
     for name in ("m-Q4_K_M.gguf", "m-Q8_0-00001-of-00002.gguf"):
-        folder = tmp_path / "hub" / "models--org--some-model" / "snapshots" / "abc"
+        folder = home / "snapshots" / commit
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(b"GGUF")
     script = tmp_path / "bin" / "unladen"
@@ -52,7 +57,7 @@ def test_values(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("no model")
     (tmp_path / "more").mkdir()
     for line, expected in {
-            "unladen pl": ["plan"], "unladen run tin": ["tiny"],
+            "unladen pl": ["plan"], "unladen run tin": ["tiny", "tiny-chat"],
             "unladen run org": ["org/some-model:Q4_K_M"], "unladen show mi": ["mine.gguf"],
             "unladen show m": ["mine.gguf", "more/"],
             "unladen run tiny --device cpu": ["cpu:0"], "unladen run tiny -sm r": ["row"],

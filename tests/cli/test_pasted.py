@@ -70,10 +70,9 @@ def test_runs(unladen: Run, model: str, prompt: Path, line: str) -> None:
 
 
 REFUSED = [
-    ("-m MODEL -cnv", "conversations"), ("-m MODEL -p a -i", "conversations"),
-    ('-m MODEL -sys "You are helpful" -p hi', "system prompts"),
-    ("-m MODEL --chat-template gemma -p hi", "system prompts"),
-    ("-m MODEL -n 8 --grammar-file grammars/json.gbnf -p x", "grammars"),
+    ("-m MODEL -cnv", "one question"), ("-m MODEL -p a -i", "one question"),
+    ("-m MODEL -sysf PROMPT -p hi", "not a file"), ("-m MODEL --in-prefix a -p hi", "template"),
+    ("-m MODEL --chat-template-kwargs {} -p hi", "variables"),
     ("-m MODEL -p x --lora adapter.gguf", "LoRA"), ("-m MODEL -p x -md small.gguf", "draft models"),
     ("-m MODEL -p x --rope-scale 8", "file's own value"), ("-m MODEL -p x --rpc a:1", "hosts"),
     ("-m MODEL -p x --mmproj m.gguf", "pictures"), ("-m MODEL -f /no/such/file", "can't be read"),
@@ -94,7 +93,7 @@ def rewritten(command: str, *args: str) -> list[str]:
     own = {"--max-tokens": True, "-n": True, "--temp": True, "--json": False, "--device": True,
            "--kv-type": True, "--batch-size": True, "-b": True, "--tensor-split": True,
            "--context-size": True, "-c": True, "--seed": True, "--logit-bias": True,
-           "--samplers": True}
+           "--samplers": True, "--system": True, "--template": True, "--reasoning": True}
     return Pasted(own, {**EVERYWHERE, **BY_COMMAND[command]}).rewritten(args)
 
 
@@ -109,6 +108,9 @@ def rewritten(command: str, *args: str) -> list[str]:
     ("-hf org/repo:Q8_0 abc", "-- org/repo:Q8_0 abc"), ("tiny --unknown x", "--unknown -- tiny x"),
     ("tiny -fa -n 3", "--max-tokens 3 -- tiny"), ("tiny -fa 1 -n 3", "--max-tokens 3 -- tiny"),
     ("tiny -l 5-1", "--logit-bias 5=-1 -- tiny"), ("tiny -l 5=2", "--logit-bias 5=2 -- tiny"),
+    ("tiny -sys a --chat-template b --reasoning-budget 9 c",
+     "--system a --template b --reasoning 9 -- tiny c"),
+    ("tiny --reasoning-budget -1 --reasoning-format none c", "-- tiny c"),
     ("tiny -dev CUDA0", "--device CUDA0 -- tiny"), ("tiny -", "-- tiny -")])
 def test_rewriting(line: str, expected: str) -> None:
     assert rewritten("run", *line.split()) == expected.split()

@@ -89,7 +89,7 @@ def test_run_says_what_was_offloaded(start: Start, model: str) -> None:
     assert process.returncode == 0 and b"offloaded 3/3 layers to null:0" in err
 
 
-PLACED = ("run", "plan", "bench", "perplexity")
+PLACED = ("run", "chat", "serve", "app", "plan", "bench", "perplexity")
 
 
 def test_the_same_options_everywhere() -> None:

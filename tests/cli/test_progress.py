@@ -12,6 +12,7 @@ from cli.conftest import Shell, Terminal
 from unladen.cli import _progress
 from unladen.cli._fetch import fetched
 from unladen.cli._progress import Bar, Download, bars_end_here, loading_line
+from unladen.hub import FoundModel
 from unladen.types import LoadProgress
 
 DRAWN = """
@@ -139,14 +140,14 @@ def test_loading(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_downloads(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[object] = []
 
-    def resolve(model: str, *, aliases: object, progress: type) -> Path:
+    def find(model: str, *, aliases: object, progress: type, look: object) -> FoundModel:
         asked.append((model, progress))
-        return tmp_path / "m.gguf"
+        return FoundModel(tmp_path / "m.gguf")
 
-    monkeypatch.setattr("unladen.cli._fetch.resolve_model", resolve)
+    monkeypatch.setattr("unladen.cli._fetch.find_model", find)
     file = tmp_path / "here.gguf"
     file.write_bytes(b"GGUF")
-    for local in ("tiny", str(file), "no-such-model", "./absent.gguf"):
+    for local in ("tiny", str(file)):
         assert fetched(local) == local
     assert asked == []
     assert fetched("org/repo:Q8_0") == str(tmp_path / "m.gguf")

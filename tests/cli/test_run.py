@@ -66,7 +66,8 @@ def test_no_tokens_wanted(unladen: Run, model: str) -> None:
 
 def test_empty_prompt_begins_with_bos(unladen: Run, model: str) -> None:
     result = json.loads(unladen("run", model, "", *GREEDY, "--json").out)
-    assert result["usage"] == {"n_prompt": 1, "n_completion": 20, "n_cached": 0}
+    assert result["usage"] == {"n_prompt": 1, "n_completion": 20, "n_cached": 0,
+                               "n_truncated": 0}
 
 
 def test_context_ends_a_text(unladen: Run, model: str) -> None:

@@ -47,7 +47,7 @@ def test_pages_are_mapped_before_numpy_is_imported() -> None:
 @pytest.mark.parametrize(("arguments", "code", "where"), [
     (["run", "tiny", "Once", "-n", "3"], 0, "stdout"), (["--version"], 0, "stdout"),
     (["run", "no-such-model"], 1, "stderr"), (["run", "--no-such-option"], 2, "stderr"),
-    (["no-such-command"], 2, "stderr"), (["app"], 2, "stderr"), (["run"], 2, "stderr")])
+    (["no-such-command"], 2, "stderr"), (["show"], 2, "stderr"), (["run"], 2, "stderr")])
 def test_the_end_at_once_loses_nothing(arguments: list[str], code: int, where: str) -> None:
     done = unladen(*arguments)
     assert done.returncode == code, done.stderr

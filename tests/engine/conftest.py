@@ -1,4 +1,4 @@
-"""A tiny model's file, models over it, and a step that writes what it is told to."""
+"""Fixtures: a tiny model's file, models from it, and a sampler step that writes given tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from unladen.sample.base import Candidates, State, Step
 
 CONTEXT = 192
 EXACT = {"devices": ["reference"], "kv_type": "f32"}
-"""What the reference computes doesn't depend on what else is in the step: float64 inside, so that
-the order of sums shows in the float32 between nodes once in 10**8 numbers, as one unit."""
+"""Options of a model whose results hardly depend on what else is in a step: the reference sums in
+float64. So another order of sums changes one in 10**8 of the float32 numbers between nodes, by one
+unit."""
 
 
 @pytest.fixture(params=isa_levels())
@@ -75,6 +76,6 @@ def scripted(script: Sequence[int]) -> Sampler:
 
 
 def check_idle(model: Model) -> None:
-    """Nothing is left of any request: every block can be had."""
+    """Check that no request has left anything: every block is available."""
     pool: Any = model.engine.pool
     assert pool.n_available == pool.n_blocks

@@ -1,4 +1,4 @@
-"""Backends whose memory runs out when a test wants it, and that know what is allocated."""
+"""Backends whose memory runs out where a test wants it, and which count what is allocated."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from unladen.errors import OutOfMemory
 
 
 class Faults:
-    """Allocations of ``names``' backends are counted; those in ``failing`` fail.
-
-    A step allocates too, a little, as some backends do. ``cpu:1`` has a memory of its own, as far
-    as anyone can tell.
+    """Counts the allocations of ``names``' backends, and lets those in ``failing`` fail. Each step
+    allocates a little too, as some backends do. ``cpu:1`` claims to have memory of its own.
     """
 
     def __init__(self, patch: pytest.MonkeyPatch, names: tuple[str, ...]) -> None:
@@ -44,7 +42,7 @@ class Faults:
             self.failing = ()
 
     def live_bytes(self) -> int:
-        """Allocated and not freed; without the help of the garbage collector."""
+        """Bytes that are allocated and not freed, without a run of the garbage collector."""
         return self.live
 
     def _counting(self, alloc: Any) -> Any:
@@ -78,7 +76,7 @@ def _with_a_far_one(open_: Any) -> Any:
 
 @contextmanager
 def faults(*names: str) -> Iterator[Faults]:
-    """Faults in the backends ``names``, while nothing is collected but what nobody refers to."""
+    """Faults in the backends ``names``, with the garbage collector turned off."""
     gc.collect()
     gc.disable()
     try:

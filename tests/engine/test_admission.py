@@ -27,7 +27,7 @@ def a_request(prompt: list[int], max_tokens: int, **wishes: Any) -> Request:
 
 
 class Machine:
-    """Computes what is admitted, without a model: a step writes up to ``n_tokens`` rows."""
+    """Runs admitted requests without a model: a step writes up to ``n_tokens`` rows."""
 
     def __init__(self, n_blocks: int, context: int, n_seqs: int = 4, n_slots: int = 0) -> None:
         self.context, self.n_tokens = context, 16
@@ -75,7 +75,8 @@ def check_idle(machine: Machine) -> None:
 
 
 def load(machine: Machine, rng: Rng, n: int) -> list[Request]:
-    """Some that know their length, some that don't, and often a common beginning."""
+    """Random requests: some with a known length, some without, and often with a common
+    beginning."""
     common = rng.integers(0, 3, machine.context).tolist()
     found = []
     for _ in range(n):
@@ -108,7 +109,7 @@ def test_each_request_is_computed_at_most_twice(rng: Rng, monkeypatch: pytest.Mo
 
 
 def test_known_lengths_are_never_sent_back(rng: Rng) -> None:
-    """As in the benchmark: many more than fit, and all say how much they write."""
+    """As in the benchmark: many more requests than fit, and each says how much it writes."""
     for _ in range(50):
         machine = Machine(int(rng.integers(20, 60)), 80, 32)
         for _ in range(40):
@@ -141,11 +142,11 @@ def test_other_requests_pass_those_that_wait_for_a_beginning(rng: Rng) -> None:
 
 
 def test_shared_blocks_are_counted_once(rng: Rng) -> None:
-    """Four that share 10 blocks and write one more each have room in 14."""
+    """Four requests that share 10 blocks and write one more each fit into 14 blocks."""
     machine = Machine(14, 44, 8)
     common = rng.integers(0, 90, 40).tolist()
     first = machine.submit(a_request([*common, 1], 3))
-    for _ in range(3):  # until its prompt is through
+    for _ in range(3):  # until its prompt is computed
         machine.step()
     rest = [machine.submit(a_request([*common, i], 3)) for i in range(2, 6)]
     machine.step()
@@ -179,7 +180,7 @@ def test_the_lowest_priority_goes_back_first(rng: Rng, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("n_slots", [0, 10])
 def test_sessions_give_way(rng: Rng, n_slots: int) -> None:
-    """What sessions keep between requests is never missing to those who run."""
+    """Blocks that idle sessions keep are given to running requests when these need them."""
     for _ in range(40):
         machine = Machine(30, 60, 4, n_slots)
         sessions = [Session() for _ in range(4)]

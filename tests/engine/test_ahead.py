@@ -1,4 +1,5 @@
-"""Steps that are started before the last one's tokens are read, and choices left to the device."""
+"""Steps that start before the tokens of the last step are read, and tokens that the device
+chooses."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ SEEDED = {"temperature": 1.3, "top_k": 40, "seed": 7}
 
 @pytest.fixture
 def load(load: Load) -> Load:
-    """Models that write to the end of what is asked for, for their weights are random, a token in
-    each step: none is started before the last is read while some are guessed."""
+    """Models with random weights, which write as many tokens as allowed, one in each step. They
+    don't speculate: with drafts no step would start ahead."""
     def endless(**options: Any) -> Model:
         model = load(speculate=False, **options)
         model.tokenizer.eog_ids = frozenset()
@@ -29,14 +30,14 @@ def load(load: Load) -> Load:
 
 
 def whole_rows(model: Model) -> Model:
-    """``model`` as if its device could choose nothing."""
+    """``model`` as if its device had no op that chooses tokens."""
     plan: Any = model.engine.plan
     plan.n_best, plan.runs_ahead = {}, False
     return model
 
 
 class Log:
-    """What a plan is told to do, in order: "run", "ahead" or the name of what is read."""
+    """The calls of a plan in order: "run", "ahead", or the name of the output that is read."""
 
     def __init__(self, model: Model) -> None:
         self.events: list[str] = []
@@ -85,7 +86,7 @@ def test_what_is_read_otherwise(load: Load, wishes: dict[str, Any], read: list[s
 @pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"max_seqs": 2}, {"context_size": 96}])
 def test_the_same_tokens_as_from_whole_rows(load: Load, prompts: list[list[int]],
                                             options: dict[str, Any]) -> None:
-    """Requests of both kinds come and end at different times, some of them in the middle."""
+    """Greedy and sampled requests begin and end at different times."""
     found = []
     for model in (load(**EXACT, **options), whole_rows(load(**EXACT, **options))):
         streams = [model.stream(p[:60], max_tokens=5 + 7 * i, **(SEEDED if i == 3 else GREEDY))
@@ -101,7 +102,7 @@ def test_the_same_tokens_as_from_whole_rows(load: Load, prompts: list[list[int]]
 
 
 def test_ends_that_nobody_foresaw(load: Load, rng: np.random.Generator) -> None:
-    """A stop string, a token that ends the text: the step ahead was in vain, others go on."""
+    """After a stop string or an end token the step ahead was in vain; other requests go on."""
     model, plain = load(**EXACT), whole_rows(load(**EXACT))
     prompts = [rng.integers(3, N_VOCAB, n).tolist() for n in (6, 40, 31)]
     wanted = [plain.generate(p, max_tokens=50, **GREEDY) for p in prompts]
@@ -121,7 +122,7 @@ def test_ends_that_nobody_foresaw(load: Load, rng: np.random.Generator) -> None:
         assert (stream.result.tokens, stream.result.text, stream.result.stop_reason) == (
             other.tokens, other.text, other.stop_reason)
     check_idle(model)
-    # What was computed in vain is in nobody's prefix.
+    # Rows that were computed in vain are not reused as a prefix.
     more = prompts[0] + expected[0].tokens + [7] * 40
     assert np.array_equal(model.logits(more), plain.logits(more))
     assert (model.generate(more, max_tokens=9, **GREEDY).tokens
@@ -129,11 +130,12 @@ def test_ends_that_nobody_foresaw(load: Load, rng: np.random.Generator) -> None:
 
 
 def test_changes_while_a_step_is_ahead(load: Load) -> None:
-    """Cancelled, another one comes, the plan is replaced: after any number of steps."""
+    """After any number of steps: a request is cancelled, another one comes, or the plan is
+    replaced."""
     expected = whole_rows(load(**EXACT)).generate([5, 6], max_tokens=40, **GREEDY).tokens
     other = whole_rows(load(**EXACT)).generate([9] * 35, max_tokens=6, **GREEDY).tokens
     model = load(**EXACT)
-    for n in (1, 2, 31):  # the last with a new block
+    for n in (1, 2, 31):  # the last one takes a new block
         first = model.stream([5, 6], max_tokens=40, **GREEDY)
         second = model.stream([7], max_tokens=40, **GREEDY)
         for _ in range(n):

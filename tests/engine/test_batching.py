@@ -1,4 +1,4 @@
-"""Requests together give what each gives alone."""
+"""Requests that run together give the same results as each alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def mixed(i: int) -> dict[str, Any]:
 
 
 def together(model: Model, prompts: Prompts, wishes: Wishes) -> list[Completion]:
-    """All submitted before the first step."""
+    """The results of requests that are all submitted before the first step."""
     streams = [model.stream(p, **wishes(i)) for i, p in enumerate(prompts)]
     for stream in streams:
         for _ in stream:
@@ -46,7 +46,7 @@ def alone(model: Model, prompts: Prompts, wishes: Wishes) -> list[Completion]:
 
 
 def n_sent_back(caplog: pytest.LogCaptureFixture) -> int:
-    """How often a request made room for others."""
+    """Count how often a request is sent back."""
     return sum("the cache is full" in r.message for r in caplog.records)
 
 
@@ -71,7 +71,7 @@ def test_same_tokens(load: Load, prompts: Prompts, wishes: Wishes, options: dict
 
 def test_a_cache_too_small_for_all(load: Load, prompts: Prompts, caplog: pytest.LogCaptureFixture
                                    ) -> None:
-    """Requests wait until there is room: it can't be seen in the results."""
+    """Requests wait until there is room, and their results are the same."""
     expected = alone(load(**EXACT), prompts, mixed)
     model = load(**EXACT, context_size=128, cache_tokens=128)
     with caplog.at_level("INFO", "unladen"):
@@ -84,7 +84,7 @@ def test_a_cache_too_small_for_all(load: Load, prompts: Prompts, caplog: pytest.
 def test_preempted_requests_end_the_same(load: Load, rng: np.random.Generator,
                                          caplog: pytest.LogCaptureFixture,
                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    """Some fit when they begin and outgrow the cache together."""
+    """Some requests fit when they begin, and outgrow the cache together."""
     monkeypatch.setattr(admission, "EXPECTED", 8)
     prompts = [rng.integers(3, N_VOCAB, 30).tolist() for _ in range(5)]
 
@@ -103,8 +103,8 @@ def test_preempted_requests_end_the_same(load: Load, rng: np.random.Generator,
 
 @pytest.mark.parametrize("kv_type", ["f32", "f16"])
 def test_on_the_cpu(load: Load, prompts: Prompts, kv_type: str) -> None:
-    """The kernels sum in another order when a step has one row; so tokens agree until the two best
-    are closer than that can move them."""
+    """Kernels sum in another order when a step has one row. So tokens agree until the two best
+    logits are closer than this difference."""
     expected = alone(load(kv_type=kv_type), prompts, greedy)
     model = load(kv_type=kv_type, batch_size=20, max_seqs=4)
     bound = 1e-3 if kv_type == "f32" else 5e-2
@@ -175,10 +175,10 @@ def test_logits_after_other_sequences_do_not_see_them(load: Load, rng: np.random
 @pytest.mark.parametrize("bulk", [False, True])
 def test_bad_logits_hurt_only_their_own_request(load: Load, rng: np.random.Generator,
                                                 tmp_path: Path, bulk: bool) -> None:
-    """A NaN in one token's embedding: whoever has that token in its prompt fails."""
+    """With a NaN in one token's embedding, only requests with that token in the prompt fail."""
     bad = 77
     table, head = rng.standard_normal((2, N_VOCAB, 64)).astype(np.float32)
-    table[bad], head[bad] = np.nan, 0  # and nobody chooses it
+    table[bad], head[bad] = np.nan, 0  # and no request chooses it
     path = write_tiny(tmp_path / "nan.gguf", rng,
                       changed={"token_embd.weight": table, "output.weight": head})
     prompts = [[10, 11, 12], [10, bad, 12], [20, 21]] + ([[30]] * 3 if bulk else [])

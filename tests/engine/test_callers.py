@@ -19,7 +19,7 @@ GREEDY = {"temperature": 0.0, "max_tokens": 24}
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[[Model], list[int]]:
-    """Watch a model: the number of sequences of each step."""
+    """Watch a model: record the number of sequences of each step."""
     def watch(model: Model) -> list[int]:
         sizes: list[int] = []
         plan = model.engine.plan
@@ -38,7 +38,7 @@ Watch = Callable[[Model], list[int]]
 
 @pytest.fixture
 def jobs(load: Load, rng: np.random.Generator) -> list[tuple[list[int], list[int]]]:
-    """Ten prompts and what each gives alone."""
+    """Ten prompts, and the result of each alone."""
     model = load(**EXACT)
     prompts = [rng.integers(3, N_VOCAB, int(n)).tolist() for n in rng.integers(1, 40, 10)]
     return [(p, model.generate(p, **GREEDY).tokens) for p in prompts]
@@ -69,7 +69,7 @@ def test_streams_in_threads(load: Load, jobs: Jobs) -> None:
 
 
 def test_a_stream_flows_while_another_thread_generates(load: Load) -> None:
-    """The thread that runs the steps delivers the others' pieces at once."""
+    """The thread that runs the steps delivers pieces of text to the other threads at once."""
     model = load(**EXACT)
     done = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Requests that are cancelled or interrupted leave nothing behind and hurt nobody."""
+"""Requests that are cancelled or interrupted leave nothing behind and don't affect others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_cancel_in_the_middle(load: Load) -> None:
     assert stream.result.stop_reason == "cancelled"
     tokens = stream.result.tokens
     assert expected.tokens[:len(tokens)] == tokens != expected.tokens
-    # A character of which only a part was generated is another one than in the longer text.
+    # A character that was generated only in part differs from the one in the longer text.
     assert expected.text.startswith(stream.result.text.rstrip("\ufffd"))
     assert stream.result.text == model.detokenize(tokens) and stream.result.text.endswith(rest)
     check_idle(model)
@@ -114,7 +114,7 @@ def interrupt() -> Iterator[Callable[[float], threading.Timer]]:
 def test_interrupts_at_any_moment(load: Load, rng: np.random.Generator,
                                   interrupt: Callable[[float], threading.Timer],
                                   options: dict[str, object]) -> None:
-    """An interrupt is raised from generate; other requests and the cache stay what they were."""
+    """generate raises the interrupt; other requests and the cache aren't affected."""
     model = load(**options)
     prompts = [rng.integers(3, N_VOCAB, n).tolist() for n in (40, 70)]
     wanted = {"max_tokens": 20, **GREEDY}
@@ -143,7 +143,8 @@ def test_interrupts_at_any_moment(load: Load, rng: np.random.Generator,
 @pytest.mark.parametrize("where", ["reserve", "commit", "attach", "release"])
 def test_an_interrupt_inside_the_bookkeeping(load: Load, monkeypatch: pytest.MonkeyPatch,
                                              where: str) -> None:
-    """Half of a change to the cache is done: requests that go on are computed anew."""
+    """An interrupt leaves a change to the cache half done: requests that go on are computed
+    again."""
     model = load(**EXACT, context_size=96)
     prompts = [[5] * 40, [7] * 50]
     wanted = {"max_tokens": 20, **GREEDY}

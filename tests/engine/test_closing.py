@@ -1,4 +1,4 @@
-"""A model is closed while others use it: their requests end with a typed error, all at once."""
+"""A model is closed while other threads use it: all their requests end with a typed error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def outcome(call: Callable[[], object]) -> object:
 
 @pytest.mark.parametrize("options", [DETERMINISTIC, EXACT], ids=["cpu", "reference"])
 def test_under_way_in_threads(load: Load, rng: np.random.Generator, options: Any) -> None:
-    """Some write, some wait for their turn, some read prompts, one moves the model."""
+    """Some threads write, some wait for their turn, some read prompts, and one moves the model."""
     for _ in range(6):
         close_while_it_works(load(**options, context_size=4096, max_seqs=3, batch_size=32), rng)
 
@@ -49,7 +49,7 @@ def close_while_it_works(model: Model, rng: np.random.Generator) -> None:
         time.sleep(rng.uniform(0, 0.05))
         model.close()
         ended = [each.result(timeout=60) for each in running]
-    # What came too late found a closed model; short ones may have been through.
+    # Late calls found a closed model; short requests may have been done before.
     assert all(isinstance(e, Cancelled | InvalidArgument) for e in ended[:5]), ended
     assert all(isinstance(e, Cancelled | InvalidArgument | np.ndarray | bytes)
                for e in ended[5:]), ended
@@ -91,7 +91,7 @@ def test_nothing_begins_afterwards(load: Load) -> None:
 
 
 def test_a_request_that_slipped_in(load: Load) -> None:
-    """It was submitted while the model was being closed."""
+    """A request is submitted while the model is being closed."""
     model = load(**DETERMINISTIC)
     engine, stream = model.engine, model.stream([5, 6], **ENDLESS)
     engine._is_closed = True

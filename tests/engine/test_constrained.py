@@ -1,4 +1,4 @@
-"""Drafts under a constraint: the same tokens as without drafts, and none that it forbids."""
+"""Drafts under a constraint: the same tokens as without drafts, and no forbidden ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ class Circle(Constraint):
 
 
 BIAS = dict.fromkeys(CIRCLE, 6.0)
-"""So that the circle is likely enough to be drafted, and other tokens come now and then."""
+"""Bias of the circle's tokens: they are likely enough to be drafted, and other tokens come now and
+then."""
 
 
 def chain(made: list[Circle], fails: str = "") -> SamplerChain:
@@ -80,13 +81,13 @@ def test_the_same_tokens_as_without_drafts(load: Load, ends: Any) -> None:
     assert timings.n_drafted >= timings.n_accepted > 0
     assert log.events.count("run") == 80 - timings.n_accepted
     assert made[0].n_rolled_back > 0 == made[1].n_rolled_back and made[1].n_masks == 80
-    # A mask that was made for a draft is the token's own where the draft is right.
+    # Where a draft is right, the mask that was made for it is used for the token itself.
     assert 80 <= made[0].n_masks <= 80 + timings.n_drafted - timings.n_accepted
     check_idle(drafting)
 
 
 def test_several_at_once(load: Load) -> None:
-    """Each has a constraint of its own; requests without one are drafted as ever."""
+    """Each request has its own constraint; requests without one are drafted as usual."""
     made: list[Circle] = []
     model, plain = eager(load(**EXACT)), load(**EXACT, speculate=False)
     prompts = [CIRCLE * 5, [5, 6, *CIRCLE * 4], CIRCLE * 3]
@@ -105,8 +106,8 @@ def test_several_at_once(load: Load) -> None:
 
 @pytest.mark.parametrize(("fails", "n"), [("mask", 30), ("rollback", None)])
 def test_a_constraint_that_fails_at_a_draft(load: Load, fails: str, n: int | None) -> None:
-    """A mask that can't be had counts when it is due, as without drafts; a constraint that can't
-    take back is of no more use. Others don't notice."""
+    """A mask that fails ends the request when its token is due, as without drafts. A constraint
+    whose rollback fails ends its request. Others aren't affected."""
     made: list[Circle] = []
     model, plain = eager(load(**EXACT)), load(**EXACT, speculate=False)
     expected = plain.generate(CIRCLE * 5, max_tokens=60, temperature=0.0)
@@ -124,7 +125,7 @@ def test_a_constraint_that_fails_at_a_draft(load: Load, fails: str, n: int | Non
 
 
 def test_a_draft_ends_with_the_text(load: Load) -> None:
-    """The constraint is not asked what follows the token that ends a text."""
+    """The constraint isn't asked for a mask after the token that ends a text."""
     class UntilEnd(Constraint):
         def mask(self, out: Any) -> None:
             assert CIRCLE[3] not in self.tokens
@@ -141,7 +142,8 @@ def test_a_draft_ends_with_the_text(load: Load) -> None:
 
 
 def test_one_sampler_for_several_prompts(load: Load) -> None:
-    """A chain makes a constraint for each; a sampler that is made has one, of one sequence."""
+    """A chain makes a constraint for each prompt; a built sampler has the constraint of one
+    sequence."""
     made: list[Circle] = []
     model = load(**EXACT)
     results = model.generate([CIRCLE, CIRCLE], max_tokens=5, sampler=chain(made).greedy())

@@ -1,4 +1,4 @@
-"""Deadlines that pass while a request waits, runs, or nobody reads what it writes."""
+"""Deadlines that pass while a request waits, while it runs, or while its text isn't read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from unladen.errors import DeadlineExceeded, InvalidArgument, QueueFull
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "ignore_eos": True}
 LONG = 1e6
-"""Seconds: no test takes so long."""
+"""Seconds until a deadline that no test reaches."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_long_enough(model: Model) -> None:
 
 
 def test_while_it_runs(model: Model) -> None:
-    """Nobody's clock: the step itself lets the deadline pass at its third token."""
+    """No real clock: the step itself lets the deadline pass at its third token."""
     expected = model.generate([5, 6], max_tokens=3, **GREEDY)
     other = model.stream([7, 8], max_tokens=9, **GREEDY)
     chain = SamplerChain().step(Acts(2, lambda _: pass_deadline(stream))).greedy()
@@ -73,12 +73,12 @@ def test_while_a_prompt_is_read(load: Load) -> None:
 
 
 def test_while_it_waits(load: Load) -> None:
-    """It has no place, since the only one is taken, and leaves the queue all the same."""
+    """The only place is taken, so the request waits; it leaves the queue at its deadline."""
     model = load(**EXACT, max_seqs=1)
     first = model.stream([5, 6], max_tokens=20, **GREEDY)
     second = model.stream([7, 8], deadline=LONG, **GREEDY)
     next(first)
-    # A queue looks for late ones when the first of their deadlines has passed.
+    # The queue looks for late requests once the first of their deadlines has passed.
     pass_deadline(second)
     model.engine._admission.waiting._next_deadline = time.monotonic()
     next(first)
@@ -91,7 +91,8 @@ def test_while_it_waits(load: Load) -> None:
 
 
 def test_while_nobody_reads(model: Model) -> None:
-    """A consumer that is slow holds its blocks no longer than the deadline, if others step."""
+    """A slow consumer's request keeps its blocks no longer than its deadline, if other callers run
+    steps."""
     slow = model.stream([5] * 40, deadline=LONG, **GREEDY)
     first = next(slow)
     pass_deadline(slow)
@@ -137,7 +138,7 @@ def test_a_session_keeps_what_was_written(model: Model) -> None:
 
 
 def test_the_queue_is_full(load: Load) -> None:
-    """One runs, two wait, and more are refused until there is room again."""
+    """One request runs, two wait, and more are refused until there is room again."""
     model = load(**EXACT, max_seqs=1, max_queue=2)
     streams = [model.stream([5, i], max_tokens=6, **GREEDY) for i in (3, 4, 5)]
     session = model.session([5])
@@ -159,7 +160,7 @@ def test_the_queue_is_full(load: Load) -> None:
 
 
 def test_a_list_waits_for_room_in_the_queue(load: Load) -> None:
-    """Only what is under way counts, so a list of any length goes through a short queue."""
+    """Only requests under way count, so a list of any length goes through a short queue."""
     model = load(**EXACT, max_seqs=2, max_queue=1)
     expected = [load(**EXACT).generate([5, i], max_tokens=3, **GREEDY).tokens for i in range(3, 12)]
     got = model.generate([[5, i] for i in range(3, 12)], max_tokens=3, **GREEDY)

@@ -29,7 +29,7 @@ OPTIONS = {"devices": ["cpu"], "deterministic": True}
 
 @dataclass(frozen=True)
 class Seen(Step):
-    """Takes the likeliest token and keeps what it was chosen from."""
+    """Takes the likeliest token, and keeps the logits that it was chosen from."""
 
     name: ClassVar[str] = "seen"
     chooses: ClassVar[bool] = True
@@ -100,7 +100,7 @@ def test_other_architectures(tmp_path: Path, rng: np.random.Generator, level: st
 
 
 def test_many_keys(tmp_path: Path, rng: np.random.Generator, loaded: ExitStack) -> None:
-    """Decoding shares a long past among threads by ranges of keys; here it mustn't."""
+    """Decoding usually divides many keys among threads; with deterministic=True it mustn't."""
     path = write_tiny(tmp_path / "m.gguf", rng, context=2400, n_layers=1)
     texts = [rng.integers(3, 200, n).tolist() for n in (2300, 5)]
     whole = loaded.enter_context(Model(path, context_size=2400, **OPTIONS)).logits(texts[0])
@@ -116,7 +116,7 @@ def test_many_keys(tmp_path: Path, rng: np.random.Generator, loaded: ExitStack) 
 @pytest.mark.parametrize("quant", ["F32", "Q8_0", "Q4_K"])
 def test_decoding(tmp_path: Path, rng: np.random.Generator, level: str, loaded: ExitStack,
                   quant: str) -> None:
-    """Token by token, with guesses ahead, among others, from cached prefixes."""
+    """Decoding token by token, with drafts, among other requests, and from cached prefixes."""
     path = write_model(tmp_path / "m.gguf", rng, WIDE, quant=quant)
     prompts = [[*rng.integers(3, 200, n).tolist(), *[9, 20, 31] * 4] for n in (1, 40, 70)]
 

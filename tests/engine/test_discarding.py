@@ -1,4 +1,5 @@
-"""What prompts took of the arenas goes back once they are over, and nothing misses it."""
+"""Once prompts are over, their part of the arenas goes back to the system, and no result
+changes."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WORK = {
     "quantize": "unladen.quantize(TINY, target, 'Q4_0', allow_requantize=True)",
     "place": "model.place(n_gpu_layers=0)",
 }
-"""What a daemon thread does over and over."""
+"""The calls that a daemon thread repeats."""
 
 CODE = """
 import asyncio, sys, tempfile, threading, time, unladen

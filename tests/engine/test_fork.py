@@ -1,4 +1,5 @@
-"""A forked child has its parent's memory and none of its threads: it answers, or says why not."""
+"""A forked child has its parent's memory and none of its threads: the model answers there, or an
+error says why not."""
 
 from __future__ import annotations
 
@@ -21,9 +22,12 @@ from engine.conftest import Load, check_idle
 from engine.trouble import DETERMINISTIC, Acts
 from unladen import Model, SamplerChain
 from unladen._native.gguf import PagesAhead
+from unladen.api.guided import LazyGuide
 from unladen.api.stepper import Stepper
 from unladen.errors import Cancelled, DeviceLost, ReentrantCall
+from unladen.gguf import open_gguf
 from unladen.storage.mapping import map_file
+from unladen.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}
@@ -32,7 +36,9 @@ SECONDS = 60
 
 
 def in_child(work: Callable[[], object]) -> None:
-    """Do ``work`` in a forked child; it must end well, and in time."""
+    """Run ``work`` in a forked child, which must end in time with exit code 0. Garbage of earlier
+    tests is collected before: a GPU's objects can't be released in a child."""
+    gc.collect()
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -52,9 +58,9 @@ def in_child(work: Callable[[], object]) -> None:
             assert os.waitstatus_to_exitcode(status) == 0
             return
         time.sleep(0.01)
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, signal.SIGABRT)  # pytest's fault handler prints where the child is
     os.waitpid(pid, 0)
-    pytest.fail("the child hangs")
+    pytest.fail("the child hangs; where it is stands on stderr")
 
 
 async def two(model: Model) -> list[list[int]]:
@@ -63,7 +69,7 @@ async def two(model: Model) -> list[list[int]]:
 
 
 def everything(model: Model, expected: list[int]) -> None:
-    """Each way of using a model."""
+    """Use a model in every way."""
     assert model.generate([5, 6], **GREEDY).tokens == expected
     assert asyncio.run(two(model)) == [expected] * 2
     stream = model.stream([5, 6], **GREEDY)
@@ -95,7 +101,7 @@ def test_after_any_use(load: Load, n_threads: int) -> None:
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_while_threads_are_in_steps(load: Load, rng: np.random.Generator, n_threads: int) -> None:
-    """These hold the engine's lock, and the native pool's; at other moments nobody does."""
+    """These threads hold the engine's lock and the native pool's at the moment of the fork."""
     options = {**DETERMINISTIC, "n_threads": n_threads, "n_threads_batch": n_threads}
     model = load(**options, context_size=1 << 15)
     expected = model.generate([5, 6], **GREEDY).tokens
@@ -125,7 +131,7 @@ def _answers(model: Model, expected: list[int]) -> None:
 
 
 def test_requests_of_the_parent(load: Load) -> None:
-    """They end in the child with an error, and go on in the parent."""
+    """The parent's requests end in the child with an error, and go on in the parent."""
     model = load(**DETERMINISTIC)
     expected = model.generate([5, 6], **GREEDY).tokens
     stream, waiting = (model.stream([5, 6], **GREEDY) for _ in range(2))
@@ -145,7 +151,7 @@ def test_requests_of_the_parent(load: Load) -> None:
 
 
 def test_in_a_step(load: Load) -> None:
-    """The child is in that step, too: it may go on, and may not call the model."""
+    """The child is inside that step, too: it may finish the step, but not call the model."""
     model = load(**DETERMINISTIC)
     expected = model.generate([5, 6], **GREEDY).tokens
     parent, children = os.getpid(), []
@@ -206,6 +212,14 @@ def test_a_guard_that_is_held(path: Path) -> None:
     with mapping.guard:
         in_child(lambda: mapping.guard.acquire())
         assert mapping.guard.locked()
+
+
+def test_a_guide_that_is_being_made(path: Path) -> None:
+    pytest.importorskip("llguidance")
+    guide = LazyGuide(Tokenizer.from_gguf(open_gguf(path).metadata))
+    with guide._lock:
+        in_child(guide.get)
+    assert guide.get() is guide.get()
 
 
 def test_a_stepper() -> None:

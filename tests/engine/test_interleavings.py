@@ -1,4 +1,5 @@
-"""A thousand times: requests that fail in every way known, beside others that notice nothing."""
+"""A thousand random mixtures of requests that fail in all known ways, beside healthy ones, which
+must not change."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ from unladen.errors import DeadlineExceeded, InvalidArgument, OutOfMemory
 from unladen.types import Completion
 
 PER_MODEL = 25
-"""Interleavings that share a model, one after another."""
+"""Number of interleavings that run on one model, one after another."""
 Rng = np.random.Generator
 Answer = tuple[list[int], str, str]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A healthy request."""
+    """A healthy request, which must give its usual answer."""
 
     prompt: list[int]
     wishes: dict[str, Any]
@@ -52,7 +53,8 @@ def jobs() -> list[Job]:
 
 
 class Shortage:
-    """Steps of ``model`` run out of memory when :attr:`due`, and the plan is taken up again."""
+    """Makes steps of ``model`` run out of memory when :attr:`due`; the engine then adopts the same
+    plan again."""
 
     def __init__(self, model: Model, patch: pytest.MonkeyPatch) -> None:
         self.due = 0
@@ -78,7 +80,7 @@ def healthy(model: Model, job: Job, how: str, when: dict[str, Any]) -> Callable[
         return answer(model.generate(job.prompt, **job.wishes, **when))
 
     def in_session() -> Answer:
-        """A turn that isn't answered, then one that is, in a session or in a fork of it."""
+        """A turn without an answer, then one with an answer, in a session or in a fork of it."""
         n = len(job.prompt) // 2
         with model.session(job.prompt[:n] or None) as session:
             if n:
@@ -142,7 +144,7 @@ def outlived(model: Model, prompt: list[int], at: int, n: int
 
 
 def guilty(model: Model, rng: Rng, shortage: Shortage) -> Callable[[], object]:
-    """Something that goes wrong, and sees to it that it does so in its own way."""
+    """A request that fails; it checks that it ends with its own error."""
     prompt = rng.integers(3, N_VOCAB, int(rng.integers(1, 40))).tolist()
     at, n = int(rng.integers(0, 6)), int(rng.integers(1, 9))
     kind = rng.choice([*WAYS, "cancelled stream", "cancelled from a step", "cancelled task",
@@ -192,7 +194,7 @@ def guilty(model: Model, rng: Rng, shortage: Shortage) -> Callable[[], object]:
 
 def interleave(model: Model, seed: int, jobs: Sequence[Job], alone: Sequence[Answer],
                shortage: Shortage, pool: ThreadPoolExecutor) -> None:
-    """Some of ``jobs`` and some guilty ones, each in a thread of its own, at once."""
+    """Run some of ``jobs`` and some guilty requests at once, each in its own thread."""
     rng = np.random.default_rng(seed)
     chosen = rng.choice(len(jobs), int(rng.integers(1, 5)), replace=False).tolist()
     calls: list[tuple[int | None, Callable[[], Any]]] = [
@@ -215,7 +217,7 @@ def interleave(model: Model, seed: int, jobs: Sequence[Job], alone: Sequence[Ans
 
 
 def run(path: Path, first: int, n: int, jobs: Sequence[Job], options: Any, *, drafts: bool) -> None:
-    """Interleavings of seeds from ``first`` on."""
+    """Run the interleavings of the seeds from ``first`` on."""
     with Model(path, **options, speculate=False) as single:
         alone = [answer(single.generate(job.prompt, **job.wishes)) for job in jobs]
     with ThreadPoolExecutor(8) as pool, pytest.MonkeyPatch.context() as patch:
@@ -234,7 +236,7 @@ def run(path: Path, first: int, n: int, jobs: Sequence[Job], options: Any, *, dr
                 for seed in range(start, min(start + PER_MODEL, first + n)):
                     interleave(model, seed, jobs, alone, shortage, pool)
                 shortage.due = 0
-                model.generate([5], max_tokens=1)  # whoever was cancelled last is gone with it
+                model.generate([5], max_tokens=1)  # removes the request cancelled last
                 check_idle(model)
             patch.undo()
 
@@ -252,5 +254,5 @@ def test_interleavings(path: Path, jobs: list[Job], first: int, drafts: bool) ->
 
 
 def test_interleavings_with_a_step_ahead(path: Path, jobs: list[Job], first: int) -> None:
-    """The device chooses, and the next step begins before that is read."""
+    """The device chooses tokens, and the next step begins before they are read."""
     run(path, first, 40, jobs, EXACT, drafts=False)

@@ -1,4 +1,4 @@
-"""What goes wrong with one request is that request's error; the others go on as if alone."""
+"""An error that one request causes ends that request alone; the others go on as if alone."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ PROMPTS = ([9, 20, 31, 8] * 6, [5, 6], [7] * 40)
 
 @pytest.fixture(params=["plain", "drafts", "ahead"])
 def model(load: Load, request: pytest.FixtureRequest) -> Model:
-    """Where each step ends before the next one begins; with drafts; where the device chooses and is
-    a step ahead."""
+    """A model in three ways: each step ends before the next one begins; with drafts; with tokens
+    chosen on the device and steps ahead."""
     if request.param == "ahead":
         made = load(**EXACT, speculate=False)
         assert made.engine.plan.runs_ahead
@@ -52,7 +52,8 @@ def model(load: Load, request: pytest.FixtureRequest) -> Model:
 
 @pytest.mark.parametrize("make", WAYS.values(), ids=WAYS)
 def test_beside_others(model: Model, make: Make) -> None:
-    """One runs the steps, and the guilty ones are in these: nobody else notices."""
+    """One request's thread runs the steps, which the guilty requests are part of: no other request
+    is affected."""
     sampling = [{"seed": 3}, {"temperature": 0.0}, {"temperature": 0.7, "seed": 1}]
     expected = [model.generate(p, max_tokens=30, **s)
                 for p, s in zip(PROMPTS, sampling, strict=True)]
@@ -63,7 +64,7 @@ def test_beside_others(model: Model, make: Make) -> None:
         model.engine.submit(request)
         thread = threading.Thread(target=list, args=(streams[0],))
         thread.start()
-        # In the main thread, an exit would be a signal handler's.
+        # In the main thread, an exit would count as a signal handler's.
         with ThreadPoolExecutor(1) as other:
             first = other.submit(model.generate, PROMPTS[0], max_tokens=30, **sampling[0]).result()
         thread.join()
@@ -78,7 +79,8 @@ def test_beside_others(model: Model, make: Make) -> None:
 
 
 def check_no_trace(model: Model, request: Request, at: int) -> None:
-    """It has the tokens before the one that failed, and their text, and nothing of that."""
+    """Check that a request has the tokens before the one that failed, their text, and nothing of
+    the failed one."""
     generated = request.tokens[request.n_prompt:]
     assert len(generated) in (at, 0) and request.stop_reason is None
     assert all(type(token) is int and 0 <= token < N_VOCAB for token in generated)
@@ -106,7 +108,8 @@ def test_numbers_of_numpy(load: Load, token: Any) -> None:
 
 @pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
 def test_broken_candidates(load: Load, broken: Any) -> None:
-    """Before a native stretch of the chain, before a step in NumPy, and on a device's best."""
+    """Candidates are broken before native steps of the chain, before a step in NumPy, and among a
+    device's best candidates."""
     model = load(**DETERMINISTIC)
     for chain in (SamplerChain().step(Acts(1, broken)).greedy(),
                   SamplerChain().step(Acts(1, broken)).constraint(lambda: Constraining(99)).dist(1),
@@ -117,7 +120,7 @@ def test_broken_candidates(load: Load, broken: Any) -> None:
 
 
 def test_what_a_step_may_leave(load: Load) -> None:
-    """Ruling out by -inf, every second one, views."""
+    """Valid candidates: some ruled out by -inf, every second one, views."""
     model = load(**DETERMINISTIC)
 
     def bans(candidates: Any) -> None:
@@ -166,7 +169,7 @@ BOOKS: Sequence[tuple[type, str]] = ((CachedSequence, "attach"), (CachedSequence
 @pytest.mark.parametrize(("owner", "name"), BOOKS, ids=[name for _, name in BOOKS])
 def test_bookkeeping_that_fails_for_one(model: Model, monkeypatch: pytest.MonkeyPatch,
                                         owner: Any, name: str) -> None:
-    """Whatever is half done is begun anew, without the guilty one."""
+    """Half-done bookkeeping is begun again, without the guilty request."""
     expected = [model.generate(p, **GREEDY) for p in PROMPTS[1:]]
     original, guilty = getattr(owner, name), [13, 14, 15]
 
@@ -192,7 +195,8 @@ def test_bookkeeping_that_fails_for_one(model: Model, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_exits_in_the_main_thread(model: Model, error: type[BaseException]) -> None:
-    """Nobody can tell a step's from a signal handler's: whoever called gets it, others go on."""
+    """An exit raised by a step can't be told from a signal handler's: the caller gets it, others go
+    on."""
     expected = model.generate([7] * 40, **GREEDY)
     other = model.stream([7] * 40, **GREEDY)
     next(other)
@@ -206,7 +210,7 @@ def test_exits_in_the_main_thread(model: Model, error: type[BaseException]) -> N
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_exits_in_other_threads(load: Load, error: type[BaseException]) -> None:
-    """There it is the step's own doing, whoever runs it."""
+    """In other threads an exit is the step's own error, whichever thread runs the step."""
     model = load(**DETERMINISTIC)
     expected = model.generate([7] * 40, **GREEDY)
     chain = SamplerChain().step(Acts(4, raises(error()))).greedy()

@@ -1,4 +1,4 @@
-"""Nodes that the CPU joins make the same logits as nodes apart, to the last bit."""
+"""Nodes that the CPU joins make the same logits as separate nodes, to the last bit."""
 
 from __future__ import annotations
 

@@ -19,15 +19,14 @@ INTERLEAVED = [
     (Shape("qwen3moe", n_embd=256, n_ff=256, n_experts=5, n_ctx=96), "Q6_K"),
     (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_ctx=96), "Q3_K"),
 ]
-"""Models whose rows kernels want interleaved, where they want any."""
+"""Models whose rows some kernels want interleaved."""
 SHAPES = [*INTERLEAVED,
           (Shape(n_embd=256, n_ff=512, n_heads=8, n_kv_heads=2, n_ctx=96), "IQ3_S")]
 
 
 def wants_some(level: str, quant: str) -> bool:
-    """Whether kernels of ``level`` want rows of such a model copied.
-
-    AVX2 wants a head that it reads in two parts, and nothing else; that of Q8_0 has no whole 256.
+    """Whether kernels of ``level`` want rows of such a model copied. AVX2 wants only an output head
+    that it reads in two parts; the one of Q8_0 isn't a multiple of 256.
     """
     return quant == "Q6_K" if level == "avx2" else level in ("avx512", "vbmi") and quant != "IQ3_S"
 
@@ -48,7 +47,7 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, level: str, 
     with Model(path, devices=["cpu"], n_threads=2) as model:
         before = [model.logits(text) for text in texts]
         n_steps = 0
-        while n_steps < 200:  # some of these move a piece each
+        while n_steps < 200:  # some of these steps move a piece of the weights
             model.logits([5])
             n_steps += 1
         between = [model.logits(text) for text in texts]

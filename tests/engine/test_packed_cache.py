@@ -1,4 +1,4 @@
-"""A model whose weights come packed from a file says what it says without."""
+"""A model with packed weights from a file writes the same text as without."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from unladen.storage import packed
 
 @pytest.fixture(params=[level for level in isa_levels() if level in ("avx512", "vbmi")])
 def packs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each level in turn whose kernels want rows packed."""
+    """Each level in turn whose kernels want packed rows."""
     monkeypatch.setattr(backend_of("cpu"), "_level", request.param)
     return str(request.param)
 
@@ -37,7 +37,7 @@ def test_no_logit_changes(tmp_path: Path, rng: np.random.Generator, level: str, 
     with Model(path, devices=["cpu"]) as model:
         expected = [model.logits(text) for text in texts]
         tokens = model.generate(texts[1], **greedy).tokens
-    monkeypatch.setattr(moving, "N_STEPS_BEFORE", 1 << 30)  # so that only the file has them packed
+    monkeypatch.setattr(moving, "N_STEPS_BEFORE", 1 << 30)  # so packed rows come from the file only
     kept: set[Path] = set()
     wants = wants_some(level, quant)
     for _ in range(2):
@@ -137,7 +137,7 @@ def test_where_nothing_is_packed(tmp_path: Path, make_model: Callable[..., Path]
 
 def test_no_folder(tmp_path: Path, packs: str, make_model: Callable[..., Path],
                    caplog: pytest.LogCaptureFixture) -> None:
-    """Then weights are packed between steps, as without."""
+    """Without a folder, weights are packed between steps, as usual."""
     path, folder = make_model(n_embd=256, n_ff=256, quant="Q8_0"), tmp_path / "file"
     folder.write_text("")
     with (caplog.at_level(logging.WARNING, "unladen"),

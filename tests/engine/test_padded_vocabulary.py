@@ -1,4 +1,4 @@
-"""The embeddings have another number of rows than the tokenizer has tokens, either way round."""
+"""The embeddings have more or fewer rows than the tokenizer has tokens."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PLACES = {"cpu": DETERMINISTIC, "reference": EXACT}
 
 
 class Rows:
-    """The same model with the tokens' rows alone, and with loud ones after them."""
+    """The same model twice: with the tokens' rows alone, and with further rows of large logits."""
 
     def __init__(self, folder: Path, rng: np.random.Generator) -> None:
         embd, n = 64, N_VOCAB
         head = (rng.standard_normal((n + N_PADDED, embd)) * 0.25).astype(np.float32)
-        head[n:] *= 8  # the likeliest, nearly always
+        head[n:] *= 8  # nearly always the likeliest
         table = rng.standard_normal((n + N_PADDED, embd)).astype(np.float32)
         seed = int(rng.integers(2**31))
         self.plain, self.padded = (write_tiny(

@@ -1,4 +1,4 @@
-"""Calls from inside a step, by the thread that is in it: an error at once, and never a hang."""
+"""Calls from inside a step by the thread that runs it: an error at once, never a hang."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ CALLS: Mapping[str, Callable[[Model], object]] = {
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_from_a_step(model: Model, call: Callable[[Model], object]) -> None:
-    """The step may take it, and then the request goes on; else it is that request's error."""
+    """If the sampler step catches the error, the request goes on; else the error ends that
+    request."""
     expected = model.generate([5, 6], **GREEDY).tokens
     other, errors = model.stream([7, 8], **GREEDY), []
 
@@ -75,7 +76,7 @@ def test_from_a_constraint(model: Model) -> None:
 
 
 def test_streams_that_are_advanced_or_dropped(model: Model) -> None:
-    """Cancelling is allowed anywhere: by hand, and by the finalizer of a stream nobody wants."""
+    """Cancelling is allowed anywhere: by a call, and by the finalizer of a dropped stream."""
     streams = [model.stream([5, i], max_tokens=50, temperature=0.0) for i in range(6, 9)]
     for stream in streams:
         next(stream)
@@ -97,7 +98,7 @@ def test_streams_that_are_advanced_or_dropped(model: Model) -> None:
 
 
 def test_progress_while_the_model_moves(load: Load) -> None:
-    """It is told of the weights that are loaded anew, between two steps."""
+    """``progress`` is called between two steps, while weights are loaded again."""
     is_moving, errors = False, []
 
     def progress(_: object) -> None:
@@ -127,7 +128,7 @@ def alarm() -> Iterator[Callable[[Callable[[], object]], None]]:
 
 def test_from_a_signal_handler(model: Model, alarm: Callable[[Callable[[], object]], None]
                                ) -> None:
-    """At any moment: in a step it is refused, and between two it is answered."""
+    """At any moment: a call inside a step is refused, a call between two steps is answered."""
     errors: list[BaseException] = []
     done: list[object] = []
     expected = model.generate([5, 6], **GREEDY).tokens
@@ -161,7 +162,7 @@ def test_from_a_signal_handler(model: Model, alarm: Callable[[Callable[[], objec
 
 
 def test_from_a_finalizer(model: Model) -> None:
-    """The collector may run one wherever memory is allocated."""
+    """The garbage collector may run a finalizer wherever memory is allocated."""
     class Finalized:
         def __init__(self) -> None:
             self.itself = self

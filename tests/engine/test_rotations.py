@@ -1,4 +1,4 @@
-"""Keys that a longer context turns otherwise are computed again (longrope)."""
+"""Keys are computed again where a longer context rotates them by other angles (longrope)."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_a_state_from_beyond_the_border(path: Path, rng: np.random.Generator) ->
         data = model.save_state(tokens)
     with Model(path, context_size=TRAINED - 1) as model:
         assert model.load_state(data) == tokens
-    with Model(path, context_size=TRAINED + 1) as model, pytest.raises(InvalidArgument,
-                                                                       match="rotated otherwise"):
+    refused = pytest.raises(InvalidArgument, match="rotated in another way")
+    with Model(path, context_size=TRAINED + 1) as model, refused:
         model.load_state(data)

@@ -16,6 +16,7 @@ from engine.trouble import Acts, Picks, Trouble, raises
 from tiny_model import N_VOCAB
 from unladen import Model, SamplerChain
 from unladen.api import Session
+from unladen.cache.blocks import n_same
 from unladen.errors import ContextOverflow, InvalidArgument
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "ignore_eos": True}
@@ -62,7 +63,7 @@ def test_text_goes_on_as_text(model: Model) -> None:
 
 
 def test_forks(load: Load, model: Model, rng: np.random.Generator) -> None:
-    """Each goes on as if it was alone, on blocks that they share."""
+    """Each fork goes on as if it was alone, on shared blocks."""
     fresh, start = load(**EXACT), ids(rng, 45)
     session = model.session(start)
     first = session.generate(max_tokens=6, **GREEDY)
@@ -158,7 +159,7 @@ def test_one_at_a_time(model: Model) -> None:
 
 
 def test_many_threads_want_one_session(load: Load, rng: np.random.Generator) -> None:
-    """One at a time goes on; what is there is always what was written one after another."""
+    """One thread at a time continues the session; its tokens are those of whole turns in a row."""
     model, prompt = load(**EXACT), ids(rng, 33)
     session = model.session(prompt)
     written: list[list[int]] = []
@@ -255,7 +256,7 @@ def test_coroutines_and_cancelled_tasks(load: Load, rng: np.random.Generator) ->
     async def all_of_them() -> list[Session]:
         return await asyncio.gather(*map(talk, starts))
     for start, session in zip(starts, asyncio.run(all_of_them()), strict=True):
-        model.generate([5], max_tokens=1)  # a cancelled task's step is over
+        model.generate([5], max_tokens=1)  # waits for the step of the cancelled task
         first = fresh.generate(start, max_tokens=5, **GREEDY).tokens
         second = fresh.generate([*start, *first, 9], max_tokens=105, **GREEDY).tokens
         written = session.tokens[len(start) + 6:]
@@ -284,4 +285,21 @@ def test_while_the_model_moves_and_is_tapped(load: Load, rng: np.random.Generato
     model.place(context_size=96)
     assert goes_on() == 0, "a smaller cache is another one"
     session.close()
+    check_idle(model)
+
+
+def test_a_session_goes_back(load: Load, rng: np.random.Generator) -> None:
+    """A session that was cut goes on from there; what a fork still holds is found again."""
+    model, fresh, text = load(**EXACT), load(**EXACT), ids(rng, 90)
+    with model.session(text) as session:
+        text += session.generate(max_tokens=6, **GREEDY).tokens
+        other = [*text[:30], *ids(rng, 9)]
+        with session.fork():
+            for tokens, n_least in ((other, 30), (text, 64)):
+                session._state.rewind(tokens)
+                n = n_same(tokens, text if tokens is other else other)
+                assert session.tokens == tokens[:n]
+                answer = session.generate(tokens[n:], max_tokens=6, **GREEDY)
+                assert answer.tokens == fresh.generate(tokens, max_tokens=6, **GREEDY).tokens
+                assert n_least <= answer.usage.n_cached < len(tokens)
     check_idle(model)

@@ -1,4 +1,4 @@
-"""Guesses ahead: the same tokens, from fewer steps; and only where they are worth it."""
+"""Drafts: the same tokens from fewer steps, and only where they pay off."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIMITS = Limits(n_tokens=64, n_outputs=64, n_seqs=8, n_blocks_per_seq=8, n_block
 
 
 class FreeRows(StepCosts):
-    """Any step takes a second, so whatever is likely enough is drafted."""
+    """Costs by which every step takes a second, so that all likely tokens are drafted."""
 
     def of(self, n_rows: int, base: int) -> float:
         return 1.0
@@ -40,7 +40,8 @@ def eager(model: Model, n_draft: int = 15) -> Model:
 
 
 def guesses(tokens: Sequence[int], n: int) -> list[int]:
-    """What followed the latest earlier occurrence of the last three tokens, which then repeats."""
+    """The tokens after the latest earlier occurrence of the last three tokens, repeated as often as
+    needed."""
     text = list(tokens)
     last = text[-3:]
     end = next((e for e in range(len(text) - 1, 2, -1) if text[e - 3:e] == last), None)
@@ -62,7 +63,7 @@ def test_a_text_that_goes_in_a_circle(rng: np.random.Generator) -> None:
 
 
 def test_the_latest_place_where_it_was_said(rng: np.random.Generator) -> None:
-    """At first sight: afterwards a match goes on for as long as it holds."""
+    """The latest occurrence counts at first; afterwards a match goes on for as long as it holds."""
     n_found = 0
     for _ in range(200):
         text = rng.integers(0, 4, rng.integers(1, 30)).tolist()
@@ -84,7 +85,7 @@ def test_nothing_is_guessed_from_nothing() -> None:
 
 
 def test_what_doesnt_come_true_is_not_guessed_again(rng: np.random.Generator) -> None:
-    """The same three tokens each time, and never the same after them."""
+    """The same three tokens occur again and again, each time with another token after them."""
     lookup, text = Lookup(), [1, 2, 3]
     chances = []
     for i in range(40):
@@ -122,7 +123,7 @@ CIRCLE = [5, 6, 7, 8] * 12
 
 @pytest.mark.parametrize(("seconds", "n"), [(1.0, 15), (2.0, 15), (30.0, 0)])
 def test_drafts_that_pay(seconds: float, n: int) -> None:
-    """Steps of 16 rows that take so many times what one of a row does."""
+    """Steps of 16 rows take a given multiple of the time of a step of one row."""
     costs = StepCosts()
     for rows in (1, 2, 4, 8, 16):
         for _ in range(2):
@@ -153,7 +154,7 @@ def test_where_there_are_no_drafts() -> None:
 @pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"max_seqs": 2}, {"context_size": 128}])
 def test_the_same_tokens(load: Load, prompts: list[list[int]], wishes: Any, options: dict[str, Any]
                          ) -> None:
-    """Several sequences, chunks, a cache that is too small for all."""
+    """With several sequences, with chunks, and with a cache that is too small for all."""
     prompts = [[*p[:60], *p[:20], *p[:5]] for p in prompts]
     found: list[list[Completion]] = []
     for model in (eager(load(**EXACT, **options)), load(**EXACT, speculate=False, **options)):
@@ -165,7 +166,7 @@ def test_the_same_tokens(load: Load, prompts: list[list[int]], wishes: Any, opti
 
 @pytest.mark.parametrize("wrong", [(), (3, 4, 11), tuple(range(4, 60, 9)), (50,)])
 def test_guesses_right_and_wrong(load: Load, wrong: Sequence[int]) -> None:
-    """The text is given: what comes of the steps is known, and so is what is left in the cache."""
+    """The text is given, so the results of the steps and the contents of the cache are known."""
     circle = [9, 20, 31, 8, 40]
     script = [70 + i if i in wrong else circle[i % 5] for i in range(60)]
     prompt = circle * 4
@@ -209,7 +210,7 @@ def test_ends_within_a_draft(load: Load) -> None:
 
 
 def test_candidates_and_log_probabilities(load: Load) -> None:
-    """Rows of drafts are like any: their best candidates, their log-probabilities."""
+    """Rows of drafts give the same best candidates and log-probabilities as other rows."""
     prompt = [9, 20, 31, 8] * 6
     for wishes in ({"temperature": 0.02, "top_k": 3, "seed": 4}, {"temperature": 0.0},
                    {"temperature": 0.0, "logprobs": 3}, {"temperature": 0.3, "seed": 1},

@@ -1,4 +1,5 @@
-"""Saved states keep every token, move between models of one file, and are read with suspicion."""
+"""Saved states keep every token, move between models of one file, and are checked as hostile
+input."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from tests.tiny_model import N_VOCAB, write_tiny
 from unladen import Model
 from unladen.cache import CachedSequence
 from unladen.errors import ContextOverflow, InvalidArgument, UnladenError
-from unladen.runtime.saved import MAGIC, PREFIX
+from unladen.runtime.saved import BY_CACHE, MAGIC, PREFIX
 
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12, "ignore_eos": True}
 
@@ -38,7 +39,7 @@ def parts(data: bytes) -> tuple[dict[str, Any], bytes]:
 
 
 def forged(header: Any, payload: bytes) -> bytes:
-    """A state with a check sum that is right."""
+    """A forged state with a correct check sum."""
     raw = header if isinstance(header, bytes) else json.dumps(header).encode()
     return MAGIC + PREFIX.pack(len(raw), zlib.crc32(raw + payload)) + raw + payload
 
@@ -54,13 +55,13 @@ def test_every_token_is_kept(path: Path, rng: np.random.Generator, n: int) -> No
                     {"devices": ["cpu:0", "cpu:1"], "n_gpu_layers": 1}, {"devices": ["reference"]}):
         with Model(path, **{"kv_type": "f32", **options}) as model:
             assert model.load_state(data) == tokens
-            for _ in range(2):  # what was restored serves more than once
+            for _ in range(2):  # a restored state can be used more than once
                 # A prompt's last token is computed, and so the whole block that it ends.
                 n_same = n - 1 if n % 32 else n - 32
                 for text, tokens_then, n_cached in (
                         (longer, wanted[1], n), (tokens, wanted[0], n_same)):
                     result = model.generate(text, **GREEDY)
-                    # Longer ones may by now be known by full blocks of their own.
+                    # Longer prompts may by now have full blocks of their own in the cache.
                     assert result.usage.n_cached >= n_cached
                     assert result.tokens == tokens_then or options.get("kv_type") == "f16"
 
@@ -105,7 +106,7 @@ def test_several_states_at_once(path: Path, rng: np.random.Generator) -> None:
 
 
 def test_tails_make_room(path: Path, rng: np.random.Generator) -> None:
-    """A full cache lets go of them, and the last block of all can be written to."""
+    """A full cache drops tails, and its very last block can be written to."""
     tokens = drawn(rng, 60)
     with Model(path, kv_type="f32", context_size=64) as model:
         data = model.save_state(tokens)
@@ -140,7 +141,7 @@ def test_beside_running_requests(path: Path, rng: np.random.Generator) -> None:
 
 
 def test_states_of_whole_blocks_from_before(path: Path, rng: np.random.Generator) -> None:
-    """What older versions wrote has no checkpoint in its header."""
+    """States of older versions have no checkpoint in the header."""
     tokens = drawn(rng, 64)
     with Model(path, kv_type="f32") as model:
         header, payload = parts(model.save_state(tokens))
@@ -148,6 +149,33 @@ def test_states_of_whole_blocks_from_before(path: Path, rng: np.random.Generator
     with Model(path, kv_type="f32") as model:
         assert model.load_state(forged(header, payload)) == tokens
         assert model.generate([*tokens, 5], max_tokens=1).usage.n_cached == 64
+
+
+@pytest.mark.parametrize("kv_type", ["f32", "f16"])
+def test_states_by_cache_from_before(path: Path, rng: np.random.Generator, kv_type: str) -> None:
+    """What older versions wrote has all keys of a layer together, and then all its values."""
+    tokens = drawn(rng, 70)
+    with Model(path, kv_type="f32") as model:
+        data = model.save_state(tokens)
+    header, payload = parts(data)
+    del header["block_version"]
+    sides = [n for _, heads, *dims in header["kv"] for n in
+             (4 * header["block_tokens"] * heads * dim for dim in dims)]
+    blocks = np.frombuffer(payload, np.uint8).reshape(3, sum(sides))
+    old = b"".join(side.tobytes() for side in np.split(blocks, np.cumsum(sides)[:-1], axis=1))
+    before = BY_CACHE + forged(header, old)[len(MAGIC):]
+    assert old != payload and len(old) == len(payload)
+    with Model(path, kv_type=kv_type) as one, Model(path, kv_type=kv_type) as other:
+        assert one.load_state(before) == other.load_state(data) == tokens
+        assert one.save_state(tokens) == other.save_state(tokens)
+        assert one.generate([*tokens, 5], max_tokens=1).usage.n_cached == 70
+
+
+def test_another_order_of_blocks(path: Path, rng: np.random.Generator) -> None:
+    with Model(path) as model:
+        header, payload = parts(model.save_state(drawn(rng, 20)))
+        with pytest.raises(InvalidArgument, match="orders blocks otherwise"):
+            model.load_state(forged({**header, "block_version": 2}, payload))
 
 
 def test_numbers_that_are_none_or_too_large(path: Path, rng: np.random.Generator) -> None:
@@ -218,7 +246,7 @@ def test_states_of_recurrent_models(make_model: Callable[..., Path], shared: Pat
 
 
 def test_a_tail_is_left_to_others(path: Path, rng: np.random.Generator) -> None:
-    """Forks and copies: who writes behind a tail leaves it as it was."""
+    """Forks and copies that write behind a tail leave the tail unchanged."""
     tokens = drawn(rng, 40)
     with Model(path, kv_type="f32") as model:
         model.load_state(model.save_state(tokens))

@@ -1,4 +1,4 @@
-"""Taps under running requests: whose rows they get, and what their functions may do."""
+"""Taps on running requests: the rows that they get, and the changes that their functions make."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}
 
 
 def tapped(model: Model, *texts: list[int]) -> dict[str, list[Floats]]:
-    """The values of NODES for each of ``texts``, computed by itself and whole."""
+    """The values of NODES for each of ``texts``, each computed alone and in one step."""
     found: dict[str, list[Floats]] = {}
     for text in texts:
         with model.tap(NODES) as taps:
@@ -45,7 +45,7 @@ def greedy(i: int) -> dict[str, Any]:
 
 
 def check_rows(taps: Any, texts: list[list[int]], expected: dict[str, list[Floats]]) -> None:
-    """The rows are those of ``texts``, in order; those of "logits" may be fewer."""
+    """Check that the rows are those of ``texts``, in order; "logits" may have fewer."""
     for name in taps.names:
         rows = taps.rows(name)
         key = np.stack([rows.requests, rows.positions])
@@ -95,7 +95,7 @@ def test_preempted_requests_count_once(load: Load, rng: np.random.Generator,
 
 
 def test_rejected_guesses_leave_no_row(load: Load, prompts: list[list[int]]) -> None:
-    """And what comes true has its rows, though it never was a step of its own."""
+    """Accepted guesses have their rows, though no step computed them alone."""
     circle = [5, 6, 7, 8] * 12
     model = load(**EXACT)
     with model.tap(NODES) as taps:
@@ -119,7 +119,7 @@ def test_known_prefixes_are_computed(load: Load, rng: np.random.Generator) -> No
 
 
 def test_steps_started_ahead(load: Load, prompts: list[list[int]]) -> None:
-    """A tap begins while a step is under way whose tokens nobody has read."""
+    """A tap begins while a step is under way whose tokens weren't read yet."""
     expected = alone(load(**EXACT), prompts[:1], greedy)[0]
     model = load(**EXACT)
     stream = model.stream(prompts[0], **greedy(0))
@@ -178,8 +178,8 @@ def test_without_memory_nothing_begins(load: Load) -> None:
 
 
 def test_without_memory_a_tap_ends(load: Load, caplog: pytest.LogCaptureFixture) -> None:
-    """Placed elsewhere meanwhile, the model has no plan to go back to. Where there is no memory for
-    another one it keeps the one that it has, and no function is called any more."""
+    """The model was placed elsewhere during the tap, so it has no plan to go back to. Without
+    memory for a new plan it keeps the tapped one, and calls no function any more."""
     model = load(devices=["cpu:0", "cpu:1"], kv_type="f32")
     expected = model.logits([5, 6, 7])
     with faults("cpu") as found:
@@ -196,7 +196,7 @@ def test_without_memory_a_tap_ends(load: Load, caplog: pytest.LogCaptureFixture)
 
 
 def test_taps_in_one_another(load: Load, prompts: list[list[int]]) -> None:
-    """Each gets its own; functions are called in the order in which their taps began."""
+    """Each tap gets its own values; functions are called in the order in which their taps began."""
     model = load(**EXACT)
     one = np.ones(64, np.float32)
     with model.tap(["blk.1.ffn_out"]) as outer:
@@ -238,7 +238,7 @@ def test_placed_elsewhere_meanwhile(load: Load, prompts: list[list[int]]) -> Non
 
 
 def test_from_many_threads(load: Load, prompts: list[list[int]]) -> None:
-    """Taps come and go while others generate: texts stay what they are."""
+    """Taps come and go while other threads generate: their texts stay the same."""
     expected = alone(load(**EXACT), prompts[:4], greedy)
     model, got = load(**EXACT), dict[int, Any]()
 

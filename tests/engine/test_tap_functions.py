@@ -1,4 +1,4 @@
-"""Functions that see and change values in the middle of a step, and faults of theirs."""
+"""Functions that see and change values in the middle of a step, and their faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_functions_see_no_guesses(load: Load) -> None:
 
 
 def test_changes_reach_the_cache_and_leave_it(load: Load, rng: np.random.Generator) -> None:
-    """No prefix computed with a change serves a request without, nor the other way round."""
+    """A prefix computed with a change isn't reused without the change, nor the other way round."""
     prompt = rng.integers(3, N_VOCAB, 100).tolist()
     vector = rng.standard_normal(64).astype(np.float32)
     with load(**EXACT) as fresh, fresh.tap(add={"blk.0.ffn_out": vector}):
@@ -49,7 +49,8 @@ def test_changes_reach_the_cache_and_leave_it(load: Load, rng: np.random.Generat
 
 
 def test_a_change_under_a_request(load: Load, rng: np.random.Generator) -> None:
-    """It goes on as if the model had been changed from the beginning of its text."""
+    """A request under way goes on as if the model had been changed from the beginning of its
+    text."""
     prompt = rng.integers(3, N_VOCAB, 40).tolist()
     vector = 2 * rng.standard_normal(64).astype(np.float32)
     model = load(**EXACT)
@@ -147,7 +148,7 @@ def test_what_functions_are_told(load: Load, prompts: list[list[int]]) -> None:
 
 @pytest.mark.parametrize("node", ["logits", "blk.2.ffn_out"])
 def test_tokens_follow_the_changed_logits(load: Load, node: str) -> None:
-    """Greedy steps choose on the device, where they can; here from what the function made."""
+    """Greedy steps choose on the device where that is possible: from the changed logits."""
     model = load()
 
     def wish(values: Floats, info: TapInfo) -> Floats:
@@ -160,7 +161,7 @@ def test_tokens_follow_the_changed_logits(load: Load, node: str) -> None:
 
 
 def test_calls_of_the_model_from_a_function(load: Load) -> None:
-    """They would wait for the step that they are part of."""
+    """Such calls would wait for the step that they are part of, so they are refused."""
     model = load(**EXACT)
     calls: list[Callable[[], object]] = [
         lambda: model.generate([5, 6], **GREEDY), lambda: model.logits([5, 6]),

@@ -1,4 +1,4 @@
-"""The queue: whose turn it is, how many may wait, and when waiting ends."""
+"""The queue: which request is next, how many may wait, and when waiting ends."""
 
 from __future__ import annotations
 

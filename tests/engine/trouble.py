@@ -17,7 +17,7 @@ from unladen.tokenizer import StopMatcher, StreamDecoder
 
 DETERMINISTIC: Mapping[str, Any] = {"devices": ["cpu"], "kv_type": "f32", "n_threads": 1,
                                     "n_threads_batch": 1, "deterministic": True}
-"""What a token's logits are doesn't depend on what else is in the step."""
+"""Options of a model whose logits don't depend on what else is in the step."""
 
 
 def _count(state: State, name: str) -> int:
@@ -29,7 +29,7 @@ def _count(state: State, name: str) -> int:
 
 @dataclass(frozen=True)
 class Acts(Step):
-    """Does ``act`` to the candidates of token ``at``, and nothing to others."""
+    """A sampler step that does ``act`` to the candidates of token ``at``, and nothing to others."""
 
     name: ClassVar[str] = "acts"
     at: int
@@ -56,7 +56,7 @@ class Picks(Step):
 
 
 class Trouble(RuntimeError):
-    """What a caller's own code raises."""
+    """The error that a caller's own code raises."""
 
 
 def raises(error: BaseException | None = None) -> Callable[[object], object]:
@@ -189,7 +189,7 @@ def own_sampler(at: int, token: Any = None) -> OwnSampler:
 
 
 def a_request(model: Model, prompt: list[int], max_tokens: int, **changed: Any) -> Request:
-    """One for the engine, with parts of the test's own: ``sampler``, ``decoder``, ``matcher`` and
+    """A request for the engine with the test's own parts: ``sampler``, ``decoder``, ``matcher`` and
     ``n_logprobs``, unchecked."""
     sampler = changed.get("sampler") or SamplerChain().greedy().build()
     request = Request(prompt, sampler=sampler, max_tokens=max_tokens,

@@ -17,7 +17,8 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
-WORDS = {"continue_text.py": "there was", "stream.py": "\n", "async_batch.py": "One day|",
+WORDS = {"continue_text.py": "there was", "chat.py": "21 degrees", "stream.py": "\n",
+         "async_batch.py": "One day|",
          "perplexity.py": "perplexity ", "own_step.py": "fading: ", "own_constraint.py": "",
          "plan_a_machine.py": "tokens a second predicted", "activations.py": "difference "}
 """What a script writes; those that aren't here need more than ``tiny``."""

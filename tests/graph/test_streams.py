@@ -112,7 +112,8 @@ def test_attention_to_groups_by_loops(rng: np.random.Generator) -> None:
         spec, node, batch = case.node.state, case.node, case.batch
         assert spec is not None and case.kv is not None
         t = int(rng.integers(len(y)))
-        table, position = batch.block_table[batch.seq_of[t]], int(batch.positions[t])
+        table = batch.block_table[batch.seq_of[t], case.layout.first_column:]
+        position = int(batch.positions[t])
         head = int(rng.integers(node.int_attr("n_heads")))
         q = values(case, 0)[t, head * spec.k_dim:][:spec.k_dim]
         layout = case.layout

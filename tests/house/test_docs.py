@@ -35,7 +35,8 @@ def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
         script.chmod(0o755)
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     shell = [sys.executable, "-c"] if kind == "python" else ["bash", "-euo", "pipefail", "-c"]
-    ran = subprocess.run([*shell, code], cwd=ROOT, env=os.environ | {"PATH": path}, text=True,
+    changed = {"PATH": path, "UNLADEN_MODELS": str(tmp_path / "models")}
+    ran = subprocess.run([*shell, code], cwd=ROOT, env=os.environ | changed, text=True,
                          capture_output=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()

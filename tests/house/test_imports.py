@@ -35,15 +35,19 @@ ORDER = {
     "schedule": "quants graph backends",
     "runtime": "quants graph backends cache schedule",
     "engine": "tokenizer sample graph cache schedule runtime",
-    "assembly": "quants gguf graph models backends schedule runtime engine",
+    "assembly": "quants gguf graph models backends cache schedule runtime engine",
+    "chat": "hub tokenizer sample engine",  # Go templates, which hub reads for Ollama's store
     "api": "storage hub tokenizer sample gguf graph models backends cache schedule runtime engine "
-           "assembly",
+           "assembly chat",
+    # dialects, the supervisor, and the worker, which alone sees api and what its requests have
     "measure": "tokenizer gguf graph models backends cache schedule runtime engine assembly api",
     "quantizing": "paths quants gguf models backends",
     "lm_eval": "api",  # the front door as another program calls it
     "__init__": "sample backends gpu api measure quantizing",
+    "server": "hub tokenizer engine chat api __init__",  # the worker alone sees api
+    # chat: what an answer consists of, and how tools are read
     "cli": "storage hub tokenizer sample quants gguf graph models backends gpu schedule assembly "
-           "api measure quantizing __init__",
+           "chat api server measure quantizing __init__",
     "__main__": "cli",
 }
 SHARED_GROUND = {f"unladen.backends.{name}" for name in (
@@ -56,11 +60,15 @@ EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
     } | {("unladen.cli._completion", "unladen.backends.cpu.numa"),
          ("unladen.gpu", "unladen.backends._gpu.drivers"),
-         ("unladen.cli.doctor", "unladen.backends._gpu.lowering")}
+         ("unladen.cli.doctor", "unladen.backends._gpu.lowering"),
+         ("unladen.server.description", "unladen")}
 """Imports from another part that are allowed: the processor's features, the placing of its threads,
-one public facade, and the list of plug-ins that are left out."""
+one public facade, the list of plug-ins that are left out, and the package's version."""
 THIRD_PARTY = {"numpy"}
 """Packages that a module may import at its top; other packages are imported inside functions."""
+SERVER_PARTY = {"prometheus_client", "pydantic", "pydantic_core", "starlette", "uvicorn"}
+"""Packages that a module of the server may import at its top: no other part imports the server
+before it is asked for."""
 
 
 def imports(source: Source) -> Iterator[tuple[int, str]]:
@@ -143,16 +151,40 @@ def test_wrong_way_is_noticed(path: str, code: str) -> None:
 
 
 def test_third_parties_wait() -> None:
-    """Outside the command line a module imports no third party but NumPy at its top."""
+    """Outside the command line and the server a module imports no third party but NumPy at its
+    top."""
+    more = {"cli": {"typer"}, "server": SERVER_PARTY}
     found = []
     for source in package_sources():
         for node in source.tree.body:
             names = ([a.name for a in node.names] if isinstance(node, ast.Import)
                      else [str(node.module)] if isinstance(node, ast.ImportFrom) else [])
             tops = {n.partition(".")[0] for n in names} - set(sys.stdlib_module_names)
-            known = {*THIRD_PARTY, "unladen", *(["typer"] if source.part == "cli" else [])}
+            known = {*THIRD_PARTY, "unladen", *more.get(source.part, ())}
             found += [f"{source.path}:{node.lineno}: {name}" for name in tops - known]
     assert not found, "\n".join(found)
+
+
+def test_only_the_worker_sees_models() -> None:
+    """The process that speaks HTTP has no weights; dialects don't know one another."""
+    for source in package_sources():
+        if source.part != "server":
+            continue
+        own = source.module.split(".")[2:4]
+        for line, target in imports(source):
+            parts = target.split(".")
+            if parts[1:2] in (["api"], ["engine"], ["tokenizer"]):
+                assert own[0] == "worker", f"{source.path}:{line}: {target}"
+            if parts[:3] == ["unladen", "server", "dialects"] and len(parts) > 3:
+                assert own == ["dialects", parts[3]], f"{source.path}:{line}: {target}"
+
+
+def test_the_server_loads_no_numpy() -> None:
+    code = ("import sys, unladen.server.supervisor; from unladen.server.app import dialects; "
+            "dialects(); print('numpy' in sys.modules)")
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                            check=True).stdout.split()
+    assert loaded == ["False"]
 
 
 def test_importing_the_package_costs_nothing() -> None:

@@ -80,7 +80,9 @@ def pretend(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
     made = Hub(cache, ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "mmproj-F16.gguf", *SHARDS])
     monkeypatch.setattr(hub.HfApi, "model_info",
                         lambda api, repo, **parameters: made.model_info(repo, **parameters))
-    monkeypatch.setattr("unladen.hub.fetch._find_host", lambda address: None)
+    monkeypatch.setattr("unladen.hub.fetch.find_host", lambda address: None)
+    # This hub knows no checksums, so its client downloads.
+    monkeypatch.setattr("unladen.hub.fetch.blob_of", lambda *_, **__: None)
     monkeypatch.setattr(hub, "hf_hub_download", made.hf_hub_download)
     return made
 

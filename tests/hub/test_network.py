@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import http.server
-import json
 import logging
 import os
 import socket
@@ -12,12 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hub.pretend_hub import CONTENT, Pretend
 from unladen.errors import DiskFull, ModelNotFound, UnladenError
 from unladen.hub import HubFile, HubQuant, resolve_model
 from unladen.hub.failures import Unreachable
@@ -25,104 +22,6 @@ from unladen.hub.fetch import fetch
 
 constants = pytest.importorskip("huggingface_hub.constants")
 utils = pytest.importorskip("huggingface_hub.utils")
-COMMIT = "5" * 40
-CONTENT = bytes(range(256)) * 4000
-
-
-class Pretend(http.server.ThreadingHTTPServer):
-    """A hub with one repository. ``answer``: a status and headers for every request; ``n_cut``:
-    downloads that break off half-way; ``asked`` lists the requests."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.answer: tuple[int, dict[str, str]] | None = None
-        self.gated = False
-        self.n_cut = 0
-        self.asked: list[str] = []
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Pretend
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        self.server.asked.append(format % args)
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def do_GET(self) -> None:
-        if self.server.answer is not None:
-            self._send(self.server.answer[0], b"no", self.server.answer[1])
-        elif self.path.startswith("/api/models/org/repo/"):
-            names = ["m-Q4_K_M.gguf", "m-Q8_0.gguf", "README.md"]
-            self._send(200, json.dumps({
-                "id": "org/repo", "sha": COMMIT,
-                "siblings": [{"rfilename": name} for name in names]}).encode(), {})
-        elif self.path.startswith("/org/repo/resolve/"):
-            self._file()
-        else:
-            self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-
-    def _file(self) -> None:
-        if self.server.gated:
-            self._send(403, b"{}", {"X-Error-Code": "GatedRepo"})
-            return
-        begin = 0
-        if wanted := self.headers.get("Range"):
-            begin = int(wanted.removeprefix("bytes=").split("-")[0])
-        content = CONTENT[begin:]
-        headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{hashlib.sha256(CONTENT).hexdigest()}"',
-                   "Accept-Ranges": "bytes"}
-        if begin:
-            headers["Content-Range"] = f"bytes {begin}-{len(CONTENT) - 1}/{len(CONTENT)}"
-        if self.command == "GET" and self.server.n_cut:
-            self.server.n_cut -= 1
-            self._send(206 if begin else 200, content, headers, cut=True)
-        else:
-            self._send(206 if begin else 200, content, headers)
-
-    def _send(self, status: int, content: bytes, headers: dict[str, str], cut: bool = False
-              ) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(content))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(content[:len(content) // 2] if cut else content)
-        self.close_connection = cut
-        if cut:
-            self.wfile.flush()
-            self.connection.shutdown(socket.SHUT_RDWR)
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(constants, "HF_HUB_DISABLE_PROGRESS_BARS", True)
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.lower(), raising=False)
-    utils.close_session()  # the client's session has read the old environment
-    return tmp_path / "hub"
-
-
-@pytest.fixture
-def hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pretend]:
-    with Pretend() as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE",
-                            constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT,
-                                                                          address))
-        monkeypatch.setattr(constants, "ENDPOINT", address)
-        monkeypatch.setattr("huggingface_hub.file_download.time.sleep", lambda seconds: None)
-        yield server
-        server.shutdown()
-    utils.close_session()
-
-
 @pytest.fixture
 def closed_port() -> int:
     with socket.socket() as opened:
@@ -198,6 +97,7 @@ def test_a_full_disk(hub: Pretend, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object, **more: object) -> None:
         raise OSError(28, "No space left on device")
     monkeypatch.setattr("huggingface_hub.file_download.http_get", full)
+    monkeypatch.setattr("unladen.hub.fetch.blob_of", lambda *_, **__: None)  # its client downloads
     with pytest.raises(DiskFull, match="doesn't fit") as caught:
         fetch(HubQuant("org/repo", "Q8_0"))
     assert "HF_HOME" in caught.value.hint

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from unladen.errors import InvalidArgument, ModelNotFound
-from unladen.hub.resolve import parts, pick, quant_of
+from unladen.hub.resolve import candidates, kind_of, parts, pick, quant_of, quants_in
 
 FILES = [
     "README.md", ".gitattributes", "config.json", "imatrix.gguf", "mmproj-F16.gguf",
@@ -75,3 +75,18 @@ def test_names() -> None:
     assert parts("a.gguf") == ("a.gguf",)
     assert parts("d/a-00002-of-00002.gguf") == ("d/a-00001-of-00002.gguf",
                                                 "d/a-00002-of-00002.gguf")
+
+
+@pytest.mark.parametrize(("name", "kind"), [
+    ("m-Q4_0.gguf", "model"), ("sub/mmproj-F16.gguf", "projector"), ("m-MMPROJ.gguf", "projector"),
+    ("mmproj/m-F16.gguf", "model"), ("m.imatrix.gguf", "imatrix"), ("mtp-m-Q8_0.gguf", "draft"),
+    ("m-eagle3-Q8_0.gguf", "draft"), ("dflash-m.gguf", "draft"), ("dspark-m.gguf", "draft"),
+    ("Model-MTP-Q4_0.gguf", "model")])
+def test_kinds(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+    assert [m.files for m in candidates([name])] == ([(name,)] if kind == "model" else [])
+
+
+def test_every_quant_of_a_name() -> None:
+    assert quants_in("Q4_K_S/tuned-F16-fp32.gguf") == {"Q4_K_S", "F16", "F32"}
+    assert quants_in("plain.gguf") == frozenset()

@@ -1,4 +1,4 @@
-"""What one plan leaves to the next."""
+"""Weights, caches and state that one plan leaves to the next."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def follow(tiny: Tiny, old: PlanSet, *devices: str, sizes: Any = (LIMITS, LAYOUT
 
 
 def last_logits(plan: Plan, tokens: list[int]) -> Any:
-    """The logits of the last token, whose past is in the cache already."""
+    """The logits of the last token; the tokens before it are in the cache already."""
     fill(plan, tokens[-1:], len(tokens) - 1)
     plan.run()
     return plan.output("logits")[0].copy()

@@ -1,4 +1,4 @@
-"""Values between devices: right wherever they come from, and waited for only where need be."""
+"""Values between devices: correct from every source, and waited for only where necessary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CLOSE = 1e-4
 
 def test_a_step_is_started_on_all_devices_without_waiting(
         tiny: Tiny, tokens: list[int], delayed: DelayedBackend) -> None:
-    """Also two steps, of which the second one reads what the first one leaves in the caches."""
+    """Also two steps, where the second one reads the caches that the first one wrote."""
     place = PlaceOptions(tensor_split=[1, 1, 2])
     plan = tiny.plan("delayed:0", "delayed:1", "delayed:2", place=place)
     with delayed.stopped():
@@ -67,8 +67,8 @@ def test_any_mixture_computes_the_same(tiny: Tiny, tokens: list[int], feed: Feed
 def test_a_device_goes_on_before_the_host_waits(
         tmp_path: Path, tokens: list[int], feed: Feed, rng: np.random.Generator,
         delayed: DelayedBackend) -> None:
-    """Both have experts of a layer: the device begins with its own while its values are on their
-    way to the host."""
+    """Device and host both have experts of a layer: the device begins with its own experts while
+    its values are on their way to the host."""
     shape = Shape("qwen3moe", n_layers=3, n_embd=64, n_experts=4, k_dim=16)
     tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape))
     tokens = [t % shape.n_vocab for t in tokens]
@@ -95,7 +95,7 @@ def test_a_device_goes_on_before_the_host_waits(
                          ids="-".join)
 def test_one_value_after_another(names: tuple[str, str], delayed: DelayedBackend,
                                  rng: np.random.Generator) -> None:
-    """Some are sent and never waited for, as in a step that is cancelled; some have no rows."""
+    """Some values are sent and never waited for, as in a cancelled step; some have no rows."""
     backends = [backend_of(name) for name in names]
     try:
         devices = [b.open(n, BackendOptions()) for b, n in zip(backends, names, strict=True)]
@@ -145,7 +145,8 @@ def addresses(plan: Plan) -> list[tuple[int, ...]]:
 
 
 def test_addresses_stay_within_a_class_and_beyond(tiny: Tiny, tokens: list[int]) -> None:
-    """What a driver records for a class of steps can be used for all of them."""
+    """Addresses stay the same within a class of steps, so a driver's record of one step serves all
+    steps of the class."""
     plan = tiny.plan("cpu:0", "reference:0")
     before, seen = addresses(plan), set()
     for n in (1, 2, 3, 5, 8, 16, 1):
@@ -159,7 +160,7 @@ def test_addresses_stay_within_a_class_and_beyond(tiny: Tiny, tokens: list[int])
 
 def test_one_blueprint_makes_two_plans(tiny: Tiny, tokens: list[int], feed: Feed,
                                        delayed: DelayedBackend) -> None:
-    """The second one opens again what went with the first one."""
+    """The second plan opens the devices again that were closed with the first one."""
     blueprint = make_blueprint(tiny.graph, LIMITS, LAYOUT, PlanOptions(("delayed:0", "delayed:1")))
     plan = tiny.made(blueprint)
     expected = feed(plan.main, tokens)

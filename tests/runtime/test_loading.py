@@ -1,4 +1,4 @@
-"""Loading: told of on the way, ended at will, locked in memory."""
+"""Loading: reports progress, can be ended, and locks memory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_an_end_from_within(path: Path, error: type[BaseException], use_mmap: bo
 
 @pytest.fixture
 def refusing(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """A system that locks 100 kB and no more; how much it did."""
+    """A system that locks at most 100 kB; returns how much it locked."""
     locked = [0]
 
     def refuse(data: np.ndarray) -> None:
@@ -147,7 +147,7 @@ def test_what_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_advice_changes_nothing(tmp_path: Path, rng: np.random.Generator) -> None:
-    """Also at ends that are no page's."""
+    """Advice changes no data, also where a range ends inside a page."""
     content = rng.integers(0, 256, 50_000).astype(np.uint8)
     (tmp_path / "file").write_bytes(content.tobytes())
     data = np.memmap(tmp_path / "file", np.uint8, "r")

@@ -1,4 +1,4 @@
-"""Plans compute the same wherever their parts stand."""
+"""Plans compute the same results wherever their parts are placed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_copied_weights(tiny: Tiny, tokens: list[int], feed: Feed) -> None:
 
 
 def test_copied_block(tiny: Tiny, tokens: list[int], feed: Feed) -> None:
-    """The same past, in other blocks, gives the same future; on both sides of a cut."""
+    """The same tokens in copied blocks give the same next logits, on both sides of a cut."""
     plan = tiny.plan("cpu:0", "cpu:1")
     expected = feed(plan, tokens)[-1]
     table = (6, 7, 4, 2)

@@ -1,4 +1,5 @@
-"""Several graphs in memory: each computes what it computes alone, and together they take less."""
+"""Several graphs in memory: each gives the same results as alone, and together they take less
+memory."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ STEPS = (0, 9, 13, 14, 21)
 
 
 def by_turns(plans: Mapping[str, Plan], tokens: list[int]) -> Rows:
-    """The logits of ``tokens`` by every plan; after each step of one comes a step of the next."""
+    """The logits of ``tokens`` by every plan; the plans run their steps in turns."""
     found: dict[str, list[Any]] = {name: [] for name in plans}
     for start, end in itertools.pairwise(STEPS):
         for name, plan in plans.items():
@@ -45,7 +46,7 @@ def by_turns(plans: Mapping[str, Plan], tokens: list[int]) -> Rows:
 
 
 def last_rows(plans: Mapping[str, Plan], tokens: list[int]) -> Rows:
-    """The logits of the last token, whose past is in the caches already."""
+    """The logits of the last token; the tokens before it are in the caches already."""
     rows = {}
     for name, plan in plans.items():
         fill(plan, tokens[-1:], len(tokens) - 1)
@@ -111,7 +112,7 @@ def test_shared_weights_are_there_once(pair: Pair, tokens: list[int]) -> None:
 
 
 def test_one_file_for_both(pair: Pair, tokens: list[int]) -> None:
-    """A second graph of the same weights takes a cache more, and nothing else."""
+    """A second graph of the same weights takes memory for its cache, and no other."""
     one = pair.wishes(use_mmap=False)[MAIN]
     both = pair.plans({MAIN: one, "again": one})
     rows = by_turns(both.members, tokens)
@@ -152,7 +153,7 @@ def test_graphs_that_take_turns_share_an_arena(pair: Pair) -> None:
 
 
 def test_a_shared_arena_is_overwritten(pair: Pair, tokens: list[int]) -> None:
-    """So no step may go on with what another one left there."""
+    """A shared arena is overwritten, so no step may start from another step's values there."""
     def first_row(plans: PlanSet) -> Any:
         fill(plans.main, tokens[:8], 0)
         plans.main.run()
@@ -207,7 +208,7 @@ def test_one_leaves_and_one_stays(pair: Pair, tokens: list[int]) -> None:
 
 
 def test_a_cache_of_another_size(pair: Pair, tokens: list[int]) -> None:
-    """One graph's cache goes along, the other's does not: each plan says so by itself."""
+    """One graph's cache is taken over, the other's is not: each plan's continues_cache says so."""
     old = pair.plans(pair.wishes())
     by_turns(old.members, tokens)
     limits, layout = SIZES[DRAFT]
@@ -241,7 +242,8 @@ def test_memory_is_given_back(pair: Pair) -> None:
 
 
 def test_the_state_of_either(pair: Pair, tokens: list[int]) -> None:
-    """Saved from one graph it goes back into that one, and the other refuses it."""
+    """A state that was saved from one graph can be loaded into that graph; the other graph refuses
+    it."""
     plans, fresh = pair.plans(pair.wishes()), pair.plans(pair.wishes())
     by_turns(plans.members, tokens)
     expected = last_rows(plans.members, tokens)
@@ -249,7 +251,7 @@ def test_the_state_of_either(pair: Pair, tokens: list[int]) -> None:
         state = saved.SavedState.read(saved.pack(plan, tokens[:-1], (3, 1, 5, 0), NO_SLOT))
         state.check(fresh.members[name])
         arrays = state.arrays(fresh.members[name], 3)
-        state.put_caches(fresh.members[name], arrays, (3, 1, 5))
+        state.put_blocks(fresh.members[name], arrays, (3, 1, 5))
         with pytest.raises(ValueError, match="another model"):
             state.check(fresh.members[DRAFT if name == MAIN else MAIN])
     check_equal(last_rows(fresh.members, tokens), expected)
@@ -271,8 +273,8 @@ def test_a_tensor_that_its_file_lacks(pair: Pair) -> None:
 def test_weights_that_move_or_are_kept_packed(
         tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, level: str, *,
         shared: bool) -> None:
-    """Where kernels want rows interleaved, each file's rows are, and those that both graphs read;
-    no logit changes."""
+    """Where kernels want interleaved rows, the rows of each file are interleaved, and those that
+    both graphs read; no logit changes."""
     monkeypatch.setattr(backend_of("cpu"), "_level", level)
     monkeypatch.delenv(moving.VARIABLE, raising=False)
     paths = write_pair(tmp_path, rng, n_embd=256, quant="Q8_0")

@@ -31,7 +31,8 @@ Rows = npt.NDArray[np.float32]
 
 
 class Pictured(Llama):
-    """Takes rows and adapters; its pairs turn by two axes in turn; pictures see themselves."""
+    """A model that takes rows and adapters, rotates pairs by two axes alternately, and lets the
+    tokens of a picture see one another."""
 
     n_axes: ClassVar[int] = 2
 
@@ -156,7 +157,7 @@ def test_rows_are_what_tokens_would_be(pictured: Tiny, names: tuple[str, ...],
 @each_device
 def test_a_picture_sees_itself_and_turns_by_its_axes(pictured: Tiny, names: tuple[str, ...],
                                                      rng: np.random.Generator) -> None:
-    """Against the same step on paper: float64, every key by the definition of the ops."""
+    """Compares with the same step in float64, key by key from the definition of the ops."""
     rows = rng.standard_normal((6, N_EMBD)).astype(np.float32)
     places = np.array([[2 + i // 3, 2 + i % 3] for i in range(6)], np.int32)
 
@@ -182,7 +183,7 @@ def test_a_picture_sees_itself_and_turns_by_its_axes(pictured: Tiny, names: tupl
 @each_device
 def test_each_sequence_has_its_adapters(path: Path, pictured: Tiny, names: tuple[str, ...],
                                         rng: np.random.Generator) -> None:
-    """Against models whose matrices have the adapters added to them."""
+    """Compares with models whose matrices have the adapters added to them."""
     texts = [list(map(int, rng.integers(3, N_VOCAB, 5))) for _ in range(2)]
     plan = plan_of(pictured, names)
     for sets in ((0, 1), (2, NO_ADAPTERS), (NO_ADAPTERS, 2)):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.random import Generator
 
-from unladen.sample import BadLogits, SamplerChain, SamplingParams
+from unladen.sample import BadLogits, Constraint, SamplerChain, SamplingParams
 
 N_CANDIDATES = 64
 
@@ -67,3 +69,19 @@ def test_bad_logits() -> None:
         for bad in ([np.inf, 1, 0], [np.nan, 1, 0], [-np.inf] * 3):
             with pytest.raises(BadLogits):
                 sampler.sample_best(ids, np.array(bad, np.float32))
+
+
+def test_a_constraint_needs_all_logits() -> None:
+    """The tokens that it allows may not be among the best."""
+    class Last(Constraint):
+        def mask(self, out: Any) -> None:
+            out[-1] = 1 << 31
+    logits = np.zeros(64, np.float32)
+    for chain, error in ((SamplerChain(), None), (SamplerChain().top_k(5), BadLogits)):
+        sampler = chain.constraint(Last).greedy().build()
+        assert sampler.n_best is None and not sampler.is_greedy
+        if error is None:
+            assert sampler.sample(logits) == 63
+        else:
+            with pytest.raises(error, match="constraint"):
+                sampler.sample(logits)

@@ -1,4 +1,4 @@
-"""Models on paper, a tensor table without a file, and devices that are only pretended."""
+"""Models on paper: a tensor table without a file, and pretended devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from unladen.types import MAIN, Limits
 
 @dataclass
 class PaperFile:
-    """What an architecture reads of a file; the tensors' bytes are zeros that take no memory."""
+    """A stand-in for a model file with all that an architecture reads. The tensors' bytes are zeros
+    that take no memory."""
 
     metadata: dict[str, Any]
     tensors: dict[str, TensorInfo]
@@ -34,8 +35,8 @@ class PaperFile:
 
 
 def paper_file(shape: Shape, quant: str | Callable[[str], str]) -> PaperFile:
-    """A model of ``shape`` whose matrices are in ``quant`` (or what that says of a tensor's name),
-    vectors and routers in F32."""
+    """A model of ``shape`` whose matrices are in ``quant`` (a format, or a function from a tensor's
+    name to it); vectors and routers are in F32."""
     infos = {}
     for name, size in tensors(shape).items():
         kind = quant if isinstance(quant, str) else quant(name)
@@ -51,7 +52,7 @@ def graph_of(file: PaperFile) -> Graph:
 
 
 def random_shape(rng: np.random.Generator) -> Shape:
-    """Any geometry that an architecture takes, from tiny to 100 billion parameters."""
+    """A random geometry that an architecture takes, from tiny to 100 billion parameters."""
     arch = str(rng.choice(["llama", "qwen2", "qwen3", "qwen3moe", "gpt2"]))
     head = int(rng.choice([32, 64, 128]))
     n_kv_heads = int(rng.choice([1, 2, 4, 8]))
@@ -65,7 +66,8 @@ def random_shape(rng: np.random.Generator) -> Shape:
 
 
 def random_devices(rng: np.random.Generator, nbytes: int) -> list[Device]:
-    """A host, mostly, and one to four others that are as large as the model together, more or less.
+    """Random devices: usually a host, and one to four others that are together about as large as
+    the model.
     """
     n = int(rng.integers(1, 5))
     host = Device("null:9", "pretended host", 8 * nbytes + (64 << 30), 10 ** rng.uniform(9.5, 11.5),

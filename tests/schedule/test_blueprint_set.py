@@ -54,7 +54,7 @@ def is_whole(made: BlueprintSet, graph: str) -> bool:
 
 
 def test_whoever_comes_first_has_the_best_place(pair: Pair) -> None:
-    """With room for one of both, the other stays on the host; in either order."""
+    """With room for one of two graphs, the second one stays on the host, in either order."""
     wishes = pair.wishes()
     room = needed(on({MAIN: wishes[MAIN]}, card(1 << 40), HOST))
     first = on(wishes, card(room), HOST)
@@ -70,7 +70,8 @@ def test_whoever_comes_first_has_the_best_place(pair: Pair) -> None:
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_shared_needs_no_room(pair: Pair, *, shared: bool) -> None:
-    """Where only the difference is missing, a draft fits that shares its ends with the model."""
+    """A draft model that shares embeddings and head with the model fits where only the rest of it
+    has room."""
     wishes = pair.wishes(shared=shared)
     room = needed(on(pair.wishes(shared=True), card(1 << 40), HOST))
     made = on(wishes, card(room), HOST)
@@ -94,7 +95,7 @@ def test_with_room_for_all_each_is_placed_as_alone(pair: Pair) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_device_is_exceeded(rng: np.random.Generator, part: int) -> None:
-    """Any two models on any devices, where a host takes what is left."""
+    """Any two models on any devices; a host takes the layers that are left."""
     n = 0
     while n < 5:
         shapes = [random_shape(rng), random_shape(rng)]
@@ -168,7 +169,7 @@ def test_taps_move_nothing(pair: Pair) -> None:
 
 
 def test_layers_of_another_file_share_a_ring(pair: Pair) -> None:
-    """Weights pass through the same buffers in every layer, whatever file has them."""
+    """Weights of every layer pass through the same buffers, whichever file they come from."""
     made = on(pair.wishes(), card(1 << 40), HOST, n_gpu_layers=0, stream_weights=True)
     for b in made.members.values():
         assert b.streamed is not None

@@ -1,4 +1,4 @@
-"""What a user may say about placement, and where every layer then is."""
+"""The user's options for placement, and the device of every layer that follows."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_names_of_other_engines(tiny: Tiny) -> None:
 
 
 def test_ends(tiny: Tiny) -> None:
-    """Embeddings and head go where they are wanted; what is not there is named."""
+    """Embeddings and head go to the given devices; an error names a device that isn't in use."""
     placed = place(tiny.graph, devices(CPU, NULL0), PlaceOptions(
         n_gpu_layers="all", embed_device="cpu", head_device="cpu:0"))
     where = {n.name: (placed.device_of[n].name, placed.why[n]) for n in tiny.graph.nodes}

@@ -1,4 +1,4 @@
-"""Every fallback is said once, with what to do about it; ``strict`` makes it an error."""
+"""Every fallback is reported once, with a hint; ``strict`` makes it an error."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_an_op_that_is_missing(tiny: Tiny, monkeypatch: pytest.MonkeyPatch,
 
 def test_a_weight_that_one_node_wants_converted(tmp_path: Path, rng: np.random.Generator,
                                                 monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tied embeddings: what the stricter of two nodes needs is what both get."""
+    """Tied embeddings: both nodes get the format that the stricter one needs."""
     from unladen.schedule.needs import needs_of
     tiny = open_tiny(write_tiny(tmp_path / "m.gguf", rng, quant="Q8_0"))
     table = next(n for n in tiny.graph.nodes if n.op == "embed")

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tokenizer.test_oracles import spm_metadata, text_of, train_spm  # noqa: F401 - a fixture
+from tokenizer.test_oracles import (
+    assert_as_likely,
+    spm_metadata,
+    text_of,  # noqa: F401 - a fixture
+    train_spm,
+)
 from tokenizer.test_published import SEPARATOR, VOCABS
 from unladen.errors import InvalidArgument
 from unladen.tokenizer import JsonTokenizer, Tokenizer
@@ -73,7 +78,11 @@ def test_as_sentencepiece_without_its_prefix(text_of: Text, rng: np.random.Gener
     n_differ = 0
     for text in (text_of(rng) for _ in range(200)):
         ids = ours.encode(text, continues=True, special=False)
-        assert ids == theirs.encode(text), text
+        expected = theirs.encode(text)
+        if kind == "unigram" and ids != expected:  # "aaa" may be "a" and "aa" in either order
+            assert_as_likely(ours, theirs, ids, expected)
+        else:
+            assert ids == expected, text
         n_differ += ids != ours.encode(text, add_special=False, special=False)
     assert n_differ > 100
 

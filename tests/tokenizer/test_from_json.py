@@ -55,6 +55,23 @@ def test_same_as_the_files_own(bpe_metadata: dict[str, Any], byte_level: Path, c
     assert ours.encode("<|begin|>hello") == ours.encode("hello")
 
 
+def test_plain_ranges(bpe_metadata: dict[str, Any], byte_level: Path, random_text: Callable,
+                      rng: np.random.Generator) -> None:
+    """Names of control tokens that overlap a range are text, as for the file's own tokenizer."""
+    own, ours = Tokenizer.from_gguf(bpe_metadata), JsonTokenizer(byte_level, bpe_metadata)
+    names = list(ours.control_texts)
+    assert len(names) == 3
+    n_found = 0
+    for _ in range(200):
+        text = "".join(random_text(rng) + str(rng.choice(names)) for _ in range(4)) + "<tool>"
+        cuts = sorted(rng.integers(0, len(text) + 1, 2 * int(rng.integers(1, 5))).tolist())
+        plain = list(zip(cuts[::2], cuts[1::2], strict=True))
+        ids = ours.encode(text, add_bos=False, plain=plain)
+        assert ids == own.encode(text, add_bos=False, plain=plain), (text, plain)
+        n_found += len({*ours.control_texts.values()} & {*ids})
+    assert n_found > 0
+
+
 def test_another_vocabulary_is_noticed(bpe_metadata: dict[str, Any], byte_level: Path,
                                        caplog: pytest.LogCaptureFixture) -> None:
     tokens = bpe_metadata["tokenizer.ggml.tokens"]

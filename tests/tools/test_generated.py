@@ -11,7 +11,7 @@ TOOLS = Path(__file__).resolve().parents[2] / "tools"
 
 
 @pytest.mark.parametrize("tool", ["gen_vram_table", "gen_plan_picture", "gen_parameters",
-                                  "gen_matrices", "gen_history"])
+                                  "gen_matrices", "gen_history", "gen_talk"])
 def test_up_to_date(monkeypatch: pytest.MonkeyPatch, tool: str) -> None:
     monkeypatch.syspath_prepend(TOOLS)
     monkeypatch.setattr("sys.argv", [tool, "--check"])

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def stories(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(ROOT / "tools/tiny")
-    return importlib.import_module("stories")
 
 
 @pytest.fixture

@@ -18,9 +18,19 @@ OURS = {
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
                             "without naming one.",
+    "UNLADEN_HISTORY": "The file of the messages of earlier conversations; empty: none is kept. "
+                       "Without it: `unladen/history` in the folder of the user's state.",
     "UNLADEN_PLUGIN_PATH": "Folders with plug-ins, with `:` between them (`;` on Windows).",
     "UNLADEN_NULL_MEMORY": "Bytes of the null backend's devices, by comma.",
     "UNLADEN_PROBE": "`0`: use every kernel without trying it on the device first.",
+    "UNLADEN_KEY": "The key that clients of `unladen serve` must send, and that `unladen ps` and "
+                   "`unladen stop` send, where `--key` gives none.",
+    "UNLADEN_SERVER": "Where `unladen ps` and `unladen stop` find a server where `--server` "
+                      "doesn't say it: `HOST:PORT`, an address, or `unix:PATH`.",
+    "UNLADEN_MODELS": "The folder of models that `unladen create` and `unladen cp` make. Without "
+                      "it: `unladen/models` in the folder of the user's data.",
+    "UNLADEN_NAMES": "The table of short names of models. Without it: `unladen/names.toml` in the "
+                     "folder of the user's settings.",
     "UNLADEN_DEBUG": "Any value does the same as `--debug`: tracebacks and debug messages.",
 }
 """Variables that only unladen reads."""
@@ -29,12 +39,18 @@ OTHERS = {
     "HF_HOME": "The folder of Hugging Face's programs; models are in `hub` below it.",
     "HF_HUB_CACHE": "The folder of downloaded models.",
     "HF_HUB_OFFLINE": "`1`: models come from that folder only; the network isn't used.",
+    "OLLAMA_MODELS": "The folder of Ollama's manifests and blobs.",
+    "LLAMA_CACHE": "The folder of llama.cpp's downloads.",
     "HF_TOKEN": "The token for private and gated models.",
     "HF_ENDPOINT": "Another address in the place of `https://huggingface.co`.",
     "XDG_CACHE_HOME": "The folder of caches, `~/.cache` without it.",
+    "XDG_STATE_HOME": "The folder of the user's state on Linux, `~/.local/state` without it.",
+    "XDG_DATA_HOME": "The folder of the user's data, `~/.local/share` without it.",
+    "XDG_CONFIG_HOME": "The folder of the user's settings, `~/.config` without it.",
+    "LOCALAPPDATA": "The folder of the user's state and data on Windows.",
     "CUDA_VISIBLE_DEVICES": "Which NVIDIA cards the driver shows (to `unladen.gpu`).",
-    "NO_COLOR": "Any value: no colours in help and progress bars.",
-    "TERM": "`dumb` or `unknown`: no progress bars.",
+    "NO_COLOR": "Any value: no colours in help and progress bars, and no Markdown in answers.",
+    "TERM": "`dumb` or `unknown`: no progress bars, and no Markdown in answers.",
     "COLUMNS": "The width of output on a terminal; by default the terminal's width.",
 }
 """Variables that other programs define."""

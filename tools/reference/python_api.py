@@ -11,8 +11,12 @@ from typing import Any
 
 import unladen
 from reference.markdown import prose, table
-from unladen import api, backends, errors, gpu, sample, types
+from unladen import api, backends, chat, errors, gpu, sample, types
+from unladen.api import chat_stream
 from unladen.backends import base
+from unladen.chat import completion
+from unladen.gguf.glance import glance
+from unladen.hub import gotemplate, modelfile, stores
 from unladen.schedule import fit
 from unladen.schedule.show import report
 
@@ -35,6 +39,28 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
                                  ("unladen.types.LoadProgress", types.LoadProgress),
                                  ("unladen.api.Stream", api.Stream),
                                  ("unladen.api.Session", api.Session))),
+    ("Chats", (("unladen.chat.completion.ChatCompletion", completion.ChatCompletion),
+               ("unladen.chat.Message", chat.Message), ("unladen.chat.ToolCall", chat.ToolCall),
+               ("unladen.api.chat_stream.ChatStream", chat_stream.ChatStream),
+               ("unladen.chat.render", chat.render), ("unladen.chat.parse", chat.parse),
+               ("unladen.chat.ChatTemplate", chat.ChatTemplate),
+               ("unladen.chat.Parser", chat.Parser))),
+    ("Answers of a given form", (("unladen.json_schema", unladen.json_schema),
+                                 ("unladen.grammar", unladen.grammar),
+                                 ("unladen.lark", unladen.lark),
+                                 ("unladen.regex", unladen.regex))),
+    ("Models on this machine", (
+        ("unladen.hub.stores.listed", stores.listed), ("unladen.hub.stores.find", stores.find),
+        ("unladen.hub.stores.find_one", stores.find_one),
+        ("unladen.hub.stores.described", stores.described),
+        ("unladen.hub.stores.StoredModel", stores.StoredModel),
+        ("unladen.gguf.glance.glance", glance))),
+    ("Modelfiles and Go templates", (
+        ("unladen.hub.modelfile.parse", modelfile.parse),
+        ("unladen.hub.modelfile.read", modelfile.read),
+        ("unladen.hub.modelfile.Modelfile", modelfile.Modelfile),
+        ("unladen.hub.gotemplate.render", gotemplate.render),
+        ("unladen.hub.gotemplate.GoTemplate", gotemplate.GoTemplate))),
     ("Choosing tokens", (("unladen.SamplingParams", sample.SamplingParams),
                          ("unladen.SamplerChain", sample.SamplerChain),
                          ("unladen.sample.Sampler", sample.Sampler),

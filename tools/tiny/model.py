@@ -75,13 +75,13 @@ class Block(nn.Module):
         self.ffn_up = nn.Linear(n, shape.n_ff, bias=False)
         self.ffn_down = nn.Linear(shape.n_ff, n, bias=False)
 
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """[batch, positions, n_embd] to the same."""
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, seen: Tensor | None = None) -> Tensor:
+        """[batch, positions, n_embd] to the same; ``seen`` as for the whole model."""
         h = self.attn_norm(x)
         q, k, v = (linear(h).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
                    for linear in (self.attn_q, self.attn_k, self.attn_v))
         q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, is_causal=seen is None)
         x = x + self.attn_output(mixed.transpose(1, 2).flatten(2))
         h = self.ffn_norm(x)
         gated: Tensor = self.ffn_down(F.silu(self.ffn_gate(h)) * self.ffn_up(h))
@@ -109,12 +109,16 @@ class TinyLlama(nn.Module):
                 std = 0.06 if weight is self.token_embd.weight else 0.04
                 nn.init.normal_(weight, std=std / (2 * shape.n_layer) ** 0.5 if last else std)
 
-    def forward(self, ids: Tensor) -> Tensor:
-        """Ids int64 [batch, positions] to float32 logits."""
+    def forward(self, ids: Tensor, seen: Tensor | None = None) -> Tensor:
+        """Ids int64 [batch, positions] to logits.
+
+        ``seen`` bool [batch, 1, positions, positions] says which positions each one sees; without
+        it each sees all before it.
+        """
         x = self.token_embd(ids)
         cos, sin = self.cos[:ids.shape[1]], self.sin[:ids.shape[1]]
         for block in self.blk:
-            x = block(x, cos, sin)
+            x = block(x, cos, sin, seen)
         return F.linear(self.output_norm(x), self.token_embd.weight)
 
     @torch.no_grad()

@@ -42,7 +42,7 @@ class Plot:
     paragraphs: tuple[tuple[str, ...], ...]
 
 
-def _lines(path: Path) -> Iterator[str]:
+def lines(path: Path) -> Iterator[str]:
     """Lines without comments; one that ends in a backslash goes on in the next."""
     text = re.sub(r"\\\n\s*", "", path.read_text(encoding="utf-8"))
     return (line.rstrip() for line in text.split("\n") if not line.startswith("#"))
@@ -51,7 +51,12 @@ def _lines(path: Path) -> Iterator[str]:
 @functools.cache
 def rules() -> Mapping[str, tuple[str, ...]]:
     """Every rule of ``words.txt``: its name and its alternatives."""
-    pairs = (line.split(":", 1) for line in _lines(FOLDER / "words.txt") if line)
+    return read_rules(FOLDER / "words.txt")
+
+
+def read_rules(path: Path) -> Mapping[str, tuple[str, ...]]:
+    """Every rule of the file ``path``: its name and its alternatives."""
+    pairs = (line.split(":", 1) for line in lines(path) if line)
     return {name: tuple(a.strip() for a in _alternatives(text)) for name, text in pairs}
 
 
@@ -64,7 +69,7 @@ def _alternatives(text: str) -> list[str]:
 def plots() -> tuple[Plot, ...]:
     """Every plot of the files in ``plots``."""
     files = sorted(FOLDER.glob("plots/*.txt"))
-    text = "\n".join(line for path in files for line in _lines(path))
+    text = "\n".join(line for path in files for line in lines(path))
     return tuple(_plot(part) for part in re.split(r"^== ", text, flags=re.M)[1:])
 
 

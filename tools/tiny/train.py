@@ -95,6 +95,18 @@ def optimizers(model: TinyLlama) -> tuple[torch.optim.Optimizer, ...]:
                               fused=True))
 
 
+def update(model: TinyLlama, steps: tuple[torch.optim.Optimizer, ...], loss: torch.Tensor,
+           learning_rate: float) -> None:
+    """Change the weights of ``model`` so that ``loss`` falls. ``steps``: its optimizers."""
+    for group in itertools.chain.from_iterable(s.param_groups for s in steps):
+        group["lr"] = learning_rate
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in steps:
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def report(work: Path, model: TinyLlama, pieces: list[str], line: str) -> None:
     """Save a checkpoint; write ``line`` and samples to the log."""
     torch.save({"pieces": pieces, "weights": model.state_dict()}, work / "checkpoint.pt")
@@ -122,14 +134,8 @@ def train(work: Path) -> None:
         for stage, (n, source, length) in enumerate(STAGES, start=10))
     started = time.monotonic()
     for step, batch in enumerate(stream):
-        for group in itertools.chain.from_iterable(s.param_groups for s in steps):
-            group["lr"] = rate(step, n_steps)
         loss = loss_of(fast, batch)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for optimizer in steps:
-            optimizer.step()
-            optimizer.zero_grad()
+        update(model, steps, loss, rate(step, n_steps))
         if step % 100 == 0:
             print(f"{step} loss {loss.item():.4f} {time.monotonic() - started:.0f} s", flush=True)
         if (step + 1) % 500 == 0:
@@ -151,7 +157,7 @@ def main() -> None:
         train(options.work)
     saved = torch.load(options.work / "checkpoint.pt")
     weights = {name: w.float().numpy() for name, w in saved["weights"].items()}
-    export.write(options.out, Shape(), saved["pieces"], weights)
+    export.write(options.out, Shape(), saved["pieces"], weights, export.STORIES)
 
 
 if __name__ == "__main__":

@@ -17,18 +17,35 @@ from itertools import pairwise
 SPACE = "▁"
 """Stands for a space in pieces."""
 WORD = re.compile(r"▁?[A-Za-z]+|▁?[^A-Za-z▁\n]+|▁|\n")
+"""The words of the stories: a space belongs to what follows it."""
+APART = re.compile(r"[A-Z][A-Za-z]*|▁?[a-z]+|[0-9]|▁?[^A-Za-z0-9▁\n]+|▁|\n")
+"""The words of the dialogues: digits and capitalized words stand apart from the space before them,
+so that a name or a number has the same tokens after a space, a quote and a line break."""
 SPECIAL = ("<unk>", "<s>", "</s>")
 UNK, BOS, EOS = range(3)
 FIRST_BYTE = len(SPECIAL)
 
 
-def learn(texts: Iterable[str], n_vocab: int) -> list[str]:
-    """The pieces of a vocabulary of ``n_vocab`` tokens: specials, bytes, merges, characters."""
-    counts = Counter(w for t in texts for w in WORD.findall(mark(t)) if w != "\n")
-    characters = sorted({c for word in counts for c in word})
+def learn(texts: Iterable[str], n_vocab: int, word: re.Pattern[str] = WORD, prefix: str = " ",
+          marks: Sequence[str] = (), n_texts: int = 1, characters: str = "") -> list[str]:
+    """The pieces of a vocabulary of ``n_vocab`` tokens: specials, bytes, merges, characters, marks.
+
+    ``word`` finds the words, ``prefix`` is put before each text, ``marks`` are whole tokens. Words
+    in fewer than ``n_texts`` texts are left out, ``characters`` are always in.
+    """
+    between = re.compile("|".join(map(re.escape, marks)) or r"(?!)")
+    counts: Counter[str] = Counter()
+    spread: Counter[str] = Counter()
+    for text in texts:
+        found = [w for part in between.split(text) for w in word.findall(mark(part, prefix))
+                 if w != "\n"]
+        counts.update(found)
+        spread.update(set(found))
+    counts = Counter({w: n for w, n in counts.items() if spread[w] >= n_texts})
+    characters = "".join(sorted({*characters, *(c for word in counts for c in word)}))
     words = {word: list(word) for word in counts}
     merges: dict[str, None] = {}
-    n_merges = n_vocab - FIRST_BYTE - 256 - len(characters)
+    n_merges = n_vocab - FIRST_BYTE - 256 - len(characters) - len(marks)
     while len(merges) < n_merges:
         pairs: Counter[tuple[str, str]] = Counter()
         for word, pieces in words.items():
@@ -41,12 +58,13 @@ def learn(texts: Iterable[str], n_vocab: int) -> list[str]:
         for word, pieces in words.items():
             if "".join(best) in word:
                 words[word] = _join(pieces, best)
-    return [*SPECIAL, *(f"<0x{b:02X}>" for b in range(256)), *merges, *characters]
+    return [*SPECIAL, *(f"<0x{b:02X}>" for b in range(256)), *merges, *characters,
+            *marks]
 
 
-def mark(text: str) -> str:
-    """``text`` as the merges see it: a space in front, every space a "▁"."""
-    return (" " + text).replace(" ", SPACE)
+def mark(text: str, prefix: str = " ") -> str:
+    """``text`` as the merges see it: ``prefix`` in front, every space a "▁"."""
+    return (prefix + text).replace(" ", SPACE)
 
 
 def _join(pieces: list[str], pair: tuple[str, str]) -> list[str]:
@@ -62,17 +80,24 @@ def _join(pieces: list[str], pair: tuple[str, str]) -> list[str]:
 class Encoder:
     """Text to token ids with the vocabulary ``pieces``; remembers the words it has seen."""
 
-    def __init__(self, pieces: Sequence[str]) -> None:
+    def __init__(self, pieces: Sequence[str], word: re.Pattern[str] = WORD, prefix: str = " ",
+                 marks: Sequence[str] = ()) -> None:
         self.ids = {piece: i for i, piece in enumerate(pieces)}
         self.words: dict[str, list[int]] = {}
+        self.word, self.prefix = word, prefix
+        self.marks = re.compile(f"({'|'.join(map(re.escape, marks)) or '(?!)'})")
 
     def encode(self, text: str) -> list[int]:
         """Token ids of ``text``, without the begin and end tokens."""
         ids: list[int] = []
-        for word in WORD.findall(mark(text)):
-            if word not in self.words:
-                self.words[word] = self._word(word)
-            ids += self.words[word]
+        for i, part in enumerate(self.marks.split(text)):
+            if i % 2:
+                ids.append(self.ids[part])
+                continue
+            for word in self.word.findall(mark(part, self.prefix)):
+                if word not in self.words:
+                    self.words[word] = self._word(word)
+                ids += self.words[word]
         return ids
 
     def _word(self, word: str) -> list[int]:

@@ -18,6 +18,9 @@ X86_LEVELS = {
 """The flags of /proc/cpuinfo that each level needs in addition to those of the level before."""
 ARM_LEVELS = "import ctypes; has = ctypes.CDLL(None).getauxval; print(has(16), has(26))"
 HWCAP_ASIMDDP, HWCAP2_I8MM = 20, 13
+GLIBC = ("2_31", "2_28", "2_27", "2_17")
+"""The glibc versions in the names of the dependencies' wheels that may be taken for another
+machine, the newest first: llguidance needs 2.31."""
 
 
 def installed(python: Path, wheel: Path, folder: Path) -> Path:
@@ -101,6 +104,6 @@ def packages(wheel: Path, machine: Machine, python: str, folder: Path) -> None:
                     "--upgrade", "--target", folder, "--implementation", "cp",
                     "--python-version", python, "--abi", f"cp{python.replace('.', '')}",
                     "--abi", "abi3", "--abi", "none",
-                    *(x for glibc in ("2_28", "2_27", "2_17")
+                    *(x for glibc in GLIBC
                       for x in ("--platform", f"manylinux_{glibc}_{machine.name}")), wheel],
                    check=True)

@@ -38,7 +38,7 @@ class Node:
     def __init__(self, *, op: str, name: str, inputs: Sequence[_Value], outputs: Sequence[_Value],
                  weights: Mapping[str, _Tensor], attrs: Mapping[str, _Attr],
                  slots: tuple[int, int] | None = None, kv: KV | None = None, scratch: int = 0,
-                 joined: Joined | None = None) -> None: ...
+                 joined: Joined | None = None, first_column: int = 0) -> None: ...
 
 class Program:
     def __init__(self, level: str, n_threads: int, n_threads_batch: int, max_rows: int,

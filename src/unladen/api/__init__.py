@@ -1,4 +1,4 @@
-"""The front door: what programs call."""
+"""The public functions and classes: what programs call."""
 
 from __future__ import annotations
 

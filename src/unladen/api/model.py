@@ -1,4 +1,4 @@
-"""The front door: a model file becomes an object that writes text."""
+"""Loads a model file into an object that writes text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from unladen._native.gguf import PagesAhead
-from unladen.api.reading import Reading
+from unladen.api.chat import Chatting
+from unladen.api.generation import USUAL_NAMES
+from unladen.api.guided import LazyGuide
+from unladen.api.ranking import Ranking
 from unladen.api.stepper import Stepper
 from unladen.api.tap import Tapping
 from unladen.api.wishes import (
@@ -19,16 +22,18 @@ from unladen.api.wishes import (
     plan_wishes,
     wishes_of,
     with_kv_type,
+    with_preset,
+    within_trained,
 )
 from unladen.errors import InvalidArgument
-from unladen.hub import resolve_model
+from unladen.hub import INCLUDED, find_model
 from unladen.parameters.model import NO_FILE, PLACE
 from unladen.storage.mapping import map_file
 from unladen.storage.packed import packed_cache as cache_of
-from unladen.types import MAIN
+from unladen.types import MAIN, Glance
 
-# All else is imported by those who need it first, while a thread without Python's lock maps the
-# file's pages: that takes about as long.
+# Other modules are imported where they are first needed. Meanwhile a thread without the GIL maps
+# the file's pages, which takes about as long.
 if TYPE_CHECKING:
     from unladen.assembly.ladder import Wishes
     from unladen.backends.base import BackendOptions, Device
@@ -38,16 +43,22 @@ if TYPE_CHECKING:
     from unladen.schedule.fit import MemoryPlan
     from unladen.tokenizer import Tokenizer
 
-TINY = Path(__file__).parents[1] / "data" / "tiny.gguf"
-"""The model that comes with the package; ``Model("tiny")``."""
+TINY = INCLUDED["tiny"]
+"""The model that comes with the package and tells stories; ``Model("tiny")``."""
+KEPT_BREAKERS: Final = 16
+"""Lists of sequence breakers whose tokens are kept. Every token is looked at to find them; clients
+of a server can send any number of lists."""
 
 
-class Model(Reading, Tapping):
+class Model(Ranking, Chatting, Tapping):
     """A model in memory, ready for any number of threads and coroutines.
 
-    ``path`` is a file, ``"tiny"``, or a Hugging Face reference such as ``org/repo:Q4_K_M``. Names
-    that other programs have for these parameters, such as llama-cpp-python's ``n_ctx``, are taken
-    where they mean the same. :func:`plan` shows beforehand what goes where.
+    ``path`` is a file, ``"tiny"``, ``"tiny-chat"``, a name that ``unladen list`` shows, a short
+    name such as ``llama3.2:1b``, or a Hugging Face reference such as ``org/repo:Q4_K_M``. The
+    settings of a name that has some, such as one that ``unladen create`` made, hold where the
+    caller gives no others. Names that other programs have for these
+    parameters, such as llama-cpp-python's ``n_ctx``, are taken where they mean the same.
+    :func:`plan` shows beforehand what goes where.
 
     Files:
 
@@ -110,6 +121,8 @@ class Model(Reading, Tapping):
     * ``speculate = True``: guess ahead where a text repeats itself, if that is measured to be
       faster; the text is the same.
     * ``n_draft = 15``: tokens guessed ahead at most.
+    * ``step_seconds = 0.4``: seconds that a step with prompts should take at most while other
+      requests wait for its end; None: no bound.
     * ``numa = None``: where threads run: "distribute" spreads them over the memory's nodes,
       "isolate" keeps them on the caller's, "numactl" where the process is allowed to.
     * ``precise = False``: keep activations float32 where they meet quantized weights.
@@ -133,9 +146,13 @@ class Model(Reading, Tapping):
     def __init__(self, path: str | os.PathLike[str] = NO_FILE, **parameters: Unpack[ModelNames]
                  ) -> None:
         path, wanted = wishes_of(path, parameters)
+        found = find_model(path, aliases=INCLUDED, look=look)
+        self.path, self._preset, self._record = found.path, found.preset, found.record
+        self._ref = str(self.path) if found.preset is None else path
+        is_open = wanted["context_size"] is None
+        wanted = with_preset(wanted, found.preset)
         self._n_draft = wanted["n_draft"] if wanted["speculate"] else 0
-        self._max_queue = wanted["max_queue"]
-        self.path = resolve_model(path, aliases={"tiny": TINY})
+        self._max_queue, self._step_seconds = wanted["max_queue"], wanted["step_seconds"]
         mapping = map_file(str(self.path))
         reads = wanted["use_mmap"] and not wanted["vocab_only"] and self._reads_weights
         self._packed = cache_of(
@@ -145,6 +162,8 @@ class Model(Reading, Tapping):
         from unladen.assembly.setup import device_names
         from unladen.gguf import check_numbers, open_gguf
         self._file: GGUFFile = open_gguf(self.path, mapping)
+        if is_open:
+            wanted["context_size"] = within_trained(wanted["context_size"], self._file.metadata)
         self._engine: Engine | None = None
         self._stepper = Stepper()
         used = options_of(wanted, self._packed)
@@ -161,7 +180,7 @@ class Model(Reading, Tapping):
             self._equip(tokenizer.result())
             self._file.drop_header()
         except BaseException:
-            self._stepper.shutdown()  # what it does reads the file
+            self._stepper.shutdown()  # its work reads the file, which is closed next
             self.close()
             raise
 
@@ -169,14 +188,20 @@ class Model(Reading, Tapping):
         from unladen.sample import defaults
         from unladen.tokenizer import sequences
         self.tokenizer = tokenizer
+        self._guide = LazyGuide(tokenizer)
+        self._formats = {}
         if self._engine is not None:
             self._engine.restrict(tokenizer.n_vocab)
-        self.sampling_defaults = defaults(self._file.metadata)
-        self._breakers = functools.cache(functools.partial(sequences, tokenizer))
+        usual = {} if self._preset is None else self._preset.answering()
+        self._usual = {name: usual.pop(name) for name in USUAL_NAMES if name in usual}
+        self.sampling_defaults = {**defaults(self._file.metadata), **usual}
+        self._breakers = functools.lru_cache(KEPT_BREAKERS)(
+            functools.partial(sequences, tokenizer))
 
     def _map_ahead(self, begun: PagesAhead | None, devices: Sequence[str | Device],
                    options: BackendOptions) -> None:
-        """``begun`` goes on if weights are read where they are in the file."""
+        """Let ``begun`` go on if weights are used where they lie in the mapped file; else end
+        it."""
         from unladen.backends import backend_of
         if begun is None:
             return
@@ -192,14 +217,15 @@ class Model(Reading, Tapping):
         from unladen.models import load_architecture
         self.architecture = load_architecture(self._file)
         self._planner = Planner(Sources(self._file), {MAIN: self.architecture}, wishes, on_oom)
-        self._engine = self._planner.load(self._n_draft, self._max_queue)
+        self._engine = self._planner.load(self._n_draft, self._max_queue, self._step_seconds)
         self._file.finish_mapping()
         if self._packed is not None:
             self._packed.finish()
 
     @property
     def engine(self) -> Engine:
-        """The loop; raises :class:`InvalidArgument` after ``vocab_only`` or :meth:`close`."""
+        """The engine that runs the requests; raises :class:`InvalidArgument` after ``vocab_only``
+        or :meth:`close`."""
         if self._engine is None:
             raise InvalidArgument("the model has no weights in memory",
                                   hint="load it without vocab_only, and use it before close()")
@@ -227,16 +253,15 @@ class Model(Reading, Tapping):
 
     @property
     def degradations(self) -> Sequence[str]:
-        """What was given up for want of memory, oldest first; see ``on_oom``."""
+        """What was given up where memory ran out, oldest first; see ``on_oom``."""
         return tuple(self._planner.degradations) if self._engine is not None else ()
 
     def place(self, **changes: Unpack[PlaceNames]) -> None:
-        """Compute elsewhere, with another context or cache type, from the next step on.
-
-        Parameters as of :class:`Model`; what isn't given stays. Requests under way go on with the
-        tokens that they have: their cache is copied where type and size allow, else computed again.
-        Raises :class:`OutOfMemory`, :class:`InvalidArgument` and :class:`BackendNotInitialised`;
-        the model then stays as it was.
+        """Compute on other devices, or with another context or cache type, from the next step on.
+        Takes parameters of :class:`Model`; those that aren't given keep their values. Requests
+        under way go on with the tokens that they have: their cache is copied where type and size
+        allow, else computed again. Raises :class:`OutOfMemory`, :class:`InvalidArgument` and
+        :class:`BackendNotInitialised`; the model then stays as it was.
         """
         taken: Any = PLACE.taken(with_kv_type(changes))
         if "devices" in taken:
@@ -246,16 +271,16 @@ class Model(Reading, Tapping):
         self._planner.place(engine, taken)
 
     def placement(self) -> str:
-        """Each node of the graph, its device, and why."""
+        """Each node of the graph, its device, and why it is there."""
         return self.engine.plans.explain()
 
     def memory(self) -> MemoryPlan:
-        """Bytes by device, as planned and as allocated in fact."""
+        """Bytes by device, both as planned and as allocated."""
         return self.engine.plans.memory()
 
     def close(self) -> None:
         """Free the memory; the model can't be used any more. Requests of other threads end with
-        :class:`Cancelled`. Raises :class:`ReentrantCall` inside a step, and closes nothing then."""
+        :class:`Cancelled`. Inside a step this raises :class:`ReentrantCall` and closes nothing."""
         if self._engine is not None:
             self._planner.close(self._engine)
         self._engine = None
@@ -273,7 +298,7 @@ class Model(Reading, Tapping):
         return (f"<Model {name!r}: {self.architecture.arch}, {layers} layers, context of "
                 f"{self.context_size} tokens>")
 
-    if not TYPE_CHECKING:  # type checkers shall know what there is and what isn't
+    if not TYPE_CHECKING:  # hidden from type checkers, which then report misspelt names
         def __getattr__(self, name: str) -> object:
             from unladen.parameters.pasted import METHODS
             hint = f": use {METHODS[name]}" if name in METHODS else ""
@@ -287,7 +312,13 @@ class Model(Reading, Tapping):
         self.close()
 
 
+def look(path: Path) -> Glance:
+    """What the file at ``path`` is, by its header."""
+    from unladen.gguf.glance import glance
+    return glance(path)
+
+
 def _tokenizer(json: str | os.PathLike[str] | None, metadata: Metadata, path: str) -> Tokenizer:
     from unladen.tokenizer import JsonTokenizer, Tokenizer
-    # Native, without the lock for the most part.
+    # Runs in native code with the GIL released for the most part.
     return Tokenizer.from_gguf(metadata, path) if json is None else JsonTokenizer(json, metadata)

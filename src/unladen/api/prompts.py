@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Ids: TypeAlias = Sequence[int] | npt.NDArray[np.integer[Any]]
     Prompt: TypeAlias = str | Ids
-    # A str is a Sequence[str] as well, and one text.
+    # Not Sequence[str]: a str is one too, and it is a single prompt.
     Prompts: TypeAlias = (list[str] | tuple[str, ...] | Sequence[Sequence[int]]
                           | Sequence[npt.NDArray[np.integer[Any]]])
 
@@ -25,13 +25,13 @@ WORDS = "a text, a list of token ids, or a list of several of these"
 
 
 def split(name: str, value: object) -> tuple[list[object], bool]:
-    """The prompts in ``value``, and whether they are several: an empty list is several, of which
-    there is none. Raises :class:`InvalidArgument` for what can be neither."""
+    """The prompts in ``value``, and whether it is a list of prompts; an empty list is a list of no
+    prompts. Raises :class:`InvalidArgument` where it is neither a prompt nor a list of prompts."""
     if isinstance(value, str):
         return [value], False
     shape = getattr(value, "shape", None)
     if shape is not None and not str(getattr(value, "dtype", "")).startswith(("<U", "object")):
-        return [value], False  # an array of ids, or whatever its check says
+        return [value], False  # an array of ids; check_prompt() refuses the rest
     hint = ("bytes.decode() makes text of it"
             if isinstance(value, bytes | bytearray | memoryview) else "")
     found = list(items(name, value, WORDS, hint))
@@ -57,7 +57,7 @@ def ids_of(name: str, prompt: object, tokenizer: Tokenizer) -> list[int]:
 
 
 def blame(error: BaseException, name: str) -> None:
-    """Make ``error`` say that it is about ``name``, if it doesn't."""
+    """Make ``error`` say that it is about ``name``, if it doesn't say so yet."""
     if not isinstance(error, UnladenError):
         error.add_note(f"in {name}")
     elif name not in error.message:
@@ -66,7 +66,7 @@ def blame(error: BaseException, name: str) -> None:
 
 
 def check_tokens(name: str, ids: Sequence[int]) -> None:
-    """Raise :class:`InvalidArgument` where there are none."""
+    """Raise :class:`InvalidArgument` where there are no tokens."""
     if not ids:
         raise InvalidArgument(f"{name} has no tokens", hint="give at least one token")
 

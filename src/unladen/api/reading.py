@@ -1,4 +1,4 @@
-"""Reading: what a model makes of texts, as tokens, logits, embeddings and states."""
+"""Reads texts: returns their tokens, logits, embeddings and states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 from unladen.api.generation import Generation
 from unladen.api.prompts import check_tokens, ids_of, only, split
 from unladen.api.stream import result_of
-from unladen.api.together import Together
+from unladen.api.together import T, Together
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import flag, reject
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Reading(Generation):
-    """What a model can be asked about texts that are there."""
+    """The methods of a model that read given texts and write none."""
 
     architecture: Architecture
 
@@ -35,9 +35,9 @@ class Reading(Generation):
 
     def logits(self, tokens: Prompt | Prompts
                ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-        """float32 [len(tokens), n_vocab]: what the model expects after each of ``tokens``, which
-        are token ids or a text. Several of these in a list are computed together and give a list;
-        where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
+        """float32 [len(tokens), n_vocab]: the logits of the next token after each of ``tokens``,
+        which are token ids or a text. Several of these in a list are computed together and give a
+        list; where one fails, the error names ``tokens[i]``. Raises :class:`InvalidArgument` for an
         encoder."""
         prompts, several = split("tokens", tokens)
         if "logits" not in self._used_plan().blueprint.graph.outputs:
@@ -60,20 +60,20 @@ class Reading(Generation):
 
     def embed(self, text: Prompt | Prompts, *, pooling: str | None = None, normalize: bool = True
               ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-        """What an encoder makes of ``text`` (or of token ids, taken as they are). ``pooling``:
-        "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1 with
-        ``normalize``; "none" the tokens' own, [n_tokens, n_embd], as they are; None: as the file
-        says, which may be "none".
+        """The embedding of ``text`` (or of token ids, taken as they are) by an encoder.
+        ``pooling``: "mean", "cls" (the first token) or "last" give float32 [n_embd], of length 1
+        with ``normalize``; "none" gives a row for each token, [n_tokens, n_embd], unchanged; None:
+        as the file says, which may be "none".
 
         Several texts in a list are computed together and give float32 [n_texts, n_embd], or with
-        "none" a list; where one fails, the error names ``text[i]``. Raises
-        :class:`InvalidArgument` for a model that is no encoder.
+        "none" a list; where one fails, the error names ``text[i]``. Raises :class:`InvalidArgument`
+        for a model that isn't an encoder.
         """
         from unladen.engine.pooling import checked_pooling, chosen, pooled
         normalize, pooling = flag("normalize", normalize), checked_pooling(pooling)
         prompts, several = split("text", text)
         if "embeddings" not in self._used_plan().blueprint.graph.outputs:
-            raise InvalidArgument("the model is no encoder", hint="use logits() or generate()")
+            raise InvalidArgument("the model isn't an encoder", hint="use logits() or generate()")
         kind = chosen(pooling, self.architecture.hparams.int("pooling_type", 0))
         rows = self._rows("text", prompts, several,
                           lambda found: pooled(found, kind, normalize=normalize))
@@ -88,31 +88,31 @@ class Reading(Generation):
     def _rows(self, name: str, prompts: Sequence[object], several: bool,
               take: Callable[[npt.NDArray[np.float32]], npt.NDArray[np.float32]]
               ) -> list[npt.NDArray[np.float32]]:
-        """What ``take`` makes of each prompt's rows, which go as soon as it has."""
-        import numpy as np
-
-        from unladen.engine import Request
-        from unladen.tokenizer import StreamDecoder
-
-        def make(i: int) -> Request:
-            return Request([*ids[i]], sampler=None, decoder=StreamDecoder(self.tokenizer))
-
-        def taken(request: Request) -> npt.NDArray[np.float32]:
-            result_of(request)
-            return take(np.concatenate(request.logits))
+        """The result of ``take`` for each prompt's rows. The rows are freed at once."""
         if several:
-            ids = self._all_ids(name, prompts)
-            return Together(self.engine, len(ids), make, taken, name).run()
-        ids = [ids_of(name, prompts[0], self.tokenizer)]
-        check_tokens(name, ids[0])
-        request = make(0)
+            return self._rows_together(name, self._all_ids(name, prompts), take).run()
+        ids = ids_of(name, prompts[0], self.tokenizer)
+        check_tokens(name, ids)
+        request = self._all_logits(ids)
         self.engine.submit(request)
         self.engine.finish(request)
-        return [taken(request)]
+        return [take(rows_of(request))]
+
+    def _all_logits(self, ids: Sequence[int]) -> Request:
+        """A request for the logits of all tokens ``ids``, not submitted yet."""
+        from unladen.engine import Request
+        from unladen.tokenizer import StreamDecoder
+        return Request([*ids], sampler=None, decoder=StreamDecoder(self.tokenizer))
+
+    def _rows_together(self, name: str, ids: Sequence[Sequence[int]],
+                       take: Callable[[npt.NDArray[np.float32]], T]) -> Together[T]:
+        """Computes the rows of several prompts; the results are those of ``take``."""
+        return Together(self.engine, len(ids), lambda i: self._all_logits(ids[i]),
+                        lambda request: take(rows_of(request)), name)
 
     def save_state(self, prompt: Prompt) -> bytes:
-        """What the model keeps of ``prompt`` (text, or token ids): keys, values, recurrent state,
-        after all of its tokens; what isn't in the cache is computed first."""
+        """The state of the model after ``prompt`` (text, or token ids): keys, values and recurrent
+        state of all its tokens. Tokens that aren't in the cache are computed first."""
         from unladen.engine import Request, state
         from unladen.sample import SamplerChain
         from unladen.tokenizer import StreamDecoder
@@ -123,9 +123,9 @@ class Reading(Generation):
         return state.save(self.engine, request)
 
     def load_state(self, data: bytes) -> list[int]:
-        """Take up what :meth:`save_state` gave, of this model with any ``context_size``,
-        ``kv_type`` and placement. Prompts that begin with the tokens that this returns go on from
-        there. Raises :class:`InvalidArgument` for bytes of another model,
+        """Load a state that :meth:`save_state` returned, from this model with any
+        ``context_size``, ``kv_type`` and placement. Returns its tokens: prompts that begin with
+        them go on from the state. Raises :class:`InvalidArgument` for bytes of another model,
         :class:`ContextOverflow`."""
         from unladen.engine import state
         if not isinstance(data, bytes | bytearray | memoryview):
@@ -137,12 +137,13 @@ class Reading(Generation):
                  special: bool = True, continues: bool = False) -> list[int]:
         """Token ids of ``text``.
 
-        ``add_special``: put around it what the file says (BOS, EOS, BERT's CLS and SEP); False:
-        the text's own tokens alone; None: unless it ``continues`` another. ``add_bos``: the same
-        for BOS (CLS) alone, whatever ``add_special`` says. ``special``: names of control tokens in
-        the text are meant as such. ``continues``: the text goes on from another, so no space is
-        put before it where the tokenizer puts one before texts: ``tokenize(a) + tokenize(b,
-        continues=True)`` goes on with ``b``. Raises :class:`InvalidArgument`.
+        ``add_special``: put the special tokens around it that the file asks for (BOS, EOS, BERT's
+        CLS and SEP); False: the text's own tokens alone; None: unless it ``continues`` another.
+        ``add_bos``: the same for BOS (CLS) alone, whatever ``add_special`` says. ``special``: names
+        of control tokens in the text are meant as such. ``continues``: the text goes on from
+        another, so no space is put before it where the tokenizer puts one before texts:
+        ``tokenize(a) + tokenize(b, continues=True)`` goes on with ``b``. Raises
+        :class:`InvalidArgument`.
         """
         return self.tokenizer.encode(text, add_special=add_special, add_bos=add_bos,
                                      special=special, continues=continues)
@@ -153,3 +154,10 @@ class Reading(Generation):
 
     def _used_plan(self) -> Plan:
         return self.engine.plan
+
+
+def rows_of(request: Request) -> npt.NDArray[np.float32]:
+    """The rows that ``request`` asked for; raises its error."""
+    import numpy as np
+    result_of(request)
+    return np.concatenate(request.logits)

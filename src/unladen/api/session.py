@@ -1,18 +1,21 @@
-"""A conversation with a model, which goes on where it was and can be forked."""
+"""A conversation with a model: each generation goes on after the last one. It can be forked."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
+from unladen.api.closes import Closes
 from unladen.api.prompts import only
 from unladen.api.stream import Stream
+from unladen.api.talking import Talking
 from unladen.parameters.kinds import Text, token_ids
 
 if TYPE_CHECKING:
-    from unladen.api.generation import Generation, Wish
+    from unladen.api.chat import Chatting
+    from unladen.api.generation import Wish
     from unladen.api.prompts import Prompt
+    from unladen.chat.conversation import Conversation
     from unladen.engine import Engine, Request
     from unladen.engine.session import Session as EngineSession
     from unladen.parameters.sampling import RequestNames
@@ -22,35 +25,42 @@ if TYPE_CHECKING:
 _TEXT = Text()
 
 
-class Session:
+class Session(Closes, Talking):
     """A conversation: :meth:`unladen.Model.session` begins one.
 
+    :meth:`say` adds messages and lets the model answer; :meth:`edit` goes back. :meth:`generate`
+    and its siblings continue the tokens, without messages: use one or the other in a session.
+
     Each generation goes on from all that was said before, which stays in the cache, so that only
-    new tokens are computed. Where others need the memory, the session gives it up and is computed
-    again when it goes on. One generation at a time continues a session; one that ends with an error
-    leaves it as it was before. :meth:`close` it, or use it in a ``with``.
+    new tokens are computed. Where other requests need the memory, the session gives it up, and its
+    tokens are computed again when it goes on. One generation at a time continues a session; one
+    that ends with an error leaves it as it was before. :meth:`close` it, or use it in a ``with``.
     """
 
-    def __init__(self, model: Generation, engine: Engine, state: EngineSession) -> None:
+    def __init__(self, model: Chatting, engine: Engine, state: EngineSession,
+                 conversation: Conversation, tools: Sequence[Any] | None,
+                 defaults: Mapping[str, Any]) -> None:
         self._model, self._engine, self._state = model, engine, state
+        self._conversation, self._tools, self._defaults = conversation, tools, defaults
+        self._set_up()
 
     @property
     def tokens(self) -> list[int]:
-        """The ids of all tokens so far, given and written, without those of a generation under
-        way. An end token isn't part of them, a stop string is."""
+        """The ids of all tokens so far, given and written, without those of a generation under way.
+        A token that ended a text isn't part of them; a stop string is."""
         return list(self._state.tokens)
 
     def append(self, prompt: Prompt) -> None:
-        """Go on with ``prompt``: text, which continues what is there, or token ids. It is computed
-        by the next generation. Raises :class:`InvalidArgument`, also while a generation is under
-        way and after :meth:`close`."""
+        """Add ``prompt`` to the conversation: text, which continues the tokens so far, or token
+        ids. The next generation computes it. Raises :class:`InvalidArgument`, also while a
+        generation is under way and after :meth:`close`."""
         self._state.append(self._ids(prompt))
 
     def generate(self, prompt: Prompt | None = None, *, max_tokens: int | None = None,
                  stop: str | Sequence[str] | None = (), logprobs: int | None = None,
                  sampler: SamplerChain | Sampler | None = None, **sampling: Unpack[RequestNames]
                  ) -> Completion:
-        """Go on with ``prompt``, if one is given, and with what the model writes then; see
+        """Add ``prompt``, if one is given, and let the model continue the conversation; see
         :meth:`unladen.Model.generate`. ``usage.n_prompt`` counts all tokens of the session before
         this generation, ``usage.n_cached`` those that were in the cache."""
         wish = self._model._wish("generate", max_tokens, stop, logprobs, sampler, sampling)
@@ -85,10 +95,13 @@ class Session:
     def fork(self) -> Session:
         """A second session with the same past, which costs no memory until one of the two goes on.
         Raises :class:`InvalidArgument` while a generation is under way and after :meth:`close`."""
-        return Session(self._model, self._engine, self._engine.fork(self._state))
+        with self._lock:
+            return Session(self._model, self._engine, self._engine.fork(self._state),
+                           self._settled().copy(), self._tools, self._defaults)
 
     def close(self) -> None:
-        """Give the memory back, and cancel a generation under way; the session can't go on."""
+        """Give the memory back, and cancel a generation under way. The session can't be used any
+        more."""
         if not self._state.is_closed:
             self._engine.end(self._state)
 
@@ -97,7 +110,7 @@ class Session:
         return self._model._submitted(wish, [*self._state.tokens, *ids], self._state)
 
     def _ids(self, prompt: Prompt) -> list[int]:
-        """The token ids of ``prompt`` after what is there."""
+        """The token ids of ``prompt``, tokenized as a continuation of the tokens so far."""
         one = only("prompt", prompt)
         if not isinstance(one, str):
             return token_ids("prompt", one)
@@ -108,13 +121,3 @@ class Session:
         state = ("closed" if self._state.is_closed else
                  "going on" if self._state.request is not None else "idle")
         return f"<Session: {len(self._state.tokens)} tokens, {state}>"
-
-    def __enter__(self) -> Session:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()

@@ -1,4 +1,4 @@
-"""A thread for those who may not block their own."""
+"""A thread that runs steps for coroutines, which must not block their own thread."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _T = TypeVar("_T")
 
 
 class Stepper(Executor):
-    """One thread, in whichever process it is asked for: a forked child doesn't have its parent's,
-    and starts its own."""
+    """An executor of one thread, started at the first use in each process: a forked child doesn't
+    have its parent's thread."""
 
     def __init__(self) -> None:
         self._is_shut = False
@@ -42,5 +42,5 @@ class Stepper(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """See :class:`concurrent.futures.Executor`."""
         self._is_shut = True
-        if self._process == os.getpid():  # else there is nothing to end, and its lock may be held
+        if self._process == os.getpid():  # a forked child has no thread to end
             self._threads.shutdown(wait, cancel_futures=cancel_futures)

@@ -1,19 +1,20 @@
-"""A completion as it is written."""
+"""A completion, piece by piece while it is written."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING
+
+from unladen.api.closes import Closes
 
 if TYPE_CHECKING:
     from unladen.engine import Engine, Request
     from unladen.types import Completion
 
 
-class Stream(Iterator[str]):
-    """Text as it is written. Leaving early (``close``, the end of a ``with``, dropping it) cancels
-    the rest."""
+class Stream(Closes, Iterator[str]):
+    """Text as it is written. Ending it early (by ``close``, at the end of a ``with``, by dropping
+    it) cancels the rest."""
 
     def __init__(self, engine: Engine, request: Request) -> None:
         self._engine = engine
@@ -34,11 +35,11 @@ class Stream(Iterator[str]):
 
     @property
     def result(self) -> Completion:
-        """What came so far; all of it once the iteration has ended."""
+        """The completion so far; all of it once the iteration has ended."""
         return self._request.completion()
 
     def close(self) -> None:
-        """Cancel what is not written yet."""
+        """Cancel the part that is not written yet."""
         if not self._request.done:
             self._engine.cancel(self._request)
 
@@ -48,19 +49,9 @@ class Stream(Iterator[str]):
                  f"ended by {request.stop_reason}" if request.done else "going on")
         return f"<Stream: {len(request.tokens) - request.n_prompt} tokens so far, {state}>"
 
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        self.close()
-
 
 def result_of(request: Request) -> Completion:
-    """What ``request`` came to; raises its error, if it has one."""
+    """The completion of ``request``; raises the request's error, if it has one."""
     if request.error is not None:
         raise request.error
     return request.completion()

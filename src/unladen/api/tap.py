@@ -1,4 +1,4 @@
-"""Activations of a model, to look at and to change while it computes."""
+"""Taps: look at a model's activations, and change them, while it computes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unladen.types import Shape
 
     class Switch(Protocol):
-        """Begins and ends a tap."""
+        """A function that begins (``on``) or ends a tap."""
 
         def __call__(self, tap: Tap, *, on: bool) -> None: ...
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Added = Mapping[str, npt.ArrayLike]
 
 ONE_LINE = 8
-"""Names that a short text about nodes lists at most."""
+"""The most names that a message or a ``repr`` lists on one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NodeInfo:
 
 
 class Nodes(Mapping[str, NodeInfo]):
-    """Everything that :meth:`unladen.Model.tap` takes, by name, in the order of computation."""
+    """All nodes that :meth:`unladen.Model.tap` can tap, by name, in the order of computation."""
 
     def __init__(self, graph: Graph) -> None:
         from unladen.graph.taps import points
@@ -67,13 +67,14 @@ class Nodes(Mapping[str, NodeInfo]):
         return f"<{len(self)} nodes: {_few(list(self))}>"
 
     def __str__(self) -> str:
-        """A line for each: name, op, shape."""
+        """A line for each node: name, op, shape."""
         return "\n".join(f"{i.name:28} {i.op:18} [{', '.join(map(str, i.shape))}]"
                          for i in self._infos.values())
 
 
 class Taps:
-    """What :meth:`unladen.Model.tap` gives: works within ``with``, and keeps what it got after it.
+    """A tap, as :meth:`unladen.Model.tap` returns it: collects rows within ``with``, and keeps them
+    afterwards.
 
     ``taps[name]`` are the values of a node; :attr:`requests`, :attr:`positions` and :attr:`tokens`
     say which token each row is of, :meth:`rows` all of this together for one node. Entering it
@@ -82,7 +83,7 @@ class Taps:
 
     def __init__(self, tap: Tap, switch: weakref.WeakMethod[Switch]) -> None:
         self._tap = tap
-        self._switch = switch  # rows may be kept for longer than the model
+        self._switch = switch  # a tap with its rows may outlive the model
         self._on: Switch | None = None
         self._known: dict[str | None, tuple[int, TapRows]] = {}
 
@@ -92,7 +93,8 @@ class Taps:
         return list(self._tap.looked)
 
     def __getitem__(self, name: str) -> npt.NDArray[np.float32]:
-        """float32 [n_rows, ...]: the values of node ``name``; int32 where the node makes such."""
+        """float32 [n_rows, ...]: the values of node ``name``; int32 where the node makes whole
+        numbers."""
         return self.rows(name).values
 
     def rows(self, name: str) -> TapRows:
@@ -105,13 +107,13 @@ class Taps:
 
     @property
     def requests(self) -> npt.NDArray[np.int32]:
-        """int32 [n_tokens]: the number of each row's request, from 0 on, as in all that follows for
-        nodes with a row for each token."""
+        """int32 [n_tokens]: the number of each row's request, from 0 on. For nodes with a row for
+        each token, as :attr:`positions` and :attr:`tokens` are."""
         return self._rows(None).requests
 
     @property
     def positions(self) -> npt.NDArray[np.int32]:
-        """int32 [n_tokens]: where each row's token stands in its text."""
+        """int32 [n_tokens]: the position of each row's token in its text."""
         return self._rows(None).positions
 
     @property
@@ -155,19 +157,20 @@ class Taps:
 
 
 class Tapping:
-    """What a model can show of its values while it computes."""
+    """The methods of a model that show or change values while it computes."""
 
     _engine: Engine | None
     _planner: Planner
 
     @property
     def engine(self) -> Engine:
-        """The loop."""
+        """The engine that runs the requests."""
         raise NotImplementedError
 
     @property
     def nodes(self) -> Nodes:
-        """What :meth:`tap` can name, by name, with shapes: a mapping in the order of computation.
+        """The nodes that :meth:`tap` accepts, by name, with their shapes, in the order of
+        computation.
         """
         return Nodes(self.engine.plan.blueprint.source)
 
@@ -183,23 +186,24 @@ class Tapping:
         values are kept, a row for each token that is computed within the ``with``, by any call and
         any thread. A mapping gives functions: ``f(values, info)`` gets the float32 [n_rows, ...]
         values of a step, read-only, and ``info`` about its rows
-        (:class:`~unladen.engine.tap.TapInfo`), and returns what takes their place, or None to look
-        only. Values that a function gets are kept only where a list names them, too, in a tap of
-        its own; they are those that all following nodes see, after every change. ``add``: vectors
-        by node, to be added to each of its rows (control vectors); after the functions of the node.
+        (:class:`~unladen.engine.tap.TapInfo`), and returns their replacement, or None to look only.
+        Values that a function gets aren't kept. To keep them, name them in a list in another tap:
+        it gets the values after every change, as all following nodes see them. ``add``: vectors by
+        node, to be added to each of its rows (control vectors), after the functions of the node
+        have run.
 
         Rows stand in the order of requests and positions. Nodes behind the choice of rows ("S" in
         :attr:`nodes`) have one for each token whose logits are wanted. Every token counts once:
         rows of guessed tokens that turned out wrong are left out, and a request that lost its place
-        in the cache keeps those that it had. While a tap is on, no prompt takes its beginning from
-        the cache, so that every token is computed. Where values are changed, the cache is emptied
-        at the beginning and at the end: what it holds is never of another model than the one that
-        answers. Requests under way go on from there, their texts computed again; states that were
-        loaded have to be loaded again.
+        in the cache keeps the rows that it had. While a tap is on, no prompt takes its beginning
+        from the cache, so that every token is computed. Where values are changed, the cache is
+        emptied at the beginning and at the end: so it never mixes rows of the changed model with
+        rows of the unchanged one. The tokens of requests under way are computed again. States that
+        were loaded have to be loaded again.
 
         Steps take longer while a tap is on: nodes are not fused over it, the next step is not
-        started ahead, and for each node that is changed the devices wait. Afterwards the model
-        works with the very plan that it had before, which waits meanwhile.
+        started ahead, and for each node that is changed the devices wait. Afterwards the model goes
+        on with the plan that it had before, which waits meanwhile.
 
         A function that raises, or returns another shape or type, NaN or infinity, ends the requests
         of that step with :class:`TapError`. Raises :class:`InvalidArgument` for names that match
@@ -288,7 +292,7 @@ def _adder(value: Value, vector: npt.ArrayLike) -> TapFunction:
     if given.dtype.kind not in "fiu" or list(given.shape) != wanted:
         raise InvalidArgument(f"add: {value.name!r} takes {wanted} numbers, got {got}",
                               hint="give a vector as long as a row of the node")
-    with np.errstate(over="ignore"):  # what overflows is refused
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is refused below
         row = given.astype(np.float32)
     if not np.isfinite(row).all():
         raise InvalidArgument(f"add: the vector for {value.name!r} holds NaN or infinity",

@@ -1,4 +1,4 @@
-"""Several requests computed together: some are under way while others wait to be made."""
+"""Computes several prompts together. A few requests are under way; the others aren't made yet."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SHARE = 2
-"""Times as many requests are under way as sequences fit into a step: whatever ends, the next step
-is full. What waits beyond that takes no memory but that of its token ids."""
+"""Requests under way for each sequence that fits into a step. With two, the next step is full even
+where all requests of a step end at once. Prompts beyond these take no memory but that of their
+token ids."""
 
 
 class Together(Generic[T]):
-    """``n`` requests: ``make`` gives number i, ``take`` its result once it is done.
-
-    An error of one ends all of them; it is raised with ``name`` and the request's number. Use
-    :meth:`run`, or :meth:`refill`, :meth:`collect` around steps of one's own, and :meth:`stop`
-    whatever comes.
+    """``n`` requests: ``make(i)`` makes request i, ``take`` returns the result of a request that is
+    done. An error of one request ends all of them, and is raised with ``name`` and the request's
+    number. Call :meth:`run`. Or call :meth:`refill` and :meth:`collect` around steps of your own,
+    and :meth:`stop` in any case.
     """
 
     def __init__(self, engine: Engine, n: int, make: Callable[[int], Request],
@@ -34,7 +34,7 @@ class Together(Generic[T]):
         self._results: dict[int, T] = {}
 
     def run(self) -> list[T]:
-        """All results in order."""
+        """Compute all requests; the results in their order."""
         try:
             while (oldest := self.refill()) is not None:
                 self._engine.advance(oldest)
@@ -45,12 +45,13 @@ class Together(Generic[T]):
 
     @property
     def results(self) -> list[T]:
-        """What has come of the requests, in their order."""
+        """The results of the requests, in their order."""
         return [self._results[i] for i in sorted(self._results)]
 
     def refill(self) -> Request | None:
-        """Queue requests as long as there is room; the oldest that isn't done, None where all
-        are. Raises :class:`QueueFull` where other callers' requests fill the queue."""
+        """Queue requests as long as there is room. Returns the oldest request that isn't done;
+        None where all are done. Raises :class:`QueueFull` where other callers' requests fill the
+        queue."""
         while self._next < self._n and len(self._under_way) < self._room:
             i = self._next
             try:
@@ -59,7 +60,7 @@ class Together(Generic[T]):
                     self._engine.submit(request)
             except BaseException as error:
                 if isinstance(error, QueueFull) and self._under_way:
-                    break  # there is room again when one of these ends
+                    break  # try again when one of these ends
                 blame(error, f"{self._name}[{i}]")
                 raise
             self._next += 1
@@ -69,9 +70,9 @@ class Together(Generic[T]):
         return next(iter(self._under_way.values()), None)
 
     def collect(self) -> None:
-        """Take the results of what is done; raises the error of one that failed."""
+        """Take the results of requests that are done; raises the error of one that failed."""
         for i, request in list(self._under_way.items()):
-            request.pieces.clear()  # nobody reads them, and new ones shall be told
+            request.pieces.clear()  # no caller reads them; emptied, so that new pieces are noticed
             if request.done:
                 del self._under_way[i]
                 try:
@@ -81,7 +82,7 @@ class Together(Generic[T]):
                     raise
 
     def stop(self) -> None:
-        """Cancel what isn't done."""
+        """Cancel the requests that aren't done."""
         for request in self._under_way.values():
             if not request.done:
                 self._engine.cancel(request)

@@ -1,7 +1,8 @@
-"""From the names that a caller gave to :class:`unladen.Model` to what a plan is made of."""
+"""Turns the parameters of :class:`unladen.Model` into the options that a plan is made from."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,18 +15,21 @@ if TYPE_CHECKING:
 
     from unladen.assembly.ladder import Wishes
     from unladen.backends.base import BackendOptions, Device
+    from unladen.hub.preset import Preset
     from unladen.storage.packed import PackedCache
+
+log = logging.getLogger("unladen")
 
 PROBE_VARIABLE = "UNLADEN_PROBE"
 _CACHE_NAMES = (("type_k", "cache_type_k"), ("type_v", "cache_type_v"))
 
 
 class ParametersShown:
-    """The signature of :class:`unladen.Model` as ``help()`` and notebooks show it: all names of
-    the table. It is made when somebody asks."""
+    """The signature of :class:`unladen.Model` as ``help()`` and notebooks show it: all names of the
+    table. Made when it is asked for."""
 
     def __get__(self, model: object, owner: type) -> Signature:
-        """The signature, of the class alone."""
+        """The signature; the class has it, its objects don't."""
         from inspect import Parameter, Signature
         if model is not None:
             raise AttributeError("__signature__")
@@ -36,7 +40,8 @@ class ParametersShown:
 
 
 def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelNames]:
-    """The file, and every parameter by our name, checked; raises :class:`InvalidArgument`."""
+    """The path, and every parameter by its name in this package, checked; raises
+    :class:`InvalidArgument`."""
     named = with_kv_type(given)
     for other in ("model_path", "model"):
         if other in named:
@@ -47,6 +52,27 @@ def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelName
     wanted: Any = MODEL.defaults() | MODEL.taken(named)
     chosen: str = PATH.of("path", path)
     return chosen, wanted
+
+
+def with_preset(wanted: ModelNames, preset: Preset | None) -> ModelNames:
+    """``wanted`` with what ``preset`` sets where the caller left a parameter at its default."""
+    given = {} if preset is None else preset.loading()
+    usual: Any = {name: value for name, value in given.items()
+                  if dict(wanted)[name] == MODEL.parameters[name].default}
+    found: Any = {**wanted, **usual}
+    checked: ModelNames = found
+    return checked
+
+
+def within_trained(size: int | None, metadata: Mapping[str, object]) -> int | None:
+    """``size``, the context that the settings of a name ask for, or what a model with this
+    ``metadata`` was trained for where that is less."""
+    trained = metadata.get(f"{metadata.get('general.architecture')}.context_length")
+    if size is None or not isinstance(trained, int) or not 0 < trained < size:
+        return size
+    log.warning("num_ctx is %d, and the model was trained for %d tokens, which are taken", size,
+                trained)
+    return trained
 
 
 def with_kv_type(given: Mapping[str, object]) -> dict[str, object]:
@@ -68,7 +94,8 @@ def with_kv_type(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def options_of(wanted: ModelNames, packed: PackedCache | None) -> BackendOptions:
-    """How backends shall work."""
+    """The options of backends. ``wanted``: the parameters of a model; ``packed``: its file of
+    packed weights, None without one."""
     from unladen.backends.base import BackendOptions
     return BackendOptions(wanted["n_threads"], wanted["n_threads_batch"], wanted["precise"],
                    wanted["deterministic"], wanted["numa"], packed)
@@ -76,7 +103,8 @@ def options_of(wanted: ModelNames, packed: PackedCache | None) -> BackendOptions
 
 def plan_wishes(devices: Sequence[str | Device], wanted: ModelNames, used: BackendOptions
                 ) -> Wishes:
-    """What decides the plan."""
+    """The wishes for a plan: ``devices`` by name or opened, the parameters ``wanted``, and the
+    options ``used`` by backends."""
     from unladen.assembly.ladder import Wishes
     from unladen.schedule.options import LoadOptions, PlanOptions
     from unladen.schedule.place import PlaceOptions

@@ -1,1 +1,1 @@
-"""From files and wishes to a running engine, and from that to another one."""
+"""Makes a running engine from files and wishes, and changes it to another plan while it runs."""

@@ -1,4 +1,4 @@
-"""What a model may give up, one rung after another, where memory runs out."""
+"""The ladder of things that a model gives up, one rung after another, where memory runs out."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from unladen.schedule.options import PlanOptions
 from unladen.types import BLOCK_TOKENS
 
 MIN_BATCH = 32
-"""Fewest tokens of a step that the rung "ubatch" goes down to: with fewer, a step reads the weights
-for too few tokens."""
+"""Fewest tokens of a step that the rung "ubatch" goes down to: with fewer, reading the weights
+would dominate each step."""
 
 RUNGS = ("ubatch", "kv:TYPE", "layers", "context")
-"""The rungs that there are, as users write them."""
+"""All rungs, as users write them."""
 
 _Steps = Iterator[tuple["Wishes", str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What decides the plans of a model's graphs, as :class:`unladen.Model` takes it."""
+    """The user's wishes for the plans of a model's graphs; the names are parameters of
+    :class:`unladen.Model`."""
 
     options: PlanOptions
     context_size: int | None = None
@@ -37,11 +38,12 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """Rungs in the order in which they are taken, each as far as it goes before the next.
+    """Rungs in the order in which they are taken. Each goes down as far as it can before the next
+    one.
 
     "ubatch" halves the step; "kv:q8_0" stores the cache in that type (two by comma: keys, values);
     "layers" halves the layers on devices other than the host; "context" halves the context. Every
-    rung is of all ``graphs`` of the model. Raises :class:`InvalidArgument`.
+    rung applies to all ``graphs`` of the model. Raises :class:`InvalidArgument`.
     """
 
     rungs: Sequence[str]
@@ -49,7 +51,7 @@ class Ladder:
 
     def __post_init__(self) -> None:
         if isinstance(self.rungs, str):
-            raise InvalidArgument(f"on_oom={self.rungs!r} is no list",
+            raise InvalidArgument(f"on_oom={self.rungs!r} isn't a list",
                                   hint=f"for example on_oom=[{self.rungs!r}]")
         for rung in self.rungs:
             if rung.startswith("kv:"):
@@ -60,10 +62,9 @@ class Ladder:
 
     def down(self, wishes: Wishes, n_offloaded: int, context: int, n_needed: int
              ) -> Iterator[tuple[Wishes, str]]:
-        """Ever smaller wishes, and what the last step down changed.
-
-        Begins at ``wishes`` where ``n_offloaded`` layers of a graph are off the host and the
-        context is ``context`` tokens, of which ``n_needed`` are in use.
+        """Ever smaller wishes, each with the change that its step down made. ``wishes``: the wishes
+        to begin with. ``n_offloaded``: layers of a graph that are off the host by now. ``context``:
+        the present context in tokens, of which ``n_needed`` are in use.
         """
         for rung in self.rungs:
             if rung == "ubatch":
@@ -74,7 +75,7 @@ class Ladder:
                 steps = _shorter_contexts(wishes, context, n_needed)
             else:
                 steps = self._smaller_cache(_kv_pair(rung), wishes)
-            for wishes, change in steps:  # the next rung goes on from the last step
+            for wishes, change in steps:  # the next rung begins at the last wishes
                 yield wishes, change
 
     def _smaller_cache(self, pair: str | tuple[str, str], wishes: Wishes) -> _Steps:

@@ -49,12 +49,13 @@ class Planner:
         _warn_of_idle(wishes.options.place, sources.names())
         self.degradations: list[str] = []
 
-    def load(self, n_draft: int = 0, max_queue: int = sys.maxsize) -> Engine:
-        """An engine over the first plan that fits; raises :class:`OutOfMemory`. ``n_draft`` and
-        ``max_queue`` are the engine's."""
+    def load(self, n_draft: int = 0, max_queue: int = sys.maxsize,
+             step_seconds: float | None = None) -> Engine:
+        """An engine over the first plan that fits; raises :class:`OutOfMemory`. ``n_draft``,
+        ``max_queue`` and ``step_seconds`` are the engine's."""
         made = self._make(self._wishes, Kept())
         if isinstance(made, OutOfMemory):
-            # Begin with the most that could be wanted: a step down from more does no harm.
+            # Begin with the largest sizes that could be in use: a step down from more does no harm.
             main = self._architectures[MAIN]
             n_layers = max(a.build().n_layers for a in self._architectures.values())
             made = self._descend(made, n_layers, self._wishes.context_size or main.context_length,
@@ -62,11 +63,13 @@ class Planner:
             if isinstance(made, OutOfMemory):
                 raise made.again()
         plans, context = made
-        # The default depends on what memory is free, and what these plans take is not any more.
+        # The default depends on the free memory, and these plans now take some of it: keep the
+        # present context.
         self._wishes = replace(self._wishes, context_size=context)
         _report_layers(plans.blueprint)
         return Engine(plans, context, self._architectures[MAIN].n_vocab,
-                      self.relieve if self._ladder.rungs else None, n_draft, max_queue)
+                      self.relieve if self._ladder.rungs else None, n_draft, max_queue,
+                      step_seconds)
 
     def relieve(self, engine: Engine, shortage: OutOfMemory) -> None:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
@@ -81,11 +84,11 @@ class Planner:
         restored = self._make(self._wishes, kept)
         if not isinstance(restored, OutOfMemory):
             engine.adopt(*restored)
-        del kept, restored  # the error's traceback would keep them
+        del kept, restored  # the error's traceback would keep their memory
         raise made.again()
 
     def place(self, engine: Engine, changes: PlaceNames) -> None:
-        """Make ``engine`` go on with other plans. Where that raises, all stays as it was."""
+        """Make ``engine`` go on with other plans. Where this raises, the old plans stay."""
         def move() -> None:
             wishes = _changed(self._wishes, changes)
             kept = engine.plans.keep()
@@ -111,10 +114,9 @@ class Planner:
         self._untapped = None
 
     def tap(self, engine: Engine, tap: Tap) -> None:
-        """Let ``tap`` have its values from ``engine``'s next step on.
-
-        Raises :class:`OutOfMemory` where they don't fit; all then stays as it was. The plans
-        without taps wait meanwhile, with their own arenas: :meth:`untap` brings them back.
+        """Give ``tap`` its values from ``engine``'s next step on. Raises :class:`OutOfMemory` where
+        plans with them don't fit; the old plans then stay. The plans without taps wait meanwhile,
+        with their own arenas: :meth:`untap` brings them back.
         """
         def start() -> None:
             before = self._watch.taps
@@ -130,14 +132,14 @@ class Planner:
                 # The error's frames refer to memory, and the caller may keep the error.
                 traceback.clear_frames(error.__traceback__)
                 raise
-            if tap.functions:  # what was computed so far isn't what the model computes from now on
+            if tap.functions:  # the cache is of the model without these functions
                 engine.forget()
             if self._untapped is not None:
                 self._untapped[0].rest()
         engine.between_steps(start)
 
     def untap(self, engine: Engine | None, tap: Tap) -> None:
-        """Give ``tap`` no more values. ``engine`` None: it is closed."""
+        """Give ``tap`` no more values. ``engine``: None where the engine is closed."""
         if engine is None:
             self._watch.taps, self._untapped = (), None
             return
@@ -147,7 +149,8 @@ class Planner:
             try:
                 self._adopt_tapped(engine)
             except OutOfMemory as error:
-                # The plans that there are compute the same, with outputs that nobody reads.
+                # The present plans compute the same tokens; they only have outputs that nobody
+                # reads.
                 log.warning("the plan stays as it is after a tap: %s", error)
                 engine.watch = self._watch if self._watch.taps else None
             if tap.functions:
@@ -155,7 +158,7 @@ class Planner:
         engine.between_steps(stop)
 
     def _adopt_tapped(self, engine: Engine) -> None:
-        """Have ``engine`` go on with plans for the taps that there are."""
+        """Make ``engine`` go on with plans for the present taps."""
         watch = self._watch
         if watch.taps or self._untapped is None:
             blueprint = retapped(engine.plans.blueprint, watch.looked, self._changes())
@@ -163,7 +166,7 @@ class Planner:
             context = engine.context_size
         else:
             plans, context = self._untapped
-            for plan in plans.members.values():  # the plans since then used its caches
+            for plan in plans.members.values():  # later plans used its caches
                 plan.continues_cache = True
         engine.adopt(plans, context)
         engine.watch = watch if watch.taps else None
@@ -180,7 +183,7 @@ class Planner:
             changes.append(change)
             made = self._make(wishes, kept)
             if not isinstance(made, OutOfMemory):
-                log.warning("%s; it goes on with %s", shortage.message, ", ".join(changes))
+                log.warning("%s; the model goes on with %s", shortage.message, ", ".join(changes))
                 self.degradations += changes
                 self._wishes = wishes
                 return made
@@ -188,8 +191,8 @@ class Planner:
         return shortage
 
     def _make(self, wishes: Wishes, kept: Kept) -> tuple[PlanSet, int] | OutOfMemory:
-        """The plans and their context, or why there are none. They are tried with the caches that
-        are ``kept``, and then without."""
+        """The plans and their context size, or the error that says why there are none. The first
+        attempt takes over the caches that are ``kept``, the second one doesn't."""
         while True:
             had_caches = kept.has_caches
             try:
@@ -204,7 +207,8 @@ class Planner:
             kept.drop_caches()
 
     def blueprint(self) -> tuple[BlueprintSet, int]:
-        """The first blueprints, whether they fit or not, and their context size."""
+        """The blueprints for the present wishes, whether they fit or not, and their context
+        size."""
         return self._blueprint(self._wishes)
 
     def _blueprint(self, wishes: Wishes, kept: Kept | None = None) -> tuple[BlueprintSet, int]:
@@ -218,7 +222,7 @@ class Planner:
 
 
 def _warn_of_idle(place: PlaceOptions, names: Collection[str]) -> None:
-    """Name options that concern none of the weights called ``names``."""
+    """Warn of options that match none of the weights called ``names``."""
     warn_unmatched("override_tensor", place.override_tensor, names)
     options = {"cpu_moe": place.cpu_moe, "n_cpu_moe": place.n_cpu_moe,
                "expert_split": place.expert_split is not None}

@@ -1,4 +1,5 @@
-"""The files that a model's weights come from: its own, and those of what is added to it."""
+"""The files that a model's weights come from: its own file, and those of graphs that are added to
+it."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ __all__ = ["Backend", "Device", "BackendOptions", "Hold", "HostMemory", "all_dev
 def registry() -> Mapping[str, Backend]:
     """Every backend by name.
 
-    A backend's module has a function ``create() -> Backend``, and may have ``has_hardware() ->
-    bool``: whether some of its devices may be used where none are named, as far as that can be told
-    at once, since creating the backend or finding its devices may take a while.
+    A backend's module has a function ``create() -> Backend``. It may also have ``has_hardware() ->
+    bool``: whether some of its devices may be used where no devices are named. It must answer at
+    once, since creating the backend or finding its devices may take a while.
     """
     return found().named()
 
@@ -48,7 +48,7 @@ def found() -> Found[Backend]:
 
 @functools.cache
 def _scanned() -> Found[ModuleType]:
-    """The modules of backends, none of which has been created."""
+    """The modules of all backends, found without creating a backend."""
     result: Found[ModuleType] = Found()
     for module in modules("unladen.backends", "backends", report=result.leave_out):
         result.add(module, lambda m: [(m.__name__, m)])
@@ -60,20 +60,21 @@ def _modules() -> Sequence[ModuleType]:
 
 
 def _named_backend(module: ModuleType) -> Iterator[tuple[str | ModuleType, Backend]]:
-    """By its name and by its module; a stranger's answers once what everybody will ask."""
+    """The backend of ``module`` under its name and under its module. A plug-in's backend is asked
+    for its devices first, so that one that fails is left out."""
     backend = _created(module)
     if is_plugin(module):
         _check_contract(backend)
         _may_serve(module)
         for device in backend.devices():
             if not {device.is_host, device.is_default} <= {True, False}:
-                raise TypeError(f"{device.name} doesn't say what it is")
+                raise TypeError(f"is_host and is_default of {device.name} must be True or False")
     yield str(backend.name), backend
     yield module, backend
 
 
 def _check_contract(backend: Backend) -> None:
-    """Raise TypeError where a plug-in was written against another contract than this one."""
+    """Raise TypeError where a plug-in's methods don't take the arguments of this contract."""
     kind = type(backend).__name__
     if not isinstance(backend, Backend):
         raise TypeError(f"create() returns a {kind}, which is not derived from "
@@ -105,7 +106,7 @@ def _may_serve(module: ModuleType) -> bool:
 
 @functools.cache
 def _named(name: str) -> Backend | None:
-    # Those of the package are called after their folders, so that the others needn't be created.
+    # The package's backends are named like their folders, so that finding one creates no other.
     for module in _modules():
         if module.__name__ == f"{__name__}.{name}":
             return _created(module)
@@ -123,15 +124,14 @@ def backend_of(device: str) -> Backend:
 
 
 class Hold:
-    """Keeps ``devices`` open until :meth:`release`, or until nobody refers to it. A device is
-    closed when the last hold on it ends; it is opened again, with ``options``, by the first one
-    after that."""
+    """Keeps ``devices`` open until :meth:`release`, or until nobody refers to the hold. A device is
+    closed when its last hold ends. The next hold opens it again, with its ``options``."""
 
     def __init__(self, devices: Iterable[Device], options: BackendOptions) -> None:
         held = [(backend_of(device.name), device) for device in devices]
         _holds().take(held, options)
         self.release = weakref.finalize(self, _holds().give_back, held)
-        # A process that ends frees everything at once, and drivers may be gone by then.
+        # At the end of the process drivers may be gone already, and the system frees everything.
         self.release.atexit = False
 
     def __repr__(self) -> str:
@@ -139,7 +139,7 @@ class Hold:
 
 
 class _Holds:
-    """How many holds there are on each device."""
+    """Counts the holds on each device."""
 
     def __init__(self) -> None:
         # The garbage collector may end a hold while this thread begins one.
@@ -149,7 +149,8 @@ class _Holds:
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        """In a forked child, the thread that had the lock doesn't exist."""
+        """Make a new lock in a forked child, where the thread that held the old one doesn't
+        exist."""
         self._lock = threading.RLock()
 
     def take(self, devices: Sequence[tuple[Backend, Device]], options: BackendOptions) -> None:
@@ -186,13 +187,13 @@ def _what_there_is() -> str:
 
 
 def all_devices() -> list[Device]:
-    """The devices of every backend that are real (pretend and reference ones are not listed)."""
+    """The real devices of every backend; pretend and reference devices are left out."""
     return [d for b in registry().values() for d in b.devices()]
 
 
 def default_devices() -> list[Device]:
-    """What is used where no devices are named: hardware beside the host's processor, if there is
-    some, and that processor, last."""
+    """The devices that are used where none are named: other hardware than the host's processor, if
+    there is some, and last the host's processor."""
     present = [d for m in _modules() if is_plugin(m) or _may_serve(m)
                for d in _devices_unasked(m)]
     return [d for d in present if d.is_default] + [d for d in present if d.is_host][:1]
@@ -206,8 +207,8 @@ def _devices_unasked(module: ModuleType) -> Sequence[Device]:
 
 
 def why_no_hardware() -> list[str]:
-    """Why there is no device beside the host's processor that is used where none are named: a line
-    for each backend that looks for hardware and finds a driver, but nothing it can use."""
+    """Why no other hardware than the host's processor is used by default: a line for each backend
+    that finds a driver, but no device that it can use."""
     asked = [m for m in _modules() if not is_plugin(m) and hasattr(m, "has_hardware")]
     backends = [_created(m) for m in asked if m.has_hardware()]
     return [b.why_none() or f"{b.name} finds no graphics processor, only software that computes "
@@ -216,12 +217,12 @@ def why_no_hardware() -> list[str]:
 
 
 def supports_gpu_offload() -> bool:
-    """Whether there is a device beside the host's processor that layers can be put on."""
+    """Whether layers can be put on another device than the host's processor."""
     return any(not d.is_host for d in all_devices())
 
 
 def supports_mmap() -> bool:
-    """Whether weights can be used where they lie in the mapped file: on this host's devices."""
+    """Whether weights can be used where they lie in the mapped file; the host's processor can."""
     probe = np.zeros(1, np.uint8)
     return any(d.is_host and backend_of(d.name).wrap(d, probe) is not None for d in all_devices())
 

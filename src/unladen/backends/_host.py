@@ -1,4 +1,4 @@
-"""Buffers in the host's own memory: what every backend without a memory of its own uses."""
+"""Buffers in the host's memory, for backends without a memory of their own."""
 
 from __future__ import annotations
 
@@ -18,46 +18,51 @@ Bytes = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class HostBuffer:
-    """Bytes of the host: ``data`` uint8 [nbytes]."""
+    """A buffer in the host's memory: ``data`` uint8 [nbytes]."""
 
     device: Device
     data: Bytes
 
     @property
     def nbytes(self) -> int:
-        """How large it is."""
+        """The buffer's size in bytes."""
         return self.data.nbytes
 
     @property
     def address(self) -> int:
-        """Where it lies."""
+        """The address of the first byte."""
         return int(self.data.ctypes.data)
 
 
 def alloc_host(device: Device, nbytes: int, *, huge_pages: bool = False) -> HostBuffer:
-    """Zeroed, page-aligned memory that costs nothing until it is touched.
+    """A new zeroed, page-aligned buffer, whose pages are allocated when they are first used.
 
-    Raises :class:`OutOfMemory`, also where the machine or its container hasn't that much left:
-    Linux would grant the request and kill the process later.
+    Raises :class:`OutOfMemory`, also where the machine or its container has less memory left: Linux
+    would grant the request and kill the process later.
     """
     free = free_host_bytes()
-    hint = "use a smaller context_size or batch_size, a smaller kv_type, or a smaller model"
     if nbytes > free:
-        raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint)
+        raise _out_of_memory(device, nbytes, free)
     if nbytes == 0:
         return HostBuffer(device, np.empty(0, np.uint8))
     try:
         memory = this_system().allocate(nbytes)
     except (OSError, ValueError, OverflowError):
-        raise OutOfMemory(device=device.name, requested=nbytes, free=free, hint=hint) from None
+        raise _out_of_memory(device, nbytes, free) from None
     buffer = HostBuffer(device, np.frombuffer(memory, np.uint8))
     if huge_pages:
         this_system().advise(*_pages(buffer.data, inside=False), "HUGEPAGE")
     return buffer
 
 
+def _out_of_memory(device: Device, nbytes: int, free: int) -> OutOfMemory:
+    return OutOfMemory(device=device.name, requested=nbytes, free=free, hint=(
+        "use a smaller context_size or batch_size, a smaller kv_type, or a smaller model"))
+
+
 def _pages(data: Bytes, *, inside: bool) -> tuple[int, int]:
-    """The pages that ``data`` lies in, or those that lie in it."""
+    """Address and bytes of the pages that are wholly in ``data`` (``inside``), or else of all pages
+    that have some of it."""
     size, first = mmap.PAGESIZE, int(data.ctypes.data)
     last = first + data.nbytes
     first, last = ((-(-first // size), last // size) if inside
@@ -66,8 +71,8 @@ def _pages(data: Bytes, *, inside: bool) -> tuple[int, int]:
 
 
 def file_of(data: Bytes) -> FileMapping | None:
-    """The mapped file that ``data`` lies in side by side, to be read: only such pages come back
-    after they have been dropped."""
+    """The file mapping that has ``data`` as contiguous, read-only bytes; None for other memory.
+    Only pages of such a mapping can be dropped and read again."""
     owner: object = data
     while isinstance(owner, np.ndarray):
         owner = owner.base
@@ -78,21 +83,21 @@ def file_of(data: Bytes) -> FileMapping | None:
 
 
 def give_back(file: FileMapping, data: Bytes) -> None:
-    """Drop the pages of ``file`` in ``data``, as far as they are still the file's."""
+    """Drop the pages of ``file`` in ``data``, unless other memory has replaced them."""
     with file.guard:
         if not file.is_replaced:
             advise(data, "DONTNEED")
 
 
 def advise(data: Bytes, advice: str) -> None:
-    """Tell the system "WILLNEED", "DONTNEED" (a mapped file's alone) or which pages to take in
-    ``data``; it may do nothing."""
+    """Advise the system about the pages of ``data``; it may ignore the advice. ``advice``:
+    "WILLNEED", "DONTNEED" (only for a mapped file), "HUGEPAGE" or "NOHUGEPAGE"."""
     if data.nbytes:
         this_system().advise(*_pages(data, inside=advice != "WILLNEED"), advice)
 
 
 def lock(data: Bytes) -> None:
-    """Keep the pages of ``data`` in memory until they are freed; those of a file are read now.
+    """Lock the pages of ``data`` in memory until they are freed. Pages of a file are read now.
     Raises :class:`MemoryLockError`."""
     refusal = this_system().lock(*_pages(data, inside=False)) if data.nbytes else ""
     if refusal:
@@ -101,41 +106,44 @@ def lock(data: Bytes) -> None:
 
 
 def memory_lock_limit() -> int | None:
-    """Bytes that this process may lock, as its limits have it; None: any number, or unknown."""
+    """The most bytes that this process may lock; None: any number, or unknown."""
     return this_system().lock_limit()
 
 
 def total_host_bytes() -> int:
-    """Memory that this process can have at most: the machine's, or its container's."""
+    """The most bytes that this process can have: the machine's memory or its container's limit."""
     return this_system().total_bytes()
 
 
 def machine_bytes() -> int:
-    """The machine's memory, whatever this process may have of it."""
+    """Bytes of the machine's memory, regardless of limits."""
     return this_system().machine_bytes()
 
 
 def free_host_bytes() -> int:
-    """Memory that can still be had without swapping, in the machine and in its container."""
+    """Bytes that can be allocated without swapping, in the machine and in its container."""
     return this_system().free_bytes()
 
 
 def host(buffer: Buffer) -> HostBuffer:
-    """``buffer``, which must be one of these: a plan hands each backend its own."""
+    """``buffer``, which must be a :class:`HostBuffer`: a plan gives each backend its own
+    buffers."""
     assert isinstance(buffer, HostBuffer), buffer
     return buffer
 
 
 class HostMemory(Backend):
-    """A backend whose devices compute on the host's memory, done with each call when it returns;
-    what is missing are :meth:`open`, :meth:`supports`, :meth:`compile` and :meth:`run`."""
+    """A backend whose devices compute in the host's memory, and whose methods return when their
+    work is done. A subclass adds :meth:`open`, :meth:`supports`, :meth:`compile` and
+    :meth:`run`."""
 
     def free_bytes(self, device: Device) -> int:
-        """What the system has left, or the device."""
+        """The smaller of the host's free bytes and the device's memory."""
         return min(device.memory_bytes, free_host_bytes())
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> HostBuffer:
-        """Memory that costs nothing until it is touched, in huge pages where there are some."""
+        """Memory whose pages are allocated when they are first used, in huge pages where the system
+        has them."""
         return alloc_host(device, nbytes, huge_pages=True)
 
     def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
@@ -143,16 +151,16 @@ class HostMemory(Backend):
         data = host(buffer).data
         if data.nbytes:
             this_system().discard(*_pages(data, inside=True))
-        # In huge pages a little here and there would take all of it again; but they come back
-        # faster than as many small ones.
+        # With huge pages a few bytes here and there would allocate almost all memory again. In a
+        # densely used buffer huge pages are allocated faster than small ones.
         advise(data, "HUGEPAGE" if densely_used else "NOHUGEPAGE")
 
     def wrap(self, device: Device, data: Bytes) -> HostBuffer | None:
-        """The same memory as a buffer."""
+        """``data`` as a buffer, without a copy."""
         return HostBuffer(device, data)
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
-        """Copy bytes."""
+        """Copy ``src`` into the buffer."""
         host(dst).data[offset:offset + src.nbytes] = src
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:

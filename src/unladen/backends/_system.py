@@ -1,4 +1,4 @@
-"""What a backend asks of the operating system: memory, pages, cores. One class for each system."""
+"""The operating system's answers about memory, pages and cores. Each system has one class."""
 
 from __future__ import annotations
 
@@ -10,50 +10,51 @@ import sys
 from collections.abc import Collection
 
 UNKNOWN_BYTES = 1 << 46
-"""In place of a size that the system doesn't tell: allocation itself shows how much there is."""
+"""Bytes that stand for an unknown size: allocations fail where there is less memory."""
 
 
 class System:
-    """A system of which nothing is known; those that are known override what they do better.
+    """An unknown system. Subclasses override the methods that their system can answer better.
 
-    An ``address`` is a page's, ``nbytes`` whole pages.
+    An ``address`` is that of a page, and ``nbytes`` are whole pages.
     """
 
     can_lock = False
 
     def machine_bytes(self) -> int:
-        """The machine's memory, whatever this process may have of it."""
+        """Bytes of the machine's memory, regardless of limits."""
         return UNKNOWN_BYTES
 
     def total_bytes(self) -> int:
-        """Memory that this process can have at most."""
+        """The most bytes that this process can have."""
         return self.machine_bytes()
 
     def free_bytes(self) -> int:
-        """Memory that can still be had without swapping."""
+        """Bytes that can be allocated without swapping."""
         return UNKNOWN_BYTES
 
     def allocate(self, nbytes: int) -> mmap.mmap:
-        """Zeroed pages that cost nothing until they are touched. Raises OSError."""
+        """Zeroed pages, allocated when they are first used. Raises OSError."""
         return mmap.mmap(-1, nbytes)
 
     def advise(self, address: int, nbytes: int, advice: str) -> None:
-        """What is to come of these pages, a name of Linux's MADV_; the system may do nothing."""
+        """Advise the system about these pages. ``advice``: a name of Linux's MADV_. The system may
+        ignore it."""
 
     def discard(self, address: int, nbytes: int) -> None:
-        """Give back pages that ``allocate`` made. What they held may be lost."""
+        """Give pages of ``allocate`` back to the system. Their contents may be lost."""
 
     def lock(self, address: int, nbytes: int) -> str:
-        """Keep these pages in memory: empty, or why the system refuses."""
+        """Lock these pages in memory. Returns "", or why the system refuses."""
         return "this system can't lock memory"
 
     def lock_limit(self) -> int | None:
-        """Bytes that this process may lock; None: any number, or unknown."""
+        """The most bytes that this process may lock; None: any number, or unknown."""
         return None
 
     def n_cores(self, among: Collection[int] | None = None) -> int:
-        """Cores that this process may use, hardware threads of one core counted once; of the
-        processors ``among`` alone, if given and the system numbers them."""
+        """How many cores this process may use. Hardware threads of one core count once. With
+        ``among`` only these processors count, if the system numbers them."""
         return os.cpu_count() or 1
 
     def processor_name(self) -> str:
@@ -63,7 +64,7 @@ class System:
 
 @functools.cache
 def this_system() -> System:
-    """That of this machine."""
+    """The operating system of this machine."""
     if sys.platform == "win32":
         from unladen.backends._system_windows import Windows
         return Windows()

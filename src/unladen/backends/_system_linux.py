@@ -13,7 +13,7 @@ from unladen.backends._system_posix import Posix
 
 
 class Linux(Posix):
-    """``root`` is where its files are found, / but for tests."""
+    """Linux, with its files below ``root``: / except in tests."""
 
     def __init__(self, libc: Any = None, root: Path = Path("/")) -> None:
         super().__init__(libc)

@@ -1,4 +1,4 @@
-"""macOS: sysctl for what the machine is, Mach for how much of its memory is free."""
+"""macOS: sysctl describes the machine, and Mach says how much of its memory is free."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Collection
 from unladen.backends._system_posix import Posix
 
 HOST_VM_INFO64 = 4
+"""From <mach/host_info.h>: asks for :class:`VmStatistics`."""
 MADV_FREE_REUSABLE = 7
 """From <sys/mman.h>. MADV_DONTNEED only moves pages to the end of a queue there."""
 
@@ -30,8 +31,8 @@ class VmStatistics(ctypes.Structure):
 
 
 class Mac(Posix):
-    """Memory that can be had is what is free and what wasn't used lately: the system keeps files
-    there, and takes it without writing most of it anywhere."""
+    """macOS. Its free memory includes pages that weren't used lately: they mostly hold files, so
+    the system reuses them without writing them anywhere."""
 
     def machine_bytes(self) -> int:
         return self._number("hw.memsize") or super().machine_bytes()
@@ -41,7 +42,8 @@ class Mac(Posix):
         count = ctypes.c_uint32(ctypes.sizeof(found) // ctypes.sizeof(ctypes.c_uint32))
         page = ctypes.c_size_t(mmap.PAGESIZE)
         host = self._libc.mach_host_self()
-        # Pages are the kernel's: four times those of an x86-64 program that is translated.
+        # Counted in pages of the kernel, four times as large as those of a translated x86-64
+        # program.
         if (self._libc.host_page_size(host, ctypes.byref(page)) != 0
                 or self._libc.host_statistics64(host, HOST_VM_INFO64, ctypes.byref(found),
                                                 ctypes.byref(count)) != 0):
@@ -53,7 +55,8 @@ class Mac(Posix):
             self._madvise(address, nbytes, MADV_FREE_REUSABLE)
 
     def n_cores(self, among: Collection[int] | None = None) -> int:
-        # Fast cores alone, where there are slow ones too: all wait for the last at each node's end.
+        # Only fast cores, if there are slow ones too: at the end of each node all threads wait for
+        # the slowest.
         return (self._number("hw.perflevel0.physicalcpu") or self._number("hw.physicalcpu")
                 or super().n_cores(among))
 
@@ -64,7 +67,7 @@ class Mac(Posix):
         return super().processor_name()
 
     def _number(self, name: str) -> int | None:
-        """None where the system has no such number. Some are of 4 bytes, some of 8."""
+        """The number ``name``, of 4 or 8 bytes; None where the system doesn't have it."""
         value = ctypes.c_uint64(0)
         return value.value if self._ask(name, value, ctypes.sizeof(value)) else None
 

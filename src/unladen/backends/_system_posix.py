@@ -1,4 +1,4 @@
-"""What Linux and macOS have in common: pages by way of the C library."""
+"""The part that Linux and macOS share: pages through the C library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unladen.backends._system import System
 
 
 class Posix(System):
-    """Pages by way of ``libc``, the process's own unless another is given."""
+    """A system whose C library, ``libc``, handles pages; None takes the process's own library."""
 
     can_lock = True
 
@@ -20,7 +20,7 @@ class Posix(System):
         self._libc = ctypes.CDLL(None, use_errno=True) if libc is None else libc
 
     def allocate(self, nbytes: int) -> mmap.mmap:
-        if sys.platform == "win32":  # for type checkers, which know that these names aren't there
+        if sys.platform == "win32":  # tells type checkers that these names are missing there
             return super().allocate(nbytes)
         return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 

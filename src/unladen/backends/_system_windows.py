@@ -1,4 +1,4 @@
-"""Windows: kernel32."""
+"""Windows, through kernel32."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 from unladen.backends._system import System
 
 RELATION_PROCESSOR_CORE = 0
+"""RelationProcessorCore of <winnt.h>: asks for a list of cores."""
 ERROR_WORKING_SET_QUOTA = 1453
+"""From <winerror.h>: the working set is too small for the pages to lock."""
 SPARE_BYTES = 1 << 20
-"""What else the working set must have room for when pages are locked."""
+"""Bytes by which the working set must be larger than the locked pages."""
 
 
 class MemoryStatus(ctypes.Structure):
@@ -39,13 +41,13 @@ class Core(ctypes.Structure):
 
 
 class Windows(System):
-    """By way of ``kernel32``, the system's unless another is given."""
+    """Windows, through ``kernel32``; None takes the system's."""
 
     can_lock = True
 
     def __init__(self, kernel32: Any = None) -> None:
         if kernel32 is None:
-            # By name: elsewhere ctypes lacks it, and type checkers know.
+            # Looked up by name, since type checkers know that ctypes lacks it on other systems.
             kernel32 = vars(ctypes)["WinDLL"]("kernel32", use_last_error=True)
             kernel32.GetCurrentProcess.restype = ctypes.c_void_p
         self._kernel32 = kernel32
@@ -58,7 +60,7 @@ class Windows(System):
         status = self._memory()
         if status is None:
             return super().free_bytes()
-        # Every page that is promised counts, touched or not.
+        # Allocated pages count before they are used, so both numbers limit an allocation.
         return int(min(status.available, status.available_commit))
 
     def lock(self, address: int, nbytes: int) -> str:
@@ -93,8 +95,9 @@ class Windows(System):
             process, ctypes.c_size_t(least.value + more), ctypes.c_size_t(most.value + more)))
 
     def _cores(self) -> Iterator[Core]:
-        """Cores with a processor that this process may use. Its own mask is that of its group; in a
-        machine of several groups (more than 64 processors) all cores count."""
+        """The cores with a processor that this process may use. The process's mask holds for one
+        group of processors, so on a machine with several groups (more than 64 processors) all cores
+        count."""
         size = ctypes.c_uint32(0)
         self._kernel32.GetLogicalProcessorInformationEx(RELATION_PROCESSOR_CORE, None,
                                                         ctypes.byref(size))
@@ -113,7 +116,8 @@ class Windows(System):
             at += core.size
 
     def _allowed(self) -> int | None:
-        """The mask of processors; None: all, or processors of several groups."""
+        """The mask of processors that this process may use; None for all, also on a machine with
+        several groups."""
         own, machine = ctypes.c_size_t(0), ctypes.c_size_t(0)
         process = ctypes.c_void_p(self._kernel32.GetCurrentProcess())
         if not self._kernel32.GetProcessAffinityMask(process, ctypes.byref(own),

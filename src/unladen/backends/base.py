@@ -1,21 +1,20 @@
-"""How it runs: the contract between a plan and whatever executes it.
+"""The contract between a plan and the backends that execute it.
 
 A plan cuts a graph into segments, one device each. A backend allocates buffers, compiles a segment
-once, and runs it for every step. Everything that a step needs beside the buffers is in its
+once, and runs it for every step. A step's other data are in its
 :class:`~unladen.graph.batch.Batch`.
 
-Order: a device does what it is told in the order in which it is told. ``write``, ``copy``,
-``fetch`` and ``run`` see what was started on the device before them and nothing that is started
-after them, and they need not wait for it. ``read``, ``sync`` and the function that ``fetch``
-returns wait. A ``copy`` between two devices keeps the order on both: it comes after what was
-started before it and before what is started after it, on the source and on the target. So a plan
-starts a step on all devices without waiting between them, and waits only for bytes that the host
-itself reads or passes on.
+Order: a device works in the order of the calls. ``write``, ``copy``, ``fetch`` and ``run`` see the
+results of all work that was started on the device before them, and of none that is started later.
+They may return before their work is done. ``read``, ``sync`` and the function that ``fetch``
+returns wait. A ``copy`` between two devices keeps this order on the source and on the target. So a
+plan starts a step on all devices without waiting between them, and waits only for bytes that the
+host itself reads or passes on.
 
 Addresses: buffers, the offsets of a segment and the arrays of its batch stay where they are as long
 as its program exists. Steps with the same :attr:`~unladen.graph.batch.Batch.size_class` differ only
-in what these arrays hold and in their sizes within the class, so a driver may record its commands
-once for each class.
+in the contents of these arrays and in their sizes within the class, so a driver may record its
+commands once for each class.
 
 Devices: ``open`` may be called again for a device that is open. Plans of one process share it:
 :class:`unladen.backends.Hold` counts its users and calls ``close`` after the last one.
@@ -39,34 +38,34 @@ from unladen.storage.packed import PackedCache
 from unladen.types import Limits, size_text
 
 Use = Literal["weights", "kv", "arena", "staging"]
-"""What a buffer is for; a backend may place or align it accordingly. "staging" is memory that the
-device writes and the host reads, pinned where a driver has that: :meth:`Backend.fetch` goes through
-it, and nothing else uses it."""
+"""The use of a buffer, by which a backend may place or align it. "staging" is memory that the
+device writes and the host reads, pinned where a driver can do that; only :meth:`Backend.fetch` uses
+it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Something that computes, and what it can do; a number is 0 where it is unknown.
+    """A device and its abilities. An unknown number is 0.
 
-    * ``name``: its backend's name and a number, "cpu:0".
-    * ``description``: what it is, for people.
+    * ``name``: its backend's name and a number, as in "cpu:0".
+    * ``description``: the maker's name or the like, for people.
     * ``memory_bytes``: its memory in all.
-    * ``bandwidth``: bytes that it reads from its memory in a second.
-    * ``flops``: operations that it does in a second.
-    * ``is_host``: it computes on the host's memory; files can be mapped and results read in place.
+    * ``bandwidth``: bytes per second that it reads from its memory.
+    * ``flops``: floating-point operations per second.
+    * ``is_host``: it computes in the host's memory; files can be mapped and results read in place.
     * ``is_pretend``: it computes nothing.
-    * ``link_bandwidth``: bytes that go between the host and it in a second.
-    * ``link_latency_s``: seconds before the first of them arrives.
-    * ``launch_s``: seconds from when it is told to work until it begins.
-    * ``features``: hardware abilities that it has, each with whether its kernels use it.
+    * ``link_bandwidth``: bytes per second between the host and the device.
+    * ``link_latency_s``: seconds before the first of these bytes arrives.
+    * ``launch_s``: seconds from a call of ``run`` until the device begins.
+    * ``features``: its hardware abilities, each with whether its kernels use it.
     * ``is_default``: hardware that is used where no devices are named.
     * ``fusions``: names of the graph passes whose results it runs.
-    * ``runs_ahead``: a step may take its tokens from what the step before chose, unseen by the
-      host (:attr:`~unladen.graph.batch.Batch.continues`).
-    * ``survives_fork``: a forked child can go on with what its parent made here.
+    * ``runs_ahead``: a step may take the tokens that the step before chose, without the host
+      (:attr:`~unladen.graph.batch.Batch.continues`).
+    * ``survives_fork``: a forked child can use its parent's buffers and programs.
     * ``is_deterministic``: it keeps the promise of :attr:`BackendOptions.deterministic`.
-    * ``max_binding_bytes``: the most that a kernel can use of one buffer; 0: no limit.
-    * ``commits_host_memory``: its memory is the host's, and is taken when it is allocated.
+    * ``max_binding_bytes``: the most bytes of one buffer that a kernel can use; 0: no limit.
+    * ``commits_host_memory``: its memory is the host's, and all of an allocation is taken at once.
     """
 
     name: str
@@ -96,15 +95,16 @@ class Device:
 _OTHERS_NAMES: Final = {
     "vulkan": "wgpu", "metal": "wgpu", "mtl": "wgpu", "mps": "wgpu", "webgpu": "wgpu",
     "d3d12": "wgpu", "dx12": "wgpu", "gpu": "wgpu", "rocm": "hip", "gpuopencl": "opencl"}
-"""Names that other engines give to devices, and the backend that reaches these here."""
+"""Names of devices in other engines, and the backend that uses these devices here."""
 _KNOWN: Final = {*_OTHERS_NAMES, *_OTHERS_NAMES.values(), "cpu", "cuda", "sycl", "musa"}
+"""Names, of backends and of other engines' devices, that :func:`full_name` understands."""
 _DEVICE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)(?::(.*)|([0-9]*))")
+"""A device's name: backend, and a number after a colon or directly after the name."""
 
 
 def full_name(device: str) -> str:
-    """A device's name with its number, as everything here has it: "cpu" is "cpu:0". Other engines'
-    names are understood: "CPU", "CUDA0", "ROCm1" ("hip:1"), and "Vulkan0" and "Metal", which
-    backend wgpu reaches."""
+    """A device's name with its number: "cpu" is "cpu:0". Names of other engines are translated:
+    "CPU", "CUDA0", "ROCm1" ("hip:1"), and "Vulkan0" and "Metal", which become devices of wgpu."""
     text = device.strip()
     match = _DEVICE.fullmatch(text)
     if match is None or match[1].lower() not in _KNOWN:
@@ -115,8 +115,8 @@ def full_name(device: str) -> str:
 
 
 def device_number(device: str) -> int:
-    """The number in a device's name, 0 where there is none ("cpu" is "cpu:0"); raises
-    :class:`BackendNotInitialised` for anything else."""
+    """The number in a device's name, 0 where it has none. Raises :class:`BackendNotInitialised`
+    where the text after the colon is no number."""
     name, _, number = device.partition(":")
     if number == "" and device == name:
         return 0
@@ -132,19 +132,19 @@ class Buffer(Protocol):
 
     @property
     def device(self) -> Device:
-        """Where it lies."""
+        """The device that has the memory."""
 
     @property
     def nbytes(self) -> int:
-        """How large it is."""
+        """The buffer's size in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A weight where it lies: whole blocks from ``offset`` on, in ``quant`` format.
+    """A weight in memory: whole blocks in format ``quant``, from ``offset`` on.
 
-    ``quant`` may differ from the file's where a device has no kernel for that (it was then
-    dequantized when it was loaded).
+    ``quant`` isn't the file's format where the device has no kernel for that; the weight was then
+    dequantized when it was loaded.
     """
 
     weight: Weight
@@ -155,19 +155,24 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class KVLayout:
-    """How a cache lies in memory: per layer K ``[n_blocks][n_kv_heads][block_tokens][k_dim]`` and V
-    likewise, in two buffers, each row of ``k_dim`` or ``v_dim`` in format ``k_type`` / ``v_type``
-    ("F32", "F16" or "Q8_0")."""
+    """The layout of a cache. Each layer has two buffers: K
+    ``[n_blocks][n_kv_heads][block_tokens][k_dim]`` and V with ``v_dim`` in place of ``k_dim``. Rows
+    of K are in format ``k_type``, those of V in ``v_type`` ("F32", "F16" or "Q8_0").
+
+    ``window``: how many of the last tokens the layer sees, 0 for all. ``first_column``: the column
+    of the block table where the layer's blocks begin."""
 
     block_tokens: int
     n_blocks: int
     k_type: str
     v_type: str
+    window: int = 0
+    first_column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedKV:
-    """The cache of one layer where it lies."""
+    """The cache of one layer in memory."""
 
     spec: KVSpec
     layout: KVLayout
@@ -177,14 +182,14 @@ class PlacedKV:
 
 @dataclass(frozen=True, slots=True)
 class BackendOptions:
-    """What a user may say about how a backend works; None: the backend decides.
+    """A user's choices about how a backend works. None: the backend decides.
 
     * ``n_threads``: threads for steps of few tokens.
     * ``n_threads_batch``: threads for steps of many tokens.
-    * ``precise``: activations stay float32 where they meet quantized weights.
-    * ``deterministic``: no bit of a token's row depends on what else is in the step.
+    * ``precise``: activations stay float32 in products with quantized weights.
+    * ``deterministic``: a token's results don't depend, to the bit, on the step's other tokens.
     * ``numa``: the nodes that the host's threads run on (:mod:`unladen.backends.cpu.numa`).
-    * ``packed_cache``: keeps weights of mapped files as kernels read them fastest, for next time.
+    * ``packed_cache``: keeps copies of weights, packed as kernels read them fastest, on disk.
     """
 
     n_threads: int | None = None
@@ -197,21 +202,22 @@ class BackendOptions:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Consecutive nodes of one device and everything they touch, nothing of other devices.
+    """Consecutive nodes of one device with all memory that they use.
 
     * ``nodes``: in the order in which they run.
-    * ``arena``: the buffer of values within a step.
-    * ``offsets``: where in ``arena`` each value lies.
+    * ``arena``: the buffer of a step's values.
+    * ``offsets``: the offset of each value in ``arena``, in bytes.
     * ``batch_inputs``: values that are arrays of ``batch``, by the array's name.
     * ``scratch``: offset and bytes of the arena that a node may use while it runs.
-    * ``weights``: by name, those of the nodes.
-    * ``kv``: by layer, the caches of the nodes.
-    * ``slots``: by node, its recurrent state, float32 ``[limits.n_slots][state_size]``.
+    * ``weights``: the nodes' weights by name.
+    * ``kv``: the nodes' caches by layer.
+    * ``slots``: recurrent state by node, float32 ``[limits.n_slots][state_size]``.
     * ``limits``: the largest step.
     * ``batch``: the arrays that every step of the plan reuses.
-    * ``options``: what the user said.
-    * ``stored``: what :meth:`Backend.stored_bytes` said; values have as much room and no more.
-    * ``is_brief``: the plan stands in for one that comes back, so no weights are moved for it.
+    * ``options``: the user's choices.
+    * ``stored``: the answer of :meth:`Backend.stored_bytes`, by which values have room in the
+      arena.
+    * ``is_brief``: another plan will soon replace this one, so weights aren't moved for it.
     """
 
     device: Device
@@ -231,85 +237,88 @@ class Segment:
 
     @property
     def chosen(self) -> Value | None:
-        """What ``argmax`` makes, where the segment has it: the tokens of a step that continues."""
+        """The output of ``argmax``, if the segment has it: the tokens of a next step that
+        continues."""
         return next((n.outputs[0] for n in self.nodes if n.op == "argmax"), None)
 
 
 class Program(Protocol):
-    """A compiled segment; opaque to everyone but its backend."""
+    """A compiled segment. Only its backend looks into it."""
 
 
 class Backend(ABC):
-    """Opens devices of one kind and works on them; the module says in which order.
+    """Opens devices of one kind and works on them; the module's text says in which order.
 
     Seven methods are abstract: :meth:`open`, :meth:`alloc`, :meth:`write`, :meth:`read`,
-    :meth:`supports`, :meth:`compile` and :meth:`run`. The others have an answer that is right for
-    every device, if not the fastest. :class:`unladen.backends.HostMemory` also has the memory of
-    a device that computes on the host's.
+    :meth:`supports`, :meth:`compile` and :meth:`run`. The others have defaults that are correct for
+    every device, if not the fastest. :class:`unladen.backends.HostMemory` also has the methods for
+    memory, for devices that compute in the host's.
     """
 
     name: str
     """The first part of its devices' names ("cpu:0")."""
 
     def devices(self) -> Sequence[Device]:
-        """The devices present; empty is fine, and then :meth:`why_none` says why. Default: none,
-        they are opened by name."""
+        """The devices of this machine. May be empty; :meth:`why_none` then says why. Default: none
+        are listed, and devices are opened by name."""
         return ()
 
     def why_none(self) -> str:
-        """Why there are no devices, and what to do about it; "" where there are some."""
+        """Why there are no devices and what to do about it; "" if there are some."""
         return f"devices of {self.name} are opened by name: {self.name}:0, {self.name}:1, ..."
 
     @abstractmethod
     def open(self, device: str, options: BackendOptions) -> Device:
-        """The device called ``device``, made ready; raises :class:`BackendNotInitialised`."""
+        """Open the device called ``device`` and return it. Raises
+        :class:`BackendNotInitialised`."""
 
     def close(self, device: Device) -> None:
-        """Release what :meth:`open` made for ``device``; nothing where it is closed already.
+        """Release what :meth:`open` made for ``device``. Does nothing if the device is closed.
 
-        Whatever needs what was released raises :class:`BackendNotInitialised` from then on, until
-        the device is opened again. Default: ``open`` made nothing.
+        Methods that need the device then raise :class:`BackendNotInitialised` until it is opened
+        again. Default: nothing to release.
         """
         return
 
     def free_bytes(self, device: Device) -> int:
-        """What can be allocated on ``device`` now, as far as that is known. Default: all of it."""
+        """Bytes that can be allocated on ``device`` now, as far as known. Default: all its
+        memory."""
         return device.memory_bytes
 
     @abstractmethod
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
-        """A new zeroed buffer; raises :class:`OutOfMemory`. Where a device limits the size of a
-        buffer, the memory may consist of several, cut at multiples of ``row_bytes``."""
+        """A new zeroed buffer of ``nbytes``. Raises :class:`OutOfMemory`. If the device limits the
+        size of a buffer, the memory may have several parts, cut at multiples of ``row_bytes``."""
 
     def discard(self, buffer: Buffer, *, densely_used: bool) -> None:
-        """Nobody needs what is in ``buffer``: its memory may go back to the system until something
-        is written there again, in most places or in few. No step may be under way that uses it.
-        Default: it stays."""
+        """Drop the contents of ``buffer``. Its memory may go back to the system until it is written
+        again. ``densely_used``: most of it will then be written, not just a few places. No running
+        step may use the buffer. Default: nothing is dropped."""
         return
 
     def wrap(self, device: Device, data: npt.NDArray[np.uint8]) -> Buffer | None:
-        """A buffer over host memory without a copy, which it keeps alive; None: not possible, the
-        default."""
+        """A buffer over ``data`` without a copy, which keeps ``data`` alive. None where this isn't
+        possible, as by default."""
         return None
 
     @abstractmethod
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
-        """Copy bytes from the host; work that was started before still sees the old ones, and
-        ``src`` may change as soon as this returns."""
+        """Copy ``src`` into ``dst`` at ``offset``. Work that was started before sees the old bytes.
+        ``src`` may change once this returns."""
 
     @abstractmethod
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:
-        """The bytes that everything started so far leaves there: a view where the device is the
-        host, else a copy. Waits for the device."""
+        """Wait for all work started so far and return ``nbytes`` bytes from ``offset`` on: a view
+        where the device is the host, else a copy."""
 
     def fetch(self, src: Buffer, nbytes: int, offset: int = 0, staging: Buffer | None = None
               ) -> Callable[[], npt.NDArray[np.uint8]]:
-        """Begin to read: the function returned waits for the bytes that everything started so far
-        leaves there, whatever is started later.
+        """Begin to read. The returned function waits and gives the bytes as they are after all work
+        started so far; later work doesn't change them.
 
-        ``staging``: a buffer for this use, of ``nbytes`` or more, that the bytes may go through;
-        they hold then until the next fetch through it, which also ends one that nobody waited for.
-        None: they hold for good. Default: reads at once.
+        ``staging``: a buffer for this use, of ``nbytes`` or more, that the bytes may go through.
+        The result is then valid until the next fetch through this buffer, which also ends a fetch
+        that nobody waited for. None: the result stays valid. Default: reads at once.
         """
         data = self.read(src, nbytes, offset)
         if src.device.is_host:
@@ -317,61 +326,62 @@ class Backend(ABC):
         return lambda: data
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
-        """Copy between buffers of this backend, on one device or two; False: it did nothing, and
-        the bytes must go through the host, the default."""
+        """Copy between buffers of this backend, on one device or two. Returns False where it can't,
+        as by default; the bytes must then go through the host."""
         return False
 
     @abstractmethod
     def supports(self, device: Device, node: Node) -> bool:
-        """Whether a node of this op and these attributes can run on ``device``."""
+        """Whether ``device`` can run ``node``, by its op and attributes."""
 
     def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
-        """The format in which ``node`` takes ``weight``: the file's own, another that it must be
-        converted to when loaded (it costs memory, and the plan says so), or None. Default: F32."""
+        """The format in which ``node`` takes ``weight``: that of the file, or another one to which
+        the weight is converted when loaded, which costs memory and is reported. None: no format.
+        Default: F32."""
         return "F32"
 
     def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
-        """What the kernels for ``node``, its weights in the formats that they have on the device,
-        use of the hardware beyond the plain ones; "" for the plain ones, the default."""
+        """The name of the kernels for ``node`` that use special abilities of the hardware, for
+        weights in their formats on the device; "" for plain kernels, as by default."""
         return ""
 
     def forgo_variant(self, device: Device, node: Node) -> None:
-        """From now on use the plain kernels for nodes of this op with weights in these formats:
-        :meth:`variant` was found to compute something wrong."""
+        """From now on use plain kernels for nodes of this op with weights in these formats. Called
+        when a trial found wrong results of :meth:`variant`."""
         raise NotImplementedError(f"{self.name} names a variant and can't do without it")
 
     def stored_bytes(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value],
                      limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
-        """Bytes in the arena of those values of a segment of ``nodes`` that don't take 4 for each
-        number: some of ``inner``, which nothing else reads. Default: none."""
+        """Bytes in the arena for values that don't take 4 bytes per number. They are some of
+        ``inner``, the values that only ``nodes``, a segment, read. Default: none."""
         return {}
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:
-        """Working memory that ``node`` needs while it runs. Default: none."""
+        """Bytes of working memory that ``node`` needs while it runs. Default: none."""
         return 0
 
     @abstractmethod
     def compile(self, segment: Segment) -> Program:
-        """Make ``segment`` ready to be run any number of times."""
+        """Compile ``segment`` once, to run it any number of times."""
 
     @abstractmethod
     def run(self, program: Program) -> None:
-        """Start the step that is in the segment's batch; may return before it is done, but the
-        batch may change then. Raises :class:`Cancelled` after :meth:`cancel`, and whatever a signal
-        handler raised while it waited."""
+        """Start the step in the segment's batch. May return before the step is done, but not before
+        the batch may change. Raises :class:`Cancelled` after :meth:`cancel`, and the exception of a
+        signal handler that ran meanwhile."""
 
     def cancel(self, program: Program) -> None:
-        """Make a run that another thread is in stop soon; the arena's contents are then void.
+        """Make a :meth:`run` in another thread stop soon. The arena's contents are then undefined.
         Default: the run goes on to its end."""
         return
 
     def settle(self, program: Program) -> None:
-        """Do at once what ``run`` does little by little after its steps, to make later ones fast.
-        Default: nothing is put off."""
+        """Do at once the work that ``run`` spreads over steps to make later steps faster. Default:
+        there is no such work."""
         return
 
     def sync(self, device: Device) -> None:
-        """Wait until everything started on ``device`` is done. Default: each method is done when it
-        returns."""
+        """Wait until all work started on ``device`` is done. Default: methods return when their
+        work is done."""
         return

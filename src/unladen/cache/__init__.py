@@ -3,5 +3,6 @@
 from unladen.cache.blocks import BlockPool
 from unladen.cache.sequence import CachedSequence
 from unladen.cache.slots import SlotPool
+from unladen.cache.windows import WindowPool
 
-__all__ = ["BlockPool", "CachedSequence", "SlotPool"]
+__all__ = ["BlockPool", "CachedSequence", "SlotPool", "WindowPool"]

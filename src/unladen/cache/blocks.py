@@ -8,88 +8,48 @@ continues it writes to a copy.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from unladen.cache.counted import CountedBlocks
 from unladen.cache.slots import SlotPool
+from unladen.cache.windows import WindowPool
 
 NO_BLOCK = -1
-"""Stands before a sequence's first block."""
+"""In place of the block before a sequence's first block."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrefixKey:
+class PrefixKey(NamedTuple):
     """The content of a block: the chain that it continues (by serial number), its tokens."""
 
     parent: int
     tokens: tuple[int, ...]
 
 
-class BlockPool:
-    """``n_blocks`` blocks of ``block_tokens`` tokens with reference counts.
+class BlockPool(CountedBlocks):
+    """``n_blocks`` blocks of ``block_tokens`` tokens. :attr:`slots` has the recurrent state, with
+    checkpoints at ends of blocks. ``windows``: the blocks of layers that see a window."""
 
-    A block that nobody uses but whose content is known stays around, oldest first to go, until its
-    memory is needed. :attr:`slots` has the recurrent state, with checkpoints at ends of blocks.
-    """
-
-    def __init__(self, n_blocks: int, block_tokens: int, n_slots: int = 0) -> None:
+    def __init__(self, n_blocks: int, block_tokens: int, n_slots: int = 0,
+                 windows: Sequence[WindowPool] = ()) -> None:
+        super().__init__(n_blocks)
+        self.windows = windows
         self.slots = SlotPool(n_slots)
-        self.n_blocks = n_blocks
         self.block_tokens = block_tokens
-        self._free = list(range(n_blocks - 1, -1, -1))
-        self._n_users = [0] * n_blocks
         self._key_of: dict[int, PrefixKey] = {}
         self._known: dict[PrefixKey, int] = {}
         self._serial_of: dict[int, int] = {NO_BLOCK: 0}
         self._next_serial = 1
-        self._idle: OrderedDict[int, None] = OrderedDict()
         self._tails: dict[int, set[int]] = {}  # by the serial number that they continue
 
-    @property
-    def n_available(self) -> int:
-        """Blocks that :meth:`take` can still give."""
-        return len(self._free) + len(self._idle)
-
-    def take(self) -> int | None:
-        """A block for one user, with no content; None where all are in use."""
-        if self._free:
-            block = self._free.pop()
-        elif self._idle:
-            block, _ = self._idle.popitem(last=False)
-            self.forget(block)
-        else:
-            return None
-        self._n_users[block] = 1
-        return block
-
-    def grow(self, n_blocks: int) -> None:
-        """Have ``n_blocks`` in all from now on, the old ones among them."""
-        self._free[:0] = range(n_blocks - 1, self.n_blocks - 1, -1)
-        self._n_users += [0] * (n_blocks - self.n_blocks)
-        self.n_blocks = n_blocks
-
-    def share(self, block: int) -> None:
-        """One more user of ``block``."""
-        if self._n_users[block] == 0:
-            del self._idle[block]
-        self._n_users[block] += 1
-
-    def release(self, block: int) -> None:
-        """One user less; the last one leaves a known block idle, another free."""
-        self._n_users[block] -= 1
-        if self._n_users[block] == 0:
-            if block in self._key_of:
-                self._idle[block] = None
-            else:
-                self.slots.drop(block)
-                self._free.append(block)
-
-    def n_users(self, block: int) -> int:
-        """How many sequences hold ``block``."""
-        return self._n_users[block]
+    def release(self, block: int, *, passed: bool = False) -> None:
+        """As in :class:`CountedBlocks`. Nothing stays beside a block that becomes free."""
+        super().release(block, passed=passed)
+        if self.n_users(block) == 0 and not self.is_known(block):
+            self._drop_beside(block)
 
     def find(self, before: int, tokens: tuple[int, ...]) -> int | None:
-        """The block that continues ``before`` with ``tokens``, if its content is at hand."""
+        """The known block that continues ``before`` with ``tokens``; None: there is none."""
         serial = self._serial_of.get(before)
         return None if serial is None else self._known.get(PrefixKey(serial, tokens))
 
@@ -98,7 +58,7 @@ class BlockPool:
         there is none."""
         found = (NO_BLOCK, 0)
         for block in self._tails.get(self._serial_of.get(before, -1), ()):
-            n = _n_equal(self._key_of[block].tokens, tokens)
+            n = n_same(self._key_of[block].tokens, tokens)
             if n > found[1]:
                 found = block, n
         return found
@@ -117,7 +77,8 @@ class BlockPool:
 
     def publish(self, block: int, before: int, tokens: tuple[int, ...]) -> None:
         """Make the content of ``block`` known, which is full or a tail. A second block of the same
-        content stays unknown: later sequences share the first."""
+        content stays unknown: later sequences share the first. What continues an unknown block
+        can't become known."""
         serial = self._serial_of.get(before)
         if serial is None or block in self._key_of:
             return
@@ -131,9 +92,9 @@ class BlockPool:
                 self._tails.setdefault(serial, set()).add(block)
 
     def forget(self, block: int) -> None:
-        """The content of ``block`` is about to change. What continued it can't be found any more,
-        since its serial number is gone; those blocks leave by age."""
-        self.slots.drop(block)
+        """Make ``block`` unknown, because its content is about to change. The blocks that continue
+        it can't be found any more, since its serial number is gone; they leave by age."""
+        self._drop_beside(block)
         key = self._key_of.pop(block, None)
         if key is not None:
             del self._known[key]
@@ -142,8 +103,17 @@ class BlockPool:
                 self._tails[key.parent].remove(block)
                 if not self._tails[key.parent]:
                     del self._tails[key.parent]
+            self._free_idle(block)
+
+    def _drop_beside(self, block: int) -> None:
+        self.slots.drop(block)
+        for window in self.windows:
+            window.drop(block)
 
 
-def _n_equal(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y),
-                min(len(a), len(b)))
+def n_same(one: Sequence[int], other: Sequence[int]) -> int:
+    """How many tokens ``one`` and ``other`` both begin with."""
+    n = min(len(one), len(other))
+    if one[:n] == other[:n]:  # lists are compared much faster than tokens, and mostly are equal
+        return n
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), n)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.cache.blocks import NO_BLOCK, BlockPool
+from unladen.cache.windows import WindowTable
 from unladen.types import NO_SLOT
 
-CopyBlock = Callable[[int, int], None]
-"""``copy(target, source)``: the plan's :meth:`~unladen.runtime.plan.Plan.copy_block`."""
+
+class CopyBlock(Protocol):
+    """The plan's :meth:`~unladen.runtime.plan.Plan.copy_block`."""
+
+    def __call__(self, target: int, source: int, /, group: int = 0) -> None:
+        """Copy block ``source`` onto ``target``: 0 of whole sequences, else of a window."""
 
 
 class CachedSequence:
@@ -30,8 +37,15 @@ class CachedSequence:
         self._n_published = 0
         self._writable = -1  # index of the block that was seen to be this sequence's alone
         self.length = 0
+        self._end = 0  # of the prompt, where no more tokens are known; 0 while it is read
+        self._checkpoint: tuple[int, int] | None = None  # the latest one behind that: block, slot
         self.slot = self.next_slot = NO_SLOT
-        self._table: npt.NDArray[np.int32] = np.zeros(max_blocks, np.int32)
+        self._tables: npt.NDArray[np.int32] = np.zeros((1 + len(pool.windows), max_blocks),
+                                                       np.int32)
+        self._table = self._tables[0]
+        self._windows = [WindowTable(window, pool.block_tokens, partial(copy, group=group), row)
+                         for group, (window, row) in enumerate(
+                             zip(pool.windows, self._tables[1:], strict=True), 1)]
 
     @property
     def n_blocks(self) -> int:
@@ -40,9 +54,36 @@ class CachedSequence:
 
     @property
     def blocks(self) -> npt.NDArray[np.int32]:
-        """int32 [n_blocks]: the block of each ``block_tokens`` tokens; a view, to be read before
-        the sequence changes."""
-        return self._table[:len(self._blocks)]
+        """int32 [n_blocks]: the block of each ``block_tokens`` tokens; a view, valid until the
+        sequence changes."""
+        blocks: npt.NDArray[np.int32] = self._table[:len(self._blocks)]
+        return blocks
+
+    @property
+    def tables(self) -> npt.NDArray[np.int32]:
+        """Without windows :attr:`blocks`, else int32 [n_groups, n_blocks]: whole sequences, then
+        each window. The entries of a window are valid from its entry of :attr:`firsts` on."""
+        if not self._windows:
+            return self.blocks
+        tables: npt.NDArray[np.int32] = self._tables[:, :len(self._blocks)]
+        return tables
+
+    @property
+    def firsts(self) -> list[int]:
+        """By group, the index of the first block that the sequence holds: 0 with whole sequences.
+        """
+        return [0, *(window.first for window in self._windows)]
+
+    @property
+    def windows(self) -> Sequence[WindowTable]:
+        """The blocks held of each window."""
+        return self._windows
+
+    def begin_at(self, firsts: Sequence[int]) -> None:
+        """Begin each group at the block with the index in ``firsts``; the sequence must be empty.
+        """
+        for window, first in zip(self._windows, firsts[1:], strict=True):
+            window.first = first
 
     @property
     def is_recurrent(self) -> bool:
@@ -61,9 +102,12 @@ class CachedSequence:
                                             tuple(tokens[n_full * size:-1][:size]))
         if n_more and (not self.is_recurrent or n_more == self._pool.n_tokens(tail)):
             known.append(tail)
-        for block in known[:self._n_continuable(known)]:
+        known = known[:self._n_continuable(known)]
+        for block in known:
             self._pool.share(block)
             self._append(block)
+        for window in self._windows:
+            window.adopt(known)
         self._n_published = min(len(self._blocks), n_full)
         self.length = self._n_published * size + n_more * (len(self._blocks) > n_full)
         return self.length
@@ -83,6 +127,8 @@ class CachedSequence:
             if block is None:
                 return False
             self._append(block)
+        if not all(window.reserve(self.length, n_tokens) for window in self._windows):
+            return False
         if self.is_recurrent and self.next_slot == NO_SLOT:
             slot = self._pool.slots.take()
             if slot is None:
@@ -91,7 +137,7 @@ class CachedSequence:
         return True
 
     def n_missing(self, n_tokens: int) -> int:
-        """Blocks that :meth:`reserve` would take from the pool."""
+        """Blocks of whole sequences that :meth:`reserve` would take from the pool."""
         size = self._pool.block_tokens
         needed = -(-n_tokens // size) - len(self._blocks)
         partial = self.length % size
@@ -103,16 +149,26 @@ class CachedSequence:
         """The first ``length`` of the sequence's ``tokens`` are now in the cache."""
         self.length = length
         size = self._pool.block_tokens
+        if not self._end and length // size == len(tokens) // size:
+            self._end = length
         while (self._n_published + 1) * size <= length:
             i = self._n_published
             before = self._blocks[i - 1] if i else NO_BLOCK
-            self._pool.publish(self._blocks[i], before, tuple(tokens[i * size:(i + 1) * size]))
+            content = tuple(tokens[i * size:(i + 1) * size])
+            self._pool.publish(self._blocks[i], before, content)
+            known = self._pool.find(before, content)
+            if known is not None:
+                self._replace(i, known)
+            if self._windows:
+                self._keep_windows(i, known)
             self._n_published += 1
+        for window in self._windows:
+            window.settle(length, self._end)
         if self.next_slot != NO_SLOT:
             self._leave_slot()
             self.slot, self.next_slot = self.next_slot, NO_SLOT
             if length % size == 0:
-                self._keep(tokens[:length])
+                self._keep(tokens[:length], passed=length // size < len(tokens) // size)
 
     def publish_tail(self, tokens: Sequence[int]) -> None:
         """Let later sequences that begin like ``tokens``, all of which are in the cache, find the
@@ -124,16 +180,18 @@ class CachedSequence:
         block = self._blocks[n_full]
         self._pool.publish(block, known[-1] if known else NO_BLOCK,
                            tuple(tokens[self.length - rest:self.length]))
-        if self.slot != NO_SLOT and self._pool.is_known(block):
-            self._pool.slots.keep(block, self.slot)
+        if self._pool.is_known(block):
+            self._keep_windows(n_full, block)
+            if self.slot != NO_SLOT:
+                self._pool.slots.keep(block, self.slot)
 
     def checkpoint(self) -> tuple[int, int]:
         """Before which of its tokens the latest checkpoint of recurrent state is, and its slot;
-        none: 0 and ``NO_SLOT``."""
+        none: 0 and ``NO_SLOT``. What windows see there is held, too."""
         size = self._pool.block_tokens
         for i in range((self.length - 1) // size, 0, -1):
             slot = self._pool.slots.find(self._blocks[i - 1])
-            if slot is not None:
+            if slot is not None and all(w.holds(i * size) for w in self._windows):
                 return i * size, slot
         return 0, NO_SLOT
 
@@ -141,6 +199,10 @@ class CachedSequence:
         """A second sequence with the same past; blocks are shared until one of them writes."""
         other = CachedSequence(self._pool, self._copy, len(self._table))
         self._writable = -1
+        other._windows = [mine.fork(its.row) for mine, its in zip(self._windows, other._windows,
+                                                                   strict=True)]
+        for window in other._windows:
+            window.cut(self.length)
         for block in self._blocks[:-(-self.length // self._pool.block_tokens)]:
             self._pool.share(block)
             other._append(block)
@@ -155,24 +217,37 @@ class CachedSequence:
         state goes back to a checkpoint, so there may be fewer: compute the missing ones again."""
         assert 0 <= length <= self.length
         size = self._pool.block_tokens
-        if self.is_recurrent and length < self.length:
-            length = size * self._n_continuable(self._blocks[:length // size])
+        if length < self.length and (self.is_recurrent or not all(
+                window.holds(length) for window in self._windows)):
+            whole = self._blocks[:length // size]
+            whole = whole[:self._n_continuable(whole)]
+            length = size * len(whole)
+            for window in self._windows:
+                window.adopt(whole)
+        for window in self._windows:
+            window.cut(length)
         while len(self._blocks) > -(-length // size):
             self._pool.release(self._blocks.pop())
         self.length = length
         self._n_published = min(self._n_published, length // size)
         self._writable = -1
+        self._end, self._checkpoint = 0, None  # another prompt begins
         return length
 
     def trim(self) -> None:
         """Give back what was reserved beyond the tokens that are there."""
         while len(self._blocks) > -(-self.length // self._pool.block_tokens):
             self._pool.release(self._blocks.pop())
+        for window in self._windows:
+            window.cut(self.length)
         self._leave_next_slot()
 
     def widen(self, max_blocks: int) -> None:
         """Make room in the table for a longer context."""
-        self._table = np.pad(self._table, (0, max_blocks - len(self._table)))
+        self._tables = np.pad(self._tables, ((0, 0), (0, max_blocks - len(self._table))))
+        self._table = self._tables[0]
+        for window, row in zip(self._windows, self._tables[1:], strict=True):
+            window.row = row
 
     def release(self) -> None:
         """Give every block and slot back."""
@@ -190,29 +265,49 @@ class CachedSequence:
             known.append(block)
         return known[1:]
 
-    def _keep(self, tokens: Sequence[int]) -> None:
+    def _keep(self, tokens: Sequence[int], *, passed: bool) -> None:
         """Leave a checkpoint at the end of ``tokens``, for this sequence and for those that will
-        begin like it: these find another block, if one was known before."""
-        i = len(tokens) // self._pool.block_tokens - 1
-        self._pool.slots.keep(self._blocks[i], self.slot)
+        begin like it: these find another block, if one was known before. ``passed``: further tokens
+        are known. A checkpoint behind the prompt takes the place of the one before it."""
+        slots, i = self._pool.slots, len(tokens) // self._pool.block_tokens - 1
+        slots.keep(self._blocks[i], self.slot, passed=passed)
+        if not passed:
+            if self._checkpoint is not None:
+                slots.let_pass(*self._checkpoint)
+            if len(tokens) > self._end:
+                self._checkpoint = self._blocks[i], self.slot
         if not self._pool.is_known(self._blocks[i]):
             known = self._known(tokens)
             if len(known) > i:
-                self._pool.slots.keep(known[i], self.slot)
+                slots.keep(known[i], self.slot, passed=passed)
 
     def _n_continuable(self, blocks: Sequence[int]) -> int:
         """How many of the sequence's first ``blocks`` can be gone on from; takes up the state
         there."""
-        if not self.is_recurrent:
+        if not self.is_recurrent and not self._windows:
             return len(blocks)
         self._leave_slot()
-        for i in range(len(blocks), 0, -1):
-            slot = self._pool.slots.find(blocks[i - 1])
+        n = len(blocks)
+        while n > 0:
+            known = min((window.n_known(blocks, n) for window in self._windows), default=n)
+            if known < n:
+                n = known
+                continue
+            if not self.is_recurrent:
+                return n
+            slot = self._pool.slots.resume(blocks[n - 1])
             if slot is not None:
-                self._pool.slots.share(slot)
                 self.slot = slot
-                return i
+                return n
+            n -= 1
         return 0
+
+    def _keep_windows(self, index: int, whole: int | None) -> None:
+        """Let those who find the block ``whole`` find what windows have of the same tokens, which
+        are in the block at ``index``."""
+        for window in self._windows:
+            if whole is not None and window.first <= index < window.end:
+                window.pool.keep(whole, int(window.row[index]))
 
     def _leave_slot(self) -> None:
         if self.slot != NO_SLOT:
@@ -223,6 +318,15 @@ class CachedSequence:
         if self.next_slot != NO_SLOT:
             self._pool.slots.release(self.next_slot)
             self.next_slot = NO_SLOT
+
+    def _replace(self, index: int, block: int) -> None:
+        """Hold the known ``block`` of the same tokens at ``index``: only blocks that continue a
+        known one can become known."""
+        own = self._blocks[index]
+        if block != own:
+            self._pool.share(block)
+            self._table[index] = self._blocks[index] = block
+            self._pool.release(own)
 
     def _append(self, block: int) -> None:
         self._table[len(self._blocks)] = block

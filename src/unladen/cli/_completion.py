@@ -13,7 +13,8 @@ from typing import Any, Final
 from typer.models import ArgumentInfo, OptionInfo
 
 from unladen.cli import COMPLETE_VARIABLE
-from unladen.hub.resolve import candidates
+from unladen.hub import INCLUDED
+from unladen.hub.stores import listed
 
 Values = Callable[[str], list[str]]
 """A function from the text typed so far to its completions."""
@@ -70,26 +71,11 @@ def mend_bash(environment: MutableMapping[str, str]) -> str:
     return known
 
 
-def hub_cache() -> Path:
-    """The folder in which Hugging Face's programs keep their downloads."""
-    home = os.environ.get("HF_HOME") or Path(
-        os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "huggingface")
-    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
-
-
 def models(incomplete: str) -> list[str]:
-    """Files and folders that begin with ``incomplete``, models in the hub's cache, and "tiny"."""
-    return ["tiny", *_cached(), *_files(incomplete)]
-
-
-def _cached() -> list[str]:
-    found = set()
-    for repo in hub_cache().glob("models--*--*"):
-        name = repo.name.removeprefix("models--").replace("--", "/", 1)
-        for revision in repo.glob("snapshots/*"):
-            files = [p.relative_to(revision).as_posix() for p in revision.rglob("*.gguf")]
-            found |= {f"{name}:{c.quant}" for c in candidates(files) if c.quant and not c.missing}
-    return sorted(found)
+    """Files and folders that begin with ``incomplete``, models in the stores of this machine, and
+    those that come with the package."""
+    stored = {m.name for m in listed() if m.is_usable}
+    return [*INCLUDED, *sorted(stored), *_files(incomplete)]
 
 
 def _files(incomplete: str) -> list[str]:

@@ -8,21 +8,19 @@ from difflib import get_close_matches
 from typing import Final
 
 from unladen.cli._ending import Misused
+from unladen.hub import INCLUDED
 
-_RUN: Final = ("", "unladen run MODEL PROMPT continues a text")
-_SERVE: Final = ("a server isn't there yet",
-                 "unladen run MODEL PROMPT, or from Python: unladen.Model(MODEL).generate(PROMPT)")
-_CHAT: Final = ("conversations aren't there yet",
-                "unladen run MODEL PROMPT continues a text; a model's chat template isn't applied")
-_PULL: Final = ("there is no command for it",
-                "unladen run org/repo:Q4_K_M PROMPT downloads a model the first time")
-_LIST: Final = ("there is no list of models yet",
-                "files are named by their paths; models from Hugging Face are listed by: "
-                "hf cache ls")
-_REMOVE: Final = ("there is no command for it", "files are yours to delete; models from Hugging "
-                                                "Face are removed by: hf cache rm")
-_COPY: Final = ("models have no names of their own here", "copy the GGUF file")
-_CREATE: Final = ("Modelfiles aren't read", "options and the prompt are given to unladen run")
+_RUN: Final = ("", "unladen run MODEL PROMPT answers, or continues a text")
+_SERVE: Final = ("", "unladen serve MODEL")
+_STOP: Final = ("", "unladen stop MODEL")
+_PS: Final = ("", "unladen ps")
+_CHAT: Final = ("", "unladen chat MODEL")
+_PULL: Final = ("", "unladen pull org/repo:Q4_K_M")
+_LIST: Final = ("", "unladen list")
+_REMOVE: Final = ("", "unladen rm NAME")
+_COPY: Final = ("", "unladen cp SOURCE NAME")
+_PUSH: Final = ("models aren't sent anywhere", "for Hugging Face: hf upload")
+_CREATE: Final = ("", "unladen create NAME -f Modelfile")
 _EMBED: Final = ("there is no command for it",
                  'from Python: unladen.Model(MODEL).embed("a text")')
 _CONVERT: Final = ("only GGUF files are read",
@@ -33,20 +31,25 @@ _IMATRIX: Final = ("importance matrices are read, not made",
 _SPLIT: Final = ("split files are read as they are, none are made",
                  "name the first part; the others are found beside it")
 _LORA: Final = ("adapters (LoRA) aren't there yet", "merge it into the model before converting")
-_MEDIA: Final = ("sound and pictures aren't there yet", "unladen run MODEL PROMPT continues a text")
+_MEDIA: Final = ("sound and pictures aren't there yet",
+                 "unladen run MODEL PROMPT answers a text, or continues it")
 _ACCOUNT: Final = ("there are no accounts here", "for Hugging Face: hf auth login")
 
 ELSEWHERE: Final[Mapping[str, tuple[str, str]]] = {
-    **dict.fromkeys(("serve", "server", "start", "stop", "ps", "launch", "router"), _SERVE),
-    **dict.fromkeys(("chat", "conversation"), _CHAT),
+    **dict.fromkeys(("server", "start", "launch", "router"), _SERVE),
+    **dict.fromkeys(("unload", "eject", "kill"), _STOP),
+    **dict.fromkeys(("top", "running", "loaded"), _PS),
+    **dict.fromkeys(("conversation", "talk", "interactive"), _CHAT),
     **dict.fromkeys(("cli", "main", "simple", "completion", "complete", "generate"), _RUN),
-    **dict.fromkeys(("list", "ls", "models"), _LIST),
-    **dict.fromkeys(("pull", "download", "get"), _PULL),
-    **dict.fromkeys(("rm", "remove", "delete"), _REMOVE),
-    **dict.fromkeys(("cp", "copy", "push", "upload"), _COPY),
-    "create": _CREATE,
+    **dict.fromkeys(("ls", "models"), _LIST),
+    **dict.fromkeys(("download", "get"), _PULL),
+    **dict.fromkeys(("remove", "delete"), _REMOVE),
+    **dict.fromkeys(("copy", "rename", "mv"), _COPY),
+    **dict.fromkeys(("push", "upload"), _PUSH),
+    **dict.fromkeys(("make", "import"), _CREATE),
     **dict.fromkeys(("embed", "embedding", "embeddings", "retrieval"), _EMBED),
-    "rerank": ("there is no command for it, and models that rank aren't there yet", _EMBED[1]),
+    "rerank": ("there is no command for it", "in Python, unladen.Model(file).rank(query, texts); "
+               "unladen serve has /rerank"),
     **dict.fromkeys(("convert", "convert-hf-to-gguf", "convert-lora-to-gguf"), _CONVERT),
     "imatrix": _IMATRIX,
     **dict.fromkeys(("gguf-split", "split", "merge"), _SPLIT),
@@ -94,5 +97,5 @@ def unknown(name: str, rest: Sequence[str], known: Sequence[str]) -> Misused:
 
 
 def _may_be_a_model(name: str) -> bool:
-    return (name.lower().endswith(".gguf") or name == "tiny" or os.path.isfile(name)
+    return (name.lower().endswith(".gguf") or name in INCLUDED or os.path.isfile(name)
             or (any(sign in name for sign in "/:") and not name.startswith("-")))

@@ -14,6 +14,7 @@ from typing import Final
 
 import typer
 
+from unladen.cli._table import paragraph
 from unladen.cli._text import visible
 from unladen.discover import reason
 from unladen.errors import InvalidArgument, UnladenError
@@ -97,17 +98,19 @@ def code_of(error: BaseException) -> Code:
     return Code.MISUSED if isinstance(error, Misused) or is_usage(error) else Code.FAILED
 
 
-def say(error: BaseException) -> None:
-    """Print ``error`` to stderr in one line, and its hint in a second one. Nothing is printed for a
-    signal, or where the reader of stdout has left."""
+def say(error: BaseException, columns: int | None = None) -> None:
+    """Print ``error`` to stderr in one line, and its hint in a second one; in lines of at most
+    ``columns`` where that is given. Nothing is printed for a signal, or where the reader of stdout
+    has left."""
     if isinstance(error, KeyboardInterrupt) or (
             isinstance(error, StdoutFailed) and error.number in (errno.EPIPE, errno.ESHUTDOWN)):
         return
     message, hint = _words(error)
     # Messages quote text from files, which may contain control characters.
-    print(f"error: {visible(message)}", file=sys.stderr)
-    if hint:
-        print(f"hint: {visible(hint)}", file=sys.stderr)
+    lines = [f"error: {visible(message)}", *([f"hint: {visible(hint)}"] if hint else [])]
+    if columns is not None:
+        lines = [row for line in lines for row in paragraph(line, columns, "  ")]
+    print("\n".join(lines), file=sys.stderr)
 
 
 def _words(error: BaseException) -> tuple[str, str]:

@@ -63,12 +63,14 @@ def _all(meaning: Meaning, *names: str) -> Iterable[tuple[str, Meaning]]:
 
 _TALK = Idle("this program logs little")
 _SCHEDULING = Idle("threads are placed by --numa and by the system", has_value=True)
-_TEMPLATES = "chat templates aren't applied yet"
-"""Note for options about chat templates."""
-_CHAT = Absent("conversations aren't there yet", "leave it out: the prompt is continued as it is")
-_SYSTEM = Absent("system prompts aren't there yet", "write it into the prompt", has_value=True)
-_GRAMMAR = Absent("grammars and JSON schemas aren't there yet",
-                  "from Python, a SamplerChain takes a constraint of your own", has_value=True)
+_TURN = "a prompt is one question, answered through the chat template where the file has one"
+"""Note for options about conversations of a single turn."""
+_CHAT = Absent("unladen run answers one question", "leave it out")
+_TEXT = Absent("options here take a text, not a file",
+               'let the shell read it: --system "$(cat FILE)", --template "$(cat FILE)"',
+               has_value=True)
+_AFFIX = Absent("the chat template writes what stands around a message",
+                "leave it out, or write it into the prompt and add --raw", has_value=True)
 _LORA = Absent("adapters (LoRA) aren't there yet", "merge it into the model's file", has_value=True)
 _DRAFT = Absent("draft models aren't there yet",
                 "leave it out: --speculate guesses from the text itself", has_value=True)
@@ -136,7 +138,7 @@ RUN: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Special("letters"), "--sampling-seq", "--sampler-seq"),
     *_all(Idle(), "--no-display-prompt", "--no-context-shift", "--simple-io", "--no-jinja"),
     *_all(Idle("the prompt is shown on a terminal alone"), "--display-prompt"),
-    *_all(Idle(_TEMPLATES), "--jinja", "-st", "--single-turn"),
+    *_all(Idle(), "--jinja"), *_all(Idle(_TURN), "-st", "--single-turn"),
     *_all(Idle("the text is written without colours", values=SWITCHES), "-co", "--color"),
     *_all(Idle(_SHIFT), "--context-shift", "--ctx-shift"),
     *_all(Idle(_SHIFT, has_value=True), "--keep"),
@@ -146,13 +148,17 @@ RUN: Final[Mapping[str, Meaning]] = MappingProxyType(dict((
     *_all(Idle("there is one text", has_value=True), "-np", "--parallel"),
     *_all(Idle("there is one text"), "-cb", "--cont-batching", "-nocb", "--no-cont-batching"),
     *_all(_CHAT, "-cnv", "--conversation", "-i", "--interactive", "-if", "--interactive-first",
-          "-mli", "--multiline-input"),
-    *_all(_SYSTEM, "-sys", "--system-prompt", "-sysf", "--system-prompt-file", "--in-prefix",
-          "--in-suffix", "--chat-template", "--chat-template-file", "--chat-template-kwargs",
-          "--reasoning-format", "--reasoning-budget"),
-    ("--in-prefix-bos", _CHAT),
-    *_all(_GRAMMAR, "--grammar", "--grammar-file", "-j", "--json-schema", "-jf",
-          "--json-schema-file"),
+          "-mli", "--multiline-input", "--in-prefix-bos"),
+    *_all(Same("--system"), "-sys", "--system-prompt"), ("--chat-template", Same("--template")),
+    *_all(_TEXT, "-sysf", "--system-prompt-file", "--chat-template-file"),
+    *_all(_AFFIX, "--in-prefix", "--in-suffix"),
+    *_all(Absent("variables of templates are given in Python: Model.chat(template_variables=)",
+                 "--reasoning on or off turns reasoning on or off", has_value=True),
+          "--chat-template-kwargs"),
+    ("--reasoning-format", Idle("reasoning is always apart from the answer", has_value=True)),
+    ("--reasoning-budget", Same("--reasoning", NO_LIMIT)),
+    ("--grammar-file", Same("--grammar")),
+    *_all(Same("--json-schema"), "-j", "-jf", "--json-schema-file"),
     *_all(_DRAFT, "-md", "--model-draft", "-hfd", "-hfrd", "--hf-repo-draft"),
     *_all(_MEDIA, "--image", "--audio", "--mmproj", "-mm", "--mmproj-url", "-mmu"),
 )))

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
 DEVICES_VARIABLE: Final = "UNLADEN_DEVICES"
 """The environment variable that names the devices to use."""
-TEMPLATE_KEY: Final = "tokenizer.chat_template"
-"""The metadata key of a model's chat template."""
 _APPLIED: Final = re.compile(r"<\|\w|<\w+_of_turn>|\[INST\]|<\uff5c|\[gMASK\]|### \w+:|</?s>")
 """Marks in a prompt that show that the user has applied a chat template already."""
 
@@ -29,11 +27,11 @@ def note(text: str, *, as_json: bool = False) -> None:
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
-def note_template(loaded: Model, prompt: str, *, as_json: bool) -> None:
-    """Note that a model that is made for conversations continues the text without its template."""
-    if TEMPLATE_KEY in loaded.metadata and not _APPLIED.search(prompt):
-        note("the model is made for conversations, and its chat template isn't applied yet: the "
-             "text is continued as it is (--no-conversation: leave this out)", as_json=as_json)
+def note_applied(prompt: str, *, as_json: bool) -> None:
+    """Note that marks of a chat template in a question are text, not marks."""
+    if _APPLIED.search(prompt):
+        note("the prompt has marks of a chat template, which are text in a chat (--raw continues "
+             "the prompt as it is)", as_json=as_json)
 
 
 def note_unused(loaded: Model, placement: Mapping[str, Any], *, as_json: bool = False) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+from typing import Annotated, Any, Final
 
 import typer
 
 from unladen.cli._extend import option
 from unladen.errors import InvalidArgument
+from unladen.parameters.chat import EFFORTS
 from unladen.parameters.model import MODEL
 
 ModelArg = Annotated[str, typer.Argument(
-    metavar="MODEL", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")]
+    metavar="MODEL", help="A GGUF file, 'tiny', 'tiny-chat', a name that unladen list shows, "
+                          "a short name such as llama3.2:1b, or org/repo:QUANT on Hugging Face.")]
 ContextSize = Annotated[int | None, option(MODEL.parameters["context_size"])]
 CacheTokens = Annotated[int | None, option(MODEL.parameters["cache_tokens"])]
 BatchSize = Annotated[int, option(MODEL.parameters["batch_size"])]
@@ -23,6 +26,43 @@ Speculate = Annotated[bool, option(MODEL.parameters["speculate"])]
 NDraft = Annotated[int, option(MODEL.parameters["n_draft"])]
 TokenizerFile = Annotated[str | None, option(MODEL.parameters["tokenizer"])]
 OnOom = Annotated[str | None, option(MODEL.parameters["on_oom"])]
+System = Annotated[str | None, typer.Option(
+    "--system", metavar="TEXT", show_default="none", help="The system message of a chat.")]
+Tools = Annotated[str | None, typer.Option(
+    "--tools", metavar="FILE", show_default="none",
+    help="Tools that the model may call: a JSON list as OpenAI's clients define them.")]
+Reasoning = Annotated[str | None, typer.Option(
+    "--reasoning", metavar="on|off|EFFORT|N|Ns", show_default="as the template says",
+    help="Whether the model thinks first: on, off, low, medium, high; at most N tokens, or N "
+         "seconds (10s).")]
+Template = Annotated[str | None, typer.Option(
+    "--template", metavar="FORMAT", show_default="the file's",
+    help="The name of a format such as chatml, or a Jinja text, in place of the file's template.")]
+
+SWITCHES: Final = {"on": True, "true": True, "yes": True, "off": False, "false": False,
+                   "no": False, "none": False, "0": False}
+"""Words that turn reasoning on or off."""
+_LIMIT: Final = re.compile(r"([0-9]{1,9})(?:(\.[0-9]{1,9})?s)?")
+"""A number of tokens, or of seconds."""
+
+
+def reasoning_of(text: str | None) -> dict[str, Any]:
+    """The parameters of a chat that ``--reasoning TEXT`` sets: a switch, an effort, a number of
+    tokens, or seconds. Raises :class:`InvalidArgument`."""
+    if text is None:
+        return {}
+    word = text.strip().lower()
+    if word in SWITCHES:
+        return {"reasoning": SWITCHES[word]}
+    if word in EFFORTS:
+        return {"reasoning": word}
+    if not _LIMIT.fullmatch(word):
+        raise InvalidArgument(
+            f"--reasoning must be on, off, {', '.join(EFFORTS)}, a number of tokens or seconds "
+            f"such as 10s, got {text!r}", hint="for example --reasoning off, or --reasoning 200")
+    limit = ({"reasoning_seconds": float(word[:-1])} if word.endswith("s")
+             else {"reasoning_tokens": int(word)})
+    return {"reasoning": True, **limit}
 
 
 def kv_types(text: str) -> str | tuple[str, str]:

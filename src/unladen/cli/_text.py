@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from typing import Final
 
@@ -10,6 +11,16 @@ from typing import Final
 # marks that change the direction of text; line and paragraph separators; unpaired surrogates.
 _HARMFUL: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+DIM, NORMAL = "\x1b[2m", "\x1b[0m"
+"""The style of reasoning and notes on a terminal, and what ends any style."""
+
+
+def has_styles() -> bool:
+    """Whether colours and dim text may be written to a terminal."""
+    return (not os.environ.get("NO_COLOR")
+            and os.environ.get("TERM", "dumb").lower() not in ("dumb", "unknown"))
 
 
 def visible(text: str, keep: str = "") -> str:

@@ -54,7 +54,8 @@ class Commands(TyperGroup):
 
 
 def build_app(only: str | None = None) -> typer.Typer:
-    """The application. Each module in this folder with a ``command`` function is a command.
+    """The application. Each module in this folder with a ``command`` function is a command, called
+    as the module, or as its ``NAME`` says.
     ``only``: build this command alone, so that the others aren't imported."""
     # Boxes leave no room for the names of options in a narrow terminal.
     is_wide = (columns := room()) >= WIDE_ENOUGH
@@ -83,7 +84,7 @@ def found(only: str | None = None) -> Found[Callable[..., None]]:
 
 
 def _command_of(module: ModuleType) -> list[tuple[str, Callable[..., None]]]:
-    name, command = name_of(module), module.command
+    name, command = getattr(module, "NAME", name_of(module)), module.command
     if is_plugin(module):
         if find_spec(f"unladen.cli.{name}") is not None:
             raise ValueError(f"unladen has a command {name} already")

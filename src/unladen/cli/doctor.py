@@ -100,7 +100,7 @@ def _packages() -> dict[str, str | None]:
 
 
 def _caches() -> dict[str, dict[str, Any]]:
-    from unladen.cli._completion import hub_cache
+    from unladen.hub.stores.hugging_face import hub_cache
     from unladen.storage.packed import folder_of_copies
     return {name: {"path": str(folder), "n_bytes": _size_of(folder)}
             for name, folder in (("models", hub_cache()), ("packed", folder_of_copies()))}

@@ -71,7 +71,7 @@ def _show(report: PlanReport) -> None:
     lines = paragraph(f"{report.title}, context of {report.context_size:,} tokens, cache of "
                       f"{report.cache_tokens:,} (MiB)", columns)
     lines += fitted(("device", "layers", *_SIZES), rows, columns, idle=("0.0",))
-    for line in [*report.blueprint.offloaded(), *report.speed(), *report.totals(),
+    for line in [*report.blueprint.offloaded(), *report.caches(), *report.speed(), *report.totals(),
                  *_bar(report)]:
         lines += paragraph(visible(line), columns, "  ")
     print("\n".join(map(visible, lines)))

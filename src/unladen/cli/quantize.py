@@ -27,7 +27,9 @@ _TENSOR_TYPE = typer.Option(
 
 def command(
     source: Annotated[str, typer.Argument(
-        metavar="SOURCE", help="A GGUF file, 'tiny', or org/repo:QUANT on Hugging Face.")],
+        metavar="SOURCE",
+        help="A GGUF file, 'tiny', 'tiny-chat', a name that unladen list shows, or "
+             "org/repo:QUANT on Hugging Face.")],
     target: Annotated[Path, typer.Argument(metavar="TARGET", help="The file to write.")],
     type: Annotated[str, typer.Argument(  # noqa: A002
         metavar="[TYPE]", help="A format or a mix: Q8_0, Q6_K, Q5_K_M, Q4_K_S, IQ4_XS, F16, ...")
@@ -49,9 +51,10 @@ def command(
     threads: o.Threads = None,
 ) -> None:
     """Quantize a model: the same weights in fewer bits."""
-    from unladen.hub import resolve_model
+    from unladen.gguf.glance import glance
+    from unladen.hub import INCLUDED, resolve_model
     from unladen.quantizing import quantize
-    path = resolve_model(fetched(source), aliases=_aliases(source))
+    path = resolve_model(fetched(source), aliases=INCLUDED, look=glance)
     start = time.monotonic()
     with Bar("quantizing") as bar:
         plan = quantize(path, target, type, imatrix=imatrix, output_tensor_type=output_tensor_type,
@@ -69,13 +72,6 @@ def command(
                f"{plan.bits_per_weight:.2f} bits per weight"
                + ("" if dry_run else f", {time.monotonic() - start:.1f} s: {target}"))
     print("\n".join(paragraph(visible(summary), room(), "  ")))
-
-
-def _aliases(source: str) -> dict[str, Path]:
-    if source != "tiny":
-        return {}  # importing the alias takes as long as everything else before the first tensor
-    from unladen.api import TINY
-    return {"tiny": TINY}
 
 
 def _pair(text: str) -> tuple[str, str]:

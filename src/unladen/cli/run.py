@@ -1,4 +1,4 @@
-"""``unladen run MODEL [PROMPT]``: continue a text."""
+"""``unladen run MODEL [PROMPT]``: answer a question, or continue a text."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unladen.cli import _options as o
+from unladen.cli._answer import asked, check_options, write_json, write_text
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._form import form_of
 from unladen.cli._input import from_stdin
-from unladen.cli._notes import note_template, note_unused
+from unladen.cli._notes import note_applied, note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
 from unladen.cli._table import paragraph, room
+from unladen.cli._talk import has_terminal
 from unladen.cli._text import visible
+from unladen.cli._tools import tools_of
 
 if TYPE_CHECKING:
-    from unladen.api import Stream
+    from unladen.api import Model, Stream
+    from unladen.chat.completion import ChatCompletion
     from unladen.types import Completion
 
 
@@ -31,7 +36,7 @@ def command(
     model: o.ModelArg,
     prompt: Annotated[str | None, typer.Argument(
         metavar="PROMPT", show_default="what comes on stdin, without its last line break",
-        help="The text to continue.")] = None,
+        help="The question, or the text to continue.")] = None,
     max_tokens: Annotated[int | None, typer.Option(
         "--max-tokens", "-n", show_default="to the end of the context",
         help="Tokens to write.")] = None,
@@ -42,35 +47,72 @@ def command(
         "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
     context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
     threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
-    no_conversation: Annotated[bool, typer.Option(
-        "--no-conversation", "-no-cnv",
-        help="Continue the text as it is, without a word about a chat template.")] = False,
+    raw: Annotated[bool, typer.Option(
+        "--raw", "--no-conversation", "-no-cnv",
+        help="Continue the text as it is, also where the model has a chat template.")] = False,
+    system: o.System = None, tools: o.Tools = None, reasoning: o.Reasoning = None,
+    template: o.Template = None,
     tokenizer_file: o.TokenizerFile = None, speculate: o.Speculate = True,
     n_draft: o.NDraft = 15, deterministic: o.Deterministic = False,
+    json_schema: Annotated[str | None, typer.Option(
+        "--json-schema", metavar="FILE|JSON", show_default="any text",
+        help="Write JSON that this schema describes.")] = None,
+    grammar: Annotated[str | None, typer.Option(
+        "--grammar", metavar="FILE|GBNF", show_default="any text",
+        help="Write text that this GBNF grammar describes.")] = None,
     *, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
-    """Continue a text. Only the continuation goes to stdout."""
+    """Answer through the model's chat template, or continue the text where it has none.
+
+    Only the text goes to stdout. Calls of tools follow it, each as a line of JSON with name and
+    arguments; the exit code is 0. Reasoning is shown on stderr where that is a terminal.
+    Without PROMPT on a terminal it is a conversation, as unladen chat is.
+    """
     from unladen.api import Model
-    text = prompt if prompt is not None else from_stdin(
-        f'unladen run {shlex.quote(model)} "Once upon a time" continues a text; conversations come '
-        "with a later version", "prompt")
+    form, offered = form_of(json_schema, grammar), tools_of(tools)
+    thinks = o.reasoning_of(reasoning)
+    path = fetched(model)
+    check_options(path, {"--system": system, "--tools": tools, "--reasoning": reasoning},
+                  raw=raw, template=template)
+    talks = prompt is None and not as_json and not raw and has_terminal()
+    text = prompt if prompt is not None else "" if talks else from_stdin(
+        f'unladen run {shlex.quote(model)} "Hello!" gives one; so does a pipe', "prompt")
     loaded = Model(
-        fetched(model), context_size=context_size, batch_size=batch_size,
-        kv_type=o.kv_types(kv_type), n_threads=threads, n_threads_batch=threads_batch,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], tokenizer=tokenizer_file,
-        speculate=speculate, n_draft=n_draft, deterministic=deterministic,
-        check_tensors=check_tensors, **placement)
+        path, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
+        n_threads=threads, n_threads_batch=threads_batch, tokenizer=tokenizer_file,
+        on_oom=[rung for rung in (on_oom or "").split(",") if rung], speculate=speculate,
+        n_draft=n_draft, deterministic=deterministic, check_tensors=check_tensors, **placement)
     note_unused(loaded, placement, as_json=as_json)
-    if not no_conversation:
-        note_template(loaded, text, as_json=as_json)
-    with loaded, loaded.stream(text, max_tokens=max_tokens, stop=stop or (),
-                               **sampling, **repetition) as stream:
+    wanted: Parameters = {"max_tokens": max_tokens, "stop": stop or (), "response_format": form,
+                          **sampling, **repetition}
+    with loaded:
+        if raw or not (talks or template is not None or loaded.has_template):
+            _continue(loaded, text, wanted, as_json=as_json)
+        else:
+            act = _converse if talks else _answer
+            act(loaded, text, {**wanted, **thinks, "system": system, "tools": offered,
+                               "template": template}, as_json=as_json)
+
+
+def _converse(loaded: Model, question: str, wanted: Parameters, *, as_json: bool) -> None:
+    from unladen.cli._talk.conversation import talk
+    talk(loaded, system=wanted.pop("system"), tools=wanted.pop("tools"), given=wanted)
+
+
+def _continue(loaded: Model, text: str, wanted: Parameters, *, as_json: bool) -> None:
+    with loaded.stream(text, **wanted) as stream:
         if as_json:
             _write_json(stream)
         else:
             _write_text(text, stream)
-        if sys.stderr.isatty():
-            _show_timings(stream.result)
+        _show_timings(stream.result)
+
+
+def _answer(loaded: Model, question: str, wanted: Parameters, *, as_json: bool) -> None:
+    note_applied(question, as_json=as_json)
+    with asked(loaded, question, **wanted) as stream:
+        (write_json if as_json else write_text)(stream)
+        _show_timings(stream.result)
 
 
 def _write_text(prompt: str, stream: Stream) -> None:
@@ -97,7 +139,9 @@ def _write_json(stream: Stream) -> None:
     sys.stdout.write("\n")
 
 
-def _show_timings(result: Completion) -> None:
+def _show_timings(result: Completion | ChatCompletion) -> None:
+    if not sys.stderr.isatty():
+        return
     t, u = result.timings, result.usage
     guessed = f", {t.n_accepted} of {t.n_drafted} guesses right" if t.n_drafted else ""
     text = (f"[{u.n_prompt} tokens of prompt at {t.prompt_per_second:.1f}/s, {u.n_completion} "

@@ -7,17 +7,21 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from unladen.cli import _options as o
 from unladen.cli._fetch import fetched
+from unladen.cli._sizes import size_text
 from unladen.cli._table import fitted, paragraph, room, width
 from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from unladen.hub import FoundModel
+    from unladen.hub.preset import Preset
     from unladen.measure.contents import Contents
 
 _N_FIRST = 6
@@ -29,25 +33,70 @@ def command(
     tensors: Annotated[bool, typer.Option("--tensors", help="List every tensor.")] = False,
     template: Annotated[bool, typer.Option(
         "--template", help="Write the chat template and nothing else.")] = False,
+    modelfile: Annotated[bool, typer.Option(
+        "--modelfile", help="Write a Modelfile that makes the same model, and nothing else.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
+    verify: Annotated[bool, typer.Option(
+        "--verify", help="Read the whole file and compare it with the checksum of the store that "
+                         "it is in; nothing else.")] = False,
 ) -> None:
     """Show what is in a file and what it takes to run it. Reads only the header."""
-    from unladen.api import TINY
-    from unladen.hub import resolve_model
+    from unladen.gguf.glance import glance
+    from unladen.hub import INCLUDED, find_model
     from unladen.measure.contents import contents
-    found = contents(resolve_model(fetched(model), aliases={"tiny": TINY}))
+    named = find_model(fetched(model), aliases=INCLUDED, look=glance)
+    if verify:
+        _verify(named.path)
+        return
+    if modelfile:
+        print(visible(_modelfile(named), keep="\n\t") if sys.stdout.isatty()
+              else _modelfile(named), end="")
+        return
+    found = contents(named.path)
     with found.file:
         if template:
-            _print_template(found)
+            _print_template(found, named.preset)
         elif as_json:
-            json.dump(_facts(found), sys.stdout, allow_nan=False)
+            json.dump(_facts(found, named.preset), sys.stdout, allow_nan=False)
             sys.stdout.write("\n")
         else:
-            for line in _lines(found, tensors=tensors):
+            for line in (*_lines(found, tensors=tensors), *_settings(named.preset)):
                 print(line)
 
 
-def _print_template(found: Contents) -> None:
+def _verify(path: Path) -> None:
+    from unladen.hub.stores.verifying import stored_at, verify
+    for checked in verify(stored_at(path)):
+        print(f"{visible(os.fspath(checked))}: the SHA-256 is right")
+
+
+def _modelfile(named: FoundModel) -> str:
+    from unladen.hub.modelfile.writing import written
+    preset, source = named.preset, os.path.abspath(named.path)
+    if preset is None:
+        return written([source])
+    return written([source], template="" if preset.yields else preset.template,
+                   system=preset.system, parameters=preset.parameters, messages=preset.messages)
+
+
+def _settings(preset: Preset | None) -> Iterator[str]:
+    """The settings of a name, in the words of a Modelfile."""
+    if preset is None:
+        return
+    from unladen.hub.modelfile.writing import written
+    columns = width()
+    yield from ("", "settings")
+    text = written((), template="" if preset.yields else preset.template, system=preset.system,
+                   parameters=preset.parameters, messages=preset.messages)
+    yield from (_cut(f"  {visible(line)}", columns) for line in text.splitlines())
+
+
+def _print_template(found: Contents, preset: Preset | None) -> None:
+    if preset is not None and preset.template and not (preset.yields and found.templates):
+        text = preset.template
+        print(visible(text, keep="\n\t") if sys.stdout.isatty() else text)
+        return
     if not found.templates:
         raise InvalidArgument(f"{found.file.path} has no chat template",
                               hint="it may be a model that only continues texts")
@@ -78,7 +127,7 @@ def _head(found: Contents, columns: int) -> Iterator[str]:
     yield visible(file.path)
     parts = f" in {len(file.paths)} files" if len(file.paths) > 1 else ""
     yield from paragraph(f"  GGUF version {file.version}, {file.byteorder}-endian, "
-                         f"{_size(found.file_bytes)}{parts}", columns)
+                         f"{size_text(found.file_bytes)}{parts}", columns)
     arch = visible(found.arch) or "no architecture"
     length = f", trained for {found.context_length:,} tokens" if found.context_length else ""
     yield from paragraph(f"  {arch}: {found.n_elements:,} parameters{length}", columns)
@@ -88,9 +137,9 @@ def _head(found: Contents, columns: int) -> Iterator[str]:
 
 
 def _types(found: Contents, columns: int) -> Iterator[str]:
-    rows = [(t.quant, f"{t.n_tensors:,}", f"{t.n_elements:,}", _size(t.n_bytes),
+    rows = [(t.quant, f"{t.n_tensors:,}", f"{t.n_elements:,}", size_text(t.n_bytes),
              f"{8 * t.n_bytes / t.n_elements:.2f}") for t in found.types]
-    whole = (f"{len(found.file.tensors):,}", f"{found.n_elements:,}", _size(found.n_bytes))
+    whole = (f"{len(found.file.tensors):,}", f"{found.n_elements:,}", size_text(found.n_bytes))
     yield from fitted(("type", "tensors", "numbers", "size", "bits each"),
                       [*rows, ("all", *whole, "")], columns)
 
@@ -121,13 +170,13 @@ def _memory(found: Contents, columns: int) -> Iterator[str]:
     if not found.memory:
         yield "unknown, because it can't run"
         return
-    state = f" and {_size(found.state_bytes)} of state" if found.state_bytes else ""
-    yield from paragraph(f"weights take {_size(found.n_bytes)}{state}; with a cache for one "
+    state = f" and {size_text(found.state_bytes)} of state" if found.state_bytes else ""
+    yield from paragraph(f"weights take {size_text(found.n_bytes)}{state}; with a cache for one "
                          "sequence, in all:", columns)
     types = list(found.memory[0].kv_bytes)
     fixed = found.n_bytes + found.state_bytes
     yield from fitted(("tokens", *(f"{t} cache" for t in types)), [
-        (f"{m.n_tokens:,}", *("-" if n is None else _size(fixed + n)
+        (f"{m.n_tokens:,}", *("-" if n is None else size_text(fixed + n)
                               for n in m.kv_bytes.values())) for m in found.memory], columns)
 
 
@@ -143,7 +192,7 @@ def _metadata(found: Contents, columns: int) -> Iterator[str]:
 
 
 def _tensors(found: Contents) -> Iterator[str]:
-    rows = [(visible(t.name), t.quant, " x ".join(map(str, t.shape)), _size(t.nbytes))
+    rows = [(visible(t.name), t.quant, " x ".join(map(str, t.shape)), size_text(t.nbytes))
             for t in found.file.tensors.values()]
     yield from (f"  {line}" for line in fitted(("name", "type", "shape", "size"), rows, room() - 2))
 
@@ -161,12 +210,7 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else line[:width - 4] + " ..."
 
 
-def _size(n_bytes: int) -> str:
-    power = min(3, max(0, n_bytes.bit_length() - 1) // 10)
-    return f"{n_bytes / 1024 ** power:,.{2 if power else 0}f} {('B', 'KiB', 'MiB', 'GiB')[power]}"
-
-
-def _facts(found: Contents) -> dict[str, Any]:
+def _facts(found: Contents, preset: Preset | None) -> dict[str, Any]:
     file, tokenizer = found.file, found.tokenizer
     return {
         "path": os.fspath(file.path), "files": list(file.paths), "file_bytes": found.file_bytes,
@@ -181,6 +225,10 @@ def _facts(found: Contents) -> dict[str, Any]:
             "token_ids": dict(tokenizer.token_ids), "eog_ids": sorted(tokenizer.eog_ids),
             "add_bos": tokenizer.add_bos, "add_eos": tokenizer.add_eos},
         "chat_templates": dict(found.templates),
+        "settings": None if preset is None else {
+            "template": preset.template, "system": preset.system,
+            "parameters": dict(preset.parameters),
+            "messages": [dict(each) for each in preset.messages]},
         "metadata": {key: _plain(value) for key, value in file.metadata.items()},
         "tensors": [{"name": t.name, "shape": list(t.shape), "quant": t.quant,
                      "n_bytes": t.nbytes} for t in file.tensors.values()],

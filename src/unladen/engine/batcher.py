@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from unladen.engine.blame import blame
+from unladen.engine.pace import Pace
 from unladen.engine.request import Request
 from unladen.engine.running import Running
 from unladen.graph.batch import Batch
@@ -17,8 +19,9 @@ from unladen.types import Limits
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """``n_tokens`` of a request from its first pending one on; ``n_outputs`` rows of logits.
-    The last of them are its ``draft``: guesses at what it will say."""
+    """A request's part of a step: ``n_tokens``, from its first pending one on. The last
+    ``n_outputs`` of them get a row of logits. The last tokens are its ``draft``: guesses at the
+    tokens that it will write."""
 
     running: Running
     n_tokens: int
@@ -31,22 +34,23 @@ class Work:
         return self.running.request
 
 
-def pick(running: Sequence[Running], limits: Limits) -> list[Work]:
-    """Work for one step within ``limits``.
+def pick(running: Sequence[Running], limits: Limits, pace: Pace) -> list[Work]:
+    """Work for one step within ``limits``, and within the time that ``pace`` leaves to prompts.
 
-    Every decoding request gets its token; the prompts share the rest evenly, but at least
-    ``MIN_CHUNK`` tokens each, so that a long prompt neither stops the decoding nor starves a short
-    one. ``running`` is in order of arrival.
+    Every decoding request gets its token; :func:`_shares` divides the rest among the prompts.
+    ``running`` is in order of arrival.
     """
     chosen = [Work(r, 1, 1) for r in running if r.is_decoding][:limits.n_seqs]
     n_tokens, n_outputs = limits.n_tokens - len(chosen), limits.n_outputs - len(chosen)
     prompts = [r for r in running if not r.is_decoding][:limits.n_seqs - len(chosen)]
-    for i, each in enumerate(prompts):
+    if not prompts:
+        return chosen
+    shares = ([(each, each.n_pending) for each in prompts] if limits.whole_sequences else
+              _shares(prompts, n_tokens, len(chosen), pace))
+    for each, n in shares:
         wants_all = each.request.wants_all_logits
-        share = max(n_tokens // (len(prompts) - i), MIN_CHUNK)
-        n = min(each.n_pending, share, n_tokens)
         if limits.whole_sequences:
-            n = each.n_pending if each.n_pending <= min(n_tokens, n_outputs) else 0
+            n = n if n <= min(n_tokens, n_outputs) else 0
         elif wants_all:
             n = min(n, n_outputs)
         elif n == each.n_pending:
@@ -59,10 +63,52 @@ def pick(running: Sequence[Running], limits: Limits) -> list[Work]:
     return chosen
 
 
+def _shares(prompts: Sequence[Running], n_tokens: int, n_decoding: int, pace: Pace
+            ) -> Sequence[tuple[Running, int]]:
+    """The prompts of a step, and how many tokens of each it computes: ``n_tokens`` at most in all.
+
+    Where others wait for the end of the step, it has as many tokens as ``pace`` leaves beside
+    ``n_decoding`` sequences, but at least ``MIN_CHUNK``. Others wait where sequences decode, or
+    where a prompt would be complete within that time.
+
+    Prompts of the highest priority come first, and among these the one with the fewest tokens left,
+    so that short prompts needn't wait for long ones. The oldest prompt gets a quarter of the
+    tokens, or in one of four steps ``MIN_CHUNK``, so that no prompt starves.
+    """
+    order = sorted(prompts, key=lambda r: (-r.request.priority, r.n_pending))
+    oldest, first = prompts[0], order[0]
+    units = pace.units(n_decoding)
+    if not n_decoding and (
+            len(prompts) == 1 or first.n_pending * pace.cost(first.cached.length) > units):
+        units = math.inf
+    shares: dict[Running, int] = {}
+
+    def give(each: Running, most: float) -> None:
+        nonlocal n_tokens, units
+        n_left = min(each.n_pending - shares.get(each, 0), n_tokens)
+        cost = pace.cost(each.cached.length)
+        n = int(min(n_left, most, units / cost))
+        if not shares:
+            n = max(n, min(n_left, MIN_CHUNK))
+        if n > 0 and (each in shares or n >= min(n_left, MIN_CHUNK)):
+            shares[each] = shares.get(each, 0) + n
+            n_tokens -= n
+            units -= n * cost
+
+    if oldest is not first:
+        quarter = min(n_tokens, units / pace.cost(oldest.cached.length)) // 4
+        if quarter >= MIN_CHUNK or oldest.n_passed_over >= 3:
+            give(oldest, max(quarter, MIN_CHUNK))
+    for each in order:
+        give(each, math.inf)
+    oldest.n_passed_over = 0 if oldest in shares else oldest.n_passed_over + 1
+    return [(each, shares[each]) for each in prompts if each in shares]
+
+
 def _to_checkpoint(running: Running, block_tokens: int) -> int:
-    """How many tokens a recurrent sequence lacks to the last end of a block in its prompt: a chunk
-    that ends there leaves a checkpoint, from which a later prompt that differs after it, and so the
-    next turn of a chat, can go on. 0: none."""
+    """How many tokens a recurrent sequence lacks to the end of the last whole block of its prompt;
+    0: none. A chunk that ends there leaves a checkpoint. A later prompt that differs only after the
+    checkpoint, such as the next turn of a chat, goes on from it."""
     cached = running.cached
     if not cached.is_recurrent:
         return 0
@@ -70,21 +116,25 @@ def _to_checkpoint(running: Running, block_tokens: int) -> int:
 
 
 MIN_CHUNK = 32
-"""Tokens: fewer make poor use of the matrix kernels."""
+"""Fewest tokens of a prompt in a step that has room for them: with fewer, matrix kernels are
+slow."""
 
 
 def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
-    """Write the metadata of ``work`` into the arrays of ``batch``; ``op`` of ``NARROWING`` is to
-    choose among the logits, "": none."""
-    row = n_outputs = 0
+    """Write the metadata of ``work`` into the arrays of ``batch``; ``op``: the op of ``NARROWING``
+    that chooses among the logits; "": they are read whole."""
+    row = n_outputs = batch.n_rows = 0
     for i, item in enumerate(work):
         request, cached, n = item.request, item.running.cached, item.n_tokens
         start = cached.length
         try:
             row = batch.place(i, row, [*request.tokens[start:start + n], *item.draft], start,
-                              cached.blocks)
-        except Exception as error:  # noqa: BLE001  # blame() tells whose
+                              cached.tables)
+        except Exception as error:  # noqa: BLE001  # blame() names the request
             raise blame(request, error) from None
+        if request.second is not None:
+            batch.mark(max(request.second.first - start, 0) + row - n - len(item.draft), row,
+                       request.second.row)
         batch.state_in[i], batch.state_out[i] = cached.slot, cached.next_slot
         if item.n_outputs == 1:
             batch.out_rows[n_outputs] = row - 1
@@ -96,13 +146,13 @@ def fill(batch: Batch, work: Sequence[Work], op: str = "") -> None:
 
 
 def fill_next(batch: Batch, work: Sequence[Work]) -> list[Work]:
-    """Write the step after ``work`` into ``batch``, and return it: the token of each request that
-    ``argmax`` is about to choose."""
+    """Write the step after ``work`` into ``batch`` before its tokens are known: one token of each
+    request, which ``argmax`` chooses on the device. Returns the work of that step."""
     n = len(work)
     rows = np.arange(n)
     for i, item in enumerate(work):
         cached = item.running.cached
-        batch.place_chosen(i, cached.length + item.n_tokens, cached.blocks)
+        batch.place_chosen(i, cached.length + item.n_tokens, cached.tables)
     batch.seq_of[:n] = batch.out_rows[:n] = rows
     batch.q_start[1:n + 1] = rows + 1
     batch.n_tokens = batch.n_outputs = batch.n_seqs = n

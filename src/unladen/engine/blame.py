@@ -12,12 +12,12 @@ from unladen.errors import Cancelled, DeviceLost, OutOfMemory
 _T = TypeVar("_T")
 
 SHARED = (OutOfMemory, Cancelled, DeviceLost)
-"""Errors of the step as a whole, whichever request they were noticed at."""
+"""Errors of a whole step, even where they occur during work for one request."""
 
 
 class Blamed(Exception):
-    """The bookkeeping for ``request`` failed half-way, by ``error``. No count of the cache can be
-    trusted any more. It never leaves the engine."""
+    """``error`` interrupted the bookkeeping for ``request``, so no count of the cache can be
+    trusted any more. The engine catches this exception; callers never see it."""
 
     def __init__(self, request: Request, error: Exception) -> None:
         super().__init__("a request's bookkeeping failed")
@@ -26,24 +26,25 @@ class Blamed(Exception):
 
 
 def blame(request: Request, error: Exception) -> Exception:
-    """What to raise where the bookkeeping for ``request`` raised ``error``."""
+    """The exception to raise where the bookkeeping for ``request`` raised ``error``."""
     return error if isinstance(error, SHARED) else Blamed(request, error)
 
 
 def keep(request: Request, function: Callable[..., _T], *args: object) -> _T:
-    """``function(*args)``, which changes the bookkeeping for ``request``; raises as :func:`blame`
-    says. Code that runs for each token has these lines in place: a call costs more than they do."""
+    """Call ``function``, which changes the bookkeeping for ``request``, and return its result. Its
+    exception becomes that of :func:`blame`. Code that runs for each token repeats these lines,
+    because a call costs more than the lines do."""
     try:
         return function(*args)
-    except Exception as error:  # noqa: BLE001  # blame() tells whose
+    except Exception as error:  # noqa: BLE001  # blame() names the request
         raise blame(request, error) from None
 
 
 def charge(request: Request, error: BaseException) -> None:
-    """Make ``error``, just caught, that of ``request``, for which alone something was done.
+    """End ``request`` with ``error``, which was just caught in work for this request alone.
 
-    A KeyboardInterrupt or SystemExit in the main thread is raised again, and ``request`` goes on:
-    a signal handler may have raised it, which looks the same as a step of the request doing so.
+    A KeyboardInterrupt or SystemExit in the main thread is raised again, and ``request`` goes on: a
+    signal handler may have raised it, and that looks the same as code of the request raising it.
     """
     if (not isinstance(error, Exception)
             and threading.current_thread() is threading.main_thread()):

@@ -1,4 +1,4 @@
-"""From what a step computed to its requests' tokens."""
+"""Chooses each request's next token from what a step computed."""
 
 from __future__ import annotations
 
@@ -11,20 +11,25 @@ from unladen.sample import BadLogits, Sampler, sample_rows
 from unladen.sample.base import token_id
 
 Sampled = Sequence[tuple[Request, Sampler, int]]
-"""Requests, what they sample with, and their rows in the results."""
+"""Requests, their samplers, and the numbers of their rows in the results."""
 
 
 def choose(sampled: Sampled, op: str, results: Results, n_vocab: int, context_size: int) -> None:
-    """Give each request its next token, below ``n_vocab``, or the error that came of choosing it.
-    ``results`` are those of ``op``: see :class:`~unladen.engine.flight.Flight`. Logits may have
-    further columns, for which there are no tokens: they are left out."""
+    """Give each request its next token, or the error that choosing the token raised.
+
+    * ``sampled``: the requests.
+    * ``op``, ``results``: what the step computed; see :class:`~unladen.engine.flight.Flight`.
+    * ``n_vocab``: all ids are below it. Columns of logits beyond that belong to no token and are
+      ignored.
+    * ``context_size``: tokens at most in one sequence.
+    """
     if op == "argmax":
         (tokens,) = results
         for request, sampler, row in sampled:
             try:
                 token = _greedy(sampler, int(tokens[row]), n_vocab)
                 request.take_token(token, None, context_size)
-            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+            except BaseException as error:  # noqa: BLE001  # charge() ends the request
                 charge(request, error)
     elif op == "top_k":
         ids, best = results
@@ -32,12 +37,12 @@ def choose(sampled: Sampled, op: str, results: Results, n_vocab: int, context_si
             try:
                 token = sampler.sample_best(ids[row], best[row], n_vocab)
                 request.take_token(token, None, context_size)
-            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+            except BaseException as error:  # noqa: BLE001  # charge() ends the request
                 charge(request, error)
     else:
         logits = results[0] if results[0].shape[1] <= n_vocab else results[0][:, :n_vocab]
         native = [each for each in sampled if each[0].samples_natively]
-        # Rows that don't follow one another would have to be copied: one by one is faster.
+        # Rows that don't follow one another would have to be copied: sampling one by one is faster.
         together = len(native) > 1 and logits.flags.c_contiguous
         if together:
             _sample_many(native, logits, context_size)
@@ -57,10 +62,10 @@ def _greedy(sampler: Sampler, token: int, n_vocab: int) -> int:
 def _sample_one(request: Request, sampler: Sampler, logits: Logits, context_size: int) -> None:
     try:
         token = sampler.sample(logits)
-        if not request.samples_natively:  # it may be a sampler of the caller's making
+        if not request.samples_natively:  # the caller's own sampler may return anything
             token = token_id(token, len(logits), "the sampler")
         request.take_token(token, logits, context_size)
-    except BaseException as error:  # noqa: BLE001  # charge() tells whose
+    except BaseException as error:  # noqa: BLE001  # charge() ends the request
         charge(request, error)
 
 
@@ -73,7 +78,7 @@ def _sample_many(sampled: Sampled, logits: Logits, context_size: int) -> None:
         for i in error.rows:
             sampled[i][0].fail(error)
         tokens = list(error.tokens)
-    except Exception as error:  # noqa: BLE001  # out of memory: nobody knows which have drawn
+    except Exception as error:  # noqa: BLE001  # out of memory: some may have drawn
         for request, _, _ in sampled:
             request.fail(error)
         return
@@ -81,5 +86,5 @@ def _sample_many(sampled: Sampled, logits: Logits, context_size: int) -> None:
         if request.error is None:
             try:
                 request.take_token(token, logits[row], context_size)
-            except BaseException as error:  # noqa: BLE001  # charge() tells whose
+            except BaseException as error:  # noqa: BLE001  # charge() ends the request
                 charge(request, error)

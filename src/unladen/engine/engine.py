@@ -1,9 +1,9 @@
 """Continuous batching over one plan, shared by threads and coroutines.
 
-Nobody owns the loop: a caller that waits for a request and gets the lock runs the steps for all
-requests. The other callers sleep until there is news of theirs or nobody runs steps. So a single
-caller pays for no other thread, an interrupt reaches the caller itself, and ten callers make one
-batch.
+No thread owns the loop: a caller that waits for a request and gets the lock runs the steps for all
+requests. The other callers sleep until their own request has news or no caller runs steps. So a
+single caller pays for no other thread, an interrupt reaches the caller itself, and ten callers make
+one batch.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from typing import TypeVar
 from unladen.cache import BlockPool, CachedSequence
 from unladen.engine.admission import Admission
 from unladen.engine.batcher import Work, fill, fill_next, pick
-from unladen.engine.blame import Blamed, blame, charge, keep
-from unladen.engine.choose import choose
-from unladen.engine.finite import checked, explain
+from unladen.engine.blame import Blamed, keep
+from unladen.engine.collect import collect
 from unladen.engine.flight import Flight, narrowest
-from unladen.engine.prompt import check_prompt
+from unladen.engine.masks import MaskMaker
+from unladen.engine.pace import Pace
+from unladen.engine.prompt import check_prompt, check_room
 from unladen.engine.request import Request
 from unladen.engine.session import Session
 from unladen.engine.speculate import Speculator
 from unladen.engine.speculate.constrained import with_allowed_drafts
+from unladen.engine.tally import Tally
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
 from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory, QueueFull
 from unladen.runtime.plan import Plan
 from unladen.runtime.plan_set import PlanSet
-from unladen.sample import Sampler
 from unladen.types import Limits
 
 log = logging.getLogger("unladen")
 
 PATIENCE = 0.05
-"""A sleeping caller checks after this many seconds whether anybody runs steps."""
+"""Seconds after which a sleeping caller checks whether any thread runs steps."""
 
 
 _T = TypeVar("_T")
@@ -52,38 +53,53 @@ raises."""
 
 
 class Engine:
-    """Requests in, tokens out.
+    """Computes requests together, step by step: prompts in, tokens out.
 
-    ``context_size`` tokens at most are in one sequence; :attr:`pool` has the blocks of the cache.
-    Without ``relieve`` the caller that runs a step gets its :class:`OutOfMemory`. ``n_draft``
-    tokens of a sequence at most are guessed ahead. ``max_queue`` requests at most wait beyond the
-    free places of the next step. The embeddings have ``n_rows``; :attr:`n_vocab` ids, fewer after
-    :meth:`restrict`, may be in a prompt or be chosen. :attr:`watch`: who taps the plan, None while
-    nobody does. Then no prompt's beginning comes from the cache.
+    * ``plans``: the plans of the model's graphs.
+    * ``context_size``: tokens at most in one sequence.
+    * ``n_rows``: rows of the table of embeddings.
+    * ``relieve``: called where a step runs out of memory; None: the caller that runs the step gets
+      the :class:`OutOfMemory`.
+    * ``n_draft``: tokens of a sequence that are guessed ahead at most.
+    * ``max_queue``: requests that may wait beyond the free places of the next step.
+    * ``step_seconds``: how long a step with prompts may take while other sequences wait for its
+      end, as :class:`~unladen.engine.pace.Pace` predicts it; None: no bound.
 
-    What goes wrong with one request is that request's error, and the others go on. A call from
+    :attr:`pool` has the blocks of the cache. Ids below :attr:`n_vocab` may be in a prompt or be
+    chosen; :meth:`restrict` lowers it. :attr:`watch`: the taps on the plan, None without any. With
+    taps, all tokens of a prompt are computed and none come from the cache. :attr:`tally`: the
+    tokens that were computed.
+
+    An error that one request causes ends that request alone, and the others go on. A call from
     inside a step, by the same thread, raises :class:`ReentrantCall`. A forked child begins with no
     requests and an empty cache; devices that can't be used there raise :class:`DeviceLost`.
     """
 
     def __init__(self, plans: PlanSet, context_size: int, n_rows: int,
-                 relieve: Relieve | None = None, n_draft: int = 0, max_queue: int = sys.maxsize
-                 ) -> None:
+                 relieve: Relieve | None = None, n_draft: int = 0, max_queue: int = sys.maxsize,
+                 step_seconds: float | None = None) -> None:
         self.plans, self.plan = plans, plans.main
         self.speculator = Speculator(n_draft)
+        self._step_seconds = step_seconds
+        self._pace = Pace(step_seconds, self.plan.blueprint.graph)
         self.watch: Watch | None = None
+        self.tally = Tally()
         self.context_size = context_size
         self._relieve = relieve
         self._copier = _Copier(self.plan)
         self.n_vocab = self._n_rows = n_rows
         self._admission = Admission(self.plan.blueprint.limits, self._copier, max_queue)
         self._turns = Turns()
+        self._masks = MaskMaker()
         self._flight: Flight | None = None
         self._in_step: Sequence[Work] = []
         self._is_computing = False
         self._is_closed = self._is_lost = False
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=functools.partial(_in_child, weakref.ref(self)))
+            engine = weakref.ref(self)
+            os.register_at_fork(
+                before=functools.partial(_at_fork, engine, Engine.prepare_fork),
+                after_in_child=functools.partial(_at_fork, engine, Engine.leave_parent))
 
     @property
     def pool(self) -> BlockPool:
@@ -96,7 +112,7 @@ class Engine:
 
     def restrict(self, n_tokens: int) -> None:
         """Refuse ids from ``n_tokens`` on in prompts and never choose them, as if their logits were
-        -inf. 0, or more than there are embeddings: take all ids that have one."""
+        -inf. 0, or more than there are embeddings: take all ids that have an embedding."""
         self.n_vocab = min(n_tokens or self._n_rows, self._n_rows)
 
     def submit(self, request: Request) -> None:
@@ -104,6 +120,7 @@ class Engine:
         :class:`QueueFull`, :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
         check_prompt(request, self._limits, self.context_size, self.n_vocab)
+        check_room(request, self.context_size)
         if request.session is not None:
             request.session.begin(request)
         try:
@@ -129,18 +146,27 @@ class Engine:
             while not enough() and not self._turns.is_visited:
                 self.step()
         while not enough():
-            if self._turns.is_running or self._turns.is_visited:
+            if self._turns.is_taken:
                 self._turns.refuse_reentrance()
-                request.sleep(PATIENCE)
+                request.sleep(PATIENCE, lambda: self._turns.is_taken and not enough())
+                self._end_waiting(request)
                 continue
             try:
                 self._turns.take(steps)
             finally:
                 self._wake_all()
 
+    def _end_waiting(self, request: Request) -> None:
+        """End ``request`` if it waits in the queue and is cancelled or late, also while another
+        thread is in a step."""
+        now = time.monotonic()
+        if (request.cancelled or request.is_late(now)) and (
+                self._admission.waiting.withdraw(request)):
+            request.give_up(now)
+
     def between_steps(self, action: Callable[[], _T]) -> _T:
-        """Run ``action`` while no step runs, and return its result. A thread that runs steps makes
-        way. Raises :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
+        """Run ``action`` while no step runs, and return its result. A thread that runs steps pauses
+        for it. Raises :class:`ReentrantCall`, and :class:`Cancelled` after :meth:`close`."""
         self._check_usable()
         return self._between_steps(action)
 
@@ -160,8 +186,8 @@ class Engine:
             raise _closed()
 
     def close(self) -> None:
-        """End every request, those of other threads with :class:`Cancelled`, take no more, and
-        close the plans. Raises :class:`ReentrantCall`."""
+        """End every request with :class:`Cancelled`, accept no more, and close the plans. Raises
+        :class:`ReentrantCall`."""
         self._turns.refuse_reentrance()
         self._is_closed = True
         if self._in_step:
@@ -169,6 +195,7 @@ class Engine:
         self._between_steps(self._end_all)
         if not self._is_lost:  # else the devices are the parent's to close
             self._between_steps(self.plans.close)
+        self._masks.close()
 
     def _end_all(self) -> None:
         self._flight = None
@@ -178,8 +205,15 @@ class Engine:
         self._admission.waiting.end()
         self._retire()
 
+    def prepare_fork(self) -> None:
+        """Before the process forks: let the masks of this thread's step be complete. The child
+        finishes that step, and has no thread that could go on with them."""
+        if self._turns.is_mine:
+            self._masks.wait()
+
     def leave_parent(self) -> None:
         """In a forked child: begin again, without the parent's requests and threads."""
+        self._masks.leave_parent()
         if self._turns.is_mine:  # this thread forked inside a step, and finishes that step
             return
         self._turns.renew()
@@ -195,8 +229,9 @@ class Engine:
     def adopt(self, plans: PlanSet, context_size: int) -> None:
         """Go on with ``plans``. Call it :meth:`between_steps` only.
 
-        Requests keep their tokens. What is in the cache stays where ``plans`` continue it, else it
-        is computed again. A request that outgrew ``context_size`` ends as if it had reached it.
+        Requests keep their tokens. The contents of the cache stay where ``plans`` continue the
+        cache, else they are computed again. A request with more tokens than ``context_size`` ends
+        as if it had reached that size.
         """
         try:
             self._settle()
@@ -207,6 +242,7 @@ class Engine:
             self._admission.limits = plan.blueprint.limits
             self.context_size = context_size
             self.speculator.forget()
+            self._pace = Pace(self._step_seconds, plan.blueprint.graph)
             if not grows:
                 self._restart()
                 self._end_what_outgrew()
@@ -223,7 +259,8 @@ class Engine:
 
     @property
     def n_needed(self) -> int:
-        """Context that lets every request under way write one token more."""
+        """The smallest context, in tokens, in which every request under way can write one more
+        token."""
         return 1 + max((len(r.tokens) for r in self._admission.everyone()), default=0)
 
     def _end_what_outgrew(self) -> None:
@@ -233,7 +270,8 @@ class Engine:
             elif len(request.tokens) + (not request.wants_all_logits) > self.context_size:
                 request.fail(ContextOverflow(
                     f"the prompt has {request.n_prompt} tokens, and the context was reduced to "
-                    f"{self.context_size}", hint="a larger context_size needs more memory"))
+                    f"{self.context_size}", n_tokens=request.n_prompt, limit=self.context_size,
+                    hint="a larger context_size needs more memory"))
         self._admission.waiting.end()
 
     def _wake_all(self) -> None:
@@ -245,10 +283,11 @@ class Engine:
         return self._admission.sequence()
 
     def fork(self, session: Session) -> Session:
-        """A second session with the past of ``session``, whose blocks both use until one writes
-        there. Raises :class:`InvalidArgument` while ``session`` is being continued."""
+        """A second session with the tokens of ``session`` so far. Both use the same blocks until
+        one of them writes there. Raises :class:`InvalidArgument` while ``session`` is being
+        continued."""
         def forked() -> Session:
-            self._retire()  # what the session wrote last is kept for it now
+            self._retire()  # first keep the sequence of the session's last request
             session.check_free()
             other = Session(session.tokens)
             self._admission.kept.fork(session, other)
@@ -256,8 +295,8 @@ class Engine:
         return self.between_steps(forked)
 
     def end(self, session: Session) -> None:
-        """Close ``session`` from any thread, and cancel what continues it. Its blocks are given
-        back as those of :meth:`cancel` are."""
+        """Close ``session`` from any thread, and cancel the request that continues it. Its blocks
+        are given back as by :meth:`cancel`."""
         session.is_closed = True
         if session.request is not None:
             self.cancel(session.request)
@@ -265,11 +304,12 @@ class Engine:
             self._between_steps(self._retire)
 
     def cancel(self, request: Request) -> None:
-        """Stop ``request`` from any thread, also from inside a step: now if it is alone in the
-        running step, else after it. Its blocks are given back by the next step, or here where none
-        is running."""
+        """Stop ``request``: at once if it waits in the queue or is alone in the running step, else
+        after that step. Any thread may call this, also from inside a step. The request's blocks are
+        given back by the next step, or here where no step is running."""
         request.cancelled = True
-        self._admission.waiting.end()
+        self._end_waiting(request)
+        self._admission.waiting.end()  # it may be sent back to the queue by the running step
         in_step = self._in_step
         if in_step and all(w.request.cancelled for w in in_step):
             self.plan.cancel()
@@ -278,7 +318,7 @@ class Engine:
 
     def step(self) -> None:
         """One step: admit, pick, run, sample, retire. The caller has the turn."""
-        if self._is_closed:  # since the request was submitted
+        if self._is_closed:  # closed after the request was submitted
             self._end_all()
             return
         try:
@@ -300,9 +340,13 @@ class Engine:
             if flight is None:
                 return
             self._flight = self._go_on(flight)
+            load = self._pace.load(flight.work)
             self._collect(flight)
+            seconds = time.perf_counter() - start
+            self._pace.learn(load, seconds, has_waited=not self.plan.runs_ahead or any(
+                w.n_outputs for w in flight.work))
             if self.speculator.is_watching:
-                self.speculator.took(flight.work, time.perf_counter() - start)
+                self.speculator.took(flight.work, seconds)
             self._retire()
         except Cancelled:
             self._flight = None
@@ -319,9 +363,13 @@ class Engine:
 
     def _begin(self) -> Flight | None:
         """Start the next step; None where there is nothing to do."""
+        self._masks.wait()  # a step that failed leaves them unfinished
         self._retire()
         self._admission.admit(self.context_size, reuses=self.watch is None)
-        work = [w for w in pick(self._admission.running, self._limits) if self._has_room(w)]
+        if self.watch is not None:
+            self.watch.meet(each.request for each in self._admission.running)
+        picked = pick(self._admission.running, self._limits, self._pace)
+        work = [w for w in picked if self._has_room(w)]
         # Making room for one request may have sent back another that had its room already.
         work = [w for w in work if not w.running.has_left]
         if not work:
@@ -330,7 +378,7 @@ class Engine:
                     self.speculator.extend(work, self._limits, self.context_size))
         if extended is not work:
             work = [self._with_room(w) for w in with_allowed_drafts(extended, self.n_vocab)]
-        # Devices choose among all columns of the logits, with or without a token.
+        # Devices choose among all columns of the logits, even those that belong to no token.
         op = narrowest(work, self.plan.n_best if self.n_vocab == self._n_rows else {})
         fill(self.plan.batch, work, op)
         return self._start(work, op)
@@ -363,6 +411,7 @@ class Engine:
     def _start(self, work: Sequence[Work], op: str) -> Flight:
         self._in_step, self._is_computing = work, True
         start = Flight.start if self.watch is None else self.watch.start
+        self._masks.begin(work, self.n_vocab)
         flight = start(self.plan, work, op)
         self._is_computing = False
         return flight
@@ -373,12 +422,14 @@ class Engine:
 
     def _restart(self) -> None:
         """Empty the cache, and compute requests that aren't done again from the tokens that they
-        have. After an interrupt between any two lines no count can be trusted."""
+        have. An interrupt may come between any two lines; then no count of the cache can be
+        trusted."""
         self._flight = None
         self._admission.restart()
 
     def _has_room(self, work: Work) -> bool:
-        """Reserve blocks for ``work``; False where its request was sent back for want of them."""
+        """Reserve blocks for ``work``; False where its request was sent back because too few are
+        free."""
         running = work.running
         return self._admission.make_room(running, running.cached.length + work.n_tokens)
 
@@ -392,34 +443,9 @@ class Engine:
         return Work(work.running, 1, 1)
 
     def _collect(self, flight: Flight) -> None:
-        results, row = flight.results(), 0
-        sampled: list[tuple[Work, Sampler, int]] = []
-        for item in flight.work:
-            request, cached, first = item.request, item.running.cached, row
-            row += item.n_outputs
-            if request.done:  # the step before ended it, after this one had begun
-                continue
-            try:
-                cached.commit(request.tokens, cached.length + item.n_tokens - len(item.draft))
-            except Exception as error:  # noqa: BLE001  # blame() tells whose
-                raise blame(request, error) from None
-            request.n_drafted += len(item.draft)
-            if request.sampler is None:
-                try:
-                    item.running.take_logits(checked(results[0][first:row], self.plan))
-                except BaseException as error:  # noqa: BLE001  # charge() tells whose
-                    charge(request, error)
-            elif item.n_outputs:
-                sampled.append((item, request.sampler, first))
-        n = 0
-        while sampled:
-            choose([(item.request, sampler, first + n) for item, sampler, first in sampled],
-                   flight.op, results, self.n_vocab, self.context_size)
-            for item, _, _ in sampled:
-                if item.request.error is not None:
-                    explain(item.request, self.plan)
-            sampled = [each for each in sampled if _takes_over(each[0], n)]
-            n += 1
+        n_tokens = self.tally.begin(flight.work)
+        collect(flight, self.plan, self._masks, self.n_vocab, self.context_size)
+        self.tally.end(flight.work, n_tokens)
         if self.watch is not None:
             self.watch.record(flight.work, self.plan.batch, self.plan.output)
 
@@ -429,25 +455,14 @@ class Engine:
             self._flight = None
 
 
-def _takes_over(work: Work, n: int) -> bool:
-    """Whether the token just chosen is number ``n`` of the draft; if so, what was computed for that
-    token is kept."""
-    request, cached = work.request, work.running.cached
-    if request.done or n >= len(work.draft) or request.tokens[-1] != work.draft[n]:
-        return False
-    keep(request, cached.commit, request.tokens, cached.length + 1)
-    request.n_accepted += 1
-    return True
-
-
 def _closed() -> Cancelled:
     return Cancelled("the model was closed", hint="close it after its last request has ended")
 
 
-def _in_child(engine: weakref.ref[Engine]) -> None:
-    inherited = engine()
-    if inherited is not None:
-        inherited.leave_parent()
+def _at_fork(engine: weakref.ref[Engine], action: Callable[[Engine], None]) -> None:
+    living = engine()
+    if living is not None:
+        action(living)
 
 
 class _Copier:
@@ -456,5 +471,5 @@ class _Copier:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
-    def __call__(self, target: int, source: int) -> None:
-        self.plan.copy_block(target, source)
+    def __call__(self, target: int, source: int, /, group: int = 0) -> None:
+        self.plan.copy_block(target, source, group)

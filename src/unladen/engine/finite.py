@@ -1,4 +1,4 @@
-"""Results that aren't finite become errors that say what may have made them so."""
+"""Turns results that aren't finite into errors that name likely causes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unladen.sample import BadLogits
 def checked(rows: Logits, plan: Plan) -> Logits:
     """``rows`` float32 [n, n_vocab] of logits, or [n, n_embd] of embeddings. Raises
     :class:`NotFinite` for a row with NaN or +inf, or without any finite number. A single logit may
-    be -inf: some models rule out tokens so."""
-    # The largest number of a row is NaN if any is.
+    be -inf: some models rule out tokens that way."""
+    # The largest number of a row is NaN if any number of the row is.
     bad = np.flatnonzero(~np.isfinite(rows.max(axis=1)))
     what = "embeddings" if "embeddings" in plan.blueprint.graph.outputs else "logits"
     if len(bad):
@@ -24,14 +24,13 @@ def checked(rows: Logits, plan: Plan) -> Logits:
 
 
 def explain(request: Request, plan: Plan) -> None:
-    """Say in the error of ``request``, if it came of logits, what ``plan`` may have to do with it.
-    """
+    """If bad logits ended ``request``, say in its error how ``plan`` may have caused them."""
     if isinstance(request.error, BadLogits):
         request.error.hint = f"{hint(plan)}; or a step of the chain left no candidate"
 
 
 def hint(plan: Plan) -> str:
-    """What to try where a step of ``plan`` made numbers that aren't finite."""
+    """A hint for the user: what to try where a step of ``plan`` made numbers that aren't finite."""
     layout, weights = plan.blueprint.layout, "check_tensors=True looks for damaged weights"
     types = {layout.k_type, layout.v_type} - {"F32"}
     if not types or not plan.kv:

@@ -1,11 +1,12 @@
 """A step that a device computes, and which of its results will be read.
 
 Where every request of a step takes the most likely token, the device chooses it, and the next step
-can take it from there: the engine starts that step before it reads the first one's tokens, so the
-device never waits for the host. A request may turn out to have ended with the token that was not
-read yet. Then the step after it was in vain for that request: its row is not counted, and what it
-wrote into the cache lies beyond what the request's sequence holds, where the next owner of the
-block writes before it reads.
+reads it on the device. The engine starts that next step before it reads the tokens of the first
+one, so the device never waits for the host.
+
+A token that wasn't read yet may turn out to end its request. Then the next step computed a row for
+this request in vain. The engine ignores that row. The row's keys and values lie behind the end of
+the request's sequence, where the next owner of the block writes before it reads.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from unladen.schedule.cut.choose_on_device import NARROWING
 
 Results = Sequence[npt.NDArray[Any]]
 
-_WHOLE = {"logits", "embeddings"}  # a graph has one of them
+_WHOLE_ROWS = {"logits", "embeddings"}
+"""The outputs that a step reads whole where no op chooses among them; a graph has one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """``work`` that was started. ``op`` of ``NARROWING`` chooses among the logits, "": none."""
+    """A step that was started, with its ``work``. ``op``: the op of ``NARROWING`` that chooses
+    among the logits; "": they are read whole."""
 
     work: Sequence[Work]
     op: str
@@ -40,23 +43,23 @@ class Flight:
         if op and plan.runs_ahead:
             waits = [plan.fetch(name) for name in NARROWING[op]]
             return cls(work, op, lambda: [wait() for wait in waits])
-        names = NARROWING[op] if op else _WHOLE & plan.blueprint.graph.outputs.keys()
+        names = NARROWING[op] if op else _WHOLE_ROWS & plan.blueprint.graph.outputs.keys()
         return cls(work, op, lambda: [plan.output(name) for name in names])
 
     def results(self) -> Results:
-        """The outputs that ``op`` makes, or the logits: waits for the device."""
+        """The outputs of ``op``, or the whole logits. Waits for the device."""
         return self._results()
 
     def leads_on(self, context_size: int) -> bool:
-        """Whether the next step is sure to be one token of each of these requests, whatever their
-        tokens are."""
+        """Whether the next step computes one more token of each of these requests, unless a token
+        ends its text."""
         return self.op == "argmax" and all(
             w.n_outputs == 1 and w.request.goes_on(context_size) for w in self.work)
 
 
 def narrowest(work: Sequence[Work], n_best: Mapping[str, int]) -> str:
-    """The op that leaves the fewest candidates that all of ``work`` can do with; "" where whole
-    logits are wanted. ``n_best``: how many candidates each op of the device leaves."""
+    """The op that leaves the fewest candidates, if these suffice for all of ``work``; "" where
+    whole logits are needed. ``n_best``: how many candidates each op of the device leaves."""
     if not n_best:
         return ""
     requests = [w.request for w in work if w.n_outputs]

@@ -1,4 +1,4 @@
-"""One embedding of a text from those of its tokens."""
+"""Makes one embedding of a text from the embeddings of its tokens."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ POOLINGS: Mapping[str, Callable[[Rows], Rows]] = MappingProxyType({
     "mean": lambda rows: rows.mean(axis=0, dtype=np.float64).astype(np.float32),
     "cls": lambda rows: rows[0],
     "last": lambda rows: rows[-1]})
-"""By name, in the order of GGUF's numbers under ``pooling_type``: float32 [n_tokens, n_embd] to
-[n_embd], or as it is."""
+"""Functions by the name of the pooling: float32 [n_tokens, n_embd], a row for each token, to
+[n_embd]; "none" keeps the rows. In the order of GGUF's numbers for ``pooling_type``."""
 
 
 def pooled(rows: Rows, kind: str, *, normalize: bool) -> Rows:
-    """``rows`` float32 [n_tokens, n_embd] made one [n_embd], of length 1 with ``normalize``; with
-    "none" as they are."""
+    """The embedding float32 [n_embd] of a text whose tokens have ``rows`` float32 [n_tokens,
+    n_embd]. With ``normalize`` its length is 1. The kind "none" returns ``rows`` unchanged."""
     y = POOLINGS[kind](rows)
     if kind == "none" or not normalize:
         return y
@@ -39,9 +39,9 @@ def checked_pooling(wanted: object) -> str | None:
 
 
 def chosen(wanted: str | None, number: int) -> str:
-    """``wanted``, or the pooling of this ``number``, a file's ``pooling_type``. Raises
-    :class:`InvalidArgument` for the number of a reranker, which scores pairs and embeds nothing, or
-    an unknown one."""
+    """``wanted``, or where that is None the pooling with the ``number`` that the file has under
+    ``pooling_type``. Raises :class:`InvalidArgument` for an unknown number, and for that of a
+    reranker, which scores pairs of texts and makes no embedding."""
     if wanted is not None:
         return wanted
     if number >= len(POOLINGS):

@@ -1,4 +1,4 @@
-"""One request: what was asked, when it came, who listens, and what came of it."""
+"""One request: its prompt and options, its times, the caller that waits, and its result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import queue
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,27 +25,45 @@ if TYPE_CHECKING:
 Logits = npt.NDArray[np.float32]
 
 
-class Request:
-    """A prompt to be continued, or (``sampler`` None) one whose logits are wanted at every token.
+@dataclass(frozen=True, slots=True)
+class Second:
+    """The second one of two texts in a prompt begins with token number ``first``. ``row`` f32
+    [n_embd] is what the model's graph takes for each of its tokens."""
 
-    ``decoder`` turns tokens into text. ``n_logprobs`` None wants no log-probabilities, 0 those of
-    the chosen tokens, more also that many alternatives. Requests of a higher ``priority`` are begun
-    first. ``deadline``: a reading of :func:`time.monotonic`, at which the request ends, done or
-    not. ``session``: the conversation whose tokens the prompt is, all of them.
+    first: int
+    row: Logits
+
+
+class Request:
+    """A prompt to be continued, or a prompt for which the logits of every token are wanted.
+
+    * ``prompt``: token ids.
+    * ``sampler``: chooses the tokens; None: the logits of every token of the prompt are the result.
+    * ``decoder``: turns tokens into text.
+    * ``eog_ids``: tokens that end the text.
+    * ``max_tokens``: tokens to write at most.
+    * ``stop``: strings that end the text and aren't part of it.
+    * ``n_logprobs``: None: no log-probabilities; 0: those of the chosen tokens; n: those of n
+      alternatives too. A logit without a token counts as -inf.
+    * ``priority``: requests of a higher priority are begun first.
+    * ``deadline``: a reading of :func:`time.monotonic` at which the request ends, complete or not.
+    * ``session``: the conversation that the prompt continues; the prompt has all its tokens.
 
     :attr:`pieces` fills up with text while the engine works. :attr:`stop_reason` or :attr:`error`
-    is set at the end. :attr:`n_best` is the sampler's, None where whole logits are wanted for other
-    reasons too. :attr:`at_end` is told the sequence before its blocks are given back, and raises
-    nothing. :attr:`was_sent_back`: it ran, and had to make room in the cache for others.
-    Log-probabilities are those among the tokens of the vocabulary: logits without a token count as
-    -inf. Raises :class:`InvalidArgument`.
+    is set at the end. :attr:`n_best` is how many of the best candidates suffice to choose a token;
+    None where whole logits are needed. :attr:`at_end` is called with the sequence before its blocks
+    are given back, and must raise nothing. :attr:`was_sent_back`: the request ran before, and had
+    to make room in the cache for others. :attr:`cut`: the stop reason of a text that comes to its
+    end only because its tokens run out. :attr:`admitted`: when it was first admitted to the cache,
+    a reading of :func:`time.perf_counter`; None: it waits. :attr:`second`: where the second text of
+    the prompt begins, for models that tell two texts apart. Raises :class:`InvalidArgument`.
     """
 
     def __init__(self, prompt: Sequence[int], *, sampler: Sampler | None, decoder: StreamDecoder,
                  eog_ids: frozenset[int] = frozenset(), max_tokens: int = 0,
                  stop: Sequence[str] = (), n_logprobs: int | None = None, priority: int = 0,
                  deadline: float | None = None, session: Session | None = None) -> None:
-        # Checked here too, where it is the caller who gets the error: in a step it would be late.
+        # Checked here so that the caller gets the error at once: a step would raise it later.
         if n_logprobs is not None and not _is_count(n_logprobs):
             raise InvalidArgument(f"logprobs must be a whole number from 0 on, got {n_logprobs!r}",
                                   hint="0 for those of the chosen tokens, n for n others too")
@@ -57,41 +76,53 @@ class Request:
         self.max_tokens = max_tokens
         self.n_logprobs = None if n_logprobs is None else int(n_logprobs)
         self.priority, self.deadline, self.session = priority, deadline, session
+        self.second: Second | None = None
         self.was_sent_back = False
+        self.cut: StopReason | None = None
         self.at_end: Callable[[CachedSequence], None] | None = None
         self.n_reused: int | None = None
+        self.admitted: float | None = None
         self.n_drafted = self.n_accepted = 0
         self.pieces: deque[str] = deque()
         self.logits: list[Logits] = []
         self.stop_reason: StopReason | None = None
         self.error: BaseException | None = None
         self.cancelled = False
-        # A subclass of the caller's may pick tokens by other ways than its steps.
+        # A caller's subclass may choose tokens in another way than by its steps.
         ours = sampler if type(sampler) is Sampler else None
         self.samples_natively = ours is not None and ours.is_native
         self.n_best = ours.n_best if ours is not None and n_logprobs is None else None
         self.is_greedy = ours is not None and ours.is_greedy
-        self._is_awaited = False
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._bell: queue.SimpleQueue[None] | None = None
         self.eog_ids = eog_ids
         self._decoder = decoder
         self._matcher = StopMatcher(stop) if stop else None
         self._text: list[str] = []
         self._logprobs: list[TokenLogprob] = []
-        self._submitted = self._first = self._last = time.perf_counter()
+        self.submitted = self._first = self._last = time.perf_counter()
 
     @property
     def done(self) -> bool:
-        """Nothing more will come."""
+        """Whether the request has ended."""
         return self.stop_reason is not None or self.error is not None
 
     @property
     def wants_all_logits(self) -> bool:
-        """Every token's logits are the result."""
+        """Whether the logits of every token are the result."""
         return self.sampler is None
 
+    @property
+    def stop_string(self) -> str:
+        """The stop string that ended the text; "" where none did."""
+        return "" if self._matcher is None else self._matcher.found
+
+    @property
+    def logprobs(self) -> Sequence[TokenLogprob]:
+        """The log-probabilities of the tokens so far, if they are wanted. The list grows."""
+        return self._logprobs
+
     def n_left(self, context_size: int) -> int:
-        """How many tokens can still come."""
+        """How many tokens the request may still write."""
         n = len(self.tokens)
         return min(context_size - n, self.max_tokens - (n - self.n_prompt))
 
@@ -101,10 +132,10 @@ class Request:
 
     def take_token(self, token: int, row: Logits | None, context_size: int) -> None:
         """Append a sampled ``token``, chosen from logits ``row`` f32 [n_vocab], which are needed
-        where log-probabilities are wanted. If that raises, nothing was appended or shown."""
+        where log-probabilities are wanted. If this raises, no token and no text was added."""
         now, ends = time.perf_counter(), token in self.eog_ids
         text, logprob = "", None
-        reason: StopReason | None = "eos"
+        reason: StopReason | None = self.cut or "eos"
         if not ends:
             if self.n_logprobs is not None:
                 assert row is not None
@@ -130,12 +161,12 @@ class Request:
             self._end(reason)
 
     def finish(self, reason: StopReason) -> None:
-        """No more tokens; show what was held back."""
+        """End the request for ``reason``, and show the text that was held back."""
         if self.done:
             return
         try:
             text = self._held_back()
-        except Exception as error:  # noqa: BLE001  # the decoder's, and so this request's
+        except Exception as error:  # noqa: BLE001  # the decoder is the request's own
             self.fail(error)
             return
         self._emit(text)
@@ -146,8 +177,8 @@ class Request:
         return self.deadline is not None and now >= self.deadline
 
     def expire(self) -> None:
-        """No more tokens, because the deadline has passed. Text that was written stays; without any
-        this is the error :class:`DeadlineExceeded`."""
+        """End the request because its deadline has passed. Text that was written stays; without any
+        text the request fails with :class:`DeadlineExceeded`."""
         if len(self.tokens) > self.n_prompt:
             self.finish("deadline")
         elif not self.done:
@@ -155,32 +186,42 @@ class Request:
                 "the deadline passed before the first token was written",
                 hint="allow more time, shorten the prompt, or give the request a higher priority"))
 
+    def give_up(self, now: float) -> None:
+        """End the request if it was cancelled, or if it is late at ``now``."""
+        if self.cancelled:
+            self.finish("cancelled")
+        elif self.is_late(now):
+            self.expire()
+
     def fail(self, error: BaseException) -> None:
-        """No more tokens, because of ``error``."""
+        """End the request with ``error``."""
         self.error = error
         self.wake()
 
     def leave_behind(self, error: BaseException) -> None:
-        """:meth:`fail` in a forked child, where nobody waits for what was the parent's."""
-        self._is_awaited = False
+        """:meth:`fail` in a forked child, where no thread waits for requests of the parent."""
+        self._bell = None
         self.fail(error)
 
-    def sleep(self, seconds: float) -> None:
-        """Wait for :meth:`wake`, but not longer than that."""
-        self._is_awaited = True
-        with contextlib.suppress(queue.Empty):
-            self._bell.get(timeout=seconds)
-        self._is_awaited = False
+    def sleep(self, seconds: float, must_wait: Callable[[], bool]) -> None:
+        """Wait for :meth:`wake`, at most ``seconds``. ``must_wait`` is asked once :meth:`wake`
+        would be heard, so that none is missed."""
+        bell = self._bell = queue.SimpleQueue()
+        if must_wait():
+            with contextlib.suppress(queue.Empty):
+                bell.get(timeout=seconds)
+        self._bell = None
 
     def wake(self) -> None:
-        """There is news for whoever waits in :meth:`sleep`."""
-        if self._is_awaited:
-            self._bell.put(None)
+        """Wake the caller that waits in :meth:`sleep`."""
+        bell = self._bell
+        if bell is not None:
+            bell.put(None)
 
     def completion(self) -> Completion:
-        """The result, also of a request that is not done yet."""
+        """The result; before the request is done, the result so far."""
         generated, n_reused = self.tokens[self.n_prompt:], self.n_reused or 0
-        timings = Timings(self._first - self._submitted, self._last - self._first,
+        timings = Timings(self._first - self.submitted, self._last - self._first,
                           self.n_prompt - n_reused, len(generated), self.n_drafted,
                           self.n_accepted)
         return Completion(
@@ -189,7 +230,8 @@ class Request:
             self._logprobs if self.n_logprobs is not None else None)
 
     def _held_back(self) -> str:
-        """What is wanted as well, if no more is to come."""
+        """The text held back so far, part of a character or of a stop string, which belongs to the
+        result if no token follows."""
         text = self._decoder.flush()
         if self._matcher is None:
             return text

@@ -1,4 +1,4 @@
-"""A request that is computed: its place in the cache, and how far the cache is."""
+"""A request that is being computed, with its sequence in the cache."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from unladen.engine.request import Logits, Request
 class Running:
     """A ``request`` and the ``cached`` part of its tokens, from its admission until it leaves.
 
-    :attr:`lookup` guesses tokens ahead. :attr:`has_left`: the sequence was given away or back, and
-    says nothing about the request any more.
+    :attr:`lookup` guesses tokens ahead. :attr:`n_passed_over`: steps since the prompt had a share
+    of one, counted while it is the oldest prompt. :attr:`has_left`: the sequence was released or
+    handed to a session, and is no longer the request's.
     """
 
     def __init__(self, request: Request, cached: CachedSequence) -> None:
         self.request = request
         self.cached = cached
         self.lookup = Lookup()
+        self.n_passed_over = 0
         self.has_left = False
 
     @property
@@ -27,7 +29,7 @@ class Running:
 
     @property
     def is_decoding(self) -> bool:
-        """The prompt is through: one token at a time from here on."""
+        """Whether the whole prompt is computed, so that one token at a time follows."""
         request = self.request
         return (len(request.tokens) > request.n_prompt
                 and len(request.tokens) - self.cached.length == 1)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unladen.cache import CachedSequence
+from unladen.cache.blocks import n_same
 from unladen.engine.request import Request
 from unladen.errors import InvalidArgument
 
 
 class Session:
-    """The tokens of a conversation, and the sequence that holds the first of them, if one does.
+    """The tokens of a conversation, and the sequence in the cache that holds its first tokens, if
+    there is one.
 
-    One request at a time continues it. A request that ends with an error leaves the tokens as they
-    were before it; whatever else ends one, what it wrote stays.
+    One request at a time continues a session. A request that ends with an error leaves the tokens
+    as they were before the request. After any other end, the tokens that it wrote stay.
     """
 
     def __init__(self, tokens: list[int] | None = None) -> None:
@@ -23,7 +25,10 @@ class Session:
         self._begun: dict[int, Request] = {}
         self.is_closed = False
         self.cached: CachedSequence | None = None
-        """Between requests, unless others needed the blocks; the thread that runs steps owns it."""
+        """The sequence between requests; None where other requests needed its blocks. Only the
+        thread that runs steps uses it."""
+        self.cached_tokens: Sequence[int] = ()
+        """The tokens that :attr:`cached` holds come first in these."""
 
     @property
     def tokens(self) -> list[int]:
@@ -39,7 +44,7 @@ class Session:
 
     @property
     def request(self) -> Request | None:
-        """The request under way."""
+        """The request under way; None without one."""
         request = self._begun.get(self._n_begun)
         return None if request is None or request.done else request
 
@@ -51,8 +56,8 @@ class Session:
             raise _busy()
 
     def begin(self, request: Request) -> None:
-        """``request`` continues the session. Raises as :meth:`check_free` does, and where the
-        session went on after the prompt was made."""
+        """Let ``request`` continue the session. Raises as :meth:`check_free` does, and where the
+        session got further tokens after the prompt was made."""
         self.check_free()
         tokens = self.tokens
         # If several threads come at once, the first thread's request is stored.
@@ -61,9 +66,15 @@ class Session:
             raise _busy()
 
     def append(self, tokens: list[int]) -> None:
-        """The conversation goes on with ``tokens``; raises as :meth:`check_free` does."""
+        """Add ``tokens`` to the conversation; raises as :meth:`check_free` does."""
         self.check_free()
         self._tokens = [*self.tokens, *tokens]
+
+    def rewind(self, tokens: Sequence[int]) -> None:
+        """Keep those of the session's tokens with which ``tokens`` begins too, so that a request
+        for ``tokens`` can go on from there. Raises as :meth:`check_free` does."""
+        self.check_free()
+        self._tokens = self.tokens[:n_same(self.tokens, tokens)]
 
 
 def _busy() -> InvalidArgument:
@@ -72,7 +83,7 @@ def _busy() -> InvalidArgument:
 
 
 class Kept:
-    """Sessions whose sequences are in the cache, the one that was used longest ago first."""
+    """Sessions whose sequences are in the cache, the least recently used one first."""
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[Session, None] = OrderedDict()
@@ -80,27 +91,28 @@ class Kept:
     def __iter__(self) -> Iterator[CachedSequence]:
         return iter([s.cached for s in self._sessions if s.cached is not None])
 
-    def put(self, session: Session, cached: CachedSequence) -> None:
-        """Keep ``cached`` for ``session``; what lies beyond its tokens is given back."""
+    def put(self, session: Session, cached: CachedSequence, tokens: Sequence[int]) -> None:
+        """Keep ``cached``, which holds the first of ``tokens``, for ``session``; blocks beyond its
+        tokens are given back."""
         cached.trim()
         self.release(session)
-        session.cached = cached
+        session.cached, session.cached_tokens = cached, tokens
         self._sessions[session] = None
 
     def take(self, session: Session) -> CachedSequence | None:
-        """The sequence of ``session``, which the caller owns from here on; None: it was given
-        away."""
+        """The sequence of ``session``, which the caller owns from here on; None: it isn't in the
+        cache any more."""
         cached, session.cached = session.cached, None
         self._sessions.pop(session, None)
         return cached
 
     def fork(self, session: Session, other: Session) -> None:
-        """Let ``other`` begin with the sequence of ``session``, if that is there."""
+        """Let ``other`` begin with the sequence of ``session``, if that is in the cache."""
         if session.cached is not None:
-            self.put(other, session.cached.fork())
+            self.put(other, session.cached.fork(), session.cached_tokens)
 
     def release_oldest(self) -> bool:
-        """Give back the blocks of the session that was used longest ago; False: there is none."""
+        """Give back the blocks of the least recently used session; False: there is none."""
         if not self._sessions:
             return False
         self.release(next(iter(self._sessions)))
@@ -118,6 +130,6 @@ class Kept:
             self.release(session)
 
     def forget(self) -> None:
-        """The cache is empty."""
+        """Drop all sequences without giving blocks back, because the whole cache was emptied."""
         for session in list(self._sessions):
             self.take(session)

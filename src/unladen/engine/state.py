@@ -1,4 +1,4 @@
-"""States of sequences out of an engine's cache and into it."""
+"""Saves the state of a sequence in an engine's cache, and loads it again."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from unladen.runtime.saved import SavedState, pack
 
 
 def save(engine: Engine, request: Request) -> bytes:
-    """The state after the prompt of ``request``, which this submits and finishes. Raises what made
-    the request fail, and :class:`UnladenError` where the model was placed elsewhere meanwhile."""
+    """The state after the prompt of ``request``, which this submits and finishes. Raises the
+    request's error, and :class:`UnladenError` where the model was placed elsewhere meanwhile."""
     made: list[bytes | Exception] = []
 
     def read(cached: CachedSequence) -> None:
-        # All of it is computed; what was written beyond the prompt is left out.
+        # All of the prompt is computed by now. Tokens after the prompt are left out.
         n = cached.length if cached.is_recurrent else min(cached.length, request.n_prompt)
         try:
-            made.append(pack(engine.plan, request.tokens[:n], cached.blocks,
-                             cached.slot, cached.checkpoint()))
-        except Exception as error:  # noqa: BLE001  # the step that ends the request goes on
+            made.append(pack(engine.plan, request.tokens[:n], cached.tables, cached.slot,
+                             cached.checkpoint(), cached.firsts))
+        except Exception as error:  # noqa: BLE001  # raised below, outside of the step
             made.append(error)
 
     request.at_end = read
     engine.submit(request)
     engine.finish(request)
-    engine.between_steps(lambda: None)  # another thread may still be at that step
+    engine.between_steps(lambda: None)  # wait for a thread that may still call read()
     if request.error is not None:
         raise request.error
     result = made[-1] if made else UnladenError(
@@ -39,9 +39,9 @@ def save(engine: Engine, request: Request) -> bytes:
 
 
 def load(engine: Engine, data: bytes) -> list[int]:
-    """Put what :func:`save` gave into the cache, where prompts that begin with its tokens find it;
-    returns these. Raises :class:`InvalidArgument` for bytes that are damaged or of another model,
-    :class:`ContextOverflow` where the cache is too small."""
+    """Put a state that :func:`save` returned into the cache, where prompts that begin with its
+    tokens find it. Returns the tokens. Raises :class:`InvalidArgument` for bytes that are damaged
+    or of another model, :class:`ContextOverflow` where the cache is too small."""
     saved = SavedState.read(data)
     tokens = saved.tokens
 
@@ -53,9 +53,10 @@ def load(engine: Engine, data: bytes) -> list[int]:
         try:
             if len(tokens) > engine.context_size:
                 raise _too_long(tokens)
+            cached.begin_at(saved.firsts)
             _reserve(cached, tokens)
             arrays = saved.arrays(engine.plan, cached.n_blocks)
-            saved.put_caches(engine.plan, arrays, cached.blocks)
+            saved.put_blocks(engine.plan, arrays, cached.tables)
             if saved.checkpoint:
                 saved.put_slots(engine.plan, arrays, cached.next_slot, at_checkpoint=True)
                 cached.commit(tokens, saved.checkpoint)

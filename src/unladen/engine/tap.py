@@ -1,18 +1,17 @@
-"""What passes through the nodes of a graph, row by row, for those who tap it.
+"""Shows callers the values of a graph's nodes, row by row, and lets them change the values.
 
 The plan of a tapped engine gives the values that are looked at as further outputs, and calls
-:meth:`Watch.change` for those that may be changed, in the middle of a step. Each row is that of one
-token of one request. A row counts when its token stays: those of drafts that turned out wrong are
-left out, and what a request computes a second time, because it had to make room for others, is
-what it computed before.
+:meth:`Watch.change` for those that may be changed, in the middle of a step. Each row belongs to one
+token of one request. Rows of guessed tokens that turned out wrong are left out. A request that was
+sent back computes its rows a second time; they are counted once.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,8 +30,8 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class TapRows:
-    """Values of a node and which token each row is of, all in the order of requests and, in a
-    request, of positions.
+    """The values of a node, and which token each row belongs to. Rows are in the order of requests
+    and, within a request, of positions.
 
     ``values`` [n_rows, ...], float32 for almost all nodes; ``requests`` int32 [n_rows]: the number
     of the request, counted from 0 in the order in which the tap saw them first; ``positions`` int32
@@ -54,8 +53,8 @@ class TapRows:
 
 @dataclass(frozen=True, slots=True)
 class TapInfo:
-    """What a function of :meth:`unladen.Model.tap` is told of the rows that it gets: the ``node``,
-    and ``requests``, ``positions``, ``tokens`` as in :class:`TapRows`."""
+    """What a function of :meth:`unladen.Model.tap` is told about the rows that it gets: the
+    ``node``, and ``requests``, ``positions``, ``tokens`` as in :class:`TapRows`."""
 
     node: str
     requests: I32
@@ -65,14 +64,13 @@ class TapInfo:
 
 TapFunction = Callable[[npt.NDArray[np.float32], TapInfo], npt.NDArray[np.float32] | None]
 """Gets the values of a node, float32 [n_rows, ...] and read-only, in the middle of a step, and
-returns what takes their place: float32 of the same shape, or None to leave them. A row comes again
-where a request has to be computed again because it lost its place in the cache."""
+returns their replacement: float32 of the same shape, or None to leave them. A row comes again where
+a request has to be computed again because it lost its place in the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    """What a step gave: arrays by name, and by symbol, T or S, which token each row is of: int32
-    [3, n_rows], requests, positions, tokens."""
+class _Step(NamedTuple):
+    """The rows of one step: ``values`` are arrays by name; ``rows`` has by symbol, T or S, the
+    request, position and token of each row: int32 [3, n_rows]."""
 
     values: Mapping[str, Array]
     rows: Mapping[str, I32]
@@ -80,8 +78,8 @@ class _Step:
 
 @dataclass(eq=False)
 class Tap:
-    """One caller's wishes, and what came of them. ``looked``: values by name whose rows are kept;
-    ``functions`` by the name of the value that each is called for."""
+    """A tap of one caller, and the rows that it has got. ``looked``: values by name whose rows are
+    kept; ``functions`` by the name of the value that each is called for."""
 
     looked: Mapping[str, Value]
     functions: Mapping[str, Sequence[TapFunction]]
@@ -118,7 +116,7 @@ class Tap:
         empty = np.empty((3, 0), np.int32)
         requests, positions, tokens = np.concatenate(
             [empty, *(s.rows[symbol] for s in steps)], axis=1)
-        # What was computed first stands first among its equals.
+        # Where a token has several rows, the one that was computed first comes first and is kept.
         order = np.lexsort((np.arange(len(requests)), positions, requests))
         is_new = np.ones(len(order), bool)
         is_new[1:] = ((np.diff(requests[order]) != 0) | (np.diff(positions[order]) != 0))
@@ -133,8 +131,8 @@ class Tap:
 
 
 class Watch:
-    """All taps of an engine, oldest first. :attr:`sees_rows`: some call functions, which must see
-    no row that is taken back later."""
+    """All taps of an engine, oldest first. :attr:`sees_rows`: some taps call functions, which must
+    see no row of a guessed token that turns out wrong."""
 
     def __init__(self) -> None:
         self.taps: tuple[Tap, ...] = ()
@@ -152,12 +150,18 @@ class Watch:
 
     @property
     def sees_rows(self) -> bool:
-        """See the class."""
+        """Whether some taps call functions."""
         return any(tap.functions for tap in self.taps)
 
+    def meet(self, requests: Iterable[Request]) -> None:
+        """Number ``requests`` in their order, whichever of them is computed first."""
+        for request in requests:
+            for tap in self.taps:
+                tap.number(request)
+
     def start(self, plan: Plan, work: Sequence[Work], op: str) -> Flight:
-        """:meth:`Flight.start`. A function's fault is the error of all requests in ``work``, and
-        :class:`Cancelled` is raised: the step is not done."""
+        """Start a step by :meth:`Flight.start`. If a function of a tap fails, all requests in
+        ``work`` end with its error, and this raises :class:`Cancelled`: the step isn't computed."""
         self._work = work
         try:
             return Flight.start(plan, work, op)
@@ -167,7 +171,7 @@ class Watch:
             raise Cancelled("a function that taps a value failed") from error
 
     def change(self, value: Value, array: Array, batch: Batch) -> Array | None:
-        """What takes the place of ``array``; None: nothing. Raises :class:`TapError`."""
+        """The replacement of ``array``; None: it stays. Raises :class:`TapError`."""
         changed: Array | None = None
         for tap in self.taps:
             functions = tap.functions.get(value.name, ()) if len(array) else ()
@@ -202,7 +206,7 @@ class Watch:
                 {name: arrays[name][which[str(value.shape[0])]]
                  for name, value in tap.looked.items()},
                 {"T": facts[:, which["T"]], "S": facts[:, out[which["S"]]]}))
-        self._work = ()  # requests may go
+        self._work = ()  # keeps no request in memory
 
 
 def _call(function: TapFunction, given: Array, info: TapInfo) -> Array | None:

@@ -17,29 +17,34 @@ _T = TypeVar("_T")
 
 
 class Turns:
-    """Turns of one engine. Visitors come first: a thread that runs steps makes way for them."""
+    """The turns of one engine. A thread that runs steps lets visitors go first."""
 
     # Locks are taken by "with" alone: an interrupt after acquire() would leave them locked.
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._visitors: set[object] = set()
-        # Threads and not their numbers, which a forked child gives out again.
+        # Thread objects, not thread ids: a forked child gives the same ids to other threads.
         self._inside: set[threading.Thread] = set()
 
     @property
     def is_running(self) -> bool:
-        """Somebody has a turn."""
+        """Whether a thread has a turn."""
         return self._lock.locked()
 
     @property
     def is_visited(self) -> bool:
-        """Somebody wants to do something between two steps."""
+        """Whether a thread waits to do something between two steps."""
         return bool(self._visitors)
 
     @property
+    def is_taken(self) -> bool:
+        """Whether a thread has a turn or waits for one between two steps."""
+        return self.is_running or self.is_visited
+
+    @property
     def is_mine(self) -> bool:
-        """The calling thread has a turn, further up its stack."""
+        """Whether the calling thread has a turn, further up its stack."""
         return self._lock.locked() and threading.current_thread() in self._inside
 
     def refuse_reentrance(self) -> None:
@@ -74,7 +79,7 @@ class Turns:
             self._visitors.discard(visitor)
 
     def renew(self) -> None:
-        """In a forked child: threads that had turns in the parent don't exist."""
+        """In a forked child: forget the turns of the parent's threads, which don't exist here."""
         self._lock = threading.Lock()
         self._visitors.clear()
         self._inside.clear()

@@ -1,4 +1,4 @@
-"""Requests that wait to be computed: how many may wait, and whose turn it is."""
+"""The queue of requests: how many may wait, and which one is computed next."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from unladen.engine.request import Request
 from unladen.errors import QueueFull
 
 PASSED_OVER = 32
-"""Requests that others may be preferred to one after another, before a lower priority has a turn:
-as many as are computed together by default, so that no priority waits for ever."""
+"""Requests of other priorities that are begun one after another before a priority that waits has a
+turn, so that no priority waits for ever. As many as are computed together by default."""
 
 
 class Waiting:
@@ -23,7 +23,7 @@ class Waiting:
     others.
     Beyond the free places of the next step at most ``limit`` requests wait.
 
-    Any thread may :meth:`add` and look; the thread that runs steps does all else.
+    Any thread may :meth:`add`, :meth:`withdraw` and look; the thread that runs steps does all else.
     """
 
     def __init__(self, limit: int) -> None:
@@ -36,7 +36,8 @@ class Waiting:
 
     def renew(self) -> None:
         """In a forked child: nobody waits, and no thread of the parent holds the lock."""
-        # A finalizer or a signal handler may add a request while its thread does so.
+        # An RLock: a finalizer or a signal handler may add a request while its thread holds the
+        # lock.
         self._lock = threading.RLock()
         self._queues.clear()
         self._n_passed.clear()
@@ -45,7 +46,7 @@ class Waiting:
         return sum(map(len, list(self._queues.values())))
 
     def __iter__(self) -> Iterator[Request]:
-        """All of them, as they are at this moment."""
+        """All waiting requests, as of this moment."""
         return iter([request for queue in list(self._queues.values()) for request in list(queue)])
 
     def add(self, request: Request, n_places: int) -> None:
@@ -66,13 +67,15 @@ class Waiting:
         self._remember(request)
 
     def in_turn(self) -> Iterator[Request]:
-        """All of them in the order in which they are to be computed."""
+        """All waiting requests, in the order in which they are to be computed."""
         for priority in sorted(self._queues, key=self._rank):
             yield from list(self._queues[priority])
 
-    def take(self, request: Request) -> None:
-        """``request`` is computed from now on."""
-        self.discard(request)
+    def take(self, request: Request) -> bool:
+        """Remove ``request``, which is computed from now on; its priority has had a turn. False:
+        another thread has withdrawn it."""
+        if not self.withdraw(request):
+            return False
         self._n_passed[request.priority] = 0
         with self._lock:
             for priority, queue in list(self._queues.items()):
@@ -81,13 +84,21 @@ class Waiting:
                     self._n_passed.pop(priority, None)
                 elif priority != request.priority:
                     self._n_passed[priority] = self._n_passed.get(priority, 0) + 1
+        return True
 
-    def discard(self, request: Request) -> None:
-        """``request`` waits no more."""
-        self._queues[request.priority].remove(request)
+    def withdraw(self, request: Request) -> bool:
+        """Remove ``request`` from its queue; False: it doesn't wait. Only the caller that gets True
+        may end a request that waits, and only once."""
+        with self._lock:
+            try:
+                self._queues[request.priority].remove(request)
+            except (KeyError, ValueError):
+                return False
+        return True
 
     def end(self) -> None:
-        """Some requests were cancelled, or have ended otherwise."""
+        """Note that some requests were cancelled or have ended: the next :meth:`sweep` looks for
+        them."""
         self._has_ended = True
 
     def sweep(self, now: float) -> None:
@@ -96,12 +107,9 @@ class Waiting:
             return
         self._has_ended, self._next_deadline = False, math.inf
         for request in self:
-            if request.cancelled:
-                request.finish("cancelled")
-            elif request.is_late(now):
-                request.expire()
-            if request.done:
-                self.discard(request)
+            if request.done or request.cancelled or request.is_late(now):
+                if self.withdraw(request):
+                    request.give_up(now)
             else:
                 self._remember(request)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from unladen.errors import InvalidArgument
 from unladen.gguf.encode import encode_string
@@ -15,8 +15,7 @@ from unladen.quants import get
 Buffer = bytes | memoryview
 
 
-@dataclass(frozen=True, slots=True)
-class TensorEntry:
+class TensorEntry(NamedTuple):
     """A tensor to write: ``shape`` slowest dimension first, ``quant`` its block format's name."""
 
     name: str
@@ -39,8 +38,7 @@ class TensorEntry:
                                   f"{self.quant}'s block of {block_size}")
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """``encoded``: all bytes before the data; ``offsets``: where in the file each tensor begins;
     ``nbytes``: the size of the whole file."""
 

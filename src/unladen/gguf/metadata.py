@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -141,8 +140,7 @@ class NestedArray(ArrayValue):
 Value: TypeAlias = int | float | bool | str | ArrayValue
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     value: int | float | bool | bytes | ArrayValue
     type_name: str
     offset: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -79,8 +79,7 @@ class TensorInfo:
         return raw if self._part.byteorder == "little" else swapped(raw, get(self.quant))
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
+class _Record(NamedTuple):
     name: str
     shape: tuple[int, ...]
     quant: type[Quant]

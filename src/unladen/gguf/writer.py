@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,7 @@ _PLAIN: Final = {"f4": "F32", "f2": "F16", "f8": "F64", "i1": "I8", "i2": "I16",
                  "i8": "I64"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Tensor:
+class _Tensor(NamedTuple):
     entry: TensorEntry
     array: npt.NDArray[Any]
 

@@ -1,1 +1,1 @@
-"""What to compute: semantic graphs, free of devices."""
+"""Graphs: the computation of a model as ops, without devices."""

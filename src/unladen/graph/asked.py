@@ -1,4 +1,4 @@
-"""What a graph asks of every step beside tokens: rows, axes, spans, adapters."""
+"""The limits that a graph needs beyond a count of tokens: rows, axes, spans, adapters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from unladen.types import Limits
 
 
 def asked(limits: Limits, graph: Graph) -> Limits:
-    """``limits`` with room for what ``graph`` reads of a :class:`~unladen.graph.batch.Batch`: any
-    token may bring a row."""
+    """``limits`` with room for all arrays of a :class:`~unladen.graph.batch.Batch` that ``graph``
+    reads. Each token may bring a row of embeddings."""
     axes, rows = (graph.inputs[name].shape[1:] if name in graph.inputs else ()
                   for name in ("positions", "rows"))
     n_axes, row_width = axes[0] if axes else 1, rows[0] if rows else 0

@@ -1,4 +1,4 @@
-"""What changes from step to step: one small set of arrays, int32 but for rows of embeddings."""
+"""The metadata of a step: a small set of int32 arrays, and rows of embeddings in float32."""
 
 from __future__ import annotations
 
@@ -13,17 +13,24 @@ import numpy.typing as npt
 from unladen.types import NO_ADAPTERS, NO_ROW, Limits
 
 I32 = npt.NDArray[np.int32]
+"""An array of int32."""
 F32 = npt.NDArray[np.float32]
+"""An array of float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchArray:
-    """An array of a batch. ``rows`` names the number of its rows, in :class:`Batch` those of this
-    step and in :class:`~unladen.types.Limits` the most; it has ``more`` rows than that. ``cols``:
-    the limit that is the length of a row; "": it has one dimension. ``flat``: where rows have one
-    number, it has one dimension, too. ``asked``: a limit; where that is 0, no plan reads the array,
-    and it has no rows. Its numbers are of ``dtype``, 32 bits each, and ``fill`` until something is
-    placed."""
+    """How an array of a batch is laid out.
+
+    * ``rows``: the attribute that counts its rows, in :class:`Batch` for a step and in
+      :class:`~unladen.types.Limits` for the largest step.
+    * ``more``: rows that the array has in addition to that count.
+    * ``cols``: the limit that is the length of a row; "" for an array of one dimension.
+    * ``flat``: the array has one dimension if a row has one number.
+    * ``asked``: a limit. If it is 0, no plan reads the array, and the array has no rows.
+    * ``dtype``: the type of its numbers, 32 bits each.
+    * ``fill``: the number in every place before the first step.
+    """
 
     name: str
     rows: str
@@ -43,12 +50,12 @@ class BatchArray:
         return np.full((rows, cols) if has_cols else rows, self.fill, self.dtype)
 
     def whole(self, batch: Batch) -> npt.NDArray[Any]:
-        """The array itself."""
+        """The array in ``batch``, with room for the largest step."""
         found: npt.NDArray[Any] = getattr(batch, self.name)
         return found
 
     def n_cols(self, batch: Batch) -> int:
-        """The length of a row."""
+        """The length of a row in ``batch``."""
         array = self.whole(batch)
         return int(array.shape[1]) if array.ndim > 1 else 1
 
@@ -59,11 +66,11 @@ def array_of(rows: str, **rest: object) -> Mapping[str, object]:
 
 
 class SizeClass(NamedTuple):
-    """Steps of about one size, for which a driver may record its commands once: all that differs
-    among them is in the batch's arrays and numbers, which lie at the same addresses in every step.
+    """Steps of similar size, for which a driver may record its commands once: such steps differ
+    only in the batch's arrays and numbers, which lie at the same addresses in every step.
 
     * ``n_tokens``: the most tokens of a step in the class, a power of two or the plan's largest
-      step. There is room for as many rows in every array and value.
+      step. Every array and value has room for this many rows.
     * ``is_decode``: the step has one token of each of its sequences.
     """
 
@@ -77,25 +84,28 @@ class Batch:
 
     Tokens of one sequence stand together: sequence ``s`` of the step owns the rows
     ``q_start[s] .. q_start[s+1]``. ``index[t]`` is the token's place in its sequence and its row of
-    the cache. ``positions[t]`` is what rotations and tables of positions go by. A text's positions
-    are its indices, so ``index`` is the same array as ``positions`` where a position has one axis;
-    with several axes a picture's tokens have a row and a column. ``kv_len[s]`` counts the
-    sequence's tokens with those of this step. Row ``s`` of ``block_table`` names its cache blocks.
-    ``out_rows[:n_outputs]`` are the rows whose logits are wanted, ascending. Recurrent nodes go on
-    from the state in slot ``state_in[s]``, or from zeros where that is
-    :data:`~unladen.types.NO_SLOT`, and leave theirs in ``state_out[s]``, another slot: a step never
-    changes what it began with.
+    the cache. ``positions[t]`` is the position that RoPE and tables of positions use. A text's
+    positions are its indices, so ``index`` is the same array as ``positions`` where a position has
+    one axis; with several axes a picture's tokens have a row and a column. ``kv_len[s]`` counts the
+    sequence's tokens, those of this step included. Row ``s`` of ``block_table`` has the numbers of
+    its cache blocks: first those of whole sequences, then from column ``table_columns`` on those of
+    the first window, and so on (see ``windows`` of :class:`~unladen.types.Limits`).
+    ``out_rows[:n_outputs]`` are the rows whose logits are wanted, ascending.
+    Recurrent nodes read the state in slot ``state_in[s]``, or start from zeros where that is
+    :data:`~unladen.types.NO_SLOT`. They write the new state to ``state_out[s]``, another slot, so
+    that a step never changes its own inputs.
 
-    ``rows[row_of[t]]`` stands in place of the embedding of token ``t``, except where ``row_of[t]``
-    is :data:`~unladen.types.NO_ROW`. Token ``t`` sees its sequence up to the index ``sees_to[t]``:
-    its own, or a later one of this step, as the tokens of a picture name its last one. No token
-    sees less than the one before it. Sequence ``s`` uses the set of adapters ``adapter_of[s]``, or
-    none where that is :data:`~unladen.types.NO_ADAPTERS`. Arrays that no limit asks for are empty.
+    ``rows[row_of[t]]`` replaces the embedding of token ``t``, except where ``row_of[t]`` is
+    :data:`~unladen.types.NO_ROW`. Token ``t`` sees its sequence up to the index ``sees_to[t]``.
+    That is its own index or a later one of this step: for every token of a picture, the index of
+    the picture's last token. ``sees_to`` never decreases within a sequence. Sequence ``s`` uses the
+    set of adapters ``adapter_of[s]``, or none where that is :data:`~unladen.types.NO_ADAPTERS`. An
+    array is empty if its limit is 0.
 
-    Ops in ``skip`` make nothing that is read after this step, nor does the output "logits" hold
-    anything that is read where it is among them, so a backend may leave them out.
-    ``continues``: the tokens are what ``argmax`` chose in the step before, row by row, and
-    :attr:`tokens` says nothing; only for backends that run ahead.
+    ``skip`` names ops whose results nobody reads in this step; with "logits" it says that nobody
+    reads that output. A backend may leave them out. ``continues``: the step's tokens are those that
+    ``argmax`` chose in the step before, row by row, and :attr:`tokens` isn't read. Only backends
+    that run ahead get such a step.
     """
 
     tokens: I32 = field(metadata=array_of("n_tokens"))
@@ -104,7 +114,7 @@ class Batch:
     seq_of: I32 = field(metadata=array_of("n_tokens"))  # index of the sequence in this step
     q_start: I32 = field(metadata=array_of("n_seqs", more=1))
     kv_len: I32 = field(metadata=array_of("n_seqs"))
-    block_table: I32 = field(metadata=array_of("n_seqs", cols="n_blocks_per_seq"))
+    block_table: I32 = field(metadata=array_of("n_seqs", cols="n_table_columns"))
     out_rows: I32 = field(metadata=array_of("n_outputs"))
     state_in: I32 = field(metadata=array_of("n_seqs"))
     state_out: I32 = field(metadata=array_of("n_seqs"))
@@ -113,6 +123,7 @@ class Batch:
                                          dtype=np.float32))
     sees_to: I32 = field(metadata=array_of("n_tokens", asked="spans"))
     adapter_of: I32 = field(metadata=array_of("n_seqs", asked="adapters", fill=NO_ADAPTERS))
+    table_columns: int = 0
     n_tokens: int = 0
     n_outputs: int = 0
     n_seqs: int = 0
@@ -120,7 +131,7 @@ class Batch:
     skip: frozenset[str] = frozenset()
     continues: bool = False
     is_plain: bool = True
-    """No rows, no spans, no adapters, and one axis: the arrays for these aren't kept up."""
+    """No rows, no spans, no adapters, and one axis: the arrays for these aren't updated."""
 
     @classmethod
     def empty(cls, limits: Limits) -> Batch:
@@ -129,19 +140,27 @@ class Batch:
         if limits.n_axes == 1:
             arrays["positions"] = arrays["index"]
         plain = limits.n_axes == 1 and not (limits.n_rows or limits.spans or limits.adapters)
-        return cls(**arrays, is_plain=plain)
+        return cls(**arrays, table_columns=limits.n_blocks_per_seq, is_plain=plain)
 
     def begin(self) -> None:
-        """The next step is empty so far."""
+        """Start the next step, without tokens."""
         self.n_tokens = self.n_outputs = self.n_seqs = self.n_rows = 0
 
     def place(self, i: int, row: int, tokens: Sequence[int], start: int, blocks: I32, *,
               ahead: int = 0, adapters: int = NO_ADAPTERS) -> int:
-        """Sequence ``i`` computes the text ``tokens``, with the indices from ``start`` on, in the
-        rows from ``row`` on. Its cache lies in ``blocks``, and it uses the set ``adapters``. Its
-        positions are its indices and ``ahead`` more on every axis; where positions have one axis,
-        that is 0. Returns the row after them. What was placed for the same sequence stands right
-        before."""
+        """Place tokens of a text and return the row after them. Tokens that were placed for the
+        same sequence before must end right before ``row``.
+
+        * ``i``: the sequence's number in this step.
+        * ``row``: the row of the first token.
+        * ``tokens``: the token ids.
+        * ``start``: the index of the first token in its sequence.
+        * ``blocks``: the sequence's cache blocks, int32 [n_blocks], with windows int32
+          [n_groups, n_blocks].
+        * ``ahead``: added to the indices to get the positions on every axis; 0 where positions have
+          one axis.
+        * ``adapters``: the set of adapters that the sequence uses.
+        """
         n = len(tokens)
         last = row + n
         if n == 1:  # a slice takes much longer, and most sequences bring one token
@@ -150,7 +169,10 @@ class Batch:
             self.tokens[row:last] = tokens
             self.index[row:last] = range(start, start + n)
             self.seq_of[row:last] = i
-        self.block_table[i, :len(blocks)] = blocks
+        if blocks.ndim == 1:
+            self.block_table[i, :len(blocks)] = blocks
+        else:
+            self._place_tables(i, blocks)
         self.kv_len[i] = start + n
         self.q_start[i + 1] = last
         if not self.is_plain:
@@ -159,15 +181,25 @@ class Batch:
 
     def place_chosen(self, i: int, start: int, blocks: I32, *, ahead: int = 0,
                      adapters: int = NO_ADAPTERS) -> None:
-        """Sequence ``i`` computes, in row ``i``, the one token that the step before chooses, at the
-        index ``start``; see :meth:`place`. :attr:`seq_of` and :attr:`q_start` stay as they are."""
+        """As :meth:`place`, for the one token that the step before chooses, in row ``i`` at the
+        index ``start``. :attr:`seq_of` and :attr:`q_start` stay as they are."""
         self.index[i], self.kv_len[i] = start, start + 1
-        self.block_table[i, :len(blocks)] = blocks
+        if blocks.ndim == 1:
+            self.block_table[i, :len(blocks)] = blocks
+        else:
+            self._place_tables(i, blocks)
         if not self.is_plain:
             self._as_text(i, i, i + 1, ahead, adapters)
 
+    def _place_tables(self, i: int, tables: I32) -> None:
+        """Sequence ``i`` has in each group of layers the blocks that a row of ``tables`` names."""
+        for group, blocks in enumerate(tables):
+            first = group * self.table_columns
+            self.block_table[i, first:first + len(blocks)] = blocks
+
     def _as_text(self, i: int, row: int, last: int, ahead: int, adapters: int) -> None:
-        """Fill the arrays that only some plans read, where they do."""
+        """Fill those arrays that only some plans read, as for tokens of a text. Arrays that this
+        plan doesn't read are empty and stay so."""
         if self.row_of.size:
             self.row_of[row:last] = NO_ROW
         if self.sees_to.size:
@@ -180,7 +212,7 @@ class Batch:
     def place_rows(self, i: int, row: int, rows: F32, positions: I32, start: int, blocks: I32, *,
                    together: bool, adapters: int = NO_ADAPTERS) -> int:
         """As :meth:`place`, for tokens whose embeddings are ``rows`` f32 [n, row_width], at
-        ``positions`` i32 [n, n_axes]. ``together``: they see one another."""
+        ``positions`` i32 [n, n_axes]. ``together``: all of these tokens see one another."""
         n = len(rows)
         last = self.place(i, row, [0] * n, start, blocks, adapters=adapters)
         self.row_of[row:last] = range(self.n_rows, self.n_rows + n)
@@ -191,19 +223,29 @@ class Batch:
             self.sees_to[row:last] = start + n - 1
         return last
 
+    def mark(self, row: int, last: int, brought: F32) -> None:
+        """Let the tokens ``row .. last``, which are placed, have the embedding ``brought`` f32
+        [row_width]."""
+        if row >= last:
+            return
+        self.row_of[row:last] = self.n_rows
+        self.rows[self.n_rows] = brought
+        self.n_rows += 1
+
     @property
     def size_class(self) -> SizeClass:
-        """The class of the step: of at most two for each power of two up to the largest step."""
+        """The class of the step. There are at most two for each power of two up to the largest
+        step."""
         n = 1 << (self.n_tokens - 1).bit_length()
         return SizeClass(min(n, len(self.tokens)), self.n_tokens == self.n_seqs)
 
     def size(self, symbol: str) -> int:
-        """The present value of ``T``, ``S`` or ``R``."""
+        """The value of ``T``, ``S`` or ``R`` in this step."""
         if symbol == "T":
             return self.n_tokens
         return self.n_outputs if symbol == "S" else self.n_rows
 
 
 def arrays_of(batch: type[Batch]) -> tuple[BatchArray, ...]:
-    """The arrays of a class of batches, in the order of its fields."""
+    """The layouts of the arrays of ``batch``, in the order of its fields."""
     return tuple(BatchArray(f.name, **f.metadata) for f in dataclasses.fields(batch) if f.metadata)

@@ -1,4 +1,4 @@
-"""Builds a graph node by node; what architectures are written in."""
+"""Builds a graph node by node; architectures are written with this builder."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unladen.graph.ops import get_op
 
 
 class GraphBuilder:
-    """Collects nodes; each method of an architecture calls :meth:`add` through the parts.
+    """Collects nodes. The methods of an architecture call :meth:`add` or :meth:`one`.
 
-    Inputs that every step brings: ``tokens`` i32 [T], ``positions`` i32 [T], with ``n_axes`` i32
-    [T, n_axes], ``out_rows`` i32 [S]. :meth:`insert_rows` adds two.
+    Every graph has the inputs ``tokens`` i32 [T], ``positions`` i32 [T] (i32 [T, n_axes] if
+    ``n_axes`` > 1) and ``out_rows`` i32 [S]. :meth:`insert_rows` adds ``row_of`` and ``rows``.
     """
 
     def __init__(self, n_axes: int = 1) -> None:
@@ -31,8 +31,16 @@ class GraphBuilder:
             weights: Mapping[str, Weight] | None = None,
             attrs: Mapping[str, Attr] | None = None, state: KVSpec | None = None
             ) -> tuple[Value, ...]:
-        """Append one node and return its outputs; shapes and types come from the op's rule, and
-        :class:`UnsupportedModel` where that has none for the inputs."""
+        """Append one node and return its outputs, whose shapes and types the op infers. Raises
+        :class:`UnsupportedModel` where the op refuses the inputs, weights or attributes.
+
+        * ``op``: the name of the op.
+        * ``inputs``: values of this graph.
+        * ``name``: the node's name, unique in its layer.
+        * ``weights``: tensors of the file by role.
+        * ``attrs``: the op's attributes.
+        * ``state``: the cache that the node reads or writes.
+        """
         if self.layer >= 0:
             name = f"blk.{self.layer}.{name}"
         assert name not in self._names, f"two nodes are called {name}"
@@ -41,7 +49,7 @@ class GraphBuilder:
         try:
             results = get_op(op).infer(bare)
         except (AssertionError, ZeroDivisionError) as error:
-            # What an op demands of its inputs depends on numbers that come from a file.
+            # Not a bug of the architecture: sizes and attributes come from the file.
             raise UnsupportedModel(f"{name}: {op} can't take what the file gives it {error}",
                                    hint="metadata and tensors disagree: convert or fetch the file "
                                         "again") from error
@@ -60,16 +68,17 @@ class GraphBuilder:
         return value
 
     def insert_rows(self, x: Value) -> Value:
-        """x f32 [T, n], with rows that the caller brings in place of some tokens'."""
+        """x f32 [T, n] with some tokens' rows replaced by rows that the caller brings."""
         return self.one("insert_rows", x, *self.row_inputs(x), name="inserted_rows")
 
     def row_inputs(self, x: Value) -> tuple[Value, Value]:
-        """``row_of`` i32 [T] and ``rows`` f32 [R, n] for x f32 [T, n]; from now on each step brings
-        them."""
+        """The inputs ``row_of`` i32 [T] and ``rows`` f32 [R, n] for x f32 [T, n], added to the
+        graph if they aren't there yet."""
         self.inputs.setdefault("row_of", Value("row_of", ("T",), "i32"))
         self.inputs.setdefault("rows", Value("rows", ("R", *x.shape[1:])))
         return self.inputs["row_of"], self.inputs["rows"]
 
     def finish(self, **outputs: Value) -> Graph:
-        """The graph; ``outputs`` are what a step gives back."""
+        """The graph of all nodes added so far. ``outputs``: the values that a step returns, by
+        name."""
         return Graph(tuple(self._nodes), self.inputs, outputs, self.n_layers)

@@ -1,4 +1,4 @@
-"""What to compute: a list of semantic nodes, built once per model, free of devices.
+"""The graph of a model: a list of nodes, built once, that says nothing of devices.
 
 Nodes stand in program order. A ``kv_write`` changes the cache that an ``attention`` of the same
 layer reads after it, so passes keep the order of nodes that share a state.
@@ -28,7 +28,8 @@ AFTER_LAYERS: Final = -2
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
-    """What flows along an edge: a dense array of ``shape``, last dimension contiguous."""
+    """A result of a node or an input of the graph: a dense array of ``shape``, last dimension
+    contiguous."""
 
     name: str
     shape: Shape
@@ -36,7 +37,7 @@ class Value:
 
     @property
     def numpy(self) -> np.dtype[Any]:
-        """Its element type as NumPy has it."""
+        """NumPy's name for the element type."""
         return np.dtype(np.float32 if self.dtype == "f32" else np.int32)
 
     def __repr__(self) -> str:
@@ -44,8 +45,8 @@ class Value:
 
 
 class TensorKey(NamedTuple):
-    """Where the bytes of a tensor are: the key of its file among those that are open, and its name
-    in there."""
+    """Where a tensor is: the key of its file among those that are open, and its name in the
+    file."""
 
     file: str
     tensor: str
@@ -53,12 +54,12 @@ class TensorKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """A tensor of a file, or some whole rows of one: shape slowest dimension first.
+    """A tensor of a file, or some of its rows or columns. ``shape``: slowest dimension first.
 
-    ``tensor`` is GGUF's own name, ``quant`` the block format, ``first_row`` where the rows begin
-    (they are contiguous in the file, so a slice costs nothing). ``n_cols_of_tensor`` > 0: some
-    columns, from ``first_col`` on (they are not contiguous, so they are copied when loaded).
-    ``file``: the key of the file that has the tensor.
+    ``tensor`` is GGUF's own name, ``quant`` the block format. ``first_row``: the first row of a
+    slice; rows are contiguous in the file, so such a slice costs nothing. ``n_cols_of_tensor`` > 0:
+    the weight has some columns of the tensor, which has so many, from ``first_col`` on; columns
+    aren't contiguous, so they are copied when loaded. ``file``: the key of the tensor's file.
     """
 
     tensor: str
@@ -72,13 +73,14 @@ class Weight:
 
     @property
     def key(self) -> TensorKey:
-        """Where the whole tensor's bytes are."""
+        """File and name of the whole tensor."""
         return TensorKey(self.file, self.tensor)
 
     @property
     def name(self) -> str:
-        """Unique among the graphs of a model: the tensor's name, with the rows or columns if they
-        aren't all of it; before it the key of its file and a colon, if that isn't :data:`MAIN`."""
+        """A name that is unique among the graphs of a model: the tensor's name, after it the rows
+        or columns of a slice, before it the key of the file and a colon unless that is
+        :data:`MAIN`."""
         name = self.tensor if self.file == MAIN else f"{self.file}:{self.tensor}"
         if self.n_cols_of_tensor:
             return f"{name}[:, {self.first_col}:{self.first_col + self.shape[-1]}]"
@@ -88,11 +90,11 @@ class Weight:
 
     @property
     def n_elements(self) -> int:
-        """How many numbers it holds."""
+        """How many numbers the weight holds."""
         return math.prod(self.shape)
 
     def nbytes_in(self, quant: str) -> int:
-        """Its size in the block format ``quant``."""
+        """Bytes of the weight in the block format ``quant``."""
         return self.n_elements // self.shape[-1] * get(quant).row_bytes(self.shape[-1])
 
     @property
@@ -103,8 +105,8 @@ class Weight:
         return self.nbytes_in(self.quant) // self.shape[0]
 
     def rows(self, first: int, count: int) -> Weight:
-        """Rows ``first .. first+count`` of this weight; raises :class:`UnsupportedQuant` for a
-        vector in blocks, which can't be cut between any two numbers."""
+        """Rows ``first .. first+count`` of this weight. Raises :class:`UnsupportedQuant` for a
+        vector in blocks, which can be cut only between blocks."""
         assert first >= 0 and first + count <= self.shape[0], (self, first, count)
         assert not self.n_cols_of_tensor, self
         if len(self.shape) == 1 and get(self.quant).block_size > 1:
@@ -115,7 +117,8 @@ class Weight:
                       total, file=self.file)
 
     def cols(self, first: int, count: int) -> Weight:
-        """Columns ``first .. first+count`` of this whole matrix, on the borders of blocks."""
+        """Columns ``first .. first+count`` of this weight, which is a whole matrix. Both ends are
+        ends of blocks."""
         assert not self.n_rows_of_tensor and len(self.shape) == 2, self
         assert first % get(self.quant).block_size == count % get(self.quant).block_size == 0
         return Weight(self.tensor, (self.shape[0], count), self.quant, 0, 0, first, self.shape[1],
@@ -126,8 +129,8 @@ class Weight:
 class KVSpec:
     """The key/value cache of one layer: rows of ``n_kv_heads`` times ``k_dim`` and ``v_dim``.
 
-    ``layer`` is the cache's number: its layer's or, where a layer's heads are divided, a further
-    one beyond the last layer.
+    ``layer`` is the cache's number: that of its layer, or a number beyond the last layer for the
+    second and later parts of a layer whose heads are divided among devices.
     """
 
     layer: int
@@ -138,7 +141,7 @@ class KVSpec:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One operation. ``weights`` by role ("w0", "b0", ...); ``layer`` from 0 on, or
+    """One operation. ``weights``: by role ("w0", "b0", ...). ``layer``: its layer from 0 on, or
     :data:`BEFORE_LAYERS` or :data:`AFTER_LAYERS`."""
 
     name: str
@@ -156,13 +159,13 @@ class Node:
         return f"{outs or self.name} = {self.op}({ins})"
 
     def int_attr(self, key: str) -> int:
-        """Attribute ``key`` as an int; a wrong type is a bug of ours."""
+        """Attribute ``key``, which must be an int (asserted: architectures write attributes)."""
         value = self.attrs[key]
         assert isinstance(value, int), (self.name, key)
         return value
 
     def float_attr(self, key: str) -> float:
-        """Attribute ``key`` as a float."""
+        """Attribute ``key``, an int or a float, as a float."""
         value = self.attrs[key]
         assert isinstance(value, (int, float)), (self.name, key)
         return float(value)
@@ -170,9 +173,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in program order, the batch inputs they read, and the values wanted at the end.
+    """Nodes in program order, the batch inputs they read, and the values that a step returns.
 
-    ``changed``: values that the host may change as soon as they are made, before anything reads
+    ``changed``: values that the host may change once they are computed and before a node reads
     them. No pass fuses them away.
     """
 
@@ -191,12 +194,12 @@ class Graph:
         return {n.state.layer: n.state for n in self.nodes if n.state is not None}
 
     def replace_nodes(self, nodes: Sequence[Node]) -> Graph:
-        """The same graph with other nodes (what a pass returns)."""
+        """This graph with ``nodes`` in place of its own; passes return such graphs."""
         return replace(self, nodes=tuple(nodes))
 
     def uses(self) -> dict[Value, int]:
-        """How often each value is read: as an input, as an output of the graph, or by the host
-        that may change it."""
+        """How often each value is read: by a node, as an output of the graph, or by the host that
+        may change it."""
         counts: dict[Value, int] = {}
         for value in self._reads():
             counts[value] = counts.get(value, 0) + 1

@@ -1,8 +1,8 @@
-"""Values of a graph that a caller looks at or changes while it is computed.
+"""Taps: values of a graph that a caller reads or changes while the graph is computed.
 
-A tapped value becomes an output of the graph, one that may be changed is among
-:attr:`Graph.changed`. Both count as readers, so no pass fuses over them. Mark a graph before any
-pass has rewritten it: the names are those that the architecture gave.
+A value that is read becomes an output of the graph. A value that may be changed is also in
+:attr:`Graph.changed`. Both count as readers, so no pass fuses such a value away. Graphs are marked
+before any pass rewrites them, since the names are those that the architecture gave.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from unladen.errors import InvalidArgument
 from unladen.graph.graph import Graph, Value
 
 PREFIX = "tap "
-"""Begins the name of a tapped value among a graph's outputs."""
+"""The name of an output that is a tapped value begins with this."""
 
 
 def points(graph: Graph) -> Mapping[str, Value]:
-    """What can be tapped, by name and in program order: every value with a row for each token, or
+    """The values that can be tapped, by name in program order: those with a row for each token, or
     for each token whose logits are wanted."""
     return {v.name: v for node in graph.nodes for v in node.outputs
             if v.shape and isinstance(v.shape[0], str)}
 
 
 def find(graph: Graph, patterns: Iterable[str], parameter: str) -> list[str]:
-    """The names of values that ``patterns`` mean, in program order.
+    """The names of the values that match ``patterns``, in program order.
 
     A pattern is the name of a value, that of a node (all its values), or a shell pattern
     (``blk.*.ffn_out``). ``parameter`` names it in errors. Raises :class:`InvalidArgument` where a
@@ -68,8 +68,8 @@ def _suggest(pattern: str, names: Iterable[str]) -> str:
 
 
 def mark(graph: Graph, looked: Iterable[str], changed: Iterable[str]) -> Graph:
-    """``graph`` that gives the values named ``looked`` as outputs, under their names with
-    :data:`PREFIX`, and lets those named ``changed`` be changed."""
+    """``graph`` with the values named ``looked`` as outputs, named with :data:`PREFIX`, and with
+    those named ``changed`` in :attr:`Graph.changed`."""
     known = points(graph)
     outputs = {PREFIX + name: known[name] for name in looked}
     return replace(graph, outputs={**graph.outputs, **outputs},
@@ -77,5 +77,5 @@ def mark(graph: Graph, looked: Iterable[str], changed: Iterable[str]) -> Graph:
 
 
 def is_tapped(graph: Graph, value: Value) -> bool:
-    """Whether somebody looks at ``value`` or may change it."""
+    """Whether a caller reads or may change ``value``."""
     return value in graph.changed or graph.outputs.get(PREFIX + value.name) is value

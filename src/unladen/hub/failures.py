@@ -13,6 +13,8 @@ from unladen.hub.ref import HubFile, HubQuant
 
 LOG_IN: Final = "`hf auth login` or set HF_TOKEN"
 """What to do where the hub wants a token, for hints."""
+FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The system's errors for a full disk, and for a limit on space or on a file's size."""
 DEFAULT_ENDPOINT: Final = "https://huggingface.co"
 """The hub's address where ``HF_ENDPOINT`` names no other."""
 
@@ -21,14 +23,19 @@ class Unreachable(ModelNotFound):
     """The hub can't be reached over the network."""
 
 
+def http_error() -> type[Exception]:
+    """The base class of the errors of the HTTP client, which is httpx or httpx2 depending on the
+    version of huggingface_hub."""
+    from huggingface_hub import errors
+    return next(c for c in errors.HfHubHTTPError.__mro__
+                if issubclass(c, Exception) and c.__name__ == "HTTPError")
+
+
 @contextmanager
 def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
     """Turn errors that the hub's client raises for ``ref`` into an :class:`UnladenError`."""
     from huggingface_hub import constants, errors
 
-    # The HTTP client is httpx or httpx2, depending on the version of huggingface_hub.
-    http_error = next(c for c in errors.HfHubHTTPError.__mro__
-                      if issubclass(c, Exception) and c.__name__ == "HTTPError")
     page = f"{constants.ENDPOINT}/{ref.repo}"
     try:
         yield
@@ -54,7 +61,7 @@ def typed_errors(ref: HubQuant | HubFile) -> Iterator[None]:
         raise InvalidArgument(f"{ref.repo} isn't a valid repository name: {error}") from error
     except errors.HfHubHTTPError as error:
         raise _refused(ref, error) from error
-    except (http_error, ConnectionError) as error:
+    except (http_error(), ConnectionError) as error:
         raise _unreachable(ref, error) from error
     except OSError as error:
         raise _not_stored(ref, error) from error
@@ -88,13 +95,19 @@ def _refused(ref: HubQuant | HubFile, error: Any) -> UnladenError:
 
 def _not_stored(ref: HubQuant | HubFile, error: OSError) -> UnladenError:
     from huggingface_hub import constants
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in FULL:
         return DiskFull(f"{ref.repo} doesn't fit on the disk of {constants.HF_HUB_CACHE}: "
                         f"{error.strerror}", hint="make room there, or set HF_HOME to another disk")
     if error.errno is None and "onsistency" in str(error):  # the client's own check
-        return UnladenError(f"the download of {ref.repo} broke off", hint="start it again")
+        return broken_off(ref)
     return UnladenError(f"{ref.repo} can't be stored: {_line(error)}", hint=(
         "check the permissions of the cache (HF_HOME)"))
+
+
+def broken_off(ref: HubQuant | HubFile) -> UnladenError:
+    """The error for a download that ended early again and again."""
+    return UnladenError(f"the download of {ref.repo} broke off", hint=(
+        f"start it again: it goes on where it ended{_around()}"))
 
 
 def _unreachable(ref: HubQuant | HubFile, error: BaseException) -> UnladenError:

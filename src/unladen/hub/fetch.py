@@ -9,15 +9,16 @@ import shutil
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 from urllib.parse import urlsplit
 
 from unladen.errors import DiskFull, InvalidArgument, ModelNotFound, UnladenError
+from unladen.hub.download import blob_of, checked, into_cache, n_missing
 from unladen.hub.failures import Unreachable, typed_errors
-from unladen.hub.ref import HubFile, HubQuant
+from unladen.hub.ref import HubFile, HubQuant, repo_folder
 from unladen.hub.resolve import DEFAULT_QUANT, parts, pick
 
 log = logging.getLogger("unladen")
@@ -46,15 +47,8 @@ def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = Fal
 
     if offline or constants.HF_HUB_OFFLINE:
         return _in_cache(ref, why="" if offline else _offline_variable())
-    if not refresh:
-        # Without a wish only the default quant is taken from the cache: another one may be there
-        # by chance.
-        exact = (HubQuant(ref.repo, ref.quant or DEFAULT_QUANT, ref.revision)
-                 if isinstance(ref, HubQuant) else ref)
-        try:
-            return _in_cache(exact)
-        except (ModelNotFound, InvalidArgument):
-            pass  # not in the cache, or several fit: the hub's list decides
+    if not refresh and (found := cached(ref)) is not None:
+        return found
     try:
         return _download(ref, progress)
     except Unreachable as error:
@@ -63,6 +57,17 @@ def fetch(ref: HubQuant | HubFile, *, offline: bool = False, refresh: bool = Fal
             log.warning("%s: %s is taken from the cache", error.message, found.name)
             return found
         raise
+
+
+def cached(ref: HubQuant | HubFile) -> Path | None:
+    """The path of ``ref`` in the cache; None where it isn't there. Without a wish only the default
+    quant is taken from the cache: another one may be there by chance."""
+    exact = (HubQuant(ref.repo, ref.quant or DEFAULT_QUANT, ref.revision)
+             if isinstance(ref, HubQuant) else ref)
+    try:
+        return _in_cache(exact)
+    except (ModelNotFound, InvalidArgument):
+        return None  # not in the cache, or several fit: the hub's list decides
 
 
 def _offline_variable() -> str:
@@ -75,33 +80,57 @@ def _download(ref: HubQuant | HubFile, progress: type | None) -> Path:
     from huggingface_hub import hf_hub_download
 
     shown: dict[str, Any] = {} if progress is None else {"tqdm_class": progress}
-    with _quiet(), typed_errors(ref):
-        there = _files(ref)
-        if isinstance(ref, HubFile):
-            names: Sequence[str] = parts(ref.filename)
-            missing = [name for name in names if name not in there]
-            if missing:
-                held = sorted(n for n in there if n.lower().endswith(".gguf"))
-                raise ModelNotFound(f"{ref.repo} has no {missing[0]}", hint=(
-                    f"it has: {', '.join(held)}" if held else "it holds no GGUF file"))
-        else:
-            names = pick(there, ref.quant, where=ref.repo)
-        _check_room(ref, {name: there[name] for name in names})
-        paths = [Path(hf_hub_download(ref.repo, name, revision=ref.revision, **shown))
-                 for name in names]
+    with quiet_client(), typed_errors(ref):
+        there = files_of(ref)
+        names = wanted_files(ref, there)
+        blobs = {name: blob_of(ref, name, **there[name]) for name in names}
+        _check_room(ref, {name: n_missing(ref, blob) if blob else there[name]["size"]
+                          for name, blob in blobs.items()})
+        paths = []
+        for name, blob in blobs.items():
+            if blob is not None:
+                into_cache(ref, blob, progress)
+            path = Path(hf_hub_download(ref.repo, name, revision=ref.revision, **shown))
+            paths.append(path if blob else checked(ref, path))
     return _together(ref, paths)
 
 
-def _files(ref: HubQuant | HubFile) -> Mapping[str, int]:
-    """All files of the repository and their sizes in bytes, 0 where the hub doesn't say. There is
-    one attempt, so that a user without a network doesn't wait for retries."""
+def wanted_files(ref: HubQuant | HubFile, there: Iterable[str]) -> Sequence[str]:
+    """The names of the files of ``ref`` among those of its repository, ``there``. Raises what
+    :func:`~unladen.hub.resolve.pick` raises."""
+    names = list(there)
+    if isinstance(ref, HubQuant):
+        return pick(names, ref.quant, where=ref.repo)
+    wanted = parts(ref.filename)
+    missing = [name for name in wanted if name not in names]
+    if missing:
+        held = sorted(n for n in names if n.lower().endswith(".gguf"))
+        raise ModelNotFound(f"{ref.repo} has no {missing[0]}", hint=(
+            f"it has: {', '.join(held)}" if held else "it holds no GGUF file"))
+    return wanted
+
+
+class Told(TypedDict):
+    """What the hub's list says of a file: the commit that it is listed for, its SHA-256 if the hub
+    knows it, and its bytes, 0 where it doesn't say."""
+
+    commit: str
+    sha256: str | None
+    size: int
+
+
+def files_of(ref: HubQuant | HubFile) -> Mapping[str, Told]:
+    """All files of the repository. There is one attempt, so that a user without a network doesn't
+    wait for retries."""
     from huggingface_hub import HfApi, constants, get_session
 
-    _find_host(constants.ENDPOINT)
+    find_host(constants.ENDPOINT)
     patience: Any = type(get_session().timeout)(ANSWER_S, connect=CONNECT_S)
     info = HfApi().model_info(ref.repo, revision=ref.revision, files_metadata=True,
                               timeout=patience)
-    return {s.rfilename: s.size or 0 for s in info.siblings or ()}
+    commit = getattr(info, "sha", None) or ref.revision
+    return {s.rfilename: Told(commit=commit, size=s.size or 0, sha256=getattr(
+        getattr(s, "lfs", None), "sha256", None)) for s in info.siblings or ()}
 
 
 def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
@@ -122,7 +151,7 @@ def _check_room(ref: HubQuant | HubFile, sizes: Mapping[str, int]) -> None:
                        hint="make room there, or set HF_HOME to another disk")
 
 
-def _find_host(address: str) -> None:
+def find_host(address: str) -> None:
     """Raise :class:`ConnectionError` where the address of the hub, or of the proxy before it, isn't
     found within ``CONNECT_S``. The system itself may try for half a minute."""
     host = urlsplit(address)
@@ -148,7 +177,7 @@ def _find_host(address: str) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_client() -> Iterator[None]:
     """Silence the hub's client, which logs every attempt: this module logs the result in one line.
     """
     client = logging.getLogger("huggingface_hub")
@@ -188,7 +217,7 @@ def _in_cache(ref: HubQuant | HubFile, why: str = "") -> Path:
 
 def _snapshot(cache: Path, ref: HubQuant | HubFile) -> Path:
     """The folder in which the hub's client keeps the files of this revision; it may not exist."""
-    home = cache / f"models--{ref.repo.replace('/', '--')}"
+    home = cache / repo_folder(ref.repo)
     commit = ref.revision
     with contextlib.suppress(OSError, UnicodeDecodeError):
         commit = (home / "refs" / ref.revision).read_text(encoding="utf-8").strip()

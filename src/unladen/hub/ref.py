@@ -57,6 +57,11 @@ class HubFile:
 ModelRef: TypeAlias = LocalFile | HubQuant | HubFile
 
 
+def repo_folder(repo: str) -> str:
+    """The name of the folder of the repository ``repo`` in a cache in the hub's layout."""
+    return f"models--{repo.replace('/', '--')}"
+
+
 def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
     """Decide what ``text`` means. This looks on the disk for a file, but never uses the network.
 

@@ -17,7 +17,12 @@ _SPLIT: Final = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\
 _QUANT: Final = re.compile(
     r"(?<![A-Z0-9])(?:UD-)?(?:I?Q\d+(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP4(?:_MOE)?|NVFP4)"
     r"(?![A-Z0-9_])")
-_NOT_A_MODEL: Final = ("mmproj", "imatrix")
+_KINDS: Final = (
+    (re.compile("mmproj", re.IGNORECASE), "projector"),
+    (re.compile("imatrix", re.IGNORECASE), "imatrix"),
+    (re.compile("mtp-|eagle3-|dflash-|dspark-"), "draft"))
+"""What a file is if its name has one of these words. The last are parts for guessing ahead, which
+don't run alone; in capitals they belong to whole models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +63,26 @@ def pick(files: Iterable[str], quant: str | None, *, where: str) -> tuple[str, .
 
 
 def candidates(files: Iterable[str]) -> list[Candidate]:
-    """The models among ``files``. The parts of a split model count as one; projectors and
-    importance matrices are left out."""
+    """The models among ``files``. The parts of a split model count as one; projectors, importance
+    matrices and parts for guessing ahead are left out."""
     groups: dict[str, set[str]] = {}
     for name in files:
-        base = PurePosixPath(name).name.lower()
-        if base.endswith(".gguf") and not any(word in base for word in _NOT_A_MODEL):
+        if is_gguf(name) and kind_of(name) == "model":
             match = _SPLIT.fullmatch(name)
             groups.setdefault(f"{match['stem']}.gguf" if match else name, set()).add(name)
     return [_candidate(base, present) for base, present in sorted(groups.items())]
+
+
+def is_gguf(name: str) -> bool:
+    """Whether a file of this name should be a GGUF file."""
+    return name.lower().endswith(".gguf")
+
+
+def kind_of(name: str) -> str:
+    """What the file called ``name`` is, as its name says: "model", "projector", "imatrix", or
+    "draft"."""
+    base = PurePosixPath(name).name
+    return next((kind for pattern, kind in _KINDS if pattern.search(base)), "model")
 
 
 def parts(name: str) -> tuple[str, ...]:
@@ -93,6 +109,11 @@ def quant_of(name: str) -> str:
         if found := _QUANT.findall(part.upper()):
             return _normal(found[-1])
     return ""
+
+
+def quants_in(name: str) -> frozenset[str]:
+    """Every quant that a file's name and those of its folders have."""
+    return frozenset(map(_normal, _QUANT.findall(name.upper())))
 
 
 def _normal(quant: str) -> str:

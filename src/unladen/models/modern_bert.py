@@ -20,6 +20,7 @@ class ModernBert(Encoder):
     arch = "modern-bert"
     rope_style = "neox"
     act = "gelu"
+    ranking_act = "gelu"
 
     def read_sliding(self) -> Sequence[bool]:
         if self.hparams.int("attention.sliding_window", 0) == 0:

@@ -233,6 +233,11 @@ class ModelNames(PlaceNames, total=False):
     n_draft: Annotated[int, P(
         Whole(1, hint="speculate=False turns drafting off"), 15, "tokens guessed ahead at most",
         O("--n-draft", help="Tokens guessed ahead at most."), SPEED)]
+    step_seconds: Annotated[float | None, P(
+        OrNone(Real(0)), 0.4,
+        "seconds that a step with prompts should take at most while other requests wait for its "
+        "end; None: no bound",
+        None, SPEED)]
     numa: Annotated[str | None, P(
         OrNone(Choice("distribute", "isolate", "numactl")), None,
         'where threads run: "distribute" spreads them over the memory\'s nodes, "isolate" keeps '

@@ -78,7 +78,8 @@ MODEL_NAMES: Others = MappingProxyType({
 is ``path``; the types of keys and values, if given by name, become ``kv_type``."""
 
 _SAMPLER = "build a SamplerChain with it and pass that as sampler"
-_GRAMMAR = "SamplerChain().constraint(...) keeps what an object of yours allows: pass it as sampler"
+_GRAMMAR = "use response_format=unladen.grammar(text)"
+_ANY_JSON: Mapping[object, object] = MappingProxyType({"json": {"type": "object"}})
 _ENDS = "the file says which tokens end a text"
 
 GENERATION_NAMES: Others = MappingProxyType({
@@ -103,8 +104,11 @@ GENERATION_NAMES: Others = MappingProxyType({
     "logits_processor": Foreign(f"SamplerChain().step(...) takes a step of yours: {_SAMPLER}",
                                 (None,)),
     "stopping_criteria": Foreign("leave the loop over Model.stream() when it is enough", (None,)),
-    "grammar": Foreign(_GRAMMAR, (None,)), "json_schema": Foreign(_GRAMMAR, (None,)),
-    "response_format": Foreign(_GRAMMAR, (None,)),
+    **{name: Foreign(_GRAMMAR, (None,)) for name in ("grammar", "guided_grammar")},
+    **{name: Foreign("use response_format=unladen.regex(pattern)", (None,))
+       for name in ("regex", "guided_regex")},
+    **{name: Synonym("response_format", _ANY_JSON)
+       for name in ("json_schema", "guided_json", "format")},
     "stream": Foreign("use Model.stream() or Model.astream()", (False,)),
     "streamer": Foreign("use Model.stream() or Model.astream()", (None,)),
     "echo": Foreign("put the prompt before Completion.text", (False,)),

@@ -6,9 +6,10 @@ defaults for choosing tokens are those of :class:`unladen.SamplingParams`.
 # This module evaluates its annotations, because they are the table: it has no
 # `from __future__ import annotations`.
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from unladen.parameters.kinds import (
     INT32_MAX,
@@ -46,6 +47,30 @@ class _Bias(Kind):
 _BIAS = Real(-1e6, 1e6)
 
 
+class Form(Kind):
+    """What may describe the form of an answer. :mod:`unladen.sample.constrain.form` reads it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a JSON schema, {'type': 'json_schema', ...} as OpenAI writes it, a Python type, or "
+            "what unladen.grammar(), lark(), regex() or json_schema() return",
+            "for example response_format={'type': 'object'}")
+
+    def of(self, name: str, value: object) -> object:
+        """The same."""
+        fits = (value is None or isinstance(value, Mapping | type)
+                or hasattr(value, "define")  # a Language, which isn't imported here
+                or hasattr(value, "__args__"))  # an annotation such as list[int]
+        if not fits:
+            self.refuse(name, value)
+        if isinstance(value, Mapping):
+            try:
+                json.dumps(dict(value), allow_nan=False)
+            except (TypeError, ValueError, RecursionError) as error:
+                self.refuse(name, value, "JSON", str(error))
+        return value
+
+
 class _OthersNames(TypedDict, total=False):
     """Other programs' names for parameters of this package."""
 
@@ -72,6 +97,9 @@ class _OthersNames(TypedDict, total=False):
     repeat_last_n: int
     samplers: Sequence[str]
     dry_sequence_breaker: Sequence[str]
+    json_schema: Any
+    guided_json: Any
+    format: Any
 
 
 class SamplingNames(_OthersNames, total=False):
@@ -218,6 +246,13 @@ class RequestNames(SamplingNames, total=False):
         OrNone(Real(0)), None,
         "seconds after which the request ends, done or not; None: no limit")]
     """Seconds after which the request ends, done or not. Default None: no limit."""
+    response_format: Annotated[Any, P(
+        Form(), None, "the form of the text: a JSON schema, a Python type, or what grammar(), "
+                      "lark(), regex() or json_schema() return; None: any text")]
+    """The form of the text: a JSON schema, ``{"type": "json_schema", ...}`` or ``{"type":
+    "json_object"}`` as OpenAI writes them, a Python type (dataclass, TypedDict, pydantic model,
+    ``list[int]``, ...), or what :func:`unladen.grammar`, :func:`unladen.lark`,
+    :func:`unladen.regex` or :func:`unladen.json_schema` return. Default None: any text."""
 
 
 class GenerationNames(RequestNames, total=False):

@@ -1,1 +1,2 @@
-"""In memory: a blueprint's weights loaded, its buffers allocated, its segments compiled and run."""
+"""Brings a blueprint into memory: loads its weights, allocates its buffers, compiles and runs its
+segments."""

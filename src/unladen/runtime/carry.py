@@ -1,10 +1,11 @@
-"""What one plan set hands to the next: weights and caches that needn't be read or computed again.
+"""Hands weights and caches from one plan set to the next, so that they needn't be read or computed
+again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout, Placed, PlacedKV
@@ -17,24 +18,25 @@ from unladen.schedule.needs import NeedKey
 
 @dataclass(slots=True)
 class KeptState:
-    """What a graph computed: the cache of each layer, and the slots of each node with recurrent
-    state. ``rotations``: how the keys in the caches are rotated, as :func:`rotations` says it."""
+    """What is kept of a graph: the cache of each layer, and the slots of each node with recurrent
+    state. ``rotations``: a hash of the keys' rotation, by :func:`rotations`."""
 
     kv: dict[int, PlacedKV] = field(default_factory=dict)
     slots: dict[str, Buffer] = field(default_factory=dict)
     rotations: str = ""
 
     def restrict_to(self, graph: Graph) -> None:
-        """Drop keys that ``graph`` would have rotated otherwise."""
+        """Drop the caches if ``graph`` rotates keys by other angles."""
         if self.kv and self.rotations != rotations(graph):
             self.kv.clear()
 
     def shared_bytes(self, made: Blueprint) -> dict[str, int]:
         """Bytes by device that the graph of ``made`` needn't allocate."""
         shared: dict[str, int] = {}
+        layouts = made.layouts
         for layer, (_, device) in made.caches().items():
             kv = self.kv.get(layer)
-            if kv is not None and kv.layout == made.layout and kv.k.device == device:
+            if kv is not None and _is_in_place(kv, layouts[layer], device):
                 shared[device.name] = shared.get(device.name, 0) + kv.k.nbytes + kv.v.nbytes
         for name, (nbytes, device) in made.slots().items():
             old = self.slots.get(name)
@@ -45,14 +47,14 @@ class KeptState:
 
 @dataclass(slots=True)
 class Kept:
-    """What a plan set leaves to its successor: its weights, and by graph what that computed."""
+    """What a plan set leaves to the next one: its weights, and the state of each graph."""
 
     weights: dict[NeedKey, Placed] = field(default_factory=dict)
     states: dict[str, KeptState] = field(default_factory=dict)
 
     @property
     def has_caches(self) -> bool:
-        """Whether there is the cache of any graph."""
+        """Whether the cache of any graph is kept."""
         return any(state.kv for state in self.states.values())
 
     def drop_caches(self) -> None:
@@ -61,21 +63,22 @@ class Kept:
             state.kv.clear()
 
     def restrict_to(self, made: BlueprintSet) -> None:
-        """Drop keys that the graphs of ``made`` would have rotated otherwise."""
+        """Drop the cache of each graph whose keys are rotated by other angles in ``made``."""
         for name, blueprint in made.members.items():
             self.state_of(name).restrict_to(blueprint.graph)
 
     def restrict(self, made: BlueprintSet) -> None:
-        """Drop what ``made`` has no use for."""
+        """Drop what a plan set of ``made`` can't use."""
         wanted = {need.key for need in made.needs}
         self.weights = {key: placed for key, placed in self.weights.items() if key in wanted}
         self.states = {name: s for name, s in self.states.items() if name in made.members}
         for name, state in self.states.items():
-            layout = made.members[name].layout
-            state.kv = {layer: kv for layer, kv in state.kv.items() if _holds(layout, kv.layout)}
+            layouts = made.members[name].layouts
+            state.kv = {layer: kv for layer, kv in state.kv.items()
+                        if layer in layouts and _holds(layouts[layer], kv.layout)}
 
     def state_of(self, graph: str) -> KeptState:
-        """What is kept of the graph called ``graph``."""
+        """The state that is kept of the graph called ``graph``."""
         return self.states.setdefault(graph, KeptState())
 
     def shared_bytes(self, made: BlueprintSet) -> dict[str, int]:
@@ -91,8 +94,8 @@ class Kept:
 
 
 def rotations(graph: Graph) -> str:
-    """A hash of the angles by which ``graph`` rotates keys. Some models rotate them more slowly
-    in long contexts (longrope, Ding et al. 2024). Numbers are taken with six digits, since machines
+    """A hash of the angles by which ``graph`` rotates keys. Some models rotate them more slowly in
+    long contexts (longrope, Ding et al. 2024). Angles are rounded to six digits, since machines
     differ in the last ones."""
     import hashlib
     tables = [[f"{number:.6g}" for number in (n.float_attr("magnitude"), *_numbers(n, "freqs"))]
@@ -107,30 +110,32 @@ def _numbers(node: Node, key: str) -> tuple[float, ...]:
 
 
 HUGE_PAGE = 2 << 20
-"""Bytes of the host's huge pages. A cache doesn't take them where a whole sequence is smaller: a
-few tokens would take the memory of many sequences."""
+"""Bytes of a huge page of the host. A cache doesn't use huge pages where a whole sequence is
+smaller: a few tokens would then take the memory of many sequences."""
 
 MOVED_BYTES = 256 << 10
-"""A cache is moved in pieces of so many bytes: of about as many blocks as a short text has."""
+"""Bytes of one piece of a cache that is moved: about as many blocks as a short text has."""
 
 
-def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kept: KeptState,
+def take_over(caches: Mapping[int, tuple[KVSpec, Device]],
+              layouts: Mapping[int, KVLayout], kept: KeptState,
               n_blocks_per_seq: int) -> tuple[dict[int, PlacedKV], bool]:
     """The cache of every layer on its device, and whether it holds all that ``kept`` held. A whole
     sequence has ``n_blocks_per_seq`` blocks.
 
-    A cache that is in place is taken as it is. One on another device, or with fewer blocks, is
-    copied and then dropped from ``kept``. One of other types stays in ``kept``: its rows must be
-    computed again.
+    A cache that is in place is used as it is. A cache on another device, or with fewer blocks, is
+    copied and then dropped from ``kept``. A cache of other types stays in ``kept``: its rows must
+    be computed again.
     """
     placed: dict[int, PlacedKV] = {}
     complete = True
     for layer, (spec, device) in caches.items():
+        layout = layouts[layer]
         old = kept.kv.get(layer)
         usable = old is not None and old.spec == spec and _holds(layout, old.layout)
         complete = complete and usable
-        if old is not None and usable and old.layout == layout and old.k.device == device:
-            placed[layer] = old
+        if old is not None and usable and _is_in_place(old, layout, device):
+            placed[layer] = old if old.layout == layout else replace(old, layout=layout)
             continue
         backend = backend_of(device.name)
         k, v = (backend.alloc(device, n, "kv") for n in fit.kv_bytes(spec, layout))
@@ -148,7 +153,8 @@ def take_over(caches: Mapping[int, tuple[KVSpec, Device]], layout: KVLayout, kep
 def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: KeptState
                     ) -> tuple[dict[str, Buffer], bool]:
     """The recurrent state of each node on its device, and whether it holds all that ``kept`` held.
-    State of as many slots is copied where its device has changed; other state begins with zeros.
+    Where only its device has changed, state is copied. Where the number of slots has changed, it
+    begins with zeros.
     """
     placed: dict[str, Buffer] = {}
     complete = True
@@ -166,15 +172,25 @@ def take_over_slots(slots: Mapping[str, tuple[int, Device]], kept: KeptState
     return placed, complete
 
 
+def _is_in_place(kv: PlacedKV, layout: KVLayout, device: Device) -> bool:
+    """Whether ``kv`` is a cache of ``layout`` on ``device``. It is also where its window has
+    another column in the block table, because the context is longer or shorter."""
+    return (kv.k.device == device
+            and replace(kv.layout, first_column=layout.first_column) == layout)
+
+
 def _holds(layout: KVLayout, old: KVLayout) -> bool:
     """Whether the blocks of ``old`` can be blocks of ``layout``, with the same numbers."""
-    return (layout.n_blocks >= old.n_blocks and (layout.block_tokens, layout.k_type, layout.v_type)
-            == (old.block_tokens, old.k_type, old.v_type))
+    return (layout.n_blocks >= old.n_blocks and _as_one_block(layout) == _as_one_block(old))
+
+
+def _as_one_block(layout: KVLayout) -> KVLayout:
+    return replace(layout, n_blocks=1, first_column=0)
 
 
 def _move(target: Buffer, source: Buffer) -> None:
-    """Copy ``source`` to ``target``, which is new and so holds zeros: pages of the host that nobody
-    wrote to stay untouched."""
+    """Copy ``source`` to ``target``, which is new and so holds zeros. Pieces of zeros are skipped,
+    so the host needn't provide pages for them."""
     to, of = backend_of(target.device.name), backend_of(source.device.name)
     if not source.device.is_host and to is of and to.copy(target, 0, source, 0, source.nbytes):
         return

@@ -34,8 +34,9 @@ class Crossing:
     _wait: Callable[[], npt.NDArray[np.uint8]] | None = field(default=None, init=False)
 
     def send(self) -> None:
-        """Start the copy. It sees what was started on the source before, and nothing later."""
-        # A step that was cancelled may have left one that nobody waits for.
+        """Start the copy. It runs after the work that the source was given before, and before all
+        later work."""
+        # A cancelled step may have left a copy that nobody waits for.
         self._wait = None
         source, target = (backend_of(b.device.name) for b in (self.source, self.target))
         sizes = [self.batch.size(s) if isinstance(s, str) else s for s in self.shape]
@@ -50,7 +51,7 @@ class Crossing:
             self._wait = source.fetch(self.source, nbytes, self.source_offset, self.staging)
 
     def arrive(self) -> None:
-        """Wait for the value, where it goes through the host, and pass it on to the target."""
+        """Where the value goes through the host, wait for it and pass it on to the target."""
         wait, self._wait = self._wait, None
         if wait is not None:
             backend_of(self.target.device.name).write(self.target, wait(), self.target_offset)

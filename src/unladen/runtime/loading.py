@@ -1,4 +1,4 @@
-"""Copies weights into memory with several threads, and reports how far that is."""
+"""Copies weights into memory with several threads, and reports the progress."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from unladen.backends.base import Backend, Buffer
 from unladen.types import LoadProgress
 
 PIECE_BYTES: Final = 16 << 20
-"""Bytes of one copy: with many more, a backend may wait for the device in between."""
+"""Bytes of one copy: with much larger copies, a backend may have to wait for the device within
+one."""
 
 AHEAD_BYTES: Final = 64 << 20
-"""Bytes ahead of the copy that the disk is asked for."""
+"""How many bytes ahead of the copy the disk is asked to read."""
 
 N_COPIERS: Final = 4
-"""Threads that copy: a few saturate memory, and disks are faster with several requests."""
+"""Threads that copy weights: a few saturate memory, and disks are faster with several requests."""
 
 INTERVAL_S: Final = 0.05
 """Seconds between two calls of ``progress``."""
@@ -30,7 +31,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Report:
-    """Counts the bytes that are in place, and calls ``progress`` with them."""
+    """Counts the bytes that are loaded, and calls ``progress`` with their number."""
 
     def __init__(self, total_bytes: int, progress: Callable[[LoadProgress], object] | None) -> None:
         self._total = total_bytes

@@ -1,12 +1,11 @@
-"""A plan: a graph that was placed and cut, compiled once and run for every step."""
+"""A plan: a placed and cut graph, which is compiled once and run in every step."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from unladen.backends.base import Backend, Buffer, Device, Placed, PlacedKV, Pro
 from unladen.errors import Cancelled, UnladenError
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
+from unladen.runtime import blocks
 from unladen.runtime.carry import KeptState, rotations, take_over, take_over_slots
 from unladen.runtime.crossing import Crossing
 from unladen.runtime.loading import PIECE_BYTES
@@ -36,27 +36,26 @@ SMALL_STEPS = 8
 """After this many small steps in a row, prompts are taken to be over for now."""
 
 MUCH_LARGER = 8
-"""A step is small if the plan's largest step has at least this many times its tokens."""
+"""A step is small if the plan's largest step has at least this many times as many tokens."""
 
 
 class Plan:
-    """A graph in memory: its compiled segments and what they work on.
+    """A graph in memory: its compiled segments, and the buffers that they work on.
 
     A step: fill :attr:`batch`, call :meth:`run`, read :meth:`output`. One thread at a time.
     :class:`~unladen.runtime.plan_set.PlanSet` makes the plans of a model's graphs.
 
     ``weights``: those of the whole set. ``arenas``: by device name; ``shares_arenas``: other graphs
-    use them too. ``staging``: by device name and number, what values go through that the host
-    passes on. ``kept``: caches and recurrent state that a plan before this one left.
-    ``hold``: what keeps the devices open.
-    ``is_brief``: another plan comes back soon, so no weights are moved for this one. Raises
-    :class:`OutOfMemory`.
+    use them too. ``staging``: by device name and number, the buffers for values that go through the
+    host. ``kept``: caches and recurrent state that an earlier plan left. ``hold``: keeps the
+    devices open. ``is_brief``: the plan is used for a short time, so no weights are moved for it.
+    Raises :class:`OutOfMemory`.
 
-    :attr:`continues_cache`: all of the cache that was ``kept`` is in this plan's, with the same
-    block numbers. :attr:`n_best`: for each op of ``NARROWING`` that the device of the logits has,
-    how many candidates it leaves. :attr:`runs_ahead`: a step may continue one whose tokens nobody
-    has seen. That is not so with recurrent state, of which a sequence has no more than two slots,
-    nor where values are tapped, nor where another graph's step overwrites the arena.
+    :attr:`continues_cache`: the whole cache that was ``kept`` is in this plan's cache, with the
+    same block numbers. :attr:`n_best`: for each op of ``NARROWING`` that the device of the logits
+    has, how many candidates it leaves. :attr:`runs_ahead`: a step may begin before the tokens of
+    the last one are read. Not with recurrent state, of which a sequence has at most two slots, nor
+    where values are tapped, nor where another graph's step overwrites the arena.
     :attr:`survives_fork`: a forked child can go on with it.
     """
 
@@ -70,7 +69,7 @@ class Plan:
         self._hold = hold
         self._placed = {(n.device.name, n.weight.name): weights[n.key] for n in blueprint.needs}
         self._arenas, self._staging = dict(arenas), dict(staging)
-        self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layout, kept,
+        self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layouts, kept,
                                                    blueprint.limits.n_blocks_per_seq)
         self._slots, same = take_over_slots(blueprint.slots(), kept)
         self.continues_cache = self.continues_cache and same
@@ -120,8 +119,9 @@ class Plan:
             action()
 
     def _give_back(self) -> None:
-        """Once prompts are over, return what their steps took of the arenas to the system."""
-        if self.runs_ahead:  # the next step may begin with tokens that are in the arena
+        """Once prompts are over, return to the system the parts of the arenas that only their steps
+        use."""
+        if self.runs_ahead:  # the next step may read tokens from the arena
             return
         is_small = self.batch.n_tokens * MUCH_LARGER <= self.blueprint.limits.n_tokens
         was_over = self._n_small >= SMALL_STEPS
@@ -137,7 +137,8 @@ class Plan:
             backend_of(device.name).cancel(program)
 
     def settle(self) -> None:
-        """Do at once what steps do little by little, so that later steps all take equally long."""
+        """Do all background work now that steps would do little by little, so that later steps take
+        equally long."""
         for device, program in self._programs:
             backend_of(device.name).settle(program)
 
@@ -151,20 +152,40 @@ class Plan:
         return self._last.outputs[name].read()
 
     def fetch(self, name: str) -> Callable[[], Array]:
-        """Begin to read an output. The function that is returned waits for it and gives a copy,
-        whatever was run in the meantime."""
+        """Begin to read an output. Returns a function that waits for it and returns a copy, even if
+        other steps ran in the meantime."""
         self._check_alive()
         return self._last.outputs[name].fetch()
 
-    def copy_block(self, target: int, source: int) -> None:
-        """Copy one cache block, in all layers, onto another."""
-        layout = self.blueprint.layout
-        for kv in self._kv.values():
+    def copy_block(self, target: int, source: int, /, group: int = 0) -> None:
+        """Copy one cache block, in all layers of ``group``, onto another: 0 those that see whole
+        sequences, 1 those of the first window."""
+        for kv in self.kv_of(group).values():
             for buffer in (kv.k, kv.v):
-                n = buffer.nbytes // layout.n_blocks
+                n = buffer.nbytes // kv.layout.n_blocks
                 backend = backend_of(buffer.device.name)
                 if not backend.copy(buffer, target * n, buffer, source * n, n):
                     backend.write(buffer, backend.read(buffer, n, source * n), target * n)
+
+    def read_block(self, block: int, group: int = 0) -> npt.NDArray[np.uint8]:
+        """A copy of one cache block, in all layers of ``group``: uint8, in the order of bytes that
+        :mod:`unladen.runtime.blocks` describes. Waits for the steps that were run before."""
+        self._check_alive()
+        return blocks.read_block(self.kv_of(group), block)
+
+    def write_block(self, block: int, data: npt.NDArray[np.uint8], group: int = 0) -> None:
+        """Put ``data``, what :meth:`read_block` gave, into one cache block. Raises
+        :class:`InvalidArgument` for another number of bytes, before anything is written."""
+        self._check_alive()
+        blocks.write_block(self.kv_of(group), block, data)
+
+    def kv_of(self, group: int) -> Mapping[int, PlacedKV]:
+        """The caches of the layers in ``group``."""
+        windows = self.blueprint.limits.windows
+        if not windows:
+            return self._kv
+        window = windows[group - 1][0] if group else 0
+        return {layer: kv for layer, kv in self._kv.items() if kv.layout.window == window}
 
     @property
     def kv(self) -> Mapping[int, PlacedKV]:
@@ -181,7 +202,7 @@ class Plan:
         return self.blueprint.explain()
 
     def taken_bytes(self) -> dict[str, int]:
-        """Bytes by device that the plan allocated: caches, recurrent state and rings."""
+        """Bytes by device that the plan has allocated: caches, recurrent state and rings."""
         taken: dict[str, int] = {}
         kv = [b for placed in self._kv.values() for b in (placed.k, placed.v)]
         for buffer in (*self._ring.values(), *kv, *self._slots.values()):
@@ -194,8 +215,8 @@ class Plan:
         return KeptState(dict(self._kv), dict(self._slots), rotations(self.blueprint.graph))
 
     def end(self, error: Callable[[], UnladenError]) -> None:
-        """Free the plan's memory. From now on a step, and reading an output, raises what ``error``
-        makes."""
+        """Free the plan's memory. From now on a step, or reading an output, raises the exception
+        that ``error`` returns."""
         self._ended = error
         self._last = _Way([], {})
         self._ways = [self._last]
@@ -271,11 +292,10 @@ class Plan:
         return functools.partial(backend.run, program)
 
 
-# What follows are functions, not methods: if its own actions referred to a plan, its memory would
-# stay after the last user has gone.
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """Where an output of the graph is read, or a value that may be changed."""
+# The actions below are functions, not methods of the plan: if they referred to the plan, its memory
+# would stay after its last user has dropped it.
+class _Output(NamedTuple):
+    """The place where an output of the graph, or a value that may be changed, is read."""
 
     shape: Shape
     dtype: np.dtype[Any]
@@ -299,9 +319,8 @@ class _Output:
         self.backend.write(self.buffer, raw, self.offset)
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """What a step does, and what of it is read afterwards."""
+class _Way(NamedTuple):
+    """One way of running a step: its actions, and the outputs that are read afterwards."""
 
     actions: Sequence[Callable[[], None]]
     outputs: Mapping[str, _Output]

@@ -18,10 +18,10 @@ from unladen.types import MAIN
 
 class PlanSet:
     """A blueprint set in memory: allocated and compiled. It keeps its devices open until
-    :meth:`close`, or until nobody refers to it.
+    :meth:`close`, or until its last reference is dropped.
 
-    ``data``: the bytes of tensors. ``kept``: what a plan set before this one left; weights and
-    caches are taken over where they fit. Raises :class:`OutOfMemory`, and what ``data`` raises.
+    ``data``: the bytes of tensors. ``kept``: what an earlier plan set left; its weights and caches
+    are taken over where they fit. Raises :class:`OutOfMemory`, and what ``data`` raises.
     """
 
     def __init__(self, blueprint: BlueprintSet, data: TensorData, kept: Kept | None = None) -> None:
@@ -59,7 +59,7 @@ class PlanSet:
     def _repr_svg_(self) -> str:
         """A notebook shows this: the picture of a :class:`PlanReport`, as if nothing had been
         allocated yet."""
-        from unladen.schedule.show.report import PlanReport  # few want one
+        from unladen.schedule.show.report import PlanReport  # rarely needed
         taken = {m.device.name: m.taken_bytes or 0 for m in self.memory().devices}
         return PlanReport.of(self.blueprint, "plan", self.main.blueprint.limits.n_keys, taken).svg()
 
@@ -94,7 +94,7 @@ class PlanSet:
         return Kept(dict(self._placed), {name: p.keep() for name, p in self._members.items()})
 
     def rest(self) -> None:
-        """Return what steps took of the arenas to the system: another plan set goes on."""
+        """Return the arenas' memory to the system while another plan set is used."""
         for arena in self._arenas.values():
             backend_of(arena.device.name).discard(arena, densely_used=True)
 
@@ -107,7 +107,7 @@ class PlanSet:
 
     def close(self) -> None:
         """Free everything, and let go of the devices: each is closed with its last plan set. Every
-        step of a plan raises :class:`Cancelled` from now on. Closing twice is fine."""
+        step of a plan raises :class:`Cancelled` from now on. A second call does nothing."""
         self._end(_closed)
         self._hold.release()
 

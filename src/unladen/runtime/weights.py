@@ -1,5 +1,5 @@
-"""Brings weights to their devices: mapped where the device computes on the host's memory, else
-copied. A weight is converted where the device has no kernel for the file's format."""
+"""Brings weights to their devices: maps them where the device computes on the host's memory, else
+copies them. A weight is converted where the device has no kernel for the file's format."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ TensorData = Callable[[TensorKey], npt.NDArray[np.uint8]]
 def load(wanted: Sequence[Need], data: TensorData, present: Mapping[NeedKey, Placed] | None = None,
          options: LoadOptions | None = None, *, strict: bool = False) -> dict[NeedKey, Placed]:
     """Allocate and fill the ``wanted`` weights; those that are ``present`` are used as they are.
-    Raises :class:`MemoryLockError` where memory can't be locked and ``strict`` is True; otherwise
-    that is a warning. Raises what ``data`` raises for a tensor that it doesn't have."""
+    Where memory can't be locked, this raises :class:`MemoryLockError` with ``strict``, else it
+    warns. Also raises the error of ``data`` for a tensor that it doesn't have."""
     placed: dict[NeedKey, Placed] = {}
     options = options or LoadOptions()
     report = Report(sum(n.nbytes for n in wanted), options.progress)

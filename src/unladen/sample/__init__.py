@@ -1,4 +1,4 @@
-"""Logits to token: a chain of steps, one file each, found by scanning this folder."""
+"""Chooses tokens from logits: a chain of steps, one file each, found by scanning this folder."""
 
 from __future__ import annotations
 

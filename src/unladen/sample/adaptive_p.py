@@ -1,4 +1,4 @@
-"""adaptive_p: draws whose probability keeps near a target."""
+"""adaptive_p: draws tokens whose probability stays near a target."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from unladen.sample.base import Candidates, State, Step, draw, number, weights
 
 WIDTH, PEAK, SHARPNESS = 0.3, 5.0, 10.0
-"""Shape of the new logits: the distance of probabilities that counts as 1, the logit at the
-target, and the slope far from it."""
+"""The shape of the new logits: the difference of probabilities that counts as 1, the logit at the
+target, and the slope far from the target."""
 
 
 @dataclass(frozen=True)
 class AdaptiveP(Step):
-    """Prefer candidates of a probability near ``target``, moved against what was drawn before.
+    """Prefer candidates with a probability near a target that follows earlier draws.
 
-    With p a candidate's probability, t the moved target and x = |p - t| / 0.3 its logit becomes
-    5 - 10 x² / (1 + x). t is twice the target less the mean of the probabilities drawn so far, the
-    last weighing 1, each before it ``decay`` times as much. MrJackSpade, "adaptive-p", llama.cpp
-    pull request 17927.
+    A candidate of probability p gets the logit 5 - 10 x² / (1 + x), with x = |p - t| / 0.3. The
+    target t is twice ``target`` less the mean of the probabilities drawn so far. In this mean the
+    last draw weighs 1, and each draw before it ``decay`` times as much as the next. MrJackSpade,
+    "adaptive-p", llama.cpp pull request 17927.
     """
 
     name: ClassVar[str] = "adaptive_p"
@@ -35,7 +35,7 @@ class AdaptiveP(Step):
         number("adaptive_decay", self.decay, 0, 0.99)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """All in float64 but the new logits."""
+        """Compute in float64; the new logits are rounded to float32."""
         before = state.memory.get(self.name, (0.0, 0.0))
         assert isinstance(before, tuple)
         drawn, count = before

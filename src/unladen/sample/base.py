@@ -1,4 +1,4 @@
-"""What a step of the sampler chain is, and the arithmetic that all steps share.
+"""The base class of the steps of a sampler chain, and the arithmetic that all steps share.
 
 A chain narrows and reweighs *candidates* until one step chooses a token. Each step is written
 twice: ``apply`` in NumPy is the definition; a native twin (``csrc/``, same name) is what usually
@@ -28,14 +28,15 @@ Logits = npt.NDArray[np.float32]
 Weights = npt.NDArray[np.uint64]
 
 WEIGHT_BITS = 40
-"""The most likely candidate weighs 2**40. A candidate less likely by 2**-41 weighs 0."""
+"""The most likely candidate weighs 2 to this power. One that is 2**41 times less likely weighs
+0."""
 
 
 class BadLogits(UnladenError):
-    """Logits from which no token can be picked: NaN, +inf, or -inf throughout.
+    """Logits from which no token can be chosen: with NaN or +inf, or all -inf.
 
-    ``rows`` are the offending rows of a bulk call; ``tokens`` holds what the other rows gave,
-    and -1 at the offending ones. Both are empty when a single row was asked for.
+    After a call for many rows, ``rows`` are the rows with such logits, and ``tokens`` has the token
+    of each other row and -1 for these. After a call for one row both are empty.
     """
 
     def __init__(self, message: str, *, rows: tuple[int, ...] = (),
@@ -47,10 +48,10 @@ class BadLogits(UnladenError):
 
 
 class State(Protocol):
-    """What a chain remembers of one sequence between two tokens."""
+    """The state that a chain keeps for one sequence between two tokens."""
 
     memory: dict[str, object]
-    """A step keeps here, under its own name, what it needs for the next token."""
+    """Values that steps keep for the next token, each under the step's name."""
 
     def recent(self, n: int) -> Ids:
         """int32 [<= n]: the last ``n`` accepted tokens, oldest first; -1 means all of them."""
@@ -61,10 +62,10 @@ class State(Protocol):
 
 @dataclasses.dataclass
 class Candidates:
-    """The tokens still in play.
+    """The tokens that may still be chosen.
 
-    ``ids`` int32 [n] ascending, ``logits`` float32 [n] finite; both belong to the chain and may
-    be changed in place. ``chosen`` is the token once a step has chosen.
+    ``ids`` int32 [n] ascending, ``logits`` float32 [n] finite. Both belong to the chain, and steps
+    may change them in place. ``chosen``: the token, once a step has chosen it.
     """
 
     ids: Ids
@@ -73,7 +74,8 @@ class Candidates:
 
     @classmethod
     def of(cls, logits: Logits) -> Candidates:
-        """All tokens of float32 [n_vocab] but those at -inf; raises :class:`BadLogits`."""
+        """All tokens of ``logits`` float32 [n_vocab] except those at -inf. Raises
+        :class:`BadLogits`."""
         if np.isnan(logits).any() or np.isposinf(logits).any():
             raise BadLogits("the logits hold NaN or +inf")
         ids = np.flatnonzero(logits > -np.inf).astype(np.int32)
@@ -85,7 +87,7 @@ class Candidates:
         self.logits = self.logits[which]
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """int64 [n]: each candidate's place by falling logit, the lower id first in a tie."""
+        """Each candidate's place by falling logit, the lower id first in a tie: int64 [n]."""
         ranks = np.empty(len(self.ids), dtype=np.int64)
         ranks[np.argsort(-self.logits, kind="stable")] = np.arange(len(self.ids))
         return ranks
@@ -105,12 +107,12 @@ class Step:
 
     @property
     def n_best(self) -> int | None:
-        """How many of the best candidates the step looks at, by falling logit, the lower id first
-        in a tie; it drops the others. 0: it changes nothing. None: it looks at all."""
+        """How many of the best candidates the step reads, by falling logit, the lower id first in a
+        tie; it drops the others. 0: it changes nothing. None: it reads all."""
         return None
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Change ``candidates`` in place; at least one candidate is there."""
+        """Change ``candidates``, which has at least one, in place."""
         raise NotImplementedError
 
     def packed(self) -> tuple[float, ...]:
@@ -119,7 +121,8 @@ class Step:
 
 
 def weights(logits: Logits) -> Weights:
-    """uint64 [n] proportional to softmax of float32 [n]: round(2**40 * exp(logit - max)).
+    """Weights uint64 [n] proportional to the softmax of float32 [n]: round(2**40 * exp(logit -
+    max)).
 
     Relative error below 2e-6 plus 2**-41 of the largest weight: half an ulp of a difference up
     to 32 (2**-20), then under eight roundings. exp is 2**n * e**r with |r| <= ln(2)/2 and the
@@ -140,7 +143,7 @@ def weights(logits: Logits) -> Weights:
 
 
 def ordered_sum(values: npt.NDArray[np.float64]) -> float:
-    """The sum of float64 [n] in a fixed order: 32 interleaved running sums, then these."""
+    """The sum of float64 [n] in a fixed order: 32 interleaved running sums, then their sum."""
     padded = np.zeros(-(-len(values) // 32) * 32)
     padded[:len(values)] = values
     total = 0.0
@@ -150,7 +153,7 @@ def ordered_sum(values: npt.NDArray[np.float64]) -> float:
 
 
 def below_max(logits: Logits) -> npt.NDArray[np.float64]:
-    """float64 [n]: how far each of float32 [n] is below the largest."""
+    """How far each of ``logits`` float32 [n] is below the largest: float64 [n]."""
     return float(logits.max()) - logits.astype(np.float64)
 
 
@@ -160,10 +163,10 @@ def log_total(weight: Weights) -> float:
 
 
 def draw(weight: Weights, state: State) -> int:
-    """An index with a probability proportional to uint64 [n] ``weight``, by one random number.
+    """Draw an index with a probability proportional to ``weight`` uint64 [n], by one random number.
 
-    The number u becomes the point u * total / 2**64 (D. Lemire, "Fast random integer generation in
-    an interval", 2019), which is off by less than 2**-64 in probability.
+    The random number u becomes the point u * total / 2**64 (D. Lemire, "Fast random integer
+    generation in an interval", 2019). Probabilities are off by less than 2**-64.
     """
     cumulative = np.cumsum(weight, dtype=np.uint64)
     point = state.random() * int(cumulative[-1]) >> 64
@@ -171,8 +174,8 @@ def draw(weight: Weights, state: State) -> int:
 
 
 def token_id(token: object, n_vocab: int, by: str) -> int:
-    """``token``, chosen ``by`` something, as a plain int. Raises :class:`InvalidArgument` unless it
-    is a whole number from 0 to ``n_vocab`` - 1."""
+    """``token`` as a plain int. Raises :class:`InvalidArgument`, which names the chooser ``by``,
+    unless the token is a whole number from 0 to ``n_vocab`` - 1."""
     if type(token) is int and 0 <= token < n_vocab:
         return token
     if not isinstance(token, bool | np.bool_):
@@ -187,8 +190,8 @@ def token_id(token: object, n_vocab: int, by: str) -> int:
 
 
 def check_candidates(candidates: Candidates, n_vocab: int, by: str) -> None:
-    """Check that the step called ``by`` left candidates as :class:`Candidates` describes them, and
-    drop those at -inf. Raises :class:`InvalidArgument`."""
+    """Check that ``candidates``, which the step called ``by`` has changed, are as
+    :class:`Candidates` describes them, and drop those at -inf. Raises :class:`InvalidArgument`."""
     ids, logits = candidates.ids, candidates.logits
     for name, array, dtype in (("ids", ids, np.int32), ("logits", logits, np.float32)):
         if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
@@ -198,13 +201,13 @@ def check_candidates(candidates: Candidates, n_vocab: int, by: str) -> None:
                                   hint="candidates have int32 [n] ids and float32 [n] logits")
     if len(ids) != len(logits):
         raise InvalidArgument(f"step {by!r} left {len(ids)} ids and {len(logits)} logits",
-                              hint="Candidates.keep drops from both")
+                              hint="drop candidates with Candidates.keep, which changes both")
     if np.isnan(logits).any():
         raise InvalidArgument(f"step {by!r} left a logit that is NaN",
-                              hint="-inf rules a token out")
+                              hint="use -inf to rule a token out")
     if len(ids) and not (ids[0] >= 0 and ids[-1] < n_vocab and (ids[1:] > ids[:-1]).all()):
-        raise InvalidArgument(f"step {by!r} left ids that don't rise, or no token has",
-                              hint=f"each id from 0 to {n_vocab - 1} at most once, in order")
+        raise InvalidArgument(f"step {by!r} left ids that aren't ascending token ids",
+                              hint=f"keep ids from 0 to {n_vocab - 1}, each at most once, in order")
     candidates.keep(logits > -np.inf)
 
 

@@ -34,7 +34,7 @@ from unladen.sample.xtc import Xtc
 
 @functools.cache
 def found() -> Found[type[Step]]:
-    """Every step by its name, found by scanning."""
+    """Every step by its name, and the plug-ins that were left out."""
     return search("unladen.sample", "sample",
                   by_class(Step, lambda c: (str(c.name),)))
 
@@ -55,7 +55,7 @@ class SamplerChain:
     steps: tuple[Step, ...] = ()
 
     def step(self, step: Step) -> SamplerChain:
-        """Append any step; raises :class:`InvalidArgument` after one that chooses."""
+        """Append ``step``. Raises :class:`InvalidArgument` after a step that chooses."""
         if not isinstance(step, Step):
             reject("step", "a step, an object of a subclass of unladen.sample.Step", step,
                    "add(name, ...) takes the name of one")
@@ -96,8 +96,8 @@ class SamplerChain:
         return self.step(MinP(p, min_keep))
 
     def typical_p(self, p: float, min_keep: int = 1) -> SamplerChain:
-        """Keep the tokens whose surprise is nearest to the expected one, of probability ``p``
-        together."""
+        """Keep the tokens with a surprise nearest to the expected one, up to the probability ``p``
+        in all."""
         return self.step(TypicalP(p, min_keep))
 
     def top_n_sigma(self, n: float) -> SamplerChain:
@@ -105,7 +105,8 @@ class SamplerChain:
         return self.step(TopNSigma(n))
 
     def xtc(self, probability: float, threshold: float = 0.1, min_keep: int = 1) -> SamplerChain:
-        """With ``probability``, drop all tokens of at least ``threshold`` but the least likely."""
+        """With ``probability``, drop all tokens of probability ``threshold`` or more except the
+        least likely of these."""
         return self.step(Xtc(probability, threshold, min_keep))
 
     def temp_ext(self, temperature: float, delta: float, exponent: float = 1.0) -> SamplerChain:
@@ -126,7 +127,7 @@ class SamplerChain:
 
     def penalties(self, last_n: int = 64, repeat: float = 1.0, frequency: float = 0.0,
                   presence: float = 0.0) -> SamplerChain:
-        """Make each token less likely that is among the ``last_n`` latest."""
+        """Make the tokens among the ``last_n`` latest less likely."""
         return self.step(Penalties(last_n, repeat, frequency, presence))
 
     def logit_bias(self, bias: Mapping[int, float]) -> SamplerChain:
@@ -142,7 +143,7 @@ class SamplerChain:
         return self.step(Dist(seed))
 
     def mirostat(self, tau: float = 5.0, eta: float = 0.1, m: int = 100) -> SamplerChain:
-        """End with a draw that keeps the surprise near ``tau`` bits."""
+        """End with a draw that keeps the mean surprise near ``tau`` bits."""
         return self.step(Mirostat(tau, eta, m))
 
     def mirostat_v2(self, tau: float = 5.0, eta: float = 0.1) -> SamplerChain:
@@ -156,9 +157,9 @@ class SamplerChain:
     def build(self, seed: int | None = None, *, use_native: bool = True) -> Sampler:
         """A sampler for one new sequence.
 
-        A chain that doesn't choose gets a draw at its end, an empty one the most likely token.
-        ``seed`` overrides the one given to :meth:`dist`; None (or -1) and none there: fresh
-        entropy.
+        A chain without a choosing step gets a draw at its end; an empty chain gets greedy. ``seed``
+        overrides the seed given to :meth:`dist`. If both are None or -1, the seed is fresh entropy.
+        ``use_native`` False runs every step by its NumPy definition.
         """
         chain, seed = self, seed_of(seed)
         flag("use_native", use_native)

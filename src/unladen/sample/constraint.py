@@ -14,7 +14,7 @@ from unladen.sample.constrain.running import RunningConstraint
 
 @dataclass(frozen=True)
 class ConstraintStep(Step):
-    """Keep the candidates that a constraint allows: the hook for grammars.
+    """Keep the candidates that a constraint, such as a grammar, allows.
 
     ``make`` is called once for each sequence and returns its constraint, a new object with the
     methods of :class:`unladen.sample.Constrains`. Raises :class:`BadLogits` where no candidate is
@@ -32,9 +32,9 @@ class ConstraintStep(Step):
                    "constraint(lambda: ...), or the name of a class")
 
     def start(self, slot: int) -> RunningConstraint:
-        """The step for a new sequence, number ``slot`` of such steps in its chain. Raises
-        :class:`InvalidArgument` where ``make`` doesn't return a new constraint, and what ``make``
-        raises."""
+        """The step for a new sequence; ``slot`` is its number among the constraints of its chain.
+        Raises :class:`InvalidArgument` where ``make`` doesn't return a new constraint. Exceptions
+        of ``make`` pass through."""
         made = self.make()
         check_constraint(made)
         if any(made is earlier for earlier in self._latest):

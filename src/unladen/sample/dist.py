@@ -1,4 +1,4 @@
-"""dist: a seeded draw from the softmax of what is left."""
+"""dist: a seeded draw from the softmax of the candidates that are left."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from unladen.parameters.kinds import OrNone, Whole
 from unladen.sample.base import Candidates, State, Step, draw, weights
 
 SEED = OrNone(Whole(-1, 2**64 - 1))
+"""Checks a seed."""
 
 
 def seed_of(seed: object) -> int | None:
-    """``seed`` as a number from 0 to 2**64 - 1, None for -1; raises :class:`InvalidArgument`."""
+    """``seed`` as a number from 0 to 2**64 - 1, or None for None and -1. Raises
+    :class:`InvalidArgument`."""
     value: int | None = SEED.of("seed", seed)
     return None if value == -1 else value
 
@@ -38,5 +40,5 @@ class Dist(Step):
         candidates.chosen = int(candidates.ids[draw(weights(candidates.logits), state)])
 
     def packed(self) -> tuple[float, ...]:
-        """The seed belongs to the sequence, not to the step."""
+        """Nothing: the seed is in the sequence's state."""
         return ()

@@ -61,7 +61,7 @@ class Dry(Step):
         candidates.keep(candidates.logits > -np.inf)
 
     def _limit(self, history: list[int]) -> int:
-        """Tokens since the end of the last breaker."""
+        """How many tokens follow the last breaker."""
         ends = [at + len(breaker) for breaker in self.breakers for at in range(len(history))
                 if tuple(history[at:at + len(breaker)]) == breaker]
         return len(history) - max(ends, default=0)
@@ -72,13 +72,15 @@ class Dry(Step):
         return np.float32(min(self.multiplier * power, float(np.finfo(np.float32).max)))
 
     def packed(self) -> tuple[float, ...]:
-        """(multiplier, base, allowed_length, last_n), then each breaker after its length."""
+        """(multiplier, base, allowed_length, last_n), then the length and the ids of each
+        breaker."""
         flat = (x for breaker in self.breakers for x in (len(breaker), *breaker))
         return (self.multiplier, self.base, self.allowed_length, self.last_n, *flat)
 
 
 def _repetitions(history: list[int], limit: int) -> Iterator[tuple[int, int]]:
-    """(next token, length) for each earlier occurrence of the last tokens, ``limit`` at most."""
+    """(next token, length) for each earlier occurrence of the last tokens, at most ``limit`` of
+    them."""
     for end in range(1, len(history)):
         n = 0
         while n < end and history[end - 1 - n] == history[-1 - n]:

@@ -1,4 +1,4 @@
-"""dynamic_temperature: hotter where the model is unsure."""
+"""dynamic_temperature: a higher temperature where the model is less sure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from unladen.sample.temperature import LOWEST, cool
 class DynamicTemperature(Step):
     """Divide every logit by a temperature between ``temperature`` - ``range`` and + ``range``.
 
-    The place in this range is the entropy of the candidates, as a share of the largest entropy that
-    this many can have, to the power ``exponent``. Below 1e-6 only the most likely one is kept.
+    The place in this range is the candidates' entropy, divided by the largest entropy that so many
+    candidates can have, to the power ``exponent``. Below a temperature of 1e-6 only the most likely
+    candidate is kept.
     K. Zhang et al., "EDT: improving large language models' generation by entropy-based dynamic
     temperature sampling", 2024, in the form that llama.cpp documents.
     """

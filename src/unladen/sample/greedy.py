@@ -24,7 +24,7 @@ class Greedy(Step):
         return 1
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Set ``chosen``; draws nothing."""
+        """Set ``chosen`` without a draw."""
         best = int(np.argmax(candidates.logits))
         if np.isposinf(candidates.logits[best]):
             raise BadLogits("a step overflowed a logit to +inf")

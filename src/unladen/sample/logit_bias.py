@@ -18,8 +18,8 @@ from unladen.sample.base import Candidates, State, Step, number, whole
 class LogitBias(Step):
     """Add ``bias[i][1]`` to the logit of token ``bias[i][0]``; -inf bans the token.
 
-    The OpenAI API's ``logit_bias``. Takes pairs with distinct ids, or a mapping through
-    :meth:`of`.
+    This is the OpenAI API's ``logit_bias``. ``bias`` has pairs with distinct ids; :meth:`of` takes
+    a mapping.
     """
 
     name: ClassVar[str] = "logit_bias"
@@ -53,7 +53,7 @@ class LogitBias(Step):
         return None if self.bias else 0
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Tokens that aren't candidates are left out."""
+        """Add to the logits of those tokens that are candidates."""
         for token, amount in self.bias:
             candidates.logits[candidates.ids == token] += np.float32(amount)
         candidates.keep(candidates.logits > -np.inf)

@@ -1,4 +1,4 @@
-"""min_p: drop what is much less likely than the best."""
+"""min_p: drop tokens that are much less likely than the best."""
 
 from __future__ import annotations
 

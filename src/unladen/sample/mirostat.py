@@ -1,4 +1,4 @@
-"""mirostat: draws that keep the surprise near a target."""
+"""mirostat: draws tokens so that their surprise stays near a target."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from unladen.sample.base import (
 class Mirostat(Step):
     """Choose so that the mean surprise comes near ``tau`` bits, at the learning rate ``eta``.
 
-    Version 1 keeps the k most likely, k from the slope of the ``m`` best and a vocabulary of as
-    many tokens as there are candidates. S. Basu et al., "Mirostat: a neural text decoding algorithm
-    that directly controls perplexity", ICLR 2021.
+    Version 1 keeps the k most likely candidates. k follows from the slope of the ``m`` best and
+    from the number of candidates, which stands for the size of the vocabulary. S. Basu et al.,
+    "Mirostat: a neural text decoding algorithm that directly controls perplexity", ICLR 2021.
     """
 
     name: ClassVar[str] = "mirostat"
@@ -43,7 +43,7 @@ class Mirostat(Step):
         whole("mirostat_m", self.m, 2)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Narrow, draw, learn from the surprise of what was drawn."""
+        """Drop candidates, draw one, and move the bound by its surprise."""
         mu = _mu(state, self.name, self.tau)
         n_kept = self._n_kept(-np.sort(-candidates.logits)[:self.m].astype(np.float64),
                               len(candidates.ids), mu)
@@ -61,7 +61,7 @@ class Mirostat(Step):
             epsilon = s_hat - 1
             k = math.pow(epsilon * math.pow(2, mu) / (1 - math.pow(n, -epsilon)), 1 / s_hat)
         except (ZeroDivisionError, OverflowError, ValueError):
-            return n  # no slope, or one beyond all numbers
+            return n  # the slope gives no finite k
         return max(int(k), 1) if k < n else n
 
     def packed(self) -> tuple[float, ...]:
@@ -87,7 +87,7 @@ class MirostatV2(Step):
         number("mirostat_eta", self.eta, 0, 1e6)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Surprises in nats; the most likely candidate always stays."""
+        """Compute surprises in nats. The most likely candidate always stays."""
         mu = _mu(state, self.name, self.tau)
         surprise = below_max(candidates.logits) + log_total(weights(candidates.logits))
         which = surprise <= mu * math.log(2)

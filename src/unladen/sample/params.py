@@ -18,7 +18,7 @@ ORDER = ("penalties", "dry", "top_n_sigma", "top_k", "typical_p", "top_p", "min_
          "temperature")
 """The steps of a chain before the step that chooses, in their default order."""
 BREAKERS = ("\n", ":", '"', "*")
-"""Texts over which :class:`Dry` sees no repetition, by default."""
+"""Default texts that end a repetition for :class:`Dry`."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,10 @@ class SamplingParams:
     These values turn a step off: ``dynatemp_range`` 0, ``top_k`` 0, ``top_p`` 1, ``min_p`` 0,
     ``typical_p`` 1, ``top_n_sigma`` 0, ``xtc_probability`` 0, ``repeat_penalty`` 1, the other
     penalties 0, ``dry_multiplier`` 0, ``mirostat`` 0, ``adaptive_target`` below 0.
-    ``temperature`` 0 takes the most likely token, after penalties alone. ``mirostat`` 1 or 2 is the
-    version, and replaces the steps that narrow. ``order`` names the steps in their order;
-    ``logit_bias`` comes before them. ``ignore_eos`` bans the tokens that end a text. Raises
-    :class:`InvalidArgument` naming the parameter.
+    ``temperature`` 0 takes the most likely token; of the other steps only penalties then run.
+    ``mirostat`` 1 or 2 is the version, which replaces the steps that drop candidates. ``order``
+    names the steps in their order; ``logit_bias`` comes before them. ``ignore_eos`` bans the tokens
+    that end a text. Raises :class:`InvalidArgument`, which names the parameter.
     """
 
     temperature: float = 0.8
@@ -75,10 +75,10 @@ class SamplingParams:
                 object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         unknown = [name for name in self.order if name not in ORDER]
         if unknown or len(set(self.order)) < len(self.order):
-            raise InvalidArgument(f"order is {', '.join(self.order)}",
-                                  hint=f"each at most once: {', '.join(ORDER)}")
+            raise InvalidArgument(f"order must name steps, each at most once, got "
+                                  f"{', '.join(self.order)}", hint=f"use {', '.join(ORDER)}")
         for name in ORDER:
-            self._add(SamplerChain(), name, ())  # validates, even if the step is off
+            self._add(SamplerChain(), name, ())  # checks parameters, even if the step is off
         SamplerChain().temp_ext(self.temperature, self.dynatemp_range, self.dynatemp_exponent)
         SamplerChain().mirostat(self.mirostat_tau, self.mirostat_eta)
         self._end(SamplerChain().logit_bias(self.logit_bias or {}))
@@ -93,9 +93,9 @@ class SamplingParams:
               suppress_ids: Sequence[int] = ()) -> SamplerChain:
         """The chain of these parameters.
 
-        ``breakers`` are the token sequences of ``dry_sequence_breakers``, ``eog_ids`` the tokens
-        that ``ignore_eos`` bans, ``suppress_ids`` those that are always banned: all are a
-        vocabulary's.
+        The three arguments depend on the vocabulary. ``breakers`` are the token sequences of
+        ``dry_sequence_breakers``, ``eog_ids`` the tokens that ``ignore_eos`` bans, ``suppress_ids``
+        those that are always banned.
         """
         chain = SamplerChain()
         bias = dict(self.logit_bias or {})
@@ -154,12 +154,13 @@ KEYS: Mapping[str, str] = MappingProxyType({
     "xtc_probability": "xtc_probability", "xtc_threshold": "xtc_threshold",
     "penalty_last_n": "penalty_last_n", "penalty_repeat": "repeat_penalty",
     "mirostat": "mirostat", "mirostat_tau": "mirostat_tau", "mirostat_eta": "mirostat_eta"})
-"""Key of a GGUF file under ``general.sampling`` -> name of the parameter."""
+"""The keys under ``general.sampling`` of a GGUF file, and the parameter that each one sets."""
 _SHORT = MappingProxyType({"typ_p": "typical_p", "typical": "typical_p", "temp": "temperature"})
+"""Other names of steps that ``general.sampling.sequence`` may have."""
 
 
 def defaults(metadata: Mapping[str, object]) -> Mapping[str, Any]:
-    """The parameters that a file recommends (``general.sampling.*``). Invalid ones are left out,
+    """The parameters that a file recommends in ``general.sampling.*``. Invalid ones are left out,
     each with a warning."""
     found: dict[str, Any] = {}
     for key, name in KEYS.items():

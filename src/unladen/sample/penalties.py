@@ -39,7 +39,7 @@ class Penalties(Step):
         return 0 if (self.repeat, self.frequency, self.presence) == (1, 0, 0) else None
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Touch only candidates that occurred."""
+        """Change the logits of candidates that occurred."""
         tokens, counts = np.unique(state.recent(self.last_n), return_counts=True)
         present = np.isin(tokens, candidates.ids)
         at = np.searchsorted(candidates.ids, tokens[present])

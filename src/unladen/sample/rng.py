@@ -2,12 +2,13 @@
 
 D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 47 (2021);
 G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
-``csrc/state.cc`` has the same in C++.
+``csrc/state.cc`` is the same generator in C++.
 """
 
 from __future__ import annotations
 
 _MASK = 2**64 - 1
+"""Cuts numbers off to 64 bits."""
 
 
 def _rotl(x: int, k: int) -> int:

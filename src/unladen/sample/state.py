@@ -1,4 +1,4 @@
-"""What a chain remembers of one sequence, in plain Python; ``csrc/state.cc`` does the same."""
+"""The state that a chain keeps for one sequence, in plain Python; ``csrc/state.cc`` is the same."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unladen.sample.rng import Xoshiro256
 
 
 class PythonState:
-    """The readable twin of the native state: the generator and the accepted tokens."""
+    """The generator and the accepted tokens of a sequence, as the native state has them."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

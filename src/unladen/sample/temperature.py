@@ -11,11 +11,11 @@ from unladen.errors import InvalidArgument
 from unladen.sample.base import Candidates, State, Step, number
 
 LOWEST = 1e-6
-"""Least temperature but 0: below it, float32 logits of usual size could overflow."""
+"""The least temperature except 0. Below it float32 logits of usual size could overflow."""
 
 
 def cool(candidates: Candidates, temperature: np.float32) -> None:
-    """Divide the logits, one float32 division each; 0 keeps the most likely candidate."""
+    """Divide each logit by ``temperature`` in float32; 0 keeps only the most likely candidate."""
     if temperature == 0:
         candidates.keep(candidates.ranks() == 0)
     elif temperature != 1:
@@ -38,8 +38,8 @@ class Temperature(Step):
     def __post_init__(self) -> None:
         number("temperature", self.temperature, 0)
         if 0 < self.temperature < LOWEST:
-            raise InvalidArgument(f"temperature is {self.temperature!r}",
-                                  hint=f"0 for the most likely token, or at least {LOWEST:g}")
+            raise InvalidArgument(f"temperature must be 0 or at least {LOWEST:g}, got "
+                                  f"{self.temperature!r}", hint="0 takes the most likely token")
 
     @property
     def n_best(self) -> int | None:

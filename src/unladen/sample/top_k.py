@@ -10,7 +10,8 @@ from unladen.sample.base import Candidates, State, Step, whole
 
 @dataclass(frozen=True)
 class TopK(Step):
-    """Keep the ``k`` candidates with the largest logits, the lower id in a tie; 0 or less: all.
+    """Keep the ``k`` candidates with the largest logits, the lower id in a tie; 0 or less keeps
+    all.
 
     A. Fan, M. Lewis, Y. Dauphin, "Hierarchical neural story generation", ACL 2018.
     """

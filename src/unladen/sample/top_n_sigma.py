@@ -1,4 +1,4 @@
-"""top_n_sigma: keep what stands out of the noise of the logits."""
+"""top_n_sigma: keep the logits that stand out from the noise."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TopNSigma(Step):
         number("top_n_sigma", self.n, 0, 1e6)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """The mean and the deviation of all candidates, in float64."""
+        """Compute mean and deviation of all candidates in float64."""
         if self.n == 0:
             return
         x = candidates.logits.astype(np.float64)

@@ -33,7 +33,7 @@ class TopP(Step):
         return 0 if self.p == 1 else None
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Keep ranks up to the one at which the cumulative weight reaches p * total."""
+        """Keep candidates by rank until their weights sum to p * total."""
         if self.p == 1:
             return
         ranks = candidates.ranks()

@@ -21,8 +21,8 @@ from unladen.sample.base import (
 
 @dataclass(frozen=True)
 class TypicalP(Step):
-    """Keep the candidates whose surprise is nearest to the expected one, with more than ``p``
-    of the probability.
+    """Keep the candidates with a surprise nearest to the expected one, until they have more than
+    ``p`` of the probability.
 
     At least ``min_keep`` are kept; p = 1 keeps all. C. Meister et al., "Locally typical sampling",
     TACL 2023.
@@ -38,7 +38,8 @@ class TypicalP(Step):
         whole("min_keep", self.min_keep, 0)
 
     def apply(self, candidates: Candidates, state: State) -> None:
-        """Surprise less entropy is (max - logit) less its mean: the normalizers cancel."""
+        """Rank by |surprise - entropy|. The normalizers cancel, so it is max - logit less the mean
+        of that."""
         if self.p == 1:
             return
         weight, below = weights(candidates.logits), below_max(candidates.logits)

@@ -12,9 +12,10 @@ from unladen.sample.base import Candidates, State, Step, number, weights, whole
 
 @dataclass(frozen=True)
 class Xtc(Step):
-    """With ``probability``, drop all candidates of at least ``threshold`` but the least likely.
+    """With ``probability``, drop all candidates of probability ``threshold`` or more except the
+    least likely of these.
 
-    Nothing happens where fewer than ``min_keep`` would be left, or with a threshold over a half.
+    Nothing is dropped where fewer than ``min_keep`` would be left, or if the threshold is over 0.5.
     P. E. Weidmann, "Exclude Top Choices (XTC)", text-generation-webui pull request 6335, 2024.
     """
 

@@ -1,1 +1,2 @@
-"""Where it runs, on paper: bytes counted, nodes placed, segments cut. Allocates nothing."""
+"""Plans on paper where a model runs: places nodes, cuts segments, counts bytes. Allocates
+nothing."""

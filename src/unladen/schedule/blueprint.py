@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from unladen.backends import Hold, backend_of
 from unladen.backends.base import Device, KVLayout
@@ -31,11 +32,11 @@ from unladen.schedule.cut.through_device import Streamed, streamed
 from unladen.schedule.needs import Need, needs_of
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import Choice, choose, host_and_others, numbers, place
-from unladen.schedule.search import best
-from unladen.schedule.search.cost import Costs, Prediction, decode_step, prefill_step
-from unladen.schedule.search.units import Sizes
 from unladen.schedule.trust.kernels import Kernels
 from unladen.types import MAIN, Limits
+
+if TYPE_CHECKING:
+    from unladen.schedule.search.cost import Costs, Prediction
 
 __all__ = ["Arenas", "Blueprint", "Maker", "make_blueprint"]
 
@@ -52,9 +53,9 @@ class Blueprint:
     ``graph``: the nodes that run, after all passes; ``source``: the architecture's graph, before
     any pass and without taps. ``choice``: the placement that was chosen. ``device_of``: each node's
     device, and why. ``steps`` and ``arenas``: how a step runs; ``streamed`` and
-    ``streamed_arenas``: how large steps run, if otherwise. ``needs``: the weights on each device.
-    ``arena``: graphs whose blueprints say the same name take turns and share one arena.
-    ``hold``: keeps the devices open until a plan does that, or until the blueprint goes.
+    ``streamed_arenas``: how large steps run, if they stream weights. ``needs``: the weights on each
+    device. ``arena``: graphs whose blueprints say the same name take turns and share one arena.
+    ``hold``: keeps the devices open until a plan does so, or until the blueprint is dropped.
     """
 
     graph: Graph
@@ -79,23 +80,26 @@ class Blueprint:
 
     @property
     def memory(self) -> fit.MemoryPlan:
-        """What this graph takes alone."""
+        """The bytes by device that this graph takes alone."""
         return fit.count({self.arena: self.footprint()})
 
     def footprint(self) -> fit.Footprint:
-        """What this graph takes, for a count together with others."""
+        """The bytes that this graph takes, in a form that can be counted together with other
+        graphs."""
         rings = {} if self.streamed is None else self.streamed.ring_bytes()
         ways = [(self.steps, self.device_of)]
         if self.streamed is not None:
             ways.append((self.streamed.steps, self.streamed.device_of))
-        # What is on its way into a ring waits on the host.
+        # Weights on their way into a ring pass through memory of the host.
         staging = {"rings": sum(rings.values()),
                    "passing": max(_passing(self.graph, steps, device_of, self.limits)
                                   for steps, device_of in ways)}
         staging |= {f"{name} {slot}": n for (name, slot), n in self.staging_bytes().items()}
         kv: dict[str, int] = {}
+        layouts = self.layouts
         for spec, device in self.caches().values():
-            kv[device.name] = kv.get(device.name, 0) + sum(fit.kv_bytes(spec, self.layout))
+            kv[device.name] = kv.get(device.name, 0) + sum(
+                fit.kv_bytes(spec, layouts[spec.layer]))
         for nbytes, device in self.slots().values():
             kv[device.name] = kv.get(device.name, 0) + nbytes
         return fit.Footprint(self.devices, self.needs, kv, self.arena_bytes(), rings, staging,
@@ -107,8 +111,8 @@ class Blueprint:
         return self.choice.layers
 
     def predict(self) -> tuple[Prediction, Prediction]:
-        """A decode step of one token and a prefill step of as many as it takes, on paper, whose
-        logits are read."""
+        """Predict a decode step of one token and a prefill step of the largest size, including the
+        time to read their logits."""
         graph = choose_on_device.without(self.graph)
         decode, prefill = _costs(self.limits, self.layout)
         is_large = self.streamed is not None and self.limits.n_tokens >= self.streamed.n_tokens
@@ -117,19 +121,21 @@ class Blueprint:
                 prefill.predict(graph, choose_on_device.steps_without(large)))
 
     def arena_bytes(self) -> dict[str, int]:
-        """Bytes of each device's arena: the larger one of both ways, of which one runs at a time.
+        """Bytes of each device's arena: the larger of both ways, since only one of them runs at a
+        time.
         """
         return {name: max(a.nbytes, self.streamed_arenas.get(name, a).nbytes)
                 for name, a in self.arenas.items()}
 
     def crossings(self) -> list[Crossings]:
-        """What goes between devices in the usual way and, if large steps are streamed, in theirs.
+        """The values that go between devices: in the usual way and, if large steps stream weights,
+        in their way.
         """
         ways = [self.steps] + ([] if self.streamed is None else [self.streamed.steps])
         return [crossings(steps, self.limits) for steps in ways]
 
     def staging_bytes(self) -> dict[tuple[str, int], int]:
-        """Bytes of each staging buffer, by its device and number: the larger one of both ways."""
+        """Bytes of each staging buffer, by its device and number: the larger size of both ways."""
         sizes: dict[tuple[str, int], int] = {}
         for way in self.crossings():
             for device, found in way.staging.items():
@@ -138,9 +144,15 @@ class Blueprint:
         return sizes
 
     def with_blocks(self, n_blocks: int) -> Blueprint:
-        """The same with a cache of ``n_blocks`` blocks; nothing else depends on their number."""
+        """The same blueprint with a cache of ``n_blocks`` blocks; nothing else depends on their
+        number."""
         return replace(self, limits=replace(self.limits, n_blocks=n_blocks),
                        layout=replace(self.layout, n_blocks=n_blocks))
+
+    @property
+    def layouts(self) -> Mapping[int, KVLayout]:
+        """How the cache of each layer lies."""
+        return fit.layouts(self.graph.nodes, self.limits, self.layout)
 
     def caches(self) -> dict[int, tuple[KVSpec, Device]]:
         """The cache of every layer that has one, and where it is."""
@@ -155,7 +167,7 @@ class Blueprint:
                 for node, device, size in sizes if size}
 
     def let_go(self) -> None:
-        """Keep the devices open no longer: somebody else does, or nobody needs them."""
+        """Stop keeping the devices open, because a plan keeps them open or they aren't needed."""
         if self.hold is not None:
             self.hold.release()
 
@@ -174,8 +186,8 @@ class Blueprint:
         return "\n".join(lines)
 
     def offloaded(self) -> list[str]:
-        """A line for each device other than the host's that has layers or streams weights, and one
-        that says where embeddings and head are; nothing where all is on the host."""
+        """A line for each device other than the host's that has layers or streams weights, and a
+        line that says where embeddings and head are. No lines where all is on the host."""
         names = [d.name for d in self.layers if not d.is_host]
         streamed = [] if self.streamed is None else self.streamed.lines()
         lines = [f"offloaded {names.count(name)}/{len(self.layers)} layers to {name}"
@@ -194,7 +206,7 @@ class Blueprint:
         return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
     def ends(self) -> tuple[str, str]:
-        """The devices of the embeddings and of the output head, "" where there are none."""
+        """The devices of the embeddings and of the output head; "" where the graph has none."""
         first, last = (next((d.name for n, (d, _) in self.device_of.items()
                              if n.layer == layer and n.weights), "")
                        for layer in (BEFORE_LAYERS, AFTER_LAYERS))
@@ -208,8 +220,8 @@ def make_blueprint(graph: Graph, limits: Limits, layout: KVLayout, options: Plan
 
     Allocates nothing, except while ``options.probe`` tries kernels. ``choice``: the placement of an
     earlier blueprint of the graph; None: the best one. ``arena``: see :class:`Blueprint`.
-    ``beside``: graphs that have their place already; this one gets what they leave. Raises
-    :class:`InvalidArgument`, :class:`UnsupportedOp`.
+    ``beside``: the blueprints of graphs that are placed already; this graph gets the memory that
+    they leave. Raises :class:`InvalidArgument`, :class:`UnsupportedOp`.
     """
     devices, limits = options.open_devices(), asked(limits, graph)
     hold = Hold(devices, options.backend)
@@ -224,7 +236,7 @@ def make_blueprint(graph: Graph, limits: Limits, layout: KVLayout, options: Plan
 @dataclass(frozen=True, slots=True)
 class Maker:
     """Makes blueprints of a graph whose fusions are done, and finds the best placement. ``arena``
-    and ``beside`` as of :func:`make_blueprint`."""
+    and ``beside`` as in :func:`make_blueprint`."""
 
     graph: Graph
     limits: Limits
@@ -235,8 +247,9 @@ class Maker:
     beside: Mapping[str, fit.Footprint] = field(default_factory=dict)
 
     def blueprint_of(self, choice: Choice, *, quiet: bool = False, told: bool = False) -> Blueprint:
-        """The blueprint with the placement ``choice``. ``quiet``: it is only compared with others.
-        ``told``: fallbacks and conversions were reported before."""
+        """The blueprint with the placement ``choice``. ``quiet``: the blueprint is only compared
+        with others, so nothing is reported. ``told``: fallbacks and conversions were reported
+        before."""
         options, limits, layout = self.options, self.limits, self.layout
         graph, shards = self._sharded(choose_on_device.without(self.graph), choice)
         placement = place(graph, self.devices, options.place, choice, shards)
@@ -256,7 +269,8 @@ class Maker:
         plain = Blueprint(graph, limits, layout, options, used, choice, device_of, steps,
                           _arenas(graph, steps, used, limits, kernels), needs, self.arena)
         wish = options.place.stream_weights
-        # While "auto" looks for a placement, streaming needs no room unless the user asks for it.
+        # While "auto" looks for a placement, it leaves room for streaming only if the user asks for
+        # streaming.
         if wish is False or (quiet and wish == "auto"):
             return plain
         return self._with_streaming(plain, kernels)
@@ -273,6 +287,10 @@ class Maker:
         unknown = self._unknown()
         if unknown.issuperset(others):
             return choose(graph.n_layers, devices, wishes, 0)
+        # Only a choice between devices takes a search, so that a processor alone doesn't wait for
+        # the import.
+        from unladen.schedule.search import best
+        from unladen.schedule.search.units import Sizes
         costs = _costs(self.limits, self.layout)
         room = fit.room([d for d in devices if d not in unknown]) | {d.name: 0 for d in unknown}
 
@@ -290,19 +308,21 @@ class Maker:
         if wishes.n_gpu_layers == "auto" and whole:
             at_most = fit.room_beside(room, devices, graph.weights().keys(), self.arena,
                                       self.beside)
+            layouts = fit.layouts(self.graph.nodes, self.limits, self.layout)
             return best.best(graph, devices, wishes, costs, at_most,
-                             Sizes(self.limits, self.layout, self.options.use_mmap), excess)
+                             Sizes(self.limits, layouts, self.options.use_mmap), excess)
         return best.fastest(best.candidates(graph.n_layers, devices, wishes), seconds, excess)
 
     def _left(self, made: Blueprint, room: Mapping[str, int]) -> dict[str, int]:
-        """What ``made`` and the graphs beside it leave of ``room`` on the devices of ``made``."""
+        """The bytes of ``room`` that ``made`` and the graphs beside it leave, on the devices of
+        ``made``."""
         memory = fit.count({**self.beside, "": made.footprint()})
         mine = {d.name for d in made.devices}
         return {name: n for name, n in memory.left(room).items() if name in mine}
 
     def _with_streaming(self, plain: Blueprint, kernels: Kernels) -> Blueprint:
-        """``plain`` whose large steps stream weights through the device where that is fastest. With
-        "auto" it stays as it is where that isn't faster, or has no room."""
+        """``plain``, but its large steps stream weights through the device where that is fastest.
+        With "auto" it stays unchanged where streaming isn't faster, or where it has no room."""
         graph, wish = plain.graph, plain.options.place.stream_weights
         _, others = host_and_others(plain.devices, plain.options.place)
         found: list[tuple[float, Blueprint]] = []
@@ -329,7 +349,7 @@ class Maker:
                 or not any(d.is_host for d in self.devices)):
             return set()
         for name in sorted(d.name for d in found):
-            log.warning("%s doesn't say how much memory it has: no layers go there unasked (hint: "
+            log.warning("%s doesn't say how much memory it has: it gets no layers by itself (hint: "
                         "say how many with n_gpu_layers)", name)
         return found
 
@@ -346,13 +366,15 @@ def _check_deterministic(devices: Sequence[Device]) -> None:
     others = [d.name for d in devices if not d.is_deterministic]
     if others:
         raise InvalidArgument(
-            f"deterministic=True, but on {', '.join(others)} sums depend on what is in a step",
+            f"deterministic=True isn't possible on {', '.join(others)}: sums there depend on the "
+            "rest of the step",
             hint='use devices=["cpu"]')
 
 
 def _least_tokens(plain: Blueprint, large: Streamed) -> int | None:
     """The smallest step, in tokens, that ``large`` is predicted to run faster; None: there is none.
     """
+    from unladen.schedule.search.cost import Costs, prefill_step
     n, least = plain.limits.n_tokens, None
     while n > 1:
         costs = Costs(prefill_step(plain.limits, plain.layout, n), plain.layout)
@@ -376,6 +398,7 @@ def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limi
 
 
 def _costs(limits: Limits, layout: KVLayout) -> tuple[Costs, Costs]:
+    from unladen.schedule.search.cost import Costs, decode_step, prefill_step
     return (Costs(decode_step(limits, layout), layout), Costs(prefill_step(limits, layout), layout))
 
 
@@ -389,8 +412,8 @@ def _scratch(steps: Sequence[Step], device: Device, limits: Limits, kernels: Ker
 
 def _passing(graph: Graph, steps: Sequence[Step], device_of: Mapping[Node, tuple[Device, str]],
              limits: Limits) -> int:
-    """Bytes of the largest value that passes through the host on its way to a device or to the
-    caller, and has no staging buffer."""
+    """Bytes of the largest value without a staging buffer that passes through the host on its way
+    to a device or to the caller."""
     passing = [s.value for s in steps if isinstance(s, CopyStep)
                and s.source.is_host and not s.target.is_host]
     passing += [s.value for s in steps if isinstance(s, ChangeStep) and not s.device.is_host]

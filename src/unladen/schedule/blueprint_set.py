@@ -23,9 +23,9 @@ from unladen.types import MAIN, Limits
 
 @dataclass(frozen=True, slots=True)
 class GraphWish:
-    """A graph that is to run, its largest step, its cache, and what is wished for its plan.
-    ``arena``: graphs with the same name here take turns: when one begins a step, nobody reads the
-    outputs of another any more. They share one arena."""
+    """The wish for one graph of a model: its largest step, its cache, and the options of its plan.
+    ``arena``: graphs with the same name here take turns: a step of one may overwrite the outputs of
+    another. They share one arena."""
 
     graph: Graph
     limits: Limits
@@ -35,8 +35,8 @@ class GraphWish:
 
 
 class FileBytes(NamedTuple):
-    """Bytes of a file's weights on all devices: those used where they lie in the mapped file, and
-    those that are copied."""
+    """Bytes of a file's weights on all devices: those of weights that are used where they lie in
+    the mapped file, and those of weights that are copied."""
 
     mapped: int
     copied: int
@@ -45,8 +45,8 @@ class FileBytes(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class BlueprintSet:
     """The blueprints of a model's graphs by name, of which :data:`~unladen.types.MAIN` is the
-    language model's own. ``needs``: the weights of all, each once. ``memory``: what all take
-    together."""
+    language model's own. ``needs``: the weights of all graphs, each once. ``memory``: the bytes
+    that all graphs take together."""
 
     members: Mapping[str, Blueprint]
     needs: Sequence[Need]
@@ -54,7 +54,7 @@ class BlueprintSet:
 
     @classmethod
     def of(cls, members: Mapping[str, Blueprint]) -> BlueprintSet:
-        """The set of ``members``, counted."""
+        """The set of ``members``, with their weights and bytes counted together."""
         return cls(members, distinct(b.needs for b in members.values()),
                    fit.count({name: b.footprint() for name, b in members.items()}))
 
@@ -70,7 +70,7 @@ class BlueprintSet:
 
     @property
     def is_tapped(self) -> bool:
-        """Whether somebody looks at values of a graph, or changes some."""
+        """Whether a tap looks at values of a graph, or changes some."""
         return any(b.options.is_tapped for b in self.members.values())
 
     def __repr__(self) -> str:
@@ -80,11 +80,11 @@ class BlueprintSet:
 
     def _repr_svg_(self) -> str:
         """A notebook shows this: the picture of a :class:`PlanReport`."""
-        from unladen.schedule.show.report import PlanReport  # it imports this module
+        from unladen.schedule.show.report import PlanReport  # imported here: it imports this module
         return PlanReport.of(self, "plan", self.main.limits.n_keys).svg()
 
     def with_blocks(self, n_blocks: int) -> BlueprintSet:
-        """The same with ``n_blocks`` blocks in the cache of each graph."""
+        """The same set with ``n_blocks`` blocks in the cache of each graph."""
         return BlueprintSet.of({name: b.with_blocks(n_blocks) for name, b in self.members.items()})
 
     def arena_bytes(self) -> dict[tuple[str, str], int]:
@@ -107,7 +107,8 @@ class BlueprintSet:
         return sizes
 
     def n_offloaded(self) -> int:
-        """Layers on devices other than the host, of the graph that has most there."""
+        """The number of layers on devices other than the host, in the graph with the most of them
+        there."""
         return max(b.n_offloaded() for b in self.members.values())
 
     def file_bytes(self) -> dict[str, FileBytes]:
@@ -127,7 +128,7 @@ class BlueprintSet:
         return "\n".join(f"{name}:\n{b.explain()}" for name, b in self.members.items())
 
     def offloaded(self) -> list[str]:
-        """Lines as of :meth:`Blueprint.offloaded`, with the graph's name if there are several."""
+        """The lines of :meth:`Blueprint.offloaded`, with the graph's name if there are several."""
         if len(self.members) == 1:
             return self.main.offloaded()
         return [f"{name}: {line}" for name, b in self.members.items() for line in b.offloaded()]
@@ -137,8 +138,8 @@ def make_blueprints(wishes: Mapping[str, GraphWish],
                     choices: Mapping[str, Choice] | None = None) -> BlueprintSet:
     """Place all graphs of a model, by name, and count them together; allocates nothing.
 
-    Where a placement is left open, the graphs choose in the order of ``wishes``: each has the room
-    that those before it leave. ``choices``: the placements of an earlier set. Raises what
+    Where a placement is left open, the graphs choose in the order of ``wishes``: each gets the room
+    that the graphs before it leave. ``choices``: the placements of an earlier set. Raises what
     :func:`~unladen.schedule.blueprint.make_blueprint` raises.
     """
     members: dict[str, Blueprint] = {}
@@ -151,7 +152,7 @@ def make_blueprints(wishes: Mapping[str, GraphWish],
 
 def retapped(made: BlueprintSet, looked: Iterable[str], changes: Mapping[str, Change]
              ) -> BlueprintSet:
-    """``made`` once more, with other taps on the main graph. Everything stays where it is."""
+    """``made`` again, with other taps on the main graph and the same placement."""
     wishes = {name: GraphWish(b.source, b.limits, b.layout, b.options, b.arena)
               for name, b in made.members.items()}
     options = replace(made.main.options, looked=tuple(looked), changes=changes)

@@ -9,27 +9,27 @@ from typing import Any, TypeVar
 from unladen.backends import backend_of
 from unladen.backends.base import Device, KVLayout
 from unladen.errors import OutOfMemory
-from unladen.graph.graph import KVSpec
+from unladen.graph.graph import KVSpec, Node
+from unladen.graph.windows import windows_of
 from unladen.quants import get
 from unladen.schedule.needs import Need, distinct
-from unladen.types import size_text
+from unladen.types import Limits, size_text
 
 _T = TypeVar("_T")
 
 MARGIN = 32
-"""Placement "auto" leaves 1/MARGIN of a device's memory free for drivers and other programs. It
-takes all memory of a pretended device."""
+"""Placement "auto" leaves 1/MARGIN of a device's memory free for drivers and other programs. A
+pretended device is filled completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one graph takes of ``devices``; sizes are bytes by device name.
-
-    ``needs``: its weights. Graphs share a weight that they need on one device in one format.
-    ``kv``: its caches and recurrent state. ``arenas``: what its largest step needs; graphs with the
-    same ``arena`` take turns and share the memory. ``rings``: slots for weights that are streamed
-    through. ``staging``: bytes on the host for what goes to or from other devices, by what they
-    are for; graphs with the same ``arena`` share these, too.
+    """The memory that one graph takes on ``devices``; sizes are bytes by device name. ``needs``:
+    its weights. Graphs share a weight that they need on one device in one format. ``kv``: its
+    caches and recurrent state. ``arenas``: what its largest step needs; graphs with the same
+    ``arena`` take turns and share the memory. ``rings``: slots for weights that are streamed
+    through. ``staging``: bytes on the host for values that go to or from other devices, by purpose;
+    graphs with the same ``arena`` share these, too.
     """
 
     devices: Sequence[Device]
@@ -41,9 +41,9 @@ class Footprint:
     arena: str
 
 POOL_SHARE, COMMITTED_POOL_SHARE = 2, 8
-"""The default cache takes one part in two of the memory that a plan leaves free, and one in eight
-where a GPU takes memory from the host at once. The rest is for a second plan beside this one, for
-other programs, and on the host for pages of mapped files."""
+"""The default cache takes 1/POOL_SHARE of the memory that a plan leaves free, and
+1/COMMITTED_POOL_SHARE where a GPU takes the memory from the host at once. The rest is for a second
+plan beside this one, for other programs, and on the host for pages of mapped files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class DeviceMemory:
 
     ``mapped_bytes``: weights used where they lie in the mapped file; they need no allocation, and
     the system may drop and reread their pages. ``weight_bytes``: weights that are copied.
-    ``kv_bytes``: all caches and recurrent state. ``arena_bytes``: values of a step.
-    ``ring_bytes``: weights that are streamed through. ``staging_bytes``: what goes from one device
-    to another, for a moment. ``taken_bytes``: what was allocated in fact; None before that.
+    ``kv_bytes``: all caches and recurrent state. ``arena_bytes``: values of a step. ``ring_bytes``:
+    weights that are streamed through. ``staging_bytes``: values on their way from one device to
+    another. ``taken_bytes``: the bytes that were allocated; None before the allocation.
     """
 
     device: Device
@@ -68,26 +68,26 @@ class DeviceMemory:
 
     @property
     def allocated_bytes(self) -> int:
-        """What must be allocated for as long as the plan lives."""
+        """Bytes that stay allocated for as long as the plan lives."""
         return self.weight_bytes + self.kv_bytes + self.arena_bytes + self.ring_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """What must be free."""
+        """Bytes that must be free before the plan is allocated."""
         return self.allocated_bytes + self.staging_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Bytes by device, in the order of the devices. ``alone``: where the plan is of several graphs,
-    what each would take if it were alone; together they take less, since they share."""
+    """Bytes by device, in the order of the devices. ``alone``: where the plan has several graphs,
+    the bytes that each would take alone. Together they take less, since they share memory."""
 
     devices: Sequence[DeviceMemory]
     alone: Mapping[str, MemoryPlan] = field(default_factory=dict)
 
     def check(self, free: Mapping[str, int]) -> None:
         """Raise :class:`OutOfMemory` where a device has fewer ``free`` bytes than are needed; where
-        the plan is of several graphs, the error says what each takes of that device."""
+        the plan has several graphs, the error says how much each takes there."""
         for memory, left in zip(self.devices, self.left(free).values(), strict=True):
             if left < 0:
                 name = memory.device.name
@@ -102,8 +102,9 @@ class MemoryPlan:
         return sum(m.needed_bytes for m in self.devices if m.device.name == device)
 
     def left(self, free: Mapping[str, int]) -> dict[str, int]:
-        """By device, what is left of ``free``, or of all its memory where ``free`` doesn't say;
-        below 0 where it isn't enough. Devices that compute on the host's memory share it."""
+        """Bytes by device that the plan leaves of ``free``, or of the device's whole memory where
+        ``free`` lacks the device; below 0 where the device is too small. Devices that compute on
+        the host's memory share it."""
         result: dict[str, int] = {}
         on_host = 0
         for memory in self.devices:
@@ -115,7 +116,7 @@ class MemoryPlan:
         return result
 
     def __repr__(self) -> str:
-        """What must be free: without the weights that stay in the mapped file."""
+        """The bytes that must be free, without the weights that stay in the mapped file."""
         sizes = [f"{m.device.name} {size_text(m.needed_bytes)}" for m in self.devices]
         return f"<MemoryPlan: {', '.join(sizes) or 'nothing'}>"
 
@@ -140,14 +141,28 @@ def _row(m: DeviceMemory) -> str:
 
 
 def free_bytes(devices: Iterable[Device]) -> dict[str, int]:
-    """What is free on each device now, as far as its backend knows."""
+    """The bytes that are free on each device now, as far as its backend knows."""
     return {d.name: backend_of(d.name).free_bytes(d) for d in devices}
 
 
 def room(devices: Iterable[Device]) -> dict[str, int]:
-    """What placement "auto" may take of each device."""
+    """The bytes that placement "auto" may use on each device."""
     return {d.name: backend_of(d.name).free_bytes(d) - (
         0 if d.is_host or d.is_pretend else d.memory_bytes // MARGIN) for d in devices}
+
+
+def layouts(nodes: Iterable[Node], limits: Limits, layout: KVLayout) -> dict[int, KVLayout]:
+    """How the cache of each layer of ``nodes`` lies: that of whole sequences as ``layout`` says,
+    that of a window of ``limits`` with blocks of its own."""
+    groups = {tokens: i for i, (tokens, _) in enumerate(limits.windows)}
+    found: dict[int, KVLayout] = {}
+    for layer, window in windows_of(nodes).items():
+        found[layer] = layout
+        if window in groups:
+            i = groups[window]
+            found[layer] = replace(layout, n_blocks=limits.n_window_blocks(i), window=window,
+                                   first_column=(1 + i) * limits.n_blocks_per_seq)
+    return found
 
 
 def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
@@ -159,8 +174,8 @@ def kv_bytes(spec: KVSpec, layout: KVLayout) -> tuple[int, int]:
 
 def n_blocks(memory: MemoryPlan, caches: Iterable[tuple[KVSpec, Device]], layout: KVLayout,
              free: Mapping[str, int], most: int) -> int:
-    """How many blocks the cache of a plan may have, at most ``most`` and no fewer than in its
-    ``layout``: its ``memory`` leaves room for more on every device that has a cache of ``caches``.
+    """How many blocks the cache of a plan may have: as many as every device of ``caches`` has room
+    for beside the plan's ``memory``, at most ``most``, and at least those of its ``layout``.
     """
     one = replace(layout, n_blocks=1)
     per_block: dict[str, int] = {}
@@ -186,9 +201,9 @@ def n_blocks(memory: MemoryPlan, caches: Iterable[tuple[KVSpec, Device]], layout
 
 def room_beside(room: Mapping[str, int], devices: Iterable[Device], weights: Collection[str],
                 arena: str, beside: Mapping[str, Footprint]) -> dict[str, int]:
-    """The bytes by device that are left of ``room`` for one more graph after the graphs ``beside``
-    it have taken theirs. It may share its ``weights``, by name, and its ``arena`` with these
-    graphs: shared bytes count as left."""
+    """The bytes by device of ``room`` that the graphs ``beside`` it leave for one more graph. It
+    may share its ``weights``, by name, and its ``arena`` with these graphs: shared bytes count as
+    left."""
     if not beside:
         return dict(room)
     used = {m.device.name: m.needed_bytes for m in count(beside).devices}

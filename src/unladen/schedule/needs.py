@@ -15,11 +15,13 @@ from unladen.graph.graph import Node, Weight
 log = logging.getLogger("unladen")
 
 FormatOf = Callable[[Device, Node, Weight], str | None]
-"""The format in which a device takes a weight for a node; None: it takes the weight in none."""
+"""Returns the format in which a device takes a weight for a node; None: it takes the weight in no
+format."""
 
 
 class NeedKey(NamedTuple):
-    """Two needs with the same key are one: the names of device and weight, and the format."""
+    """The names of device and weight, and the format. Needs with the same key share one copy of the
+    weight."""
 
     device: str
     weight: str
@@ -38,17 +40,17 @@ class Need:
 
     @property
     def key(self) -> NeedKey:
-        """What makes it the same need as another graph's."""
+        """The key by which needs of different graphs are recognized as the same."""
         return NeedKey(self.device.name, self.weight.name, self.quant)
 
     @property
     def nbytes(self) -> int:
-        """Its size there, rounded up so that the next one is aligned."""
+        """Bytes of the weight on the device, rounded up so that the next weight is aligned."""
         return (self.weight.nbytes_in(self.quant) + 63) // 64 * 64
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of an entry of the first dimension there."""
+        """Bytes of one row, an entry of the first dimension, on the device."""
         return self.weight.nbytes_in(self.quant) // self.weight.shape[0]
 
 
@@ -70,7 +72,7 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
                                     hint="place the node elsewhere (override_tensor)")
             there = found.get((device.name, weight.name))
             if there is not None and quant == weight.quant:
-                continue  # where another node needs it converted, all use the converted one
+                continue  # another node needs it converted: all use that
             mapped = (use_mmap and device.is_host and quant == weight.quant
                       and not weight.n_cols_of_tensor)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
@@ -83,7 +85,7 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
 
 
 def distinct(needs: Iterable[Sequence[Need]]) -> list[Need]:
-    """The needs of several graphs, each once, in the order in which they come."""
+    """The needs of several graphs in order, without repetitions."""
     found: dict[NeedKey, Need] = {}
     for of_one_graph in needs:
         for need in of_one_graph:
@@ -96,7 +98,8 @@ def _format_of(device: Device, node: Node, weight: Weight) -> str | None:
 
 
 def _report(converted: Mapping[tuple[str, str, str], Mapping[str, Node]], *, strict: bool) -> None:
-    """One line for each device and format that its weights are converted to."""
+    """Report conversions: one line for each device and each format that its weights are converted
+    to."""
     groups: dict[tuple[str, str], dict[str, Mapping[str, Node]]] = {}
     for (device, source, target), by_weight in converted.items():
         groups.setdefault((device, target), {})[source] = by_weight

@@ -1,4 +1,4 @@
-"""What decides a plan beside its graph, and how its weights are loaded."""
+"""The options that decide a graph's plan, and how its weights are loaded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from unladen.schedule.place import PlaceOptions
 from unladen.types import LoadProgress
 
 Change = Callable[[Value, npt.NDArray[Any], Batch], npt.NDArray[Any] | None]
-"""A function that gets a value, its array in a step, read-only, and the step's batch. It returns an
-array to take the place of that one, or None."""
+"""A function that gets a value, its array in a step, read-only, and the step's batch. It returns a
+replacement for the array, or None to leave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """How weights are loaded. ``progress`` is called now and then, and at the end; what it raises
-    ends the loading. ``use_mlock``: keep the host's weights from being swapped or dropped."""
+    """How weights are loaded. ``progress`` is called during the loading and at its end; an
+    exception that it raises ends the loading. ``use_mlock``: keep the host's weights from being
+    swapped or dropped."""
 
     progress: Callable[[LoadProgress], object] | None = None
     use_mlock: bool = False
@@ -31,11 +32,11 @@ class LoadOptions:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Everything that decides a graph's plan beside the graph.
+    """Everything, except the graph, that decides a graph's plan.
 
     ``devices``: full names, or devices themselves, as pretended ones are given. ``probe``: try each
     kernel on its device first. ``looked``: names of values that become outputs of the plan
-    (:mod:`unladen.graph.taps`). ``changes``: by names of values, what changes them.
+    (:mod:`unladen.graph.taps`). ``changes``: functions that change values, by the values' names.
     """
 
     devices: Sequence[str | Device] = ("cpu:0",)
@@ -50,10 +51,10 @@ class PlanOptions:
 
     @property
     def is_tapped(self) -> bool:
-        """Whether somebody looks at values of the graph, or changes some."""
+        """Whether a tap looks at values of the graph, or changes some."""
         return bool(self.looked or self.changes)
 
     def open_devices(self) -> list[Device]:
-        """The devices, made ready; raises :class:`BackendNotInitialised`."""
+        """Open the devices and return them; raises :class:`BackendNotInitialised`."""
         return [d if isinstance(d, Device) else backend_of(d).open(d, self.backend)
                 for d in self.devices]

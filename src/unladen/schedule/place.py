@@ -1,4 +1,4 @@
-"""Says on which device each layer, weight and cache is, from what the user asked for."""
+"""Decides the device of each layer, weight and cache from the user's options."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ STREAMS: tuple[bool | str, ...] = ("auto", True, False)
 """Values of ``stream_weights``."""
 
 EVERYTHING = 99
-"""A number that people write for all layers, however many there are."""
+"""A value of ``n_gpu_layers`` that users commonly write to mean all layers."""
 
 EXPERTS = re.compile(r"\.ffn_(gate|up|down)_exps\.")
-"""Found in the names of weights that hold a layer's experts."""
+"""Matches the names of weights that hold a layer's experts."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceOptions:
-    """What a user may say about placement; the names of :class:`unladen.Model`'s parameters.
+    """The user's options for placement; they have the names of :class:`unladen.Model`'s parameters.
 
     * ``n_gpu_layers``: how many layers go to devices other than the host. "all", -1, 99 and any
       number beyond those that there are mean all; "auto" is what is predicted to be fastest.
-    * ``offload_order``: these are the "first" layers, the "last" ones, or ("cost") those at the end
-      that is predicted to be faster.
+    * ``offload_order``: which layers these are: the "first" ones, the "last" ones, or ("cost")
+      those at the end that is predicted to be faster.
     * ``split_mode``: "layer" gives each device whole layers; "none" uses the device ``main_gpu``
       alone; "row" divides every matrix of the offloaded layers by its rows, "tensor" by heads and
       feed-forward columns, over all devices.
@@ -47,8 +47,8 @@ class PlaceOptions:
     * ``override_tensor``: regular expression over names of weights to device; the first that is
       found in the name holds.
     * ``cpu_moe``: keep all experts on the host.
-    * ``n_cpu_moe``: keep the experts of that many layers on the host, from the first on; None: of
-      none, or with "auto" of as many as is predicted to be fastest.
+    * ``n_cpu_moe``: keep the experts of that many layers on the host, from the first on; None: no
+      layers, or with "auto" as many as is predicted to be fastest.
     * ``kv_offload``: False keeps all caches, and the attention over them, on the host.
     * ``embed_device``, ``head_device``: where the token embeddings and the output head go; None:
       with the first and the last layer, or with "auto" where it is predicted to be fastest.
@@ -76,8 +76,9 @@ class PlaceOptions:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What decides a placement: the device of each of the ``layers``, of the token embeddings and
-    of the output head, and how many layers keep their experts on the host, from the first on."""
+    """The choices that decide a placement: the device of each of the ``layers``, of the token
+    embeddings (``embed``) and of the output head (``head``), and the number of layers, from the
+    first on, that keep their experts on the host."""
 
     layers: tuple[Device, ...]
     embed: Device
@@ -102,7 +103,7 @@ class Placement:
 
 
 def numbers(devices: Iterable[Device]) -> str:
-    """How often each of ``devices`` occurs, for people: "cpu:0 3, wgpu:0 29"."""
+    """How often each of ``devices`` occurs, as text for people: "cpu:0 3, wgpu:0 29"."""
     counts = Counter(d.name for d in devices)
     return ", ".join(f"{name} {n}" for name, n in counts.items()) or "no"
 
@@ -111,9 +112,9 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
           choice: Choice | None = None, shards: Mapping[Node, Device] | None = None) -> Placement:
     """Give each node of ``graph`` one of ``devices``; raises :class:`InvalidArgument`.
 
-    ``choice``: None for that of :func:`choose`. ``shards``: the devices of parts of divided nodes.
-    Unless options say otherwise, nodes before the layers go with the first layer and nodes after
-    them with the last, so that a step crosses no more borders than the layers do.
+    ``choice``: None takes that of :func:`choose`. ``shards``: the devices of parts of divided
+    nodes. Unless options say otherwise, nodes before the layers go with the first layer and nodes
+    after them with the last, so that a step crosses no more borders than the layers do.
     """
     choice = choice or choose(graph.n_layers, devices, options)
     part_of = {n: (d, f"its part by {options.split_mode}") for n, d in (shards or {}).items()}
@@ -127,7 +128,7 @@ def place(graph: Graph, devices: Sequence[Device], options: PlaceOptions,
 
 def _by_layer(node: Node, choice: Choice) -> tuple[Device, str]:
     if node.layer >= 0:
-        # A layer that reads the cache of another one goes where that cache is.
+        # A layer that reads another layer's cache goes to the device of that cache.
         layer = min(node.layer, node.state.layer) if node.state is not None else node.layer
         return choice.layers[layer], f"layer {layer}"
     device, near, end = (choice.head, choice.layers[-1], "last")
@@ -139,8 +140,8 @@ def _by_layer(node: Node, choice: Choice) -> tuple[Device, str]:
 def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
            n_offloaded: int | None = None) -> Choice:
     """The choice that ``options`` ask for. ``n_offloaded``: layers on devices other than the host,
-    None for as many as ``options`` say; "auto" means all there, and "cost" the first layers. Raises
-    :class:`InvalidArgument`."""
+    None for as many as ``options`` say; here "auto" means all layers, and "cost" the first ones.
+    Raises :class:`InvalidArgument`."""
     check(options)
     host, others = host_and_others(devices, options)
     _main(others if options.split_mode != "none" else _others(devices), options.main_gpu)
@@ -161,7 +162,7 @@ def choose(n_layers: int, devices: Sequence[Device], options: PlaceOptions,
 
 
 def check(options: PlaceOptions) -> None:
-    """Raise :class:`InvalidArgument` for values that no devices would make sensible."""
+    """Raise :class:`InvalidArgument` for values that are wrong whatever the devices are."""
     for name, value, allowed in (("split_mode", options.split_mode, SPLIT_MODES),
                                  ("offload_order", options.offload_order, OFFLOAD_ORDERS),
                                  ("stream_weights", options.stream_weights, STREAMS)):
@@ -196,7 +197,7 @@ def _main(devices: Sequence[Device], number: int) -> Device:
 
 
 def count_offloaded(n_layers: int, wanted: int | str) -> int:
-    """How many layers ``n_gpu_layers`` means; raises :class:`InvalidArgument`."""
+    """The number of layers that ``n_gpu_layers`` stands for; raises :class:`InvalidArgument`."""
     if wanted in ("auto", "all", -1, EVERYTHING):
         return n_layers
     if not isinstance(wanted, int) or wanted < 0:
@@ -207,7 +208,7 @@ def count_offloaded(n_layers: int, wanted: int | str) -> int:
 
 def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -> list[Device]:
     """Spread ``n`` layers over ``devices`` in order, by ``shares`` (None: equal ones). Each border
-    is the one nearest to its exact place."""
+    is rounded to the nearest layer."""
     exact = fractions(len(devices), shares)
     result: list[Device] = []
     total = 0.0
@@ -219,7 +220,7 @@ def _spread(n: int, devices: Sequence[Device], shares: Sequence[float] | None) -
 
 def cuts(n: int, shares: Sequence[float], unit: int) -> list[tuple[int, int]]:
     """Divide ``n`` into ranges by ``shares``, with borders at multiples of ``unit``, which divides
-    n: the first of each range and the one after its last."""
+    n: the first element of each range, and the one after its last."""
     bounds = [round(n // unit * min(s, 1.0)) * unit for s in itertools.accumulate(shares)]
     bounds[-1] = n
     return list(itertools.pairwise([0, *bounds]))
@@ -253,7 +254,7 @@ def fractions(n_devices: int, shares: Sequence[float] | None, option: str = "ten
 
 def pins(graph: Graph, devices: Sequence[Device], options: PlaceOptions, n_cpu_moe: int
          ) -> dict[Node, tuple[Device, str]]:
-    """The device of each node that options place by itself, not by its layer, and why; raises
+    """The device of each node that an option places apart from its layer, and why; raises
     :class:`InvalidArgument`."""
     by_name = {d.name: d for d in devices}
     overrides = [(_pattern(p), _device(by_name, d, "override_tensor"))
@@ -296,7 +297,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise InvalidArgument(f"override_tensor: {text!r} is no regular expression: {error}",
+        raise InvalidArgument(f"override_tensor: {text!r} isn't a regular expression: {error}",
                               hint="for example 'ffn_.*=cpu'") from None
 
 

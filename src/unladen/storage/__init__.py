@@ -1,1 +1,1 @@
-"""Files in memory: mapped as they are, or kept as a processor's kernels read them fastest."""
+"""Files in memory: mapped models, and copies of weights packed for a processor's kernels."""

@@ -1,4 +1,5 @@
-"""Maps files into memory. Imports next to nothing: while pages are mapped, all else can be."""
+"""Maps files into memory. It imports little, so that pages are mapped while all else is
+imported."""
 
 from __future__ import annotations
 
@@ -17,26 +18,26 @@ from unladen.errors import GGUFError, ModelNotFound, UnladenError
 from unladen.paths import problem_of
 
 HEADER_BYTES = 4 + 4 + 8 + 8
-"""Magic, version, how many tensors and entries: the least that a GGUF file has."""
+"""Bytes of the shortest GGUF file: magic, version, and the counts of tensors and entries."""
 
 
 def map_file(path: str) -> FileMapping:
-    """All of the GGUF file ``path``, to be read.
+    """The whole file ``path``, mapped for reading.
 
-    Raises :class:`ModelNotFound` where there is none, :class:`GGUFError` where it can't be one, and
-    :class:`UnladenError` where the system refuses to read it.
+    Raises :class:`ModelNotFound` where no file has this path, :class:`GGUFError` where the file is
+    too short for GGUF, and :class:`UnladenError` where the system refuses to read it.
     """
     with _typed_errors(path):
-        _regular(path)  # opening another kind may have effects
+        _regular(path)  # opening a device or a pipe may have effects
         with open(path, "rb", opener=_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise ModelNotFound(f"{path} has just become something else than a regular file",
-                                    hint="leave it alone while it is opened")
+                raise ModelNotFound(f"{path} was replaced by something that isn't a regular file",
+                                    hint="don't change the path while the model is loaded")
             if status.st_size < HEADER_BYTES:
                 empty = "" if status.st_size else "is empty: "
                 raise GGUFError(f"{empty}{status.st_size} bytes are too few for a GGUF file",
-                                path=path, offset=status.st_size, hint="fetch it again")
+                                path=path, offset=status.st_size, hint="download the file again")
             return FileMapping(file.fileno())
 
 
@@ -48,7 +49,7 @@ def _regular(path: str) -> None:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Opens without waiting for whoever may write to a pipe."""
+    """Open ``path`` without waiting: if it has just become a pipe, it may have no writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -68,21 +69,23 @@ def _typed_errors(path: str) -> Iterator[None]:
 
 
 _UINT64 = (1 << 64) - 1
+"""Mask for numbers that are stored as uint64."""
 
 
 class FileMapping(mmap.mmap):
-    """A file mapped to be read, in huge pages where the system reads it from the disk now.
+    """A file mapped for reading. Parts that the system reads from the disk now get huge pages.
 
-    ``identity``: its number, its bytes and when it was last written to, uint64 each; another file,
-    or another version of it, has others.
-    ``guard`` is held by whoever gives pages back to the file, or puts other memory with the same
-    bytes in their place. ``is_replaced``: the latter was done, so nothing may be given back.
+    * ``identity``: the file's number, its size in bytes and its time of the last change, uint64
+      each. Another file or another version of this one has another identity.
+    * ``guard``: a lock to hold while pages of the file are given back to the system, or replaced by
+      other memory with the same bytes.
+    * ``is_replaced``: some pages were replaced, so none may be given back.
     """
 
     def __new__(cls, file: int) -> FileMapping:
         mapping = super().__new__(cls, file, 0, access=mmap.ACCESS_READ)
         if sys.platform != "win32" and hasattr(mmap, "MADV_HUGEPAGE"):
-            with contextlib.suppress(OSError):  # a kernel without them
+            with contextlib.suppress(OSError):  # a kernel without huge pages
                 mapping.madvise(mmap.MADV_HUGEPAGE)
         return mapping
 
@@ -95,7 +98,8 @@ class FileMapping(mmap.mmap):
             os.register_at_fork(after_in_child=functools.partial(_free_guard, weakref.ref(self)))
 
     def in_small_pages(self, end: int | None) -> None:
-        """From now on a byte read before ``end`` brings some pages around it, not a huge one."""
+        """Make reads before byte ``end`` (None: in the whole file) map a few small pages around the
+        byte instead of a huge page."""
         if sys.platform != "win32" and hasattr(mmap, "MADV_NOHUGEPAGE"):
             whole = (len(self) if end is None else end) // mmap.PAGESIZE * mmap.PAGESIZE
             with contextlib.suppress(OSError):
@@ -103,7 +107,8 @@ class FileMapping(mmap.mmap):
 
 
 def _free_guard(mapping: weakref.ref[FileMapping]) -> None:
-    """In a forked child nobody would ever: it may be a thread of the parent's that holds it."""
+    """Give a forked child a new lock: a thread of the parent may hold the old one, and no thread of
+    the child would release it."""
     inherited = mapping()
     if inherited is not None:
         inherited.guard = threading.Lock()

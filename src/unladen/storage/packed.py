@@ -1,8 +1,9 @@
-"""Files of weights as a processor's kernels read them fastest: packed once, mapped ever after.
+"""Copies of weights as a processor's kernels read them fastest: packed once, mapped in later runs.
 
-A file holds rows of matrices, each matrix from a whole line on; then what kernels know of these
-rows; then the table of both. Numbers of it are little-endian. Imports next to nothing: while pages
-are mapped, all else can be.
+A copy is a file. It holds the packed rows of matrices, each matrix from a multiple of
+:data:`LINE_BYTES` on; then the known numbers of these rows (``backends/cpu/csrc/README.md``); then
+a table with an entry for each matrix, in little-endian numbers. This module imports little, so that
+pages are mapped while all else is imported.
 """
 
 from __future__ import annotations
@@ -26,12 +27,17 @@ from unladen.types import LoadProgress
 log = logging.getLogger("unladen")
 
 VARIABLE: Final = "UNLADEN_PACKED_CACHE"
+"""The environment variable that names the folder of copies."""
 SUFFIX, PART_SUFFIX = ".packed", ".part"
+"""Ends of the names of finished copies, and of those that are being written."""
 MAGIC: Final = b"unladen1"
+"""The last bytes of a finished copy."""
 END: Final = struct.Struct("<Q8s")
-"""Entries of the table before it, and the magic."""
+"""The end of a copy: the number of entries in the table before it, and the magic."""
 ENTRY: Final = struct.Struct("<9Q")
+"""An entry of the table: the fields of :class:`Rows`."""
 LINE_BYTES: Final = 64
+"""Each matrix begins at a multiple of this, the size of a cache line."""
 STALE_S: Final = 24 * 3600
 """Seconds after which an unfinished file counts as abandoned by the process that began it."""
 UNUSED_S: Final = 30 * 24 * 3600
@@ -39,10 +45,16 @@ UNUSED_S: Final = 30 * 24 * 3600
 
 
 class Rows(NamedTuple):
-    """Rows of a file's matrix and how they are packed, an entry of the table: the file's
-    :attr:`FileMapping.identity`; where they begin in it and how many bytes they are there and
-    packed; bytes of a row and of its second part; how many numbers (float32) kernels know of them;
-    1 if every step reads all of them, else 0."""
+    """Rows of a file's matrix and how they are packed; an entry of the table.
+
+    * ``file``, ``file_bytes``, ``file_time``: the file's :attr:`FileMapping.identity`.
+    * ``offset``: the byte of the file at which the rows begin.
+    * ``n_bytes``: bytes of the rows, as many in the file as packed.
+    * ``row_bytes``: bytes of a row.
+    * ``rest_bytes``: bytes of the second part of a divided row.
+    * ``n_known``: how many known numbers (float32) belong to the rows.
+    * ``is_dense``: 1 if every step reads all of the rows, else 0.
+    """
 
     file: int
     file_bytes: int
@@ -56,24 +68,26 @@ class Rows(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """Packed rows in a mapped file: ``rows`` uint8, ``known`` float32."""
+    """Packed rows and their known numbers: ``rows`` uint8, ``known`` float32."""
 
     rows: memoryview[Any]
     known: memoryview[Any]
 
 
 Found = tuple[FileMapping, list[Packed]]
-"""A copy, and rows of it."""
+"""The mapping of a copy, and the packed rows that were looked for in it."""
 
 Pack = Callable[[int], Packed]
-"""Packs the rows of this number; what it returns is valid until the next call."""
+"""Packs the rows with this place in a list of :class:`Rows`. The result is valid until the next
+call."""
 
 
 class PackedCache:
     """Packed copies in ``folder``.
 
-    ``progress`` is called while one is written; what it raises ends that, with nothing left behind.
-    ``strict``: that there can't be one is an error, not a warning.
+    * ``strict``: if there can't be a copy, an error is raised instead of a warning logged.
+    * ``progress``: called while a copy is written. An exception that it raises stops this, and the
+      unfinished file is removed.
     """
 
     def __init__(self, folder: Path, *, strict: bool = False,
@@ -85,8 +99,8 @@ class PackedCache:
         self._is_used = False
 
     def begin(self, source: FileMapping) -> None:
-        """Map, in the background, what the system has in memory of the copy of ``source`` that was
-        used last. :meth:`finish` or :meth:`stop` ends it."""
+        """Begin to map, in the background, pages of the copy of ``source`` that was used last,
+        those that the system has in memory. :meth:`finish` or :meth:`stop` ends this."""
         for path in self._copies(source.identity, "*"):
             copy = _opened(path)
             if copy is not None:
@@ -97,27 +111,30 @@ class PackedCache:
                 return
 
     def finish(self) -> None:
-        """Map what :meth:`begin` hasn't come to yet, with its help. Raises :class:`UnladenError` if
-        ``strict`` and nobody wanted packed weights."""
+        """Map the pages that are left of :meth:`begin`, together with its thread. Raises
+        :class:`UnladenError` if ``strict`` and :meth:`get` wasn't called."""
         if self._is_used and self._begun is not None:
             self._begun[2].finish()
             self._begun = None
         self.stop()
         if not self._is_used:
-            self._report("nothing is kept packed: what computes here reads weights as they are",
-                         "load without packed_cache")
+            self._report("nothing is kept packed: the kernels in use read weights as they are in "
+                         "the file", "load without packed_cache")
 
     def stop(self) -> None:
-        """End :meth:`begin`."""
+        """Stop the mapping that :meth:`begin` started."""
         if self._begun is not None:
             self._begun[2].stop()
             self._begun = None
 
     def get(self, wanted: Sequence[Rows], build: str, pack: Pack) -> Found | None:
-        """All of ``wanted`` in one mapped file: an old one that has them, else a new one of what
-        ``pack`` makes of them, in their order. ``build``: which kernels read it, a level, a hyphen
-        and a number of the layout. None where none can be written; raises :class:`UnladenError` if
-        ``strict``."""
+        """All of ``wanted`` in one copy, or None where none can be written. Raises
+        :class:`UnladenError` instead if ``strict``.
+
+        * ``wanted``: rows of one file.
+        * ``build``: the kernels that read the copy: a level, a hyphen and the number of a layout.
+        * ``pack``: called for each of ``wanted``, in their order, if no copy has them all.
+        """
         self._is_used = True
         found = self._find(wanted, build)
         if found is None:
@@ -134,7 +151,7 @@ class PackedCache:
         log.warning("%s (hint: %s)", message, hint)
 
     def _copies(self, identity: Iterable[int], build: str) -> list[Path]:
-        """What was used last comes first; ``build`` may have a star."""
+        """The copies of the file ``identity``, the last used first. ``build`` may have a star."""
         pattern = f"{_name(identity)}.{build}.*{SUFFIX}"
         return sorted(self.folder.glob(pattern), key=_time_of, reverse=True)
 
@@ -145,7 +162,7 @@ class PackedCache:
             found = copy and copy.find(wanted)
             if found:
                 log.debug("packed weights are mapped from %s", path)
-                with contextlib.suppress(PermissionError):  # somebody else keeps the folder
+                with contextlib.suppress(PermissionError):  # the folder is another user's
                     os.utime(path)
                 return found
         return None
@@ -160,7 +177,7 @@ class PackedCache:
                 n_bytes = sum(_in_lines(rows.n_bytes) + 4 * rows.n_known for rows in wanted)
                 n_bytes += ENTRY.size * len(wanted) + END.size
                 if hasattr(os, "posix_fallocate"):
-                    os.posix_fallocate(file.fileno(), 0, n_bytes)  # or there is no room
+                    os.posix_fallocate(file.fileno(), 0, n_bytes)  # a full disk is noticed now
                 start, all_known = time.perf_counter(), []
 
                 def tell(done_bytes: int) -> None:
@@ -177,10 +194,10 @@ class PackedCache:
                 file.write(b"".join(ENTRY.pack(*rows) for rows in wanted))
                 file.write(END.pack(len(wanted), MAGIC))
                 file.flush()
-                os.fsync(file.fileno())  # before it has a name under which it is believed
+                os.fsync(file.fileno())  # a file with the final name must be whole
                 tell(n_bytes)
             found = self._find(wanted, build)
-            if found is None:  # or somebody else was faster
+            if found is None:  # else another process has written the same copy meanwhile
                 copy = _named(part, self.folder / name)
                 found = copy and copy.find(wanted)
             return found
@@ -188,13 +205,13 @@ class PackedCache:
             part.unlink(missing_ok=True)
 
     def _remove_old(self, wanted: Sequence[Rows], build: str) -> None:
-        """What a copy of ``wanted`` replaces: copies of other layouts, of no more than these rows,
-        such as were never finished, and what nobody uses."""
+        """Remove the copies that a new copy of ``wanted`` replaces: those in other layouts, and
+        those with a part of these rows. Also remove old unfinished files and unused copies."""
         level = build.partition("-")[0]
         for path in self._copies(wanted[0][:3], f"{level}-*"):
             copy = _opened(path)
             is_old = f".{build}." not in path.name or copy is None or set(copy.table) < set(wanted)
-            del copy  # what is mapped can't be removed on every system
+            del copy  # some systems don't remove a mapped file
             if is_old:
                 _remove(path)
         for suffix, seconds in ((PART_SUFFIX, STALE_S), (SUFFIX, UNUSED_S)):
@@ -206,14 +223,20 @@ class PackedCache:
 def packed_cache(wanted: bool | str | os.PathLike[str], source: FileMapping | None, *,
                  in_place: bool, strict: bool,
                  progress: Callable[[LoadProgress], object] | None) -> PackedCache | None:
-    """That of a model whose ``packed_cache`` is ``wanted``, begun for ``source``; ``in_place``:
-    weights are used where they are mapped. Raises :class:`InvalidArgument` where they aren't."""
+    """The cache for a model, or None. Raises :class:`InvalidArgument`.
+
+    * ``wanted``: the model's parameter ``packed_cache``: False for none, True for the usual folder,
+      or a folder.
+    * ``source``: the model's file, if it is mapped already; the cache then begins to map its copy.
+    * ``in_place``: whether weights are used where they are mapped, which the cache needs.
+    * ``strict``, ``progress``: see :class:`PackedCache`.
+    """
     if wanted is False:
         return None
     if not in_place:
-        raise InvalidArgument("packed_cache maps packed weights, and these are to be copied or "
-                              "locked", hint="load without use_mmap=False and use_mlock, or without"
-                                             " packed_cache")
+        raise InvalidArgument("packed_cache uses weights where they are mapped, and use_mmap=False "
+                              "or use_mlock copies or locks them",
+                              hint="load without these two, or without packed_cache")
     folder = folder_of_copies() if wanted is True else Path(wanted)
     cache = PackedCache(folder, strict=strict, progress=progress)
     if source is not None:
@@ -222,7 +245,7 @@ def packed_cache(wanted: bool | str | os.PathLike[str], source: FileMapping | No
 
 
 def folder_of_copies() -> Path:
-    """Where copies are kept if nothing else is said."""
+    """The folder of copies for ``packed_cache=True``."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(os.environ.get(VARIABLE) or Path(base, "unladen", "packed"))
 
@@ -236,11 +259,11 @@ def _private(path: str, flags: int) -> int:
 
 
 def _named(part: Path, path: Path) -> _Copy | None:
-    """The finished file ``part``, called ``path`` from now on."""
-    if sys.platform == "win32":  # which doesn't rename what is mapped
+    """Rename the finished file ``part`` to ``path`` and open it."""
+    if sys.platform == "win32":  # Windows doesn't rename a mapped file
         part.rename(path)
         return _opened(path)
-    copy = _opened(part)  # before anybody can remove it for another
+    copy = _opened(part)  # under its final name another process could remove it at once
     part.rename(path)
     return copy
 
@@ -248,12 +271,12 @@ def _named(part: Path, path: Path) -> _Copy | None:
 def _remove(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
-    except PermissionError as error:  # somebody else's, or mapped on a system that keeps it then
+    except PermissionError as error:  # another user's, or mapped on a system that keeps it then
         log.debug("%s stays: %s", path, error)
 
 
 def _time_of(path: Path) -> float:
-    with contextlib.suppress(FileNotFoundError):  # somebody has just removed it
+    with contextlib.suppress(FileNotFoundError):  # another process has just removed it
         return path.stat().st_mtime
     return 0.0
 
@@ -267,7 +290,7 @@ class _Copy(NamedTuple):
     table: list[Rows]
 
     def places(self) -> Iterator[tuple[Rows, int, int]]:
-        """Rows, where these begin, and where what is known of them does."""
+        """Each entry of the table, the offset of its rows, and the offset of its known numbers."""
         at, known = 0, sum(_in_lines(rows.n_bytes) for rows in self.table)
         for rows in self.table:
             yield rows, at, known
@@ -275,7 +298,7 @@ class _Copy(NamedTuple):
             known += 4 * rows.n_known
 
     def find(self, wanted: Sequence[Rows]) -> Found | None:
-        """Where ``wanted`` lie; None if not all of them do."""
+        """``wanted`` in this copy, or None if some are missing."""
         view, places = memoryview(self.mapping), {
             rows: (at, known) for rows, at, known in self.places()}
         if not places.keys() >= set(wanted):
@@ -286,7 +309,7 @@ class _Copy(NamedTuple):
 
 
 def _opened(path: Path) -> _Copy | None:
-    """None where it isn't whole, or gone."""
+    """The copy ``path``; None where it isn't whole or can't be read."""
     try:
         with open(path, "rb") as file:
             n_bytes = os.fstat(file.fileno()).st_size

@@ -6,10 +6,12 @@ from the JSON file.
 
 from __future__ import annotations
 
+import bisect
+import functools
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,10 @@ class JsonTokenizer(Tokenizer):
         super().__init__(Fields({**metadata, **source.metadata()}, os.fspath(path)))
         self._compare(metadata)
 
-    def _plain(self, text: str, special: bool, continues: bool) -> list[int]:
+    def _bare(self, text: str, special: bool, continues: bool,
+              plain: Sequence[tuple[int, int]]) -> list[int]:
+        if special and plain:
+            return self._around(text, continues, plain)
         used = self._whole_texts
         if continues:
             if self._later_texts is None:
@@ -49,6 +54,32 @@ class JsonTokenizer(Tokenizer):
             used = self._later_texts
         ids: list[int] = used[not special].encode(text, add_special_tokens=False).ids
         return ids
+
+    def _around(self, text: str, continues: bool, plain: Sequence[tuple[int, int]]) -> list[int]:
+        """The ids of ``text``, whose ranges ``plain`` hold no control tokens: PyPI's tokenizers
+        can't leave some out, so texts between the others are encoded one by one."""
+        ids: list[int] = []
+        begin, at = 0, 0
+        while match := self.control_marks.search(text, at):
+            behind = bisect.bisect_right(plain, match.start(), key=lambda part: part[1])
+            if behind < len(plain) and plain[behind][0] < match.end():
+                at = match.start() + 1
+                continue
+            token = self._added[self.control_texts[match[0]]]
+            between = text[begin:match.start()]
+            ids += self._bare(between.rstrip() if token.lstrip else between, False,
+                              continues or begin > 0, ())
+            ids.append(self.control_texts[match[0]])
+            begin = at = match.end()
+            if token.rstrip:
+                begin += len(text[at:]) - len(text[at:].lstrip())
+        return ids + self._bare(text[begin:], False, continues or begin > 0, ())
+
+    @functools.cached_property
+    def _added(self) -> Mapping[int, Any]:
+        """The file's added tokens, which PyPI's ``tokenizers`` copies at each request."""
+        added: Mapping[int, Any] = self._all.get_added_tokens_decoder()
+        return added
 
     def _compare(self, metadata: Mapping[str, object]) -> None:
         own = Fields(metadata, self._path).strings("tokens")

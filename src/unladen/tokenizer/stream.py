@@ -55,6 +55,8 @@ class StopMatcher:
         self._matched = [0] * len(self._stops)
         self._held = ""
         self.stopped = False
+        self.found = ""
+        """The stop string that was reached."""
 
     def push(self, text: str) -> tuple[str, bool]:
         """Return the text that may be shown now, and whether a stop string was reached.
@@ -70,7 +72,7 @@ class StopMatcher:
             for i, stop in enumerate(self._stops):
                 n = _advance(stop, self._borders[i], self._matched[i], char)
                 if n == len(stop):
-                    self.stopped, self._held = True, ""
+                    self.stopped, self._held, self.found = True, "", stop
                     return shown[:at - n], True
                 self._matched[i] = n
         n_held = max(self._matched, default=0)

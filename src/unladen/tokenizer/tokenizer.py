@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -120,8 +121,8 @@ class Tokenizer:
         return self.token_ids.get("unknown")
 
     def encode(self, text: str, *, add_bos: bool | None = None, add_eos: bool | None = None,
-               special: bool = True, add_special: bool | None = None, continues: bool = False
-               ) -> list[int]:
+               special: bool = True, add_special: bool | None = None, continues: bool = False,
+               plain: Sequence[tuple[int, int]] = ()) -> list[int]:
         """The ids of ``text``.
 
         * ``add_special``: add the tokens in :attr:`adds` (True), or none (False). None adds them
@@ -131,6 +132,8 @@ class Tokenizer:
         * ``special``: names of control tokens in the text become these tokens. Without it text
           can't produce a control token.
         * ``continues``: the text continues another one, so no space is put before it.
+        * ``plain``: ranges of characters, in order and apart, as (begin, end). A name of a control
+          token that overlaps one of them stays text, as all do without ``special``.
 
         A text that begins with BOS gets no second one, because models answer badly to that; this is
         logged once. The same holds for EOS. Raises :class:`InvalidArgument` where the vocabulary
@@ -147,7 +150,7 @@ class Tokenizer:
             raise UnsupportedModel(f"a tokenizer of kind {self.kind!r} can't encode text",
                                    arch=self.kind, hint="pass token ids")
         try:
-            ids = self._plain(text, special, continues)
+            ids = self._bare(text, special, continues, plain)
         except ValueError as error:
             raise InvalidArgument(f"text can't be encoded: {error}",
                                   hint="the vocabulary has neither tokens for it nor an unknown "
@@ -167,11 +170,28 @@ class Tokenizer:
         before = [bos] if add_bos and bos is not None and not begins else []
         return before + ids + ([end] if add_end and end is not None and not ends else [])
 
-    def _plain(self, text: str, special: bool, continues: bool) -> list[int]:
+    @functools.cached_property
+    def control_texts(self) -> Mapping[str, int]:
+        """The ids of control tokens and of the unknown token, by the texts that stand for them."""
+        ids = np.flatnonzero(np.isin(self._types, (TokenType.CONTROL, TokenType.UNKNOWN)))
+        texts = ((self._vocab.text(token_id).decode(errors="replace"), token_id)
+                 for token_id in ids.tolist())
+        return {text: token_id for text, token_id in texts if text}
+
+    @functools.cached_property
+    def control_marks(self) -> re.Pattern[str]:
+        """A pattern that finds the texts of :attr:`control_texts`, at each place the longest."""
+        texts = sorted(self.control_texts, key=len, reverse=True)
+        return re.compile("|".join(map(re.escape, texts)) or r"(?!)")
+
+    def _bare(self, text: str, special: bool, continues: bool,
+              plain: Sequence[tuple[int, int]]) -> list[int]:
         """The ids of ``text`` without added tokens; raises ValueError where it can't be written."""
         # Where spaces merge, the space that is put before a text replaces those at its beginning.
         fresh = not continues or (self._merges_spaces and text[:1].isspace())
-        return self._native.encode(text.encode(), special, fresh)
+        if not plain:
+            return self._native.encode(text.encode(), special, fresh)
+        return self._native.encode(text.encode(), special, fresh, _in_bytes(text, plain))
 
     def _warn_once(self, what: str) -> None:
         if what not in self._warned:
@@ -214,6 +234,13 @@ class Tokenizer:
         """Whether a token is a control token, which isn't shown to readers."""
         return bool(self._types[self._checked(token_id)] == TokenType.CONTROL)
 
+    @property
+    def hidden_ids(self) -> list[int]:
+        """The tokens that no text turns into: control tokens, unused ones, the unknown token."""
+        found: list[int] = np.flatnonzero(np.isin(
+            self._types, (TokenType.CONTROL, TokenType.UNKNOWN, TokenType.UNUSED))).tolist()
+        return found
+
     def starts_text(self, token_id: int) -> bool:
         """Whether text after this token begins a new text, as after a control token."""
         return self._native.starts_fresh(self._checked(token_id))
@@ -232,6 +259,16 @@ class Tokenizer:
             raise InvalidArgument(f"there is no token {token_id}",
                                   hint=f"ids are below {self.n_vocab}")
         return token_id
+
+
+def _in_bytes(text: str, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """``ranges`` of characters of ``text`` as ranges of its bytes in UTF-8."""
+    found, done, at = [], 0, 0
+    for begin, end in ranges:
+        first = at + len(text[done:begin].encode())
+        done, at = end, first + len(text[begin:end].encode())
+        found.append((first, at))
+    return found
 
 
 def _vocab(fields: Fields, kind: type[kinds.Kind]) -> native.Vocab:

@@ -53,7 +53,7 @@ def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
             assert np.array_equal(words[at:at + used.size], used), a.name
             assert at in ends
             ends.add(at + used.size)
-        assert words[WORDS["block_table_cols"]] == m.limits.n_blocks_per_seq
+        assert words[WORDS["block_table_cols"]] == b.block_table.shape[1]
         tiles = words[words[WORDS["tiles"]]:][:3 * size.n_tiles].reshape(-1, 3)
         assert np.array_equal(
             np.concatenate([np.arange(first, first + n) for first, n, _ in tiles]),

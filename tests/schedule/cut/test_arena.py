@@ -21,7 +21,7 @@ DEVICES = [backend_of("null").open(f"null:{i}", BackendOptions()) for i in range
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[Graph, list[Step]]:
-    """Random graphs whose nodes stand on random devices."""
+    """Random graphs with their nodes on random devices."""
     nodes: list[Node] = []
     values: list[Value] = []
     device_of = {}
@@ -41,7 +41,7 @@ def graphs(draw: st.DrawFn) -> tuple[Graph, list[Step]]:
 
 def alive(graph: Graph, steps: list[Step], device: str) -> list[set[Value]]:
     """Which values ``device`` must hold during each node, copy and change, by looking ahead."""
-    events: list[tuple[set[Value], set[Value]]] = []  # read here, made here
+    events: list[tuple[set[Value], set[Value]]] = []  # values read, values made
     for step in steps:
         if isinstance(step, CopyStep):
             events.append(({step.value} if step.source.name == device else set(),

@@ -1,4 +1,4 @@
-"""Ops that choose among the logits stand where the logits are made, if that device has them."""
+"""Ops that choose among the logits are on the logits' device, if that device has them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_where_they_stand(path: Path) -> None:
 
 
 def test_a_device_that_lacks_one(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing falls back, nothing is reported: it isn't there."""
+    """Where a device lacks such an op, the op is left out: no fallback, no report."""
     backend = backend_of("reference")
     supports = backend.supports
 

@@ -1,4 +1,4 @@
-"""Experts divided over devices compute what they do in one piece."""
+"""Experts divided over devices give the same results as undivided ones."""
 
 from __future__ import annotations
 
@@ -80,8 +80,7 @@ def test_same_text(tmp_path: Path, rng: np.random.Generator, shape: Shape) -> No
 
 
 def test_parts_add_up(rng: np.random.Generator) -> None:
-    """In float64, so that no more than its rounding may differ; some tokens have no expert there.
-    """
+    """Parts add up in float64, within its rounding; for some tokens a device has no expert."""
     graph, _ = divided(graph_of(paper_file(replace(SHAPES[0], n_layers=1), "F32")), 1)
     (node,) = [n for n in graph.nodes if n.op == "moe"]
     x = rng.standard_normal((40, 64))
@@ -157,8 +156,8 @@ def test_bad_shares(shape: Shape, shares: list[float]) -> None:
 @pytest.mark.parametrize("names", [("null:0", "cpu:0"), ("null:0", "null:1", "cpu:0"),
                                    ("cpu:0", "null:0", "null:1")])
 def test_all_work_at_once(names: tuple[str, ...]) -> None:
-    """Nobody's part waits for another's: what a layer's device hands out is copied before its own
-    part begins, and nothing is copied from a device between two parts."""
+    """No device's part waits for another's: inputs are copied before the layer's device begins its
+    own part, and nothing is copied from a device between two parts."""
     graph = graph_of(paper_file(SHAPES[0], "Q8_0"))
     blueprint = make_blueprint(graph, LIMITS, LAYOUT, PlanOptions(names, PlaceOptions(
         n_gpu_layers="all", expert_split=[2] * len(names))))
@@ -175,7 +174,7 @@ def test_all_work_at_once(names: tuple[str, ...]) -> None:
 
 
 def test_what_is_predicted_when_all_work_at_once() -> None:
-    """Halves of a layer's experts take the time of the slower half, not that of both."""
+    """Two halves of a layer's experts take the time of the slower half, not the sum."""
     shape = Shape("qwen3moe", n_layers=2, n_embd=2048, n_ff=1024, n_experts=64, n_used=8, k_dim=64)
     fast = {"bandwidth": 1e11, "flops": 1e15, "link_bandwidth": 1e15, "link_latency_s": 1e-9,
             "launch_s": 1e-9}

@@ -1,4 +1,4 @@
-"""Where a graph is cut, what crosses the cuts, and what happens to ops that a device lacks."""
+"""The cuts of a graph, the values that cross them, and the ops that a device lacks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def cut(graph: Graph, *names: str, strict: bool = False, **options: object) -> l
 
 
 def check(graph: Graph, steps: list[Step]) -> None:
-    """Every node once, in order; every value is on the device that reads it, and copied once."""
+    """Check that every node runs once and in order, and that every value is on the devices that
+    read it, copied once."""
     assert [n for s in steps if isinstance(s, RunStep) for n in s.nodes] == list(graph.nodes)
     present: set[tuple[object, str]] = set()
     before: Step | None = None
@@ -47,7 +48,7 @@ def check(graph: Graph, steps: list[Step]) -> None:
             assert (step.value, step.target.name) not in present
             present.add((step.value, step.target.name))
         elif isinstance(step, ChangeStep):
-            # Made just now, and nothing has read or copied it since.
+            # The value was made by the last run, and nothing has read or copied it since.
             made = before if isinstance(before, RunStep) else last
             assert made is not None and made.device == step.device
             assert step.value in made.nodes[-1].outputs
@@ -73,7 +74,7 @@ def test_one_device_is_one_run(tiny: Tiny) -> None:
 @pytest.mark.parametrize("names", [("cpu:0",), ("null:0", "null:1"), ("null:0", "cpu:0"),
                                    ("cpu:0", "null:0")])
 def test_changed_values(tiny: Tiny, names: tuple[str, ...], rng: np.random.Generator) -> None:
-    """Each is changed between the run that makes it and whatever reads it."""
+    """Each value is changed between the run that makes it and the runs that read it."""
     known = list(taps.points(tiny.graph))
     for wanted in (["blk.1.ffn_residual"], [known[0]], known[-1:], known,
                    rng.choice(known, 9, replace=False).tolist()):
@@ -102,7 +103,7 @@ def test_values_that_nothing_outside_reads(tiny: Tiny) -> None:
     steps = cut(tiny.graph, "cpu:0", "cpu:1", tensor_split=[1, N_LAYERS - 1])
     first, second = inner_values(tiny.graph, steps).values()
     assert {v.name for v in all_of_them - first - second} == {"rope_table", "blk.0.ffn_residual"}
-    # The same device twice, and nothing to copy between.
+    # Both runs are on the same device: nothing is copied.
     (run,) = (s for s in whole if isinstance(s, RunStep))
     halves = [replace(run, nodes=run.nodes[:10]), replace(run, nodes=run.nodes[10:])]
     first, second = inner_values(tiny.graph, halves).values()
@@ -116,7 +117,8 @@ def test_there_and_back(tiny: Tiny) -> None:
                 override_tensor={"ffn_(gate|up|down)": "cpu:1"})
     check(tiny.graph, steps)
     copies = [s for s in steps if isinstance(s, CopyStep)]
-    # Each layer's norm goes out; the product comes back (the activation between stays at home).
+    # Each layer's norm goes out; the product comes back (the activation between stays on its
+    # device).
     assert {c.target.name for c in copies} == {"cpu:0", "cpu:1"}
 
 
@@ -181,7 +183,7 @@ def test_nodes_of_one_cache_stay_together(
                 if node.state is not None:
                     where.setdefault(node.state.layer, set()).add(step.device)
     assert all(devices == {REFERENCE} for devices in where.values()) and len(where) == N_LAYERS
-    # It is the attention that is missing: nothing else is said.
+    # Only the attention is reported as missing.
     (record,) = caplog.records
     assert "cpu:0 lacks the op (attention): it runs" in record.message
 

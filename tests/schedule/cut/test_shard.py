@@ -1,4 +1,4 @@
-"""A model divided by rows or by heads computes what it does in one piece."""
+"""A model divided by rows or by heads gives the same results as an undivided one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SHAPES = [Shape("llama", n_embd=64, n_layers=3), Shape("llama", n_heads=12, n_kv
           Shape("qwen3", n_embd=64, k_dim=16), Shape("qwen3moe", n_embd=64, n_experts=4)]
 DEVICES = ("cpu:0", "cpu:1", "cpu:2")
 ROUNDINGS = 300
-"""How many float32 roundings of 2**-24 sums of another order may add up to, relative to the largest
-logit: some dozen for each of the products that a logit has gone through."""
+"""Bound for sums in another order, in float32 roundings of 2**-24 relative to the largest logit:
+some dozen roundings for each product on the way to a logit."""
 
 
 def plan_options(mode: str, rng: np.random.Generator, n: int) -> PlaceOptions:
@@ -97,7 +97,7 @@ def test_each_device_computes_its_share(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("quant", ["Q4_K", "Q8_0", "F16"])
 def test_every_row_and_column_once(rng: np.random.Generator, quant: str) -> None:
-    """Parts of a weight make up the whole, on the borders of blocks, in either mode."""
+    """The parts of a weight make up the whole, and end on the borders of blocks, in either mode."""
     graph = graph_of(paper_file(Shape(
         "llama", n_embd=512, n_heads=8, n_kv_heads=4, k_dim=64, n_ff=1536, n_layers=2), quant))
     devices = [backend_of("null").open(f"null:{i}", BackendOptions()) for i in range(4)]

@@ -1,4 +1,4 @@
-"""Weights of the host's layers on their way through another device, in large steps."""
+"""Weights of the host's layers are streamed through another device in large steps."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_only_where_there_is_room() -> None:
     assert paper(exact, host(), n_gpu_layers=2).streamed is not None
     tight = card(memory_bytes=needed.needed_bytes - 1)
     assert paper(tight, host(), n_gpu_layers=2).streamed is None
-    # Where it is wished for, it is too large, or "auto" makes room.
+    # With stream_weights=True the plan is too large, or "auto" makes room.
     forced = paper(tight, host(), n_gpu_layers=2, stream_weights=True)
     assert min(forced.memory.left({}).values()) < 0
     auto = paper(tight, host(), stream_weights=True)
@@ -102,7 +102,7 @@ def test_what_moves_and_what_stays() -> None:
 
 
 def test_each_run_has_its_weights_and_a_free_slot() -> None:
-    """A fetch comes right after the run before the one that it is for, into the other slot."""
+    """A fetch for a run comes right after the run before it, and goes into the other slot."""
     made = paper(card(), host(), n_gpu_layers=1, stream_weights=True)
     assert made.streamed is not None
     steps = list(made.streamed.steps)
@@ -135,7 +135,7 @@ def test_experts_kept_on_the_host_go_to_their_layers_device() -> None:
 
 
 class Recorder:
-    """The order of a backend's calls."""
+    """Records the order of a backend's calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self.calls: list[tuple[str, object]] = []
@@ -159,7 +159,7 @@ class Recorder:
 
 def test_the_next_weights_are_written_while_the_device_runs(
         tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between a run's start and the first read that waits for it."""
+    """The writes come between a run's start and the first read that waits for the run."""
     calls = Recorder(monkeypatch, "null").calls
     plan = tiny.plan("null:0", "cpu:0", place=PlaceOptions(n_gpu_layers=1, stream_weights=True))
     calls.clear()
@@ -208,7 +208,8 @@ def wgpu() -> str:
     ids=["llama-F32", "llama-Q8_0", "qwen3moe-Q8_0"])
 def test_same_logits_on_a_gpu(tmp_path: Path, rng: np.random.Generator, tokens: list[int],
                               feed: Feed, wgpu: str, shape: Shape, quant: str) -> None:
-    """Whatever is offloaded, and with a small step after large ones, which need its cache."""
+    """The same logits whatever is offloaded, also in a small step after large ones, which reads
+    their cache."""
     tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
     tokens = [t % shape.n_vocab for t in tokens]
     whole = feed(tiny.plan("reference:0"), tokens)

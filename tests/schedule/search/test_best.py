@@ -1,4 +1,4 @@
-"""Placement by predicted time, on devices that are only pretended."""
+"""Placement by predicted time, on pretended devices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from unladen.schedule.place import Choice, PlaceOptions, choose
 
 N_COMBINATIONS, N_RIVALS = 500, 50
 EQUAL = 1 + 1e-9
-"""The same seconds, added up in another order; between equals prefill decides."""
+"""Relative difference up to which seconds count as equal: they are added up in another order.
+Between equal ones prefill decides."""
 
 
 def random_place(rng: np.random.Generator, n_layers: int, devices: list[Device], *, experts: bool
@@ -51,8 +52,8 @@ def random_place(rng: np.random.Generator, n_layers: int, devices: list[Device],
 
 def random_choice(rng: np.random.Generator, graph: Graph, devices: list[Device],
                   options: PlaceOptions) -> Choice:
-    """Layers anywhere in the devices' order, the host's at the end that the options say; where
-    these give shares, any number of layers."""
+    """A random choice that the options allow: any ranges of layers in the devices' order, with the
+    host's at the given end; with shares, any number of layers."""
     if options.tensor_split is not None or options.split_mode in ("row", "tensor"):
         has_host = any(d.is_host for d in devices)
         order = str(rng.choice(["first", "last"])) if options.offload_order == "cost" else (
@@ -104,7 +105,7 @@ def legal(plan: Blueprint) -> bool:
 
 @pytest.mark.parametrize("part", range(10))
 def test_random_combinations(rng: np.random.Generator, part: int) -> None:
-    """No device is ever exceeded, what is planned is what is taken, and "auto" is the best."""
+    """No device is exceeded, plans take the planned bytes, and "auto" finds the best placement."""
     seen = {"ran": 0, "full": 0, "compared": 0}
     for _ in range(N_COMBINATIONS // 10):
         shape = random_shape(rng)

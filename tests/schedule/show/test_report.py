@@ -6,6 +6,7 @@ import json
 import logging
 import unicodedata
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -31,7 +32,7 @@ GIB = 2**30
 
 @pytest.fixture(autouse=True)
 def slow_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that what is worth its while here doesn't depend on the machine."""
+    """A host of fixed low speed, so that the plans don't depend on the machine."""
     monkeypatch.setattr(device_speed, "measure", lambda name: (10e9, 50e9))
 
 
@@ -53,6 +54,24 @@ def test_pretended_devices(text: str, expected: list[tuple[int, float, float]] |
     devices = pretended(text)
     assert [(d.memory_bytes, d.bandwidth, d.link_bandwidth) for d in devices] == expected
     assert [d.name for d in devices] == [f"null:{i}" for i in range(len(devices))]
+
+
+def test_a_line_for_each_group_of_layers(path: Path, make_model: Callable[..., Path]) -> None:
+    windowed = make_model("granite_swa", n_layers=3, keys={
+        "granite_swa.context_length": 512, "granite_swa.attention.sliding_window": 40,
+        "granite_swa.attention.sliding_window_pattern": [True, False, True]})
+    report = plan(windowed, devices=["cpu"], max_seqs=2, batch_size=32, cache_tokens=512)
+    whole, window = report.cache_groups()
+    assert (whole.window, whole.n_layers, whole.n_blocks) == (0, 1, 16)
+    # Two sequences have 2 blocks of the window and 4 beside these; a step writes one.
+    assert (window.window, window.n_layers, window.n_blocks) == (40, 2, 13)
+    assert window.nbytes * 16 == 2 * 13 * whole.nbytes
+    assert whole.nbytes + window.nbytes == sum(m.kv_bytes for m in report.devices)
+    assert [line.split(",")[0] for line in report.caches()] == [
+        "layers that see all tokens (1): 16 cache blocks of 32 tokens",
+        "layers that see a window of 40 tokens (2): 13 cache blocks of 32 tokens"]
+    assert [g["bytes"] for g in report.facts()["caches"]] == [whole.nbytes, window.nbytes]
+    assert plan(path, devices=["cpu"]).caches() == [], "one group is what the table says already"
 
 
 def test_facts_and_picture(path: Path) -> None:
@@ -111,7 +130,8 @@ HOSTILE = (
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_pictures_of_hostile_names(path: Path, text: str, tmp_path: Path) -> None:
-    """Well-formed, of no element that the picture doesn't have, whatever a file or device says."""
+    """Pictures are well-formed and have only their own elements, whatever names files and devices
+    have."""
     report = plan(path, pretend="24GB", n_gpu_layers=3)
     blueprint = report.blueprint
     memory = fit.MemoryPlan([replace(m, device=replace(m.device, description=text))
@@ -154,7 +174,7 @@ def test_pictures_of_models_without_a_head_or_cache(shared: Path, name: str, tmp
 
 
 def test_what_a_notebook_shows(path: Path) -> None:
-    """A line each, and pictures of plans."""
+    """A notebook shows one line for each object, and pictures of plans."""
     report = plan(path, pretend="24GB", n_gpu_layers=3)
     with Model(path, devices=["cpu"]) as model:
         made = model.engine.plans

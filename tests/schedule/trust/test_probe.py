@@ -1,4 +1,4 @@
-"""Kernels are tried before they are used, and wrong ones are found out."""
+"""Kernels are tried before they are used, and wrong ones are found."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Sabotage = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def forget(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every device is unknown before and after each test."""
+    """Forget the results of trials before and after each test."""
     monkeypatch.delenv("UNLADEN_PROBE", raising=False)
     fault.cache_clear()
     yield
@@ -122,7 +122,7 @@ def test_a_wrong_op_runs_elsewhere(path: Path, tokens: list[int], sabotage: Sabo
     sabotage("rms_norm")
     with Model(path, kv_type="f32") as model:
         assert on(model, "rms_norm") == {"reference:0"} and on(model, "linear") == {"cpu:0"}
-        # Elsewhere its rounding is another, and that of the activations to 8 bits goes with it.
+        # Elsewhere other rounding applies, also to the activations in 8 bits.
         assert np.abs(model.logits(tokens) - expected).max() < 0.05 * np.abs(expected).max()
     found, fallback = warnings(caplog)
     assert "cpu:0 computes rms_norm wrongly" in found and "instead of" in found
@@ -153,7 +153,7 @@ def test_a_wrong_type_is_converted(path: Path, tokens: list[int], sabotage: Sabo
 
 
 def test_tied_weights_are_converted_for_both(make_model: Any, sabotage: Sabotage) -> None:
-    """The table of embeddings is the output's matrix too, which must not see the wrong kernel."""
+    """The table of embeddings is also the output matrix, which must not use the wrong kernel."""
     sabotage("linear", only="Q8_0")
     with Model(make_model("llama", quant="Q8_0", tied=True)) as model:
         need, = (n for n in model.engine.plan.blueprint.needs

@@ -1,6 +1,6 @@
-"""What the backends for graphics processors share.
+"""Code that the backends for graphics processors share.
 
-``drivers.py`` asks which drivers there are. All else is dispatch: which kernels a node takes, with
-which constants, ranges and grid. A family of kernel texts and a driver stand behind the protocols
-in ``target.py``; nothing here names a language or a driver.
+``drivers.py`` asks which drivers there are. The other modules choose the kernels for a node, with
+their constants, ranges and grids. They know a language of kernel texts and a driver only by the
+protocols in ``target.py``.
 """

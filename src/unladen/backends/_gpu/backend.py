@@ -1,4 +1,4 @@
-"""The answers of a GPU backend that follow from the shared dispatch."""
+"""The base class of GPU backends, with the answers that follow from the shared lowering."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from unladen.graph.graph import Node, Weight
 from unladen.types import Limits
 
 FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
-"""Graph passes whose results the lowerings run: a driver says so of its devices."""
+"""Graph passes whose results the lowerings run; for :attr:`Device.fusions`."""
 
 
 class GpuBackend(Backend):
-    """A backend whose kernels are texts of :attr:`family`. A driver adds devices, memory and
-    programs."""
+    """A backend whose kernels are the texts of :attr:`family`. A subclass for a driver adds
+    devices, memory and programs."""
 
     family: Family
     """The texts that the backend compiles."""
@@ -30,7 +30,7 @@ class GpuBackend(Backend):
         how, state = registry().get(node.op), node.state
         if how is None or not all(map(self.family.has_kernel, how.kernels)):
             return False
-        # Kernels read rows of the cache by whole words, keys four numbers at a time.
+        # Kernels read whole words from the cache, and four numbers of a key at a time.
         if state is not None and (state.k_dim % 4 or state.v_dim % 2):
             return False
         return how.supports(node)
@@ -56,5 +56,5 @@ class GpuBackend(Backend):
 
 
 def formats(node: Node) -> frozenset[str]:
-    """Formats of the node's weights."""
+    """The formats of the weights of ``node``."""
     return frozenset(w.quant for w in node.weights.values())

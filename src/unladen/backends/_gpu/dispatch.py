@@ -1,4 +1,4 @@
-"""Dispatches: a kernel's name, what it is compiled for, what it binds, and how many workgroups.
+"""Dispatches: a kernel's name, its constants, the ranges it binds, and its number of workgroups.
 
 A driver compiles the text of each kernel, binds the ranges by name, and in each step submits the
 dispatches whose grid isn't None, in order.
@@ -15,16 +15,17 @@ from unladen.backends._gpu.target import MAX_GROUPS, Constants, Range
 Groups = tuple[int, int, int]
 """Workgroups in x, y and z."""
 Grid = Callable[[Size], Groups | None]
-"""How many workgroups a step of some size takes; None: it doesn't need this dispatch."""
+"""The workgroups of a dispatch in a step of some size; None if the step doesn't need the
+dispatch."""
 Ranges = Mapping[str, Range | bytes]
-"""What a kernel binds, by its name for it: memory, or the bytes of a struct of numbers, each an
-unsigned or a float of 32 bits."""
+"""The bindings of a kernel by name: memory, or the bytes of a struct whose numbers are unsigned or
+floats of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """``kernel`` for weights in format ``quant`` ("": it reads none), with all that it binds but
-    the step's words and the codebook that a format's text asks for."""
+    """``kernel`` for weights in format ``quant`` ("": it reads no weights), and its bindings. The
+    driver adds the step's words, and the codebook that a format's text asks for."""
 
     kernel: str
     quant: str
@@ -34,14 +35,18 @@ class Dispatch:
 
     @property
     def threads(self) -> int:
-        """Threads of a workgroup: the constant WG of every kernel."""
+        """Threads of a workgroup, which is the constant WG of every kernel."""
         return int(self.constants["WG"])
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A segment as dispatches. ``tables``: rotations that every step uploads. ``chosen``: where the
-    segment leaves the tokens that it chose. ``n_kv_heads``: the fewest of its layers."""
+    """A segment as dispatches.
+
+    * ``tables``: tables of RoPE that every step uploads.
+    * ``chosen``: where the segment writes the tokens that it chose.
+    * ``n_kv_heads``: the fewest key/value heads of its layers.
+    """
 
     dispatches: Sequence[Dispatch]
     tables: Sequence[RopeTable] = ()
@@ -50,5 +55,6 @@ class Lowered:
 
 
 def fold(n: int) -> tuple[int, int]:
-    """At least ``n`` workgroups in two dimensions; kernels leave out those beyond ``n``."""
+    """A grid of two dimensions with at least ``n`` workgroups. Kernels do nothing in those beyond
+    ``n``."""
     return (n, 1) if n <= MAX_GROUPS else (1 << 15, -(-n >> 15))

@@ -1,8 +1,9 @@
 """Which drivers for graphics processors this machine has, and what they find.
 
-Each function asks the driver's own library, and no answer of it is an error: what isn't there,
-isn't loaded or refuses to answer counts as absent. Whether unladen has a backend for a driver is
-another question: :func:`unladen.devices` lists what it can use, ``unladen doctor`` both.
+Each function asks the driver's own library. A library that is missing, can't be loaded or refuses
+to answer counts as absent, so no function fails for that. Whether unladen has a backend for a
+driver is another question: :func:`unladen.devices` lists the devices that it can use, and
+``unladen doctor`` lists both.
 """
 
 from __future__ import annotations
@@ -22,19 +23,21 @@ VULKAN = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib", "libMoltenVK.dy
 METAL = ("/System/Library/Frameworks/Metal.framework/Metal",)
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
+"""Linux's folder of the devices on the PCI bus."""
 MAKERS = {"0x10de": "NVIDIA", "0x1002": "AMD", "0x8086": "Intel"}
-"""By the numbers on the PCI bus. Others' display adapters only show pictures: those of servers'
-boards and of virtual machines."""
+"""Makers of graphics processors by their number on the PCI bus. Display adapters of other makers,
+as on servers' boards and in virtual machines, can't compute."""
 DISPLAY, ACCELERATOR = "0x03", "0x12"
-"""How the classes of such devices on the PCI bus begin."""
+"""The first digits of the PCI classes of graphics processors."""
 
 PCI_ID_BYTES = 32
+"""Bytes of the text with a device's place on the PCI bus."""
 _VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO = 1
 
 
 def cards() -> list[str]:
-    """The makers of the graphics processors in this machine, one for each, whether or not there is
-    a driver: on Linux those on the PCI bus, elsewhere what a driver shows."""
+    """The maker of each graphics processor in this machine. On Linux they are those on the PCI bus,
+    also without a driver; elsewhere those that a driver shows."""
     if sys.platform == "linux":
         return [maker for device in _listed(PCI_DEVICES) if (maker := _maker(device))]
     if sys.platform == "darwin":
@@ -50,16 +53,16 @@ def _listed(folder: Path) -> list[Path]:
 
 
 def _maker(device: Path) -> str:
-    """The maker of the graphics processor ``device``; "" where it is another kind of device."""
+    """The maker of the graphics processor ``device``; "" for another kind of device."""
     try:
         kind, number = ((device / name).read_text().strip() for name in ("class", "vendor"))
     except OSError:
-        return ""  # it went just now
+        return ""  # the device was just removed
     return MAKERS.get(number, "") if kind.startswith((DISPLAY, ACCELERATOR)) else ""
 
 
 def cuda_available() -> bool:
-    """NVIDIA's driver is there and shows at least one device to this process."""
+    """Whether NVIDIA's driver is there and shows at least one device to this process."""
     return cuda_device_count() > 0
 
 
@@ -73,10 +76,10 @@ def cuda_device_count() -> int:
 
 
 def cuda_memory_info(device: int = 0) -> tuple[int, int]:
-    """(used, total) bytes of a device, by all processes; (0, 0) where that can't be told.
+    """(used, total) bytes of a device, used by all processes; (0, 0) where that isn't known.
 
-    ``device`` is its number. The bytes are as NVML counts them, which takes no memory of the device
-    to find out. Raises :class:`InvalidArgument` for what is no number.
+    ``device``: its number. NVML counts the bytes, which takes no memory on the device. Raises
+    :class:`InvalidArgument` for anything but a number.
     """
     device = Whole(-INT32_MAX).of("device", device)
     cuda, nvml = _cuda(), _load(
@@ -84,7 +87,7 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
         "nvmlDeviceGetMemoryInfo")
     if cuda is None or nvml is None or not 0 <= device < cuda_device_count():
         return 0, 0
-    # The two libraries number devices differently; the place on the bus is the same.
+    # The two libraries number devices differently, so NVML gets the device's place on the PCI bus.
     handle, place = ctypes.c_int(0), ctypes.create_string_buffer(PCI_ID_BYTES)
     if (cuda.cuDeviceGet(ctypes.byref(handle), device) != 0
             or cuda.cuDeviceGetPCIBusId(place, PCI_ID_BYTES, handle) != 0
@@ -101,13 +104,13 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
 
 
 def rocm_available() -> bool:
-    """AMD's HIP runtime is there and shows at least one device to this process."""
+    """Whether AMD's HIP runtime is there and shows at least one device to this process."""
     hip, count = _load(HIP, "hipGetDeviceCount"), ctypes.c_int(0)
     return hip is not None and hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
 def metal_available() -> bool:
-    """This is a Mac with a device that Metal can use."""
+    """Whether this is a Mac with a device that Metal can use."""
     metal = _load(METAL, "MTLCreateSystemDefaultDevice") if sys.platform == "darwin" else None
     if metal is None:
         return False
@@ -116,8 +119,8 @@ def metal_available() -> bool:
 
 
 def vulkan_available() -> bool:
-    """Vulkan's loader is there and a driver of it has at least one device. One that computes on the
-    processor, as Mesa's lavapipe does, counts too."""
+    """Whether Vulkan's loader is there and one of its drivers has a device. Software devices, as
+    that of Mesa's lavapipe, count too."""
     vulkan = _load(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkDestroyInstance")
     instance = ctypes.c_void_p()
     if vulkan is None or vulkan.vkCreateInstance(ctypes.byref(_VkInstanceCreateInfo()), None,
@@ -138,7 +141,7 @@ class _NvmlMemory(ctypes.Structure):
 
 
 class _VkInstanceCreateInfo(ctypes.Structure):
-    """VkInstanceCreateInfo of vulkan_core.h, with nothing asked for."""
+    """VkInstanceCreateInfo of vulkan_core.h, without layers and extensions."""
 
     _fields_ = [("sType", ctypes.c_int32), ("pNext", ctypes.c_void_p), ("flags", ctypes.c_uint32),
                 ("pApplicationInfo", ctypes.c_void_p), ("n_layers", ctypes.c_uint32),

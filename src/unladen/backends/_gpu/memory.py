@@ -1,4 +1,4 @@
-"""Memory of a device as kernels bind it: cut into parts where the device limits a buffer's size."""
+"""Buffers as kernels bind them: cut into parts where the device limits the size of a buffer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from unladen.backends.base import Buffer, Device
 from unladen.errors import OutOfMemory
 
 HINT = "use a smaller context_size or batch_size, a smaller kv_type, or fewer layers on the device"
-"""What to try where a device has too little memory."""
+"""The hint of errors about a device with too little memory."""
 MOST_AT_ONCE = "that is the most that a kernel can use at once here"
 """Explains the size in an error about a range that is too long to be bound."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuBuffer:
-    """``parts`` hold ``part_bytes`` each, the last one what is left; none cuts a row."""
+    """Memory in ``parts`` of ``part_bytes`` each; the last part has the rest. No row is cut."""
 
     gpu: Target
     nbytes: int
@@ -27,11 +27,12 @@ class GpuBuffer:
 
     @property
     def device(self) -> Device:
-        """Where it lies."""
+        """The device that has the memory."""
         return self.gpu.device
 
     def pieces(self, offset: int, nbytes: int) -> Iterator[tuple[Range, int, int, int]]:
-        """The parts that hold a range: part, offset in it, where in the range, and how much."""
+        """The parts that hold a range, each as (part, offset in the part, offset in the range,
+        bytes)."""
         done = 0
         while done < nbytes:
             index, at = divmod(offset + done, self.part_bytes)
@@ -40,8 +41,8 @@ class GpuBuffer:
             done += n
 
     def range(self, offset: int, nbytes: int) -> Range:
-        """A range of whole words that a kernel binds; raises :class:`OutOfMemory` where the device
-        can't bind it in one piece."""
+        """The range to bind for these bytes, in whole words. Raises :class:`OutOfMemory` where the
+        device can't bind it in one piece."""
         assert offset % self.gpu.alignment == 0, offset
         size = -(-nbytes // 4) * 4
         index, at = divmod(offset, self.part_bytes)
@@ -51,11 +52,13 @@ class GpuBuffer:
         return Range(self.parts[index].buffer, at, size)
 
     def whole(self) -> Range:
-        """All of it in one piece; raises :class:`OutOfMemory` where the device can't bind that."""
+        """The range of the whole buffer. Raises :class:`OutOfMemory` where the device can't bind it
+        in one piece."""
         return self.range(0, self.nbytes)
 
     def rows(self, offset: int, row_bytes: int, n_rows: int) -> Iterator[tuple[Range, int, int]]:
-        """``n_rows`` rows in pieces that a kernel can bind: range, first row, number of rows."""
+        """``n_rows`` rows in pieces that a kernel can bind, each as (range, first row, number of
+        rows)."""
         step = self.gpu.alignment // math.gcd(self.gpu.alignment, row_bytes)
         most = self.gpu.max_binding // row_bytes
         most = max(1, most // step * step) if most < n_rows else n_rows
@@ -71,8 +74,8 @@ class GpuBuffer:
 
 
 def part_bytes(gpu: Target, nbytes: int, row_bytes: int) -> int:
-    """How ``nbytes`` are cut: bytes of each part but the last, in whole rows. Raises
-    :class:`OutOfMemory` where a row is longer than a buffer may be."""
+    """Bytes of each part but the last, in whole rows, of a buffer of ``nbytes``. Raises
+    :class:`OutOfMemory` where a row is longer than the device's largest buffer."""
     part = nbytes if nbytes <= gpu.max_buffer else gpu.max_buffer // row_bytes * row_bytes
     if part == 0 and nbytes:
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
@@ -80,6 +83,6 @@ def part_bytes(gpu: Target, nbytes: int, row_bytes: int) -> int:
 
 
 def of_gpu(buffer: Buffer) -> GpuBuffer:
-    """``buffer``, which must be one of these: a plan hands each backend its own."""
+    """``buffer``, which must be a :class:`GpuBuffer`: a plan gives each backend its own buffers."""
     assert isinstance(buffer, GpuBuffer), buffer
     return buffer

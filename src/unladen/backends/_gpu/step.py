@@ -1,4 +1,4 @@
-"""What changes from step to step, as the one array of words that every kernel reads."""
+"""The step's words: the batch in one array of 32-bit words, which every kernel reads."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ from unladen.graph.batch import Batch, arrays_of
 from unladen.types import Limits
 
 TILE_TOKENS = 8
-"""Tokens of one sequence whose attention a workgroup computes together, in a prefill."""
+"""How many tokens of one sequence a workgroup of attention computes together, in a prefill."""
 KEYS_PER_SPLIT = 64
-"""Keys that a workgroup's share must have for sharing them to pay."""
+"""The fewest keys in a workgroup's share; with fewer, sharing keys would not pay."""
 MAX_SPLITS = 64
-"""Workgroups that share the keys of a query at most."""
+"""The most workgroups that share the keys of a query."""
 ENOUGH_WORKGROUPS = 1024
-"""Workgroups that fill a GPU: attention over that many sequences and heads shares no keys."""
+"""How many workgroups fill a GPU. Attention with as many sequences and heads shares no keys."""
 
 Words = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What the number of workgroups depends on. ``n_tiles`` of attention; in a decode step (one
-    token of each sequence) ``n_splits`` workgroups share the keys of a query. Ops in ``skip`` are
-    left out."""
+    """The size of a step, on which the numbers of workgroups depend.
+
+    * ``n_tiles``: tiles of attention.
+    * ``n_splits``: workgroups that share the keys of a query, in a decode step (one token of each
+      sequence).
+    * ``skip``: ops that the step leaves out.
+    """
 
     n_tokens: int
     n_outputs: int
@@ -38,13 +42,14 @@ class Size:
     skip: frozenset[str]
 
     def rows(self, symbol: str) -> int:
-        """The present value of ``T`` or ``S``."""
+        """The value of ``T`` or ``S`` in this step."""
         return self.n_tokens if symbol == "T" else self.n_outputs
 
 
 @dataclass(frozen=True, slots=True)
 class RopeTable:
-    """Angles per position [n_freqs] float64, the factor of their cosines and sines, what is taken
+    """A table of RoPE that every step uploads; the fields are attributes of the op ``rope_table``:
+    angles per position float64 [n_freqs], the factor of cosines and sines, the number subtracted
     from positions, and the axis of each frequency where positions have several."""
 
     freqs: npt.NDArray[np.float64]
@@ -63,7 +68,7 @@ class RopeTable:
 
 
 class Step:
-    """Packs the batch into words: numbers of the step, places of arrays, then the arrays."""
+    """Writes the batch as words: numbers of the step, the places of arrays, then the arrays."""
 
     def __init__(self, batch: Batch, limits: Limits, tables: Sequence[RopeTable], n_kv_heads: int
                  ) -> None:
@@ -77,8 +82,9 @@ class Step:
                    + sum(2 * len(t.freqs) * n for t in tables))
         self.words: Words = np.zeros(n_words, np.int32)
         self._first = n_header_words
-        # Arrays stay where they are as long as the batch: word, words, number of rows, columns. An
-        # empty one is read by no kernel of the plan.
+        # For each array: its word in the header, its numbers, the name of its count of rows, rows
+        # in addition to that, columns. Arrays stay where they are as long as the batch exists. No
+        # kernel of the plan reads an empty array.
         self._arrays = [(self.header[a.name], a.whole(batch).reshape(-1).view(np.int32), a.rows,
                          a.more, a.n_cols(batch)) for a in arrays if a.whole(batch).size]
         for array in arrays:
@@ -86,7 +92,7 @@ class Step:
                 self.words[self.header[f"{array.name}_cols"]] = array.n_cols(batch)
 
     def pack(self) -> tuple[Words, Size]:
-        """The words of the step that is in the batch, and how large the step is."""
+        """The words of the step in the batch, and the step's size."""
         b, words, header = self.batch, self.words, self.header
         tiles, size = self._tiles()
         words[header["n_tokens"]], words[header["n_outputs"]] = b.n_tokens, b.n_outputs
@@ -106,11 +112,12 @@ class Step:
 
     @property
     def tokens_offset(self) -> int:
-        """Bytes into the words that were packed last: where the tokens are."""
+        """The offset, in bytes, of the tokens in the words that were packed last."""
         return 4 * int(self.words[self.header["tokens"]])
 
     def _tiles(self) -> tuple[Words, Size]:
-        """Tiles of attention as int32 [3 n_tiles]: first token, number of tokens, sequence."""
+        """The tiles of attention, int32 [3 n_tiles]: first token, number of tokens and sequence of
+        each; and the step's size."""
         b = self.batch
         if b.n_tokens == b.n_seqs:
             single = np.ones((b.n_seqs, 3), np.int32)

@@ -1,8 +1,8 @@
-"""Which word of a step says what: made from the fields of Batch, for Python and for kernel texts.
+"""The meaning of each word in a step's header, made from the fields of Batch.
 
-The header holds numbers of the step, then for each array of the batch the word where it begins, and
-for an array of two dimensions the length of its rows, under its name with ``_cols``. Last come
-tiles of attention and the first of the rotations' tables, whose places stand one after the other.
+The header holds the numbers of the step. Then it has, for each array of the batch, the word where
+the array begins, and for an array of two dimensions also the length of its rows, as its name with
+``_cols``. Last come the places of the tiles of attention and of RoPE's tables, one for each table.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from types import MappingProxyType
 from unladen.graph.batch import Batch, arrays_of
 
 NUMBERS = ("n_tokens", "n_outputs", "n_seqs", "n_splits")
-"""How large a step is; see :class:`~unladen.backends._gpu.step.Size` for the last one."""
+"""The numbers at the header's begin; ``n_splits`` is that of
+:class:`~unladen.backends._gpu.step.Size`."""
 
 
 def words_of(batch: type[Batch]) -> Mapping[str, int]:
-    """By name, the number of each word of a header for ``batch``."""
+    """The number of each word, by name, of a header for ``batch``."""
     arrays = arrays_of(batch)
     names = (*NUMBERS, *(a.name for a in arrays), *(f"{a.name}_cols" for a in arrays if a.cols),
              "tiles", "rope_tables")
@@ -25,6 +26,6 @@ def words_of(batch: type[Batch]) -> Mapping[str, int]:
 
 
 WORDS = words_of(Batch)
-"""By name, the number of each word of the header."""
+"""The number of each word of the header, by name."""
 CONSTANTS = MappingProxyType({name.upper(): number for name, number in WORDS.items()})
-"""The same as kernel texts call them."""
+"""The same numbers under the names that kernel texts use."""

@@ -1,7 +1,6 @@
-"""What dispatch asks of a family of kernel texts and of a device.
+"""The protocols by which a lowering knows a family of kernel texts and a device.
 
-A family is a language of kernel texts, such as WGSL. A target is a device that a driver opened. A
-lowering knows both only by these protocols.
+A family is a language of kernel texts, such as WGSL. A target is a device that a driver opened.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ import numpy.typing as npt
 from unladen.backends.base import Device
 
 ALIGNMENT = 256
-"""Bytes. A range that begins at a multiple of this can be bound on every device."""
+"""A range that begins at a multiple of so many bytes can be bound on every device."""
 WORKGROUP_BYTES = 16 << 10
-"""Memory of a workgroup that every device has."""
+"""Bytes of memory that a workgroup has on every device."""
 MAX_GROUPS = 65535
-"""Workgroups along one dimension of a grid that every device takes."""
+"""The most workgroups along one dimension of a grid that every device takes."""
 
 Bytes = npt.NDArray[np.uint8]
 Constants = Mapping[str, int | bool]
-"""What a kernel is compiled for, by name: a number becomes a constant of its text, a truth keeps or
-drops lines of it."""
+"""Constants that a kernel is compiled with, by name. A number becomes a constant of its text; True
+or False keeps or drops lines of the text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +43,15 @@ class Family(Protocol):
         """Whether there is a text for ``kernel``."""
 
     def has_format(self, quant: str) -> bool:
-        """Whether kernels read weights of block format ``quant`` as they are."""
+        """Whether kernels read weights in block format ``quant``."""
 
     def has_codes(self, quant: str) -> bool:
-        """Whether kernels can read weights of ``quant`` as int8 codes times a scale; "" is no
-        format and has none."""
+        """Whether kernels can read weights in format ``quant`` as int8 codes times a scale; False
+        for ""."""
 
 
 class Target(Protocol):
-    """A device as a lowering sees it."""
+    """A device as lowerings know it."""
 
     @property
     def name(self) -> str:
@@ -60,7 +59,7 @@ class Target(Protocol):
 
     @property
     def device(self) -> Device:
-        """The device as the rest of unladen knows it."""
+        """The device as plans know it."""
 
     @property
     def family(self) -> Family:
@@ -68,28 +67,30 @@ class Target(Protocol):
 
     @property
     def features(self) -> frozenset[str]:
-        """Hardware abilities that kernels may use: "subgroups" adds over a workgroup by the
-        hardware's reductions, "int_dot" multiplies four pairs of int8 at once."""
+        """Hardware abilities that kernels may use. "subgroups": the hardware's reductions add over
+        a workgroup. "int_dot": one instruction multiplies four pairs of int8."""
 
     @property
     def forgone(self) -> set[tuple[str, frozenset[str]]]:
-        """(op, formats of its weights) whose nodes use none of :attr:`features`."""
+        """Pairs of an op and its weights' formats, for whose nodes no kernel uses
+        :attr:`features`."""
 
     @property
     def alignment(self) -> int:
-        """Bytes: the driver binds ranges that begin at a multiple; divides :data:`ALIGNMENT`."""
+        """The driver binds ranges that begin at a multiple of so many bytes. Divides
+        :data:`ALIGNMENT`."""
 
     @property
     def max_binding(self) -> int:
-        """The longest range that a kernel binds, in bytes; a multiple of :data:`ALIGNMENT`."""
+        """Bytes of the longest range that a kernel can bind; a multiple of :data:`ALIGNMENT`."""
 
     @property
     def max_buffer(self) -> int:
-        """The largest buffer, in bytes."""
+        """Bytes of the largest buffer."""
 
     @property
     def max_storage_buffers(self) -> int:
-        """How many ranges of memory a kernel can bind at once, with the step's words."""
+        """The most ranges of memory that a kernel can bind at once, the step's words included."""
 
     def upload(self, data: Bytes) -> Range:
         """A new buffer that holds ``data``, which no step changes; raises :class:`OutOfMemory`."""

@@ -1,4 +1,4 @@
-"""The CPU backend: a native executor, kernels for several instruction-set levels."""
+"""The CPU backend: a native executor with kernels for several instruction-set levels."""
 
 from unladen.backends.base import Backend
 from unladen.backends.cpu.backend import CpuBackend

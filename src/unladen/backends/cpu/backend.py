@@ -1,4 +1,4 @@
-"""The host's processor as a backend. compile.py says what becomes of nodes."""
+"""The host's processor as a backend. ``compile.py`` turns nodes into native operations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from unladen.graph.ops.moe import VECTOR_ROLES
 from unladen.types import Limits
 
 TILE_ROWS: Final = 64
-"""Rows of a matrix that a thread multiplies many activations by at a time, or a block of them."""
+"""How many rows of a matrix a thread multiplies at a time with many activations. A block of more
+rows is a tile by itself."""
 
 FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope", "select_early"})
 """Graph passes whose results the kernels run."""
@@ -30,7 +31,7 @@ FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope", "select_ea
 
 def _threads(options: BackendOptions) -> tuple[int, int]:
     """How many threads run steps of few tokens, and how many run steps of many."""
-    # Isolated threads are at most as many as their node has cores.
+    # With numa="isolate" there are at most as many threads as the node has cores.
     own_node = numa.placement(options.numa, 1) if options.numa == "isolate" else []
     n_threads = options.n_threads or n_physical_cores(own_node[0] if own_node else None)
     return n_threads, options.n_threads_batch or n_threads
@@ -38,7 +39,7 @@ def _threads(options: BackendOptions) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class CpuProgram:
-    """A native program, the segment whose memory it points into, and the mover of its weights."""
+    """A native program, the segment that keeps its memory alive, and the mover of its weights."""
 
     native: native.Program
     segment: Segment
@@ -46,7 +47,7 @@ class CpuProgram:
 
 
 class CpuBackend(HostMemory):
-    """See the package. ``cpu:1`` and so on are logical devices on the same cores."""
+    """The backend of the package. ``cpu:1`` and so on are logical devices on the same cores."""
 
     name = "cpu"
 
@@ -99,7 +100,7 @@ class CpuBackend(HostMemory):
             n_cols = weight.shape[-1]
             quant = self.weight_format(device, reader, weight) or "F32"
             block = native.packed_block(self._level, quant, options.precise)
-            # A tile takes whole blocks, and threads end together only with enough tiles.
+            # A tile takes whole blocks. With fewer tiles, threads would finish at different times.
             if block > TILE_ROWS and n_cols // block < 8 * n_threads():
                 return None
             max_rows = max(limits.n_tokens, limits.n_outputs)

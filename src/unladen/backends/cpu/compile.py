@@ -1,15 +1,15 @@
-"""Nodes of the graph to native operations.
+"""Turns nodes of the graph into native operations.
 
-What an op needs of its node stands with its kernel, in ``csrc/ops/<op>.cc``. Here every node is
-described in the same way: inputs and outputs in the graph's order, weights by role, attributes by
-name, and where all of them lie. The kernel refuses what it doesn't know.
+``csrc/ops/<op>.cc`` says what an op needs of its node. This module describes every node in the same
+way: inputs and outputs in the graph's order, weights by role, attributes by name, and the addresses
+of all. The native op refuses fields that it doesn't know.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,8 @@ Formats = Callable[[Node], Mapping[str, str | None]]
 """The formats that a node's weights have on the device, by role."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """How the CPU runs an op. ``limit``: which nodes it takes, "" for all of them."""
+class Operation(NamedTuple):
+    """An op that the CPU runs. ``limit``: which nodes it takes, in words, "" for all of them."""
 
     limit: str
     needs_scratch: bool
@@ -41,11 +40,11 @@ def operations() -> Mapping[str, Operation]:
 
 
 def refusal(node: Node, formats: Formats) -> str:
-    """Why there is no kernel for ``node``, "" where there is one."""
+    """Why there is no kernel for ``node``; "" where there is one."""
     operation = operations().get(node.op)
     if operation is None:
         return f"the CPU has no kernel of {node.op}"
-    # Kernels without a limit aren't asked: to describe a node takes 20 us.
+    # Only kernels with a limit are asked, since describing a node takes 20 us.
     if not operation.limit:
         return ""
     described = _on_paper(node, formats(node))
@@ -90,7 +89,7 @@ def compile_segment(program: native.Program, segment: Segment) -> None:
 def add(program: native.Program, node: Node, at: Addresses) -> None:
     """Append ``node`` to ``program``. Raises :class:`UnsupportedOp`."""
     if node.outputs and node.outputs[0] in at.joined.norms:
-        return  # the product that reads it computes it
+        return  # the product that reads this norm computes it
     described = at.described(node)
     try:
         program.add(described)
@@ -99,11 +98,12 @@ def add(program: native.Program, node: Node, at: Addresses) -> None:
 
 
 class Addresses:
-    """Where a segment's values, weights and caches lie in this process."""
+    """The addresses of a segment's values, weights and caches in this process."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
-        # The arena has room for what was decided when it was laid out, so that is what holds here.
+        # The arena was laid out for the nodes that were joined then, so the same ones are joined
+        # now.
         stored = segment.stored
         self.joined = joined(segment.nodes, frozenset(stored), lambda n: stored.get(n.inputs[0]))
         self._chosen_from = {n.inputs[0] for n in segment.nodes if n.op == "argmax"}
@@ -111,7 +111,7 @@ class Addresses:
         self._scratch = self._arena + segment.scratch[0]
 
     def __call__(self, value: Value) -> int:
-        """The address of ``value``: in the arena, or of the batch's array."""
+        """The address of ``value``, in the arena or in an array of the batch."""
         name = self.segment.batch_inputs.get(value)
         if name is not None:
             return _address(getattr(self.segment.batch, name))
@@ -123,7 +123,7 @@ class Addresses:
         return host(placed.buffer).address + placed.offset
 
     def described(self, node: Node) -> native.Node:
-        """``node`` with the addresses of all that it touches."""
+        """``node`` with all addresses that it needs."""
         norm = self.joined.norms.get(node.inputs[0]) if node.inputs else None
         slots = self.segment.slots.get(node.name)
         return native.Node(
@@ -135,7 +135,9 @@ class Addresses:
                      for role, w in node.weights.items()},
             attrs=node.attrs,
             slots=(host(slots).address, get_op(node.op).state_size(node)) if slots else None,
-            kv=self._kv(node), scratch=self._scratch, joined=self._joined(node, norm))
+            kv=self._kv(node), scratch=self._scratch, joined=self._joined(node, norm),
+            first_column=(0 if node.state is None else
+                          self.segment.kv[node.state.layer].layout.first_column))
 
     def _kv(self, node: Node) -> native.KV | None:
         """The cache of the node's layer."""
@@ -149,7 +151,8 @@ class Addresses:
                          block_tokens=layout.block_tokens)
 
     def _joined(self, node: Node, norm: Node | None) -> native.Joined | None:
-        """What a product does for the nodes before and after it."""
+        """The work that the product ``node`` does for its neighbours: the norm before it, and
+        packing its result for the product after it."""
         if node.op != "linear":
             return None
         x, y = node.inputs[0], node.outputs[0]
@@ -167,7 +170,7 @@ class Addresses:
 
 
 def _refused(error: ValueError, node: Node, device: str = "cpu") -> UnsupportedOp:
-    """What is raised for a node that its kernel doesn't take as it is."""
+    """The error for a node that its kernel refuses."""
     return UnsupportedOp(str(error), node=node.name, device=device,
                          hint="add the device reference, which runs every op")
 
@@ -184,7 +187,7 @@ def _value(value: Value, address: int) -> tuple[int, str, str, int]:
 
 
 def _on_paper(node: Node, quants: Mapping[str, str | None]) -> native.Node:
-    """``node`` described before anything of it has an address."""
+    """``node`` described without addresses, to ask its kernel about it."""
     kv = None if node.state is None else native.KV(
         k=0, v=0, k_type="f32", v_type="f32", n_heads=node.state.n_kv_heads,
         k_dim=node.state.k_dim, v_dim=node.state.v_dim, block_tokens=1)

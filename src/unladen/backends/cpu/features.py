@@ -1,4 +1,4 @@
-"""What this machine's processor is and has."""
+"""This machine's processor: its name, its cores and its instruction sets."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from unladen.backends._system import this_system
 from unladen.errors import InvalidArgument
 
 ISA_VARIABLE = "UNLADEN_CPU_ISA"
+"""The environment variable that names the instruction-set level to use."""
 
 INSTRUCTION_SETS = ("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512bw", "avx512vl",
                     "avx512_vnni", "avx512vbmi", "gfni", "avx512_bf16", "avx512_fp16", "amx_tile",
                     "amx_int8", "amx_bf16", "neon", "asimd", "asimdhp", "asimddp", "i8mm", "bf16",
                     "sve", "sve2")
-"""As Linux calls them."""
+"""The instruction sets to report, by Linux's names."""
 
 
 def isa_level() -> str:
@@ -26,14 +27,14 @@ def isa_level() -> str:
     if forced is None:
         return present[-1]
     if forced not in present:
-        raise InvalidArgument(f"{ISA_VARIABLE}={forced} isn't possible on this machine",
-                              hint="possible: " + ", ".join(present))
+        raise InvalidArgument(f"{ISA_VARIABLE} must be a level of this machine, got {forced}",
+                              hint="use " + ", ".join(present))
     return forced
 
 
 def n_physical_cores(among: Collection[int] | None = None) -> int:
-    """Cores that this process may use, hardware threads of one core counted once, and no more than
-    its container has time of; of the processors ``among`` alone, if given."""
+    """How many cores this process may use, within its container's limit. Hardware threads of one
+    core count once. With ``among`` only these processors count."""
     return this_system().n_cores(among)
 
 
@@ -48,7 +49,7 @@ def isa_levels() -> list[str]:
 
 
 def instruction_sets() -> list[str]:
-    """What the processor has of the instruction sets that kernels here use or could use."""
+    """Those of :data:`INSTRUCTION_SETS` that the processor has."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     flags = next((line.partition(":")[2].split() for line in lines

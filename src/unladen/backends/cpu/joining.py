@@ -1,24 +1,24 @@
-"""Finds neighbouring nodes that can work together without a float32 value between them."""
+"""Finds nodes that can be joined, so that no float32 value is stored between them."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.norm_groups import group_of
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
-    """What is joined, by the value between two nodes.
+class Joined(NamedTuple):
+    """Pairs of nodes that are joined, by the value between them.
 
-    ``norms``: output of a norm -> the norm, when the next product applies it while packing, so the
-    output is never stored. ``readers``: output of a gated product -> the one product that reads it,
-    when the output is packed for that product as it is made. ``nbytes``: what these values take in
-    the arena.
+    * ``norms``: the norm that makes this value, if the next product applies the norm while it
+      rounds its input. The value is never stored.
+    * ``readers``: the only product that reads this value, if the value is the output of a gated
+      product and is rounded for its reader at once.
+    * ``nbytes``: bytes of these values in the arena.
     """
 
     norms: Mapping[Value, Node]
@@ -28,19 +28,20 @@ class Joined:
 
 def joined(nodes: Sequence[Node], inner: frozenset[Value],
            packed_bytes: Callable[[Node], int | None]) -> Joined:
-    """What can be joined of ``nodes`` over the values ``inner``, which nothing outside reads.
+    """The pairs of ``nodes`` that can be joined over the values ``inner``, which only these nodes
+    read.
 
-    ``packed_bytes``: bytes of the packed input of a product; None where the input should not be
-    packed as it is made.
+    ``packed_bytes``: bytes of a product's rounded input; None where the input should not be rounded
+    as soon as it is made.
     """
     readers: dict[Value, list[Node]] = {}
     for node in nodes:
         for value in node.inputs:
-            readers.setdefault(value, []).append(node)  # twice where it reads it twice
+            readers.setdefault(value, []).append(node)  # twice if the node reads the value twice
     only = {v: found[0] for v, found in readers.items()
             if v in inner and len(found) == 1 and found[0].op == "linear"
             and found[0].inputs[0] is v}
-    # Only of neighbours: before a node further on runs, the norm's input may be overwritten.
+    # Only neighbours are joined: before a later node runs, the norm's input may be overwritten.
     norms = {norm.outputs[0]: norm for norm, after in itertools.pairwise(nodes)
              if _is_norm_of_rows(norm) and only.get(norm.outputs[0]) is after}
     gated = [n.outputs[0] for n in nodes if n.op == "linear" and "act" in n.attrs]

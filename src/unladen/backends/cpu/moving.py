@@ -1,15 +1,16 @@
-"""Moves weights of a mapped file, a little after each step, to where they are read fastest.
+"""Moves weights of a mapped file to memory that is read faster, a few of them after each step.
 
-Where the processor's kernels want rows interleaved or in two parts, they are copied so, and the
-file's pages are given back to the system. With interleaved rows, a step of eight sequences takes
-two thirds of the time. Other weights move to huge pages at their own addresses: the system's file
-cache has pages of 4 KiB, and translating their addresses costs a core a fifth of what it can read.
+Where the processor's kernels read interleaved or divided rows, rows are copied in this layout, and
+the file's pages are given back to the system. With interleaved rows, a step of eight sequences
+takes two thirds of the time. Other weights move to huge pages at the same addresses: the system's
+file cache has pages of 4 KiB, and translating their addresses costs a core a fifth of its reading
+speed.
 
-Moved weights are this process's own memory, which the system can't take back as it can a file's
-pages. So weights move only where memory is plentiful.
+Moved weights are this process's own memory, which the system can't take back as it can take pages
+of a file. So weights move only where memory is plentiful.
 
-Where a file keeps interleaved rows of an earlier run (:mod:`unladen.storage.packed`), the first
-step uses them from there, and they move to huge pages as other weights do.
+If a copy on disk has the interleaved rows of an earlier run (:mod:`unladen.storage.packed`), the
+first step already uses them, and they move to huge pages as other weights do.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -40,8 +40,8 @@ N_STEPS_BEFORE: Final = 4
 """Steps before weights move; a shorter run would not earn the move back."""
 
 PIECE_BYTES: Final = 16 << 20
-"""Bytes to move after a step. It takes 3 ms, or ten times that in a virtual machine that must first
-get the memory from its host."""
+"""Bytes to move after a step. They take 3 ms, or 30 ms in a virtual machine that must first get the
+memory from its host."""
 
 PAUSE: Final = 3
 """After a move, pause for this multiple of its duration."""
@@ -50,16 +50,19 @@ SPARE_FACTOR: Final = 2
 """Weights move only where this multiple of their bytes is free."""
 
 VARIABLE: Final = "UNLADEN_HUGE_PAGES"
+"""The environment variable whose value 0 keeps weights from moving."""
 SETTING: Final = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+"""Linux's file that says whether there are huge pages."""
 SMAPS: Final = Path("/proc/self/smaps")
+"""Linux's file that says which memory of this process is in huge pages, or locked."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
+"""The folder of control groups, whose limits count the memory of moved weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """The addresses ``first`` to ``last``, at which this process has mapped a part of ``file``.
+class Stretch(NamedTuple):
+    """A part of ``file`` that is mapped at the addresses ``first`` to ``last``.
 
-    ``is_dense``: every step reads all of it.
+    ``is_dense``: every step reads all of this part.
     """
 
     file: FileMapping
@@ -69,33 +72,34 @@ class Stretch:
 
 
 class Interleaving(Protocol):
-    """``native.Interleaving``."""
+    """The methods of ``native.Interleaving``."""
 
     def wanted(self) -> list[tuple[int, int]]:
         """Addresses and bytes of rows that kernels want interleaved."""
         ...
 
     def start(self, addresses: list[int]) -> None:
-        """Make room for those at ``addresses``. Raises OSError."""
+        """Allocate memory for the rows at ``addresses``. Raises OSError."""
         ...
 
     def advance(self, n_bytes: int) -> list[tuple[int, int]]:
-        """Copy the next rows, of about ``n_bytes``: addresses and bytes of what was copied."""
+        """Copy the next rows, about ``n_bytes``. Returns addresses and bytes of the copied rows."""
         ...
 
     def layout(self, address: int, /) -> tuple[int, int, int]:
-        """For the rows at ``address``: bytes of a row, bytes of its second part, and the count of
-        numbers that ``pack`` makes beside the rows."""
+        """For the rows at ``address``: bytes of a row, bytes of its second part, and how many known
+        numbers ``pack`` makes."""
         ...
 
     def pack(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
              ) -> None:
-        """Copy all rows at ``address`` to ``to``, and what is known of them to ``known``."""
+        """Pack all rows at ``address`` into ``to``, and their known numbers into ``known``."""
         ...
 
     def adopt(self, address: int, to: npt.NDArray[np.uint8], known: npt.NDArray[np.float32], /
               ) -> None:
-        """Use what ``pack`` made of the rows at ``address``. Both arrays must stay."""
+        """Use the packed rows ``to`` and their numbers ``known`` for the rows at ``address``. Both
+        arrays must stay alive."""
         ...
 
 
@@ -137,7 +141,7 @@ class Moving:
             pass
 
     def _move(self) -> bool:
-        """Move the next piece; whether there was one."""
+        """Move the next piece. Returns whether there was one."""
         if self._pieces is None:
             self._pieces = self._all_pieces()
         move = next(self._pieces, None)
@@ -171,16 +175,16 @@ def _let_go(file: FileMapping, first: int, n_bytes: int) -> None:
     data = np.frombuffer(file, np.uint8)
     at = first - int(data.ctypes.data)
     rows = data[at:at + n_bytes]
-    # Without this advice, a read of a norm beside the rows would bring back a whole huge page.
+    # Without this advice, a read of a norm next to the rows would map a whole huge page again.
     advise(rows, "NOHUGEPAGE")
     give_back(file, rows)
 
 
 def adopt(cache: PackedCache, interleaving: Interleaving, copied: Sequence[Stretch], level: str
           ) -> list[Stretch]:
-    """Use packed rows of ``copied`` from ``cache``, which packs them now if it hasn't yet.
+    """Use packed rows of ``copied`` from ``cache``, which packs them now if it doesn't have them.
 
-    Returns where they lie; nothing where ``copied`` is empty or the cache has no room.
+    Returns their places in the copy; none where ``copied`` is empty or the cache has no room.
     """
     if not copied:
         return []
@@ -224,11 +228,11 @@ def _move(file: FileMapping, at: int, n_bytes: int) -> None:
 
 def stretches(segment: Segment, to_interleave: Iterable[tuple[int, int]]
               ) -> tuple[list[Stretch], list[Stretch]]:
-    """What to copy interleaved, and what to move to huge pages.
+    """The stretches to copy interleaved, and those to move to huge pages.
 
-    The first are those of ``to_interleave`` (addresses and bytes of rows) that lie in files. The
-    second are the whole huge pages in which the segment's other matrices lie, with small gaps
-    between these. Matrices of which a step picks single rows are left out.
+    The first are those of ``to_interleave`` (addresses and bytes of rows) that are in mapped files.
+    The second are whole huge pages with the segment's other matrices and small gaps between them.
+    Matrices of which a step reads single rows are left out.
     """
     found: list[Stretch] = []
     matrices = {w.name for node in segment.nodes if node.op != "embed"
@@ -241,14 +245,14 @@ def stretches(segment: Segment, to_interleave: Iterable[tuple[int, int]]
             found.append(Stretch(file, first, first + placed.weight.nbytes_in(placed.quant),
                                  len(placed.weight.shape) < 3))
     by_address = {s.first: s for s in found}
-    copied = [replace(by_address[first], last=first + n_bytes)
+    copied = [by_address[first]._replace(last=first + n_bytes)
               for first, n_bytes in to_interleave if first in by_address]
     others = by_address.keys() - {s.first for s in copied}
     return copied, _whole(by_address[first] for first in others)
 
 
 def _whole(wanted: Iterable[Stretch]) -> list[Stretch]:
-    """The whole huge pages in which ``wanted`` lie, small gaps between them included."""
+    """The whole huge pages that ``wanted`` fill, including small gaps between them."""
     size = native.HUGE_PAGE_BYTES
     whole = [Stretch(s.file, -(-s.first // size) * size, s.last // size * size)
              for s in _joined(sorted(wanted, key=lambda s: s.first), size)]
@@ -269,7 +273,7 @@ def _joined(sorted_ones: Iterable[Stretch], gap: int) -> Iterator[Stretch]:
 
 
 def may_move(wanted: list[Stretch]) -> bool:
-    """Whether ``wanted`` may move: memory is plentiful, and they aren't locked where they are."""
+    """Whether ``wanted`` may move: memory is plentiful, and none of them is locked."""
     if not wanted or os.environ.get(VARIABLE) == "0" or not SMAPS.exists():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
@@ -278,15 +282,14 @@ def may_move(wanted: list[Stretch]) -> bool:
 
 
 def are_small(wanted: list[Stretch]) -> bool:
-    """Whether most of ``wanted`` lies in small pages, and the system has huge ones."""
+    """Whether most of ``wanted`` is in small pages, and the system has huge ones."""
     if not SETTING.exists() or "[never]" in SETTING.read_text():
         return False
     n_bytes = sum(s.last - s.first for s in wanted)
     return 2 * _mapped(wanted).huge_bytes <= n_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Mapped:
+class _Mapped(NamedTuple):
     huge_bytes: int
     is_locked: bool
 
@@ -296,7 +299,7 @@ def _mapped(wanted: list[Stretch]) -> _Mapped:
     with SMAPS.open() as lines:
         for line in lines:
             key, _, value = line.partition(":")
-            if not line[0].isupper():  # a range of addresses; lines with facts about it follow
+            if not line[0].isupper():  # a range of addresses; the lines after it describe it
                 first, last = (int(n, 16) for n in line.partition(" ")[0].split("-"))
                 counts = any(s.first < last and first < s.last for s in wanted)
             elif counts and key in ("FilePmdMapped", "AnonHugePages"):

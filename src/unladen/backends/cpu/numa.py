@@ -1,4 +1,4 @@
-"""On which processors threads run where a machine's memory is divided among nodes."""
+"""Chooses processors for threads on machines whose memory is divided among NUMA nodes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from unladen._native import cpu as native
 from unladen.errors import InvalidArgument
 
 SYSTEM_NODES = Path("/sys/devices/system/node")
+"""Linux's folder of NUMA nodes."""
 STRATEGIES = ("distribute", "isolate", "numactl")
+"""Values of the parameter ``numa``; see :func:`placement`."""
 
 
 def placement(strategy: str | None, n_threads: int) -> list[list[int]]:
-    """The processors of each of ``n_threads`` threads; empty: any, and nothing is pinned.
+    """The processors for each of ``n_threads`` threads. Empty: no thread is pinned.
 
-    "distribute" spreads threads over all nodes in turn; "isolate" keeps them on the node where the
-    caller is; "numactl" keeps them where the process was allowed to run when this is called, as
-    ``numactl`` or ``taskset`` have it. Raises :class:`InvalidArgument`.
+    "distribute" spreads threads over all nodes in turn. "isolate" keeps them on the caller's node.
+    "numactl" keeps them on the processors where the process may run now, as set by ``numactl`` or
+    ``taskset``. Raises :class:`InvalidArgument`.
     """
     if strategy is None:
         return []
@@ -28,14 +30,14 @@ def placement(strategy: str | None, n_threads: int) -> list[list[int]]:
 
 
 def check(strategy: str) -> None:
-    """Raises :class:`InvalidArgument` for one that isn't known."""
+    """Raise :class:`InvalidArgument` for an unknown strategy."""
     if strategy not in STRATEGIES:
-        raise InvalidArgument(f"numa={strategy!r} isn't known", hint="use " + ", ".join(STRATEGIES))
+        raise InvalidArgument(f"numa must be one of {', '.join(STRATEGIES)}, got {strategy!r}",
+                              hint="leave it out to let the system place threads")
 
 
 def nodes(root: Path) -> dict[int, list[int]]:
-    """The processors of each node of the system tree at ``root``; those without any are left out.
-    """
+    """The processors of each node in the folder ``root``. Nodes without processors are left out."""
     found = {}
     for folder in root.glob("node[0-9]*"):
         path = folder / "cpulist"
@@ -46,7 +48,7 @@ def nodes(root: Path) -> dict[int, list[int]]:
 
 
 def cpu_list(text: str) -> list[int]:
-    """What the kernel writes as "0-3,8": 0, 1, 2, 3, 8."""
+    """The numbers in a list as the kernel writes it: 0, 1, 2, 3, 8 for "0-3,8"."""
     cpus: list[int] = []
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
@@ -57,8 +59,13 @@ def cpu_list(text: str) -> list[int]:
 
 def choose(strategy: str, n_threads: int, by_node: Mapping[int, Sequence[int]],
            allowed: Collection[int], here: int) -> list[list[int]]:
-    """:func:`placement` on nodes ``by_node``, of which the process may use ``allowed``; the caller
-    runs on processor ``here``."""
+    """:func:`placement` for given nodes.
+
+    * ``strategy``, ``n_threads``: see :func:`placement`.
+    * ``by_node``: the processors of each node.
+    * ``allowed``: the processors that the process may use.
+    * ``here``: the processor that runs the caller.
+    """
     everywhere = sorted(allowed)
     usable = [found for cpus in by_node.values() if (found := sorted(set(cpus) & set(allowed)))]
     if not everywhere:

@@ -1,4 +1,4 @@
-"""Pretend devices: every call of the contract is honoured, no number is computed."""
+"""Pretend devices: they answer every call of the contract and compute no numbers."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from unladen.errors import InvalidArgument, OutOfMemory
 from unladen.graph.graph import Node, Weight
 
 MEMORY_VARIABLE = "UNLADEN_NULL_MEMORY"
-"""Environment variable with the bytes of each pretend device, by comma."""
+"""Environment variable with the bytes of each pretend device, separated by commas."""
 DEFAULT_MEMORY = 24 << 30
 """Bytes of a pretend device where the variable isn't set."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class NullBuffer:
-    """A number of bytes on a pretend device; reads as zeros."""
+    """A buffer of a pretend device, which reads as zeros."""
 
     device: Device
     nbytes: int
@@ -38,7 +38,7 @@ class NullBuffer:
 
 @dataclass(slots=True)
 class NullProgram:
-    """Counts how often it was run."""
+    """A program that counts its runs."""
 
     segment: Segment
     n_runs: int = 0
@@ -46,8 +46,9 @@ class NullProgram:
 
 @dataclass
 class NullBackend(Backend):
-    """See the package. ``null:0`` and so on have 24 GiB each, or what ``UNLADEN_NULL_MEMORY`` says:
-    bytes, by comma, the last one standing for all further devices."""
+    """The backend of the package. ``null:0`` and so on have 24 GiB each, or the bytes that
+    ``UNLADEN_NULL_MEMORY`` lists, separated by commas. Devices beyond the list have its last
+    number."""
 
     name: str = "null"
     _used: dict[str, int] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class NullBackend(Backend):
                       survives_fork=True, is_deterministic=True)
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> NullBuffer:
-        if use == "staging":  # the host's memory
+        if use == "staging":  # staging is memory of the host, not of the device
             return NullBuffer(device, nbytes)
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
@@ -115,6 +116,6 @@ def _memory(number: int) -> int:
     try:
         sizes = [int(part) for part in text.split(",")]
     except ValueError:
-        raise InvalidArgument(f"{MEMORY_VARIABLE}={text!r} is no list of bytes",
-                              hint="for example 25769803776,8589934592") from None
+        raise InvalidArgument(f"{MEMORY_VARIABLE} must be bytes with commas between them, got "
+                              f"{text!r}", hint="for example 25769803776,8589934592") from None
     return sizes[min(number, len(sizes) - 1)]

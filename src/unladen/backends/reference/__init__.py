@@ -1,4 +1,4 @@
-"""The reference backend: NumPy, float64 inside, obviously right; runs every op."""
+"""The reference backend: runs every op by its definition, in NumPy with float64."""
 
 from unladen.backends.base import Backend
 from unladen.backends.reference.backend import ReferenceBackend

@@ -17,13 +17,13 @@ from unladen.graph.ops.base import Array, RefContext
 from unladen.quants import dequantize
 
 BANDWIDTH, FLOPS = 1e8, 1e8
-"""Bytes and operations a second, roughly, of NumPy in float64; low, so that placement "auto" puts
-nothing here that another device has."""
+"""Bytes and operations per second of NumPy in float64, roughly. They are low, so that placement
+"auto" puts nothing here that another device can run."""
 
 
 @dataclass(slots=True)
 class ReferenceProgram:
-    """A segment and its weights as float64 by name, decoded on first use."""
+    """A segment, and its weights by name in float64, decoded on first use."""
 
     segment: Segment
     weights: dict[str, Array] = field(default_factory=dict)
@@ -31,7 +31,8 @@ class ReferenceProgram:
 
 
 class ReferenceBackend(HostMemory):
-    """See the package. The logical devices ``reference:0``, ``reference:1`` ... are one process."""
+    """The backend of the package. Its devices ``reference:0``, ``reference:1`` ... are logical: all
+    compute in this process."""
 
     name = "reference"
 

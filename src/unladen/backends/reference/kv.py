@@ -1,4 +1,4 @@
-"""The reference's view of a paged cache: rows are encoded and decoded one by one."""
+"""The paged cache of the reference backend. Rows are encoded and decoded one by one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from unladen.graph.ops.base import Array
 from unladen.quants import dequantize, get, quantize
 
 NAN16 = np.array([np.nan], np.float16).view(np.uint8)
-"""In place of a float16, and of the scale that a block of Q8_0 begins with."""
+"""NaN as bytes, for a float16 and for the scale at the begin of a Q8_0 block."""
 NAN32 = np.array([np.nan], np.float32).view(np.uint8)
+"""NaN as bytes, for a float32."""
 
 
 @dataclass(frozen=True, slots=True)
 class PagedKV:
-    """One layer's cache; see :class:`~unladen.backends.base.KVLayout` for where things lie."""
+    """One layer's cache, laid out as :class:`~unladen.backends.base.KVLayout` says."""
 
     placed: PlacedKV
 
@@ -35,7 +36,7 @@ class PagedKV:
         layout = self.placed.layout
         keys, is_beyond = _encoded(layout.k_type, k.astype(np.float32))
         values, _ = _encoded(layout.v_type, v.astype(np.float32))
-        # A score that is NaN may become a weight; a value that is NaN spoils any sum.
+        # A NaN score may lead to a finite weight, but a NaN value makes every sum NaN.
         nan = NAN32 if layout.v_type == "F32" else NAN16
         values[is_beyond, :len(nan)] = nan[:values.shape[-1]]
         for raw, pages in ((keys, self._pages("k")), (values, self._pages("v"))):
@@ -56,11 +57,12 @@ class PagedKV:
         return dequantize(quant, raw, (len(where), self.spec.n_kv_heads, dim)).astype(np.float64)
 
     def _where(self, batch: Batch, seq: int, index: int) -> tuple[int, int]:
-        block, slot = divmod(index, self.placed.layout.block_tokens)
-        return int(batch.block_table[seq, block]), slot
+        layout = self.placed.layout
+        block, slot = divmod(index, layout.block_tokens)
+        return int(batch.block_table[seq, layout.first_column + block]), slot
 
     def _pages(self, which: str) -> npt.NDArray[np.uint8]:
-        """uint8 [n_blocks, n_kv_heads, block_tokens, row_bytes]."""
+        """The buffer of K or V, uint8 [n_blocks, n_kv_heads, block_tokens, row_bytes]."""
         layout, spec = self.placed.layout, self.spec
         is_k = which == "k"
         buffer = self.placed.k if is_k else self.placed.v
@@ -71,9 +73,10 @@ class PagedKV:
 
 def _encoded(quant: str, rows: npt.NDArray[np.float32]
              ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """:func:`quantize` of float32 [n_tokens, n_heads, dim], with NaN in place of what the format
-    can't hold: an infinite key could get the weight zero and be overlooked, NaN reaches the logits,
-    where it becomes an error. And bool [n_tokens, n_heads]: which rows have such numbers."""
+    """``rows`` float32 [n_tokens, n_heads, dim] in format ``quant``, with NaN in place of numbers
+    that the format can't hold; and bool [n_tokens, n_heads]: the rows with such numbers. An
+    infinite key could get the weight zero and go unnoticed, while NaN reaches the logits and raises
+    an error."""
     size = get(quant).block_size
     blocks = rows.reshape(-1, size)
     with np.errstate(over="ignore"):

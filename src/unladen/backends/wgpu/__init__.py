@@ -6,7 +6,7 @@ from unladen.backends.wgpu import adapters
 
 def create() -> Backend:
     """Called by the scan of ``backends/``."""
-    # Most machines need none of it.
+    # Imported here, since most machines never use this backend.
     from unladen.backends.wgpu.backend import WgpuBackend
     return WgpuBackend()
 

@@ -1,4 +1,4 @@
-"""Finds wgpu-py and what it can run on."""
+"""Finds wgpu-py and the adapters that it can use."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from unladen.backends.wgpu import vulkan
 
 BACKENDS = ("Vulkan", "Metal", "D3D12")
-"""Drivers below wgpu that kernels run on; OpenGL lacks too much."""
+"""The drivers of wgpu that can run the kernels. OpenGL can't."""
 ORDER = ("DiscreteGPU", "IntegratedGPU", "VirtualGPU", "Unknown", "CPU")
 """Kinds of adapters, the fastest first; "CPU" is software."""
 DRIVER_FILES = ("dri/renderD*", "nvidia[0-9]*", "dxg", "kgsl-*", "mali*")
-"""Files in /dev of Linux's own drivers, NVIDIA's, Windows' for its guests, Qualcomm's and Arm's."""
+"""Files in /dev that GPU drivers make: Linux's own, NVIDIA's, that of WSL, Qualcomm's and Arm's."""
 INSTALL = "pip install 'wgpu>=0.32,<0.33'"
-"""What to do where the package is missing."""
+"""The hint where wgpu-py is missing."""
 
 
 @functools.cache
 def load() -> tuple[Any, str]:
-    """The module ``wgpu`` and "", or None and why there is none."""
+    """The module ``wgpu`` and "", or None and why it can't be used."""
     try:
         module = importlib.import_module("wgpu")
         importlib.import_module("wgpu.backends.wgpu_native")
@@ -39,14 +39,14 @@ def load() -> tuple[Any, str]:
 
 @functools.cache
 def native() -> tuple[Any, Any]:
-    """The C library beneath wgpu-py with calls that raise its errors, and its cffi."""
+    """The C library of wgpu-py, whose calls raise its errors, and its cffi."""
     api = importlib.import_module("wgpu.backends.wgpu_native._api")
     return api.libf, api.ffi
 
 
 @functools.cache
 def adapters() -> Sequence[Any]:
-    """The machine's adapters, the fastest kinds first; software ("CPU") last."""
+    """The machine's adapters, the fastest kinds first."""
     module, _ = load()
     if module is None:
         return ()
@@ -59,13 +59,13 @@ def adapters() -> Sequence[Any]:
 
 @functools.cache
 def _process() -> int:
-    """The process that asked for the adapters first."""
+    """The id of the process that asked for the adapters first."""
     return os.getpid()
 
 
 def check_process() -> None:
     """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    adapters: drivers wait there for threads that only the parent has."""
+    adapters. There drivers would wait for threads that only the parent has."""
     if _process() != os.getpid():
         raise BackendNotInitialised(
             "wgpu was in use in the process that this one was forked from",
@@ -74,8 +74,8 @@ def check_process() -> None:
 
 @contextlib.contextmanager
 def _quiet_drivers() -> Iterator[None]:
-    """Set XDG_RUNTIME_DIR where it isn't set, as on a machine without a screen: Vulkan drivers look
-    for a Wayland display, and its library would complain on stderr for each driver."""
+    """Set XDG_RUNTIME_DIR if it isn't set, as on a machine without a screen. Vulkan drivers look
+    for a Wayland display, whose library would print a complaint for each driver."""
     if "XDG_RUNTIME_DIR" in os.environ:
         yield
         return
@@ -94,7 +94,8 @@ def _rank(adapter: Any) -> int:
 
 def hardware() -> Sequence[Any]:
     """The adapters that are used where no devices are named: the discrete GPUs, or else the first
-    integrated one. All are of one backend of wgpu, since another lists the same cards again."""
+    integrated one. All belong to one driver of wgpu, since another driver lists the same cards
+    again."""
     for kind in ("DiscreteGPU", "IntegratedGPU"):
         found = [a for a in adapters() if a.info["adapter_type"] == kind]
         alike = [a for a in found if a.info["backend_type"] == found[0].info["backend_type"]]
@@ -104,9 +105,9 @@ def hardware() -> Sequence[Any]:
 
 
 def card_of(adapter: Any) -> vulkan.Card | None:
-    """What Vulkan knows of an adapter's memory now; None where it doesn't know the adapter. Where
-    several cards are alike, the n-th adapter is the n-th card."""
-    from unladen.backends.wgpu import vulkan  # only where there are adapters
+    """The Vulkan device of an adapter, with its memory now; None where Vulkan doesn't list it.
+    Among identical cards the n-th adapter is the n-th card."""
+    from unladen.backends.wgpu import vulkan  # imported only where there are adapters
     with _quiet_drivers():
         cards = [c for c in vulkan.cards() if _number(adapter) == (c.vendor_id, c.device_id)]
     alike = [a for a in adapters() if _number(a) == _number(adapter)
@@ -120,7 +121,7 @@ def _number(adapter: Any) -> tuple[int, int]:
 
 
 def why_none() -> str:
-    """Why :func:`adapters` is empty and what to do about it; "" where it isn't."""
+    """Why :func:`adapters` is empty and what to do about it; "" if it isn't empty."""
     module, why = load()
     if module is None:
         return why
@@ -131,8 +132,8 @@ def why_none() -> str:
 
 
 def adapter_of(number: int) -> Any:
-    """The adapter of device ``number``. Numbers beyond the last adapter begin again at the first,
-    so one adapter can serve as several devices. Raises :class:`BackendNotInitialised`."""
+    """The adapter of device ``number``. Numbers beyond the last adapter start again at the first,
+    so that an adapter can be several devices. Raises :class:`BackendNotInitialised`."""
     found = adapters()
     if not found:
         raise BackendNotInitialised(f"wgpu:{number} is not present", hint=why_none())
@@ -140,6 +141,6 @@ def adapter_of(number: int) -> Any:
 
 
 def may_have_hardware() -> bool:
-    """Whether a GPU's driver may be there: on Linux one leaves a file in /dev."""
+    """Whether there may be a GPU's driver. On Linux a driver has a file in /dev."""
     return sys.platform != "linux" or any(
         found for pattern in DRIVER_FILES for found in Path("/dev").glob(pattern))

@@ -1,4 +1,4 @@
-"""Devices, memory and programs, as the plan asks for them."""
+"""The backend: devices, memory and programs on wgpu."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from unladen.backends.wgpu.program import WgpuProgram
 
 
 class WgpuBackend(GpuBackend):
-    """See the package. ``wgpu:0`` is the fastest kind of adapter; numbers beyond the last adapter
-    are further logical devices on the same ones."""
+    """The backend of the package. ``wgpu:0`` is an adapter of the fastest kind. Numbers beyond the
+    last adapter are more logical devices on the same adapters."""
 
     name = "wgpu"
     family: Family = source
 
     def __init__(self) -> None:
         self._gpus: dict[str, Gpu] = {}
-        # By device: one that is opened again computes wrongly what it did before.
+        # By name of a device. Kept when it is closed, since its kernels are still wrong afterwards.
         self._forgone: dict[str, set[tuple[str, frozenset[str]]]] = {}
 
     def devices(self) -> Sequence[Device]:
@@ -51,7 +51,8 @@ class WgpuBackend(GpuBackend):
         return self._gpus[name].device
 
     def close(self, device: Device) -> None:
-        """The driver's device goes with the last buffer or program that refers to it."""
+        """See the base class. The driver's device is freed with the last buffer or program that
+        refers to it."""
         gpu = self._gpus.pop(device.name, None)
         if gpu is not None:
             gpu.is_closed = True

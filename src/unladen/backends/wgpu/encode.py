@@ -1,7 +1,7 @@
 """Encodes dispatches: the only part of a step whose cost grows with their number.
 
-wgpu-py's own methods check and convert their arguments, which costs four times the calls that they
-make. So this calls the C library, with handles that were looked up before.
+wgpu-py's own methods check and convert their arguments, which takes four times as long as the calls
+that they make. So this module calls the C library, with handles that were looked up before.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from unladen.backends.wgpu.gpu import Gpu
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Copies the first bytes of ``source`` into ``target``, as many as that holds."""
+    """A copy of the first bytes of ``source`` that fills ``target``."""
 
     source: Range
     target: Range
@@ -32,17 +32,16 @@ Encoded = tuple[Any, Any, int, int, int]
 
 @functools.cache
 def _unchecked() -> tuple[Any, Any, Any]:
-    """The three calls of a dispatch. They raise nothing: the encoder reports errors when it
-    ends."""
+    """The three C functions of a dispatch. They raise nothing; the encoder reports errors at its
+    end."""
     lib = importlib.import_module("wgpu.backends.wgpu_native._ffi").lib
     return (lib.wgpuComputePassEncoderSetPipeline, lib.wgpuComputePassEncoderSetBindGroup,
             lib.wgpuComputePassEncoderDispatchWorkgroups)
 
 
 def submit(gpu: Gpu, step: Any, dispatches: Sequence[Encoded], first: Copy | None = None) -> int:
-    """Hand ``first`` and ``dispatches`` to the device in one command buffer; returns before they
-    are done, with the number that :meth:`Gpu.wait_for` takes. ``step``: the bind group that the
-    dispatches share."""
+    """Submit ``first`` and ``dispatches`` in one command buffer, and return the number of this
+    submission for :meth:`Gpu.wait_for`. ``step``: the bind group that the dispatches share."""
     set_pipeline, set_bind_group, dispatch = _unchecked()
     _, ffi = native()
     null = ffi.NULL

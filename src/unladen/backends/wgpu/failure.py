@@ -1,4 +1,4 @@
-"""What wgpu raises, as errors of ours."""
+"""Turns the errors of wgpu into this package's errors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, Unlad
 
 @contextmanager
 def typed(device: str, *, requested: int = 0, free: int = 0) -> Iterator[None]:
-    """Turn errors of wgpu into :class:`OutOfMemory`, :class:`DeviceLost` or
-    :class:`UnladenError` with its message. ``requested`` and ``free`` bytes serve the first."""
+    """Turn errors of wgpu into :class:`OutOfMemory`, :class:`DeviceLost` or :class:`UnladenError`
+    with its message. ``requested`` and ``free``: the bytes for :class:`OutOfMemory`."""
     module, _ = load()
     try:
         yield
@@ -32,7 +32,7 @@ def typed(device: str, *, requested: int = 0, free: int = 0) -> Iterator[None]:
 
 
 def closed(device: str) -> BackendNotInitialised:
-    """What the use of ``device``, or of something on it, raises after it was closed."""
+    """The error for using ``device``, or a buffer or program on it, after it was closed."""
     return BackendNotInitialised(f"{device} is closed, or was never opened",
                                  hint="open it and allocate again: what was on it is gone")
 

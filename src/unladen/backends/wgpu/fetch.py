@@ -1,7 +1,7 @@
-"""Reads a GPU's buffer while the device goes on.
+"""Reads a GPU's buffer while the device works on.
 
-wgpu-py's own reading waits for everything that was submitted, also after the copy. So this calls
-the C library, and waits for the copy alone.
+wgpu-py's own reading waits for all work that was submitted, also for work after the copy. So this
+module calls the C library and waits only for the copy.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ WHEN_POLLED = 2
 
 @dataclass(slots=True)
 class _Mapping:
-    """The one callback of the process. ``told``: by the number of a mapping that is waited for, the
-    status that C reported, 0 until then. C may call the callback as long as there is a device, so
-    it is never freed. ``interrupts``: raised inside the callback, where C can't pass them on."""
+    """The callback of all mappings in this process. C may call it as long as there is a device, so
+    it is never freed.
+
+    * ``told``: for each mapping that is waited for, by its number, the status that C reported; 0
+      before that.
+    * ``interrupts``: exceptions raised inside the callback, which C can't pass on.
+    """
 
     callback: Any = None
     told: dict[int, int] = field(default_factory=dict)
@@ -67,8 +71,8 @@ class _Fetched:
     is_view: bool
 
     def __call__(self) -> Bytes:
-        """Wait, and copy unless this is a view. An interrupt may come at any point, and then this
-        can be called again, so the buffer stays mapped as long as it exists, or until the next
+        """Wait for the bytes and return them, copied unless this is a view. After an interrupt this
+        can be called again. So the buffer stays mapped as long as it exists, or until the next
         fetch through it."""
         libf, ffi = native()
         mapping = _mapping()
@@ -76,7 +80,7 @@ class _Fetched:
         if mapping.interrupts:
             raise mapping.interrupts.pop()
         where = ffi.NULL
-        # 0: an interrupt stopped the callback before it could store the status.
+        # 0 means that an interrupt stopped the callback before it could store the status.
         if mapping.told[self.number] in (0, MAPPED):
             with typed(self.gpu.name, requested=self.nbytes):
                 where = libf.wgpuBufferGetConstMappedRange(self.staging._internal, 0, self.nbytes)
@@ -92,8 +96,8 @@ class _Fetched:
 
 def fetch(src: WgpuBuffer, nbytes: int, offset: int, staging: WgpuBuffer | None
           ) -> Callable[[], Bytes]:
-    """See :meth:`~unladen.backends.base.Backend.fetch`; whole words. What lies in several parts is
-    read at once."""
+    """See :meth:`~unladen.backends.base.Backend.fetch`. Reads whole words. A range in several parts
+    of a buffer is read at once."""
     pieces = list(src.pieces(offset, nbytes))
     assert offset % 4 == nbytes % 4 == 0, (offset, nbytes)
     if len(pieces) != 1:
@@ -122,10 +126,10 @@ def fetch(src: WgpuBuffer, nbytes: int, offset: int, staging: WgpuBuffer | None
 
 
 def _unmap(gpu: Gpu, through: Any) -> None:
-    """End what the last fetch through a buffer began."""
+    """End the last fetch through the buffer ``through``."""
     if through in gpu.mapped:
         gpu.mapped.remove(through)
         try:
             native()[0].wgpuBufferUnmap(through._internal)
         except load()[0].GPUValidationError:
-            pass  # an interrupt came before the driver was told to map it
+            pass  # an interrupt came before the buffer was mapped

@@ -27,27 +27,27 @@ LIMITS = ("max-storage-buffer-binding-size", "max-buffer-size",
           "max-compute-workgroup-size-x", "max-storage-buffers-per-shader-stage",
           "min-storage-buffer-offset-alignment")
 UNKNOWN_MEMORY = 1 << 46
-"""Bytes that count as free on a GPU whose driver doesn't say; allocating finds out."""
+"""Free bytes of a GPU whose driver doesn't report them; allocations fail where there are fewer."""
 SOFTWARE_SPEED = 1e10
-"""Bytes and operations per second of an adapter that is software on the processor. It is less than
-the processor's own kernels reach, so nothing is placed there for speed."""
+"""Bytes and operations per second of a software adapter. The CPU backend's kernels are faster than
+this, so nothing is placed there for speed."""
 MAPPABLE = "mappable-primary-buffers"
-"""Feature of an adapter: the host can map buffers that kernels use. An adapter with memory of its
-own would keep such a buffer in the host's memory instead."""
+"""A feature of wgpu: the host can map buffers that kernels use. It is used only where GPU and host
+share memory: an adapter with its own memory would keep such a buffer in the host's."""
 WGSL = 2
 """WGPUSType_ShaderSourceWGSL of webgpu.h: the type of a structure that holds WGSL."""
 BOUNDS_CHECKS = 1
-"""WGPUShaderRuntimeChecks of wgpu.h: the compiler adds bounds checks, since some indices of kernels
-come out of files. ForceLoopBounding (2) is left out: it counts the turns of every loop in 64 bits,
-and with it a model's steps took 2.4 times as long on an H200. Loops of kernels end by themselves:
-they count up or down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
+"""WGPUShaderRuntimeChecks of wgpu.h: the compiler adds bounds checks, since some indices in kernels
+come from files. ForceLoopBounding (2) is left out: it counts the iterations of every loop in 64
+bits, and with it a model's steps took 2.4 times as long on an H200. Kernels don't need it: their
+loops count up or down to a number that doesn't change (tests/backends/wgpu/test_source.py)."""
 WRITE_BYTES = 32 << 20
-"""Bytes that are uploaded at once: the queue keeps a copy of them until it is done."""
+"""The most bytes of one upload. The queue keeps a copy of them until the upload is done."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """A compiled kernel: ``handle`` as the C API knows it."""
+    """A compiled kernel."""
 
     source: Source
     pipeline: Any
@@ -55,12 +55,12 @@ class Pipeline:
 
     @property
     def handle(self) -> Any:
-        """The pipeline as the encoder passes it to the C library."""
+        """The pipeline's handle in the C library."""
         return self.pipeline._internal
 
 
 class Gpu:
-    """See the module, and :class:`~unladen.backends._gpu.target.Target`."""
+    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`."""
 
     family: Family = source
 
@@ -71,7 +71,7 @@ class Gpu:
         self.device = device_of(adapter, name)
         self.features = features.chosen(adapter)
         self.forgone = forgone
-        # Buffers for staging that the host has mapped, or is about to.
+        # Staging buffers that the host has mapped or is mapping.
         self.mapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self.is_closed = False
         wanted = features.device_features(adapter) + ([MAPPABLE] if self.maps_weights else [])
@@ -95,16 +95,19 @@ class Gpu:
         return self.device.name
 
     def free_bytes(self) -> int:
-        """Bytes that can be allocated now, as far as that is known without asking the driver."""
+        """Bytes that can be allocated now, as far as known."""
         if shares_host_memory(self.adapter):
             return free_host_bytes()
         return self.device.memory_bytes or UNKNOWN_MEMORY
 
     def buffer(self, nbytes: int, *, uniform: bool = False, mappable: bool = False,
                staging: bool = False) -> Any:
-        """A zeroed buffer of ``nbytes`` rounded up to whole words; raises
-        :class:`OutOfMemory`. ``mappable``: the host will write to it, directly if it can.
-        ``staging``: the host will read it directly, and no kernel binds it."""
+        """A zeroed buffer of ``nbytes``, rounded up to whole words. Raises :class:`OutOfMemory`.
+
+        * ``uniform``: kernels bind it as a uniform.
+        * ``mappable``: the host will write to it, through a mapping where that is possible.
+        * ``staging``: the host will read it through a mapping, and no kernel binds it.
+        """
         size = max(16, -(-nbytes // 16) * 16)
         free = min(self.free_bytes(), self.max_buffer)
         if size > free:
@@ -125,7 +128,7 @@ class Gpu:
         return Range(buffer, 0, data.nbytes)
 
     def write(self, buffer: Any, offset: int, data: Bytes) -> None:
-        """Upload ``data``; ``offset`` and its size are multiples of 4."""
+        """Upload ``data``. ``offset`` and the size of ``data`` are multiples of 4."""
         with typed(self.name, requested=data.nbytes):
             is_mappable = bool(buffer.usage & self.usage.MAP_WRITE)
             if is_mappable and offset % 8 == 0 and data.nbytes:
@@ -137,7 +140,7 @@ class Gpu:
                 piece = data[start:start + WRITE_BYTES]
                 self.queue.write_buffer(buffer, offset + start, piece)
                 if data.nbytes > WRITE_BYTES or is_mappable:
-                    # Empty the queue: a later write through a mapping would overtake it.
+                    # Empty the queue: a later write through a mapping would overtake this one.
                     self.queue.submit([])
                     self.wgpu._poll_wait()
 
@@ -151,26 +154,25 @@ class Gpu:
         return False
 
     def wait(self) -> None:
-        """Return when everything submitted is done."""
+        """Wait until all submitted work is done."""
         with typed(self.name):
             self.wgpu._poll_wait()
 
     def submit(self, commands: Any) -> int:
-        """Hand over a command buffer; returns before it is done, with its number for
-        :meth:`wait_for`."""
+        """Submit a command buffer and return the number of this submission for :meth:`wait_for`."""
         libf, ffi = native()
         handles = ffi.new("WGPUCommandBuffer[]", [commands._internal])
         return int(libf.wgpuQueueSubmitForIndex(self.queue._internal, 1, handles))
 
     def wait_for(self, submission: int) -> None:
-        """Return when a submission is done."""
+        """Wait until ``submission`` is done."""
         libf, ffi = native()
         with typed(self.name):
             libf.wgpuDevicePoll(self.wgpu._internal, True,
                                 ffi.new("WGPUSubmissionIndex *", submission))
 
     def pipeline(self, kernel: str, quant: str, constants: Constants) -> Pipeline:
-        """The kernel with these constants, compiled when it is first asked for; raises
+        """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
         :class:`UnladenError` with the compiler's message."""
         key = (kernel, quant, tuple(sorted(constants.items())))
         found = self._pipelines.get(key)
@@ -190,8 +192,8 @@ class Gpu:
         return Pipeline(source, pipeline, layout)
 
     def _module(self, text: str) -> Any:
-        """What wgpu-py's ``create_shader_module`` gives, but with no more than ``BOUNDS_CHECKS``.
-        """
+        """A shader module as wgpu-py's ``create_shader_module`` makes it, with only the checks of
+        :data:`BOUNDS_CHECKS`."""
         libf, ffi = native()
         encoded = text.encode()
         data = ffi.new("char[]", encoded)
@@ -212,14 +214,14 @@ class Gpu:
                 for number, kind in bindings])
 
     def bind(self, pipeline: Pipeline, ranges: Mapping[str, Range]) -> Any:
-        """A bind group with a range for every name that the kernel binds."""
+        """The bind group of ``pipeline``, with a range for every name that the kernel binds."""
         source = pipeline.source
         if source.grid:
             ranges = {**ranges, "grid": self._grid(source.grid)}
         return self._bind(pipeline.layout, [(n, ranges[name]) for n, _, name in source.bindings])
 
     def bind_step(self, step: Range) -> Any:
-        """The bind group that all kernels share: what changes from step to step."""
+        """The bind group of the step's words, which all kernels share."""
         return self._bind(self.step_layout, [(0, step)])
 
     def _bind(self, layout: Any, ranges: Sequence[tuple[int, Range]]) -> Any:
@@ -255,5 +257,5 @@ def device_of(adapter: Any, name: str) -> Device:
 
 
 def shares_host_memory(adapter: Any) -> bool:
-    """Whether what it allocates is the host's memory."""
+    """Whether the adapter allocates the host's memory."""
     return adapter.info["adapter_type"] in ("CPU", "IntegratedGPU")

@@ -16,13 +16,13 @@ from unladen.errors import OutOfMemory
 
 @dataclass(frozen=True, slots=True)
 class WgpuBuffer(GpuBuffer):
-    """Memory whose parts are buffers of wgpu."""
+    """Memory on a GPU. Its parts are buffers of wgpu."""
 
     gpu: Gpu
 
 
 def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuffer:
-    """Zeroed memory, cut between rows where the device can't have it in one piece."""
+    """Zeroed memory, cut between rows where the device can't allocate it in one piece."""
     if nbytes > gpu.free_bytes():
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.free_bytes(), hint=HINT)
     part = part_bytes(gpu, nbytes, row_bytes)
@@ -33,8 +33,8 @@ def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuff
 
 
 def write(dst: WgpuBuffer, src: Bytes, offset: int) -> None:
-    """Copy bytes from the host; whole words directly, what shares a word with others by reading it
-    first."""
+    """Copy bytes from the host. Whole words are written directly. A word that has other bytes, too,
+    is read first."""
     for part, at, start, n in dst.pieces(offset, src.nbytes):
         first, last = at // 4 * 4, -(-(at + n) // 4) * 4
         data = src[start:start + n]
@@ -46,7 +46,7 @@ def write(dst: WgpuBuffer, src: Bytes, offset: int) -> None:
 
 
 def read(src: WgpuBuffer, nbytes: int, offset: int) -> Bytes:
-    """A copy of some bytes."""
+    """A copy of ``nbytes`` bytes from ``offset`` on."""
     found = []
     for part, at, _, n in src.pieces(offset, nbytes):
         first, last = at // 4 * 4, -(-(at + n) // 4) * 4
@@ -60,7 +60,8 @@ def _read(gpu: Gpu, part: Range, offset: int, nbytes: int) -> Bytes:
 
 
 def copy(dst: WgpuBuffer, dst_offset: int, src: WgpuBuffer, src_offset: int, nbytes: int) -> bool:
-    """Copy on the device; False where it can't: other devices, halves of words, several parts."""
+    """Copy on the device. Returns False where that isn't possible: between devices, for parts of
+    words, and for buffers in several parts."""
     if dst.gpu is not src.gpu or (dst_offset | src_offset | nbytes) % 4:
         return False
     sources, targets = list(src.pieces(src_offset, nbytes)), list(dst.pieces(dst_offset, nbytes))
@@ -70,7 +71,7 @@ def copy(dst: WgpuBuffer, dst_offset: int, src: WgpuBuffer, src_offset: int, nby
     with typed(gpu.name, requested=nbytes):
         encoder = gpu.wgpu.create_command_encoder()
         if source[0].buffer is target[0].buffer:
-            # A buffer can't be copied onto itself.
+            # WebGPU doesn't copy within one buffer, so the bytes go through another.
             between = gpu.buffer(nbytes)
             encoder.copy_buffer_to_buffer(source[0].buffer, source[1], between, 0, nbytes)
             encoder.copy_buffer_to_buffer(between, 0, target[0].buffer, target[1], nbytes)
@@ -82,8 +83,8 @@ def copy(dst: WgpuBuffer, dst_offset: int, src: WgpuBuffer, src_offset: int, nby
 
 
 def of_gpu(buffer: Buffer) -> WgpuBuffer:
-    """``buffer``, which must be one of these: a plan hands each backend its own. Raises
-    :class:`BackendNotInitialised` where its device was closed."""
+    """``buffer``, which must be a :class:`WgpuBuffer`: a plan gives each backend its own buffers.
+    Raises :class:`BackendNotInitialised` where its device was closed."""
     assert isinstance(buffer, WgpuBuffer), buffer
     if buffer.gpu.is_closed:
         raise closed(buffer.gpu.name)

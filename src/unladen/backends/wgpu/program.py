@@ -1,4 +1,4 @@
-"""A compiled segment: what a step uploads, and the dispatches that it submits."""
+"""Programs: a compiled segment uploads a step's words and submits the step's dispatches."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from unladen.graph.batch import Batch, SizeClass
 from unladen.types import Limits
 
 DISPATCHES_AT_ONCE = 24
-"""Dispatches of a prefill that are submitted together; between submissions it can be cancelled."""
+"""How many dispatches of a prefill are submitted together. It can be cancelled between
+submissions."""
 MOST_SIZES = 32
-"""Sizes of steps in one class whose encoded dispatches are kept. In a decode step the size grows
-with the longest sequence."""
+"""For how many sizes of steps in one class encoded dispatches are kept. In a decode step the size
+grows with the longest sequence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A compiled kernel with everything that it binds."""
+    """A compiled kernel with its bind group and its grid."""
 
     pipeline: Pipeline
     bindings: Any
@@ -35,8 +36,9 @@ class Bound:
 
 @dataclass(slots=True)
 class WgpuProgram:
-    """See the module. ``encoded``: by class and size of a step, its dispatches in the groups that
-    are submitted together. Prompts of many sizes displace none of those that decode steps need."""
+    """A compiled segment. ``encoded``: the dispatches of a step by its class and size, in groups
+    that are submitted together. Each class keeps its own, so prompts of many sizes don't displace
+    those of decode steps."""
 
     gpu: Gpu
     batch: Batch
@@ -57,7 +59,7 @@ class WgpuProgram:
         self.step_bindings = self.gpu.bind_step(self.step_words)
 
     def run(self) -> None:
-        """Upload and submit the step in the batch; raises :class:`Cancelled`."""
+        """Upload and submit the step in the batch. Raises :class:`Cancelled`."""
         self.cancelled = False
         words, size = self.step.pack()
         self.gpu.write(self.step_words.buffer, 0, words.view(np.uint8))
@@ -69,7 +71,8 @@ class WgpuProgram:
                 raise Cancelled("the step was cancelled")
             submission = submit(self.gpu, self.step_bindings, group, tokens)
             if before is not None:
-                # Two are under way: enough to keep the device busy, few to wait for after a cancel.
+                # Two submissions run at a time: they keep the device busy, and a cancel waits only
+                # for these two.
                 self.gpu.wait_for(before)
             before, tokens = submission, None
 
@@ -82,7 +85,8 @@ class WgpuProgram:
         return alike[size]
 
     def _tokens(self) -> Copy:
-        """From where ``argmax`` left them to where ``embed`` looks for them."""
+        """The copy of the chosen tokens from the output of ``argmax`` to the step's words, where
+        ``embed`` reads them."""
         assert self.lowered.chosen is not None
         return Copy(self.lowered.chosen, Range(self.step_words.buffer, self.step.tokens_offset,
                                                4 * self.batch.n_tokens))
@@ -99,8 +103,8 @@ class WgpuProgram:
 
 
 def bound(gpu: Gpu, dispatches: Sequence[Dispatch]) -> list[Bound]:
-    """Compile and bind ``dispatches``. Their structs of numbers go into one uniform buffer, each
-    where a binding may begin, those with the same bytes once."""
+    """Compile and bind ``dispatches``. All their structs of numbers are in one uniform buffer, each
+    at an offset where a binding may begin. Equal structs are stored once."""
     places: dict[bytes, int] = {}
     for d in dispatches:
         for what in d.ranges.values():

@@ -1,14 +1,14 @@
-"""Puts a kernel's text together: its parts, the format of its weights, and its constants.
+"""Assembles a kernel's text from its parts, the format of its weights, and its constants.
 
-A text lies in ``kernels/``, or in the folder ``wgsl/`` of a plug-in folder. Beside WGSL it may hold
-these lines:
+A text is a file in ``kernels/``, or in the folder ``wgsl/`` of a plug-in folder. In addition to
+WGSL it may have these lines:
 
-* ``#use NAME ...`` puts in each file of ``parts/`` once, and for ``quant`` the file of the weights'
-  format;
-* ``#words`` puts in the number of each word of the step's header;
-* ``#grid NAME`` binds a codebook, ``#enable NAME`` turns on an extension of the language;
-* ``#if NAME`` ... ``#else`` ... ``#end`` keep lines where the constant NAME is given and neither
-  false nor 0.
+* ``#use NAME ...`` inserts files of ``parts/``, each once; the name ``quant`` inserts the file of
+  the weights' format;
+* ``#words`` inserts the number of each word in the step's header;
+* ``#grid NAME`` binds a codebook, ``#enable NAME`` enables an extension of the language;
+* ``#if NAME`` ... ``#else`` ... ``#end`` keep lines if the constant NAME is given and neither false
+  nor 0.
 """
 
 from __future__ import annotations
@@ -24,15 +24,17 @@ from unladen.backends._gpu.target import Constants
 from unladen.discover import plugin_folders
 
 FOLDER = Path(__file__).parent / "kernels"
+"""The folder of the package's texts."""
 BINDING = re.compile(r"@group\(1\) @binding\((\d+)\) var<([\w, ]+)> (\w+)\s*:")
+"""Finds the bindings in a kernel's text: number, kind and name."""
 KINDS = {"uniform": "uniform", "storage, read": "read-only-storage",
          "storage, read_write": "storage"}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A kernel ready to be compiled: its text, and what it binds in group 1 as (number, kind,
-    name). ``grid`` names the codebook that it reads, "" for none."""
+    """A kernel's text for the compiler, and its bindings in group 1 as (number, kind, name).
+    ``grid``: the name of the codebook that it reads, "" for none."""
 
     text: str
     bindings: tuple[tuple[int, str, str], ...]
@@ -79,7 +81,7 @@ class _Assembly:
 
 
 def assemble(kernel: str, quant: str, constants: Constants) -> Source:
-    """The text of ``kernels/KERNEL.wgsl`` for weights in format ``quant`` ("": it has none)."""
+    """The text of ``kernels/KERNEL.wgsl`` for weights in format ``quant`` ("": without weights)."""
     work = _Assembly(quant, constants)
     head = [f"const {name} = {value}u;" for name, value in constants.items()
             if not isinstance(value, bool)]
@@ -90,14 +92,15 @@ def assemble(kernel: str, quant: str, constants: Constants) -> Source:
 
 
 def text_file(name: str) -> Path:
-    """The file of the text ``name``, which may be missing; those of the package come first."""
+    """The path of the text ``name``, in the package or else in a plug-in folder. The file may not
+    exist."""
     own = FOLDER / f"{name}.wgsl"
     strangers = (folder / f"{name}.wgsl" for folder in plugin_folders("wgsl"))
     return own if own.exists() else next((path for path in strangers if path.exists()), own)
 
 
 def quant_file(quant: str) -> Path:
-    """The file of a block format."""
+    """The path of the text for block format ``quant``."""
     return text_file(f"quants/{quant.lower()}")
 
 
@@ -109,12 +112,13 @@ def has_kernel(kernel: str) -> bool:
 
 @functools.cache
 def has_format(quant: str) -> bool:
-    """Whether kernels decode weights of this block format."""
+    """Whether kernels can decode weights in block format ``quant``."""
     return quant_file(quant).exists()
 
 
 @functools.cache
 def has_codes(quant: str) -> bool:
-    """Whether its weights are int8 codes times a scale, see kernels/parts/packed.wgsl."""
+    """Whether weights in ``quant`` are int8 codes times a scale; see
+    ``kernels/parts/packed.wgsl``."""
     return (bool(quant) and has_format(quant)
             and "fn packed(" in quant_file(quant).read_text(encoding="utf-8"))

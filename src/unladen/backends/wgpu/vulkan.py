@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 LIBRARIES = ("libvulkan.so.1", "vulkan-1.dll", "libvulkan.1.dylib")
+"""Names of Vulkan's loader on Linux, Windows and macOS."""
 VERSION = 1 << 22 | 1 << 12
-"""Vulkan 1.1, the first that can be asked for a budget."""
+"""Vulkan 1.1, the first version that reports budgets of memory."""
 INSTANCE_INFO, PROPERTIES_2, BUDGET_PROPERTIES = 1, 1000059006, 1000237000
 """VkStructureType of the structures below."""
 DEVICE_LOCAL = 1
@@ -29,8 +30,8 @@ BUDGET = b"VK_EXT_memory_budget"
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A Vulkan device: its numbers and name, as WebGPU has them too, the bytes of its own memory,
-    and how many of them this process can still have (all, where the driver doesn't say)."""
+    """A Vulkan device: its numbers and its name, which WebGPU has, too; the bytes of its own
+    memory; and how many of these are free for this process (all, if the driver doesn't say)."""
 
     vendor_id: int
     device_id: int
@@ -40,7 +41,7 @@ class Card:
 
 
 def cards() -> Sequence[Card]:
-    """Every device, in the driver's order; none where there is no Vulkan 1.1, or it fails."""
+    """Every device, in the driver's order; none where Vulkan 1.1 is missing or fails."""
     vulkan = _load()
     if vulkan is None:
         return ()
@@ -50,9 +51,10 @@ def cards() -> Sequence[Card]:
 
 def own_memory(heaps: Sequence[tuple[int, int]], budgets: Sequence[tuple[int, int]] | None
                ) -> tuple[int, int]:
-    """(bytes, free bytes) of the largest heap that is the device's own, (0, 0) where none is.
+    """(bytes, free bytes) of the largest heap that is the device's own memory, (0, 0) without one.
 
-    ``heaps``: (size, flags) of each; ``budgets``: (what the process may have in all, what it has).
+    ``heaps``: (size, flags) of each heap. ``budgets``: for each heap (bytes that the process may
+    have, bytes that it has); None if the driver doesn't say.
     """
     own = [i for i, (_, flags) in enumerate(heaps) if flags & DEVICE_LOCAL]
     if not own:
@@ -120,7 +122,7 @@ def _load() -> ctypes.CDLL | None:
         try:
             library = ctypes.CDLL(name)
         except OSError:
-            continue  # not under this name
+            continue  # no library has this name
         if hasattr(library, "vkGetPhysicalDeviceMemoryProperties2"):
             return library
     return None
@@ -147,8 +149,8 @@ def _devices(vulkan: ctypes.CDLL, instance: ctypes.c_void_p) -> list[ctypes.c_vo
 
 
 def _listed(call: Any, kind: Any) -> list[Any]:
-    """All that a function of Vulkan enumerates: the first call asks for the number, the second for
-    the items. Empty where a call fails."""
+    """The items that a function of Vulkan enumerates: a first call asks for their number, a second
+    one for the items. Empty where a call fails."""
     n = ctypes.c_uint32(0)
     if call(ctypes.byref(n), None) != 0:
         return []
@@ -159,7 +161,8 @@ def _listed(call: Any, kind: Any) -> list[Any]:
 def _card(vulkan: ctypes.CDLL, device: ctypes.c_void_p) -> Card:
     raw = ctypes.create_string_buffer(PROPERTIES_BYTES)
     vulkan.vkGetPhysicalDeviceProperties(device, raw)
-    # apiVersion, driverVersion, vendorID, deviceID, deviceType, deviceName[256].
+    # VkPhysicalDeviceProperties: apiVersion, driverVersion, vendorID, deviceID, deviceType,
+    # deviceName[256].
     version, _, vendor, number, _, name = struct.unpack_from("=IIIIi256s", raw)
     label = name.partition(b"\0")[0].decode("utf-8", "replace")
     if version < VERSION:

@@ -12,8 +12,8 @@ from unladen.engine.request import Request
 
 def with_allowed_drafts(work: Sequence[Work], n_vocab: int) -> list[Work]:
     """``work`` with each draft cut to the tokens that its request's constraints allow, in a
-    vocabulary of ``n_vocab``: no other could be chosen. What ``rollback`` of a constraint raises is
-    its request's error, and that request has no draft."""
+    vocabulary of ``n_vocab``: other tokens couldn't be chosen. An exception of a constraint's
+    ``rollback`` ends its request, which then has no draft."""
     return [_cut(item, n_vocab) if item.draft and _is_constrained(item.request) else item
             for item in work]
 
@@ -28,7 +28,7 @@ def _n_allowed(request: Request, draft: Sequence[int], n_vocab: int) -> int:
     ends = next((n for n, token in enumerate(draft, 1) if token in request.eog_ids), len(draft))
     try:
         return request.sampler.n_allowed(draft[:ends], n_vocab)
-    except BaseException as error:  # noqa: BLE001  # charge() tells whose
+    except BaseException as error:  # noqa: BLE001  # charge() ends the request
         charge(request, error)
         return 0
 

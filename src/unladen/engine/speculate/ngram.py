@@ -2,12 +2,13 @@
 
 Where the last tokens of a sequence occurred before, the tokens that followed them there are the
 draft. They are computed in the same step as the next token. Each is then chosen from its own logits
-by the request's own sampler, for as long as the choice is what was drafted. So the tokens are those
-of the model, drawn with the same numbers: a draft decides only how many come out of a step.
+by the request's own sampler, for as long as the choices agree with the draft. So the tokens are
+those of the model, drawn with the same numbers: a draft decides only how many come out of a step.
 (The same method: "prompt lookup decoding", A. Saxena 2023.)
 
 The engine counts on every token, drafted or not, how often drafts come true, and measures what
-steps of different sizes take. Drafts are as long as both make it worthwhile; mostly there are none.
+steps of different sizes take. Drafts are as long as these two numbers make it worthwhile; most
+steps have none.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from unladen.engine.speculate.costs import StepCosts
 from unladen.types import Limits
 
 SIZES = (1, 3, 7, 15, 31, 63)
-"""Sizes of a step's draft that are considered. Few, so that the time of each is known soon."""
+"""Numbers of drafted tokens in a step that are considered: few, so that the time of each is known
+soon."""
 
 WATCHED = 8
 """Time one undrafted step in 8; timing each would slow small models."""
 
 SHORT_STEP, CHECK_INTERVAL = 2e-4, 4
 """While steps take less than this many seconds and nothing is found, look for drafts in one step of
-four: looking would cost a part of such a step."""
+four: the search would take a noticeable part of such a step."""
 
 GAIN = 1.03
-"""A step with drafts must promise this many times the tokens a second of one without."""
+"""Draft only if a step with drafts promises at least this many times the tokens a second of a step
+without."""
 
 
 class Speculator:
     """Decides what an engine's steps draft: at most ``n_draft`` tokens a sequence, 0 for none.
-    :attr:`is_watching`: the engine is to tell by :meth:`took` how long this step takes."""
+    :attr:`is_watching`: the engine must report by :meth:`took` how long this step takes."""
 
     def __init__(self, n_draft: int, costs: StepCosts | None = None) -> None:
         self.costs = StepCosts() if costs is None else costs
@@ -45,9 +48,9 @@ class Speculator:
         self._n_steps, self._interval = 0, 1
 
     def extend(self, work: list[Work], limits: Limits, context_size: int) -> list[Work]:
-        """``work`` with drafts where they promise to pay. Steps with prompts in them get none:
-        their rows cost what they cost. Nor do those with recurrent state, from which no token can
-        be taken back."""
+        """``work`` with drafts where they promise to pay. Steps with prompts get no drafts: each
+        further row would cost its full time there. Nor do steps with recurrent state, from which no
+        token can be taken back."""
         self._n_steps += 1
         if self._n_steps % self._interval:
             self.is_watching = False
@@ -71,7 +74,7 @@ class Speculator:
         return self._best(sorted(chances, reverse=True), len(work)) > 0
 
     def took(self, work: Sequence[Work], seconds: float) -> None:
-        """A step with ``work`` took ``seconds``."""
+        """Learn from a step with ``work`` that took ``seconds``."""
         n_rows = 0
         for item in work:
             if item.n_outputs < item.n_tokens:
@@ -80,12 +83,12 @@ class Speculator:
         self.costs.add(n_rows, seconds)
 
     def forget(self) -> None:
-        """From here on steps may take another time."""
+        """Forget all measured times: steps of another plan take other times."""
         self.costs = type(self.costs)()
 
     def _chances(self, work: Sequence[Work], limits: Limits) -> list[tuple[float, int, int]]:
-        """How likely guesses are right: each with the place of its work, and its own in the draft
-        from 1 on."""
+        """For each possible guess: the probability that it is right, the index of its work, and its
+        number in the draft, from 1 on."""
         found: list[tuple[float, int, int]] = []
         self.is_watching = False
         if self._n_draft == 0 or limits.n_slots:
@@ -102,7 +105,8 @@ class Speculator:
         return found
 
     def _best(self, chances: Sequence[float], n: int) -> int:
-        """How many guesses of these falling ``chances`` to compute along with ``n`` tokens."""
+        """How many guesses to compute along with ``n`` tokens for the most tokens a second.
+        ``chances``: the probability that each guess is right, in falling order."""
         plain, best = self.costs.of(n, n), 0
         if not plain:
             return 0

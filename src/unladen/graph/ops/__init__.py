@@ -1,4 +1,4 @@
-"""The ops: what a transformer is made of, one file each, found by scanning this folder."""
+"""The ops that graphs are made of: one file each, found by scanning this folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Op", "get_op", "registry"]
 
 @functools.cache
 def found() -> Found[Op]:
-    """Every op by name."""
+    """Every op by name, and the plug-ins that were left out."""
     of_module = by_class(Op, lambda c: (str(c.name),))
     return search("unladen.graph.ops", "ops",
                   lambda module: ((name, c()) for name, c in of_module(module)))
@@ -27,7 +27,7 @@ def registry() -> Mapping[str, Op]:
 
 
 def get_op(name: str) -> Op:
-    """The op called ``name``; raises :class:`UnsupportedOp`."""
+    """The op called ``name``. Raises :class:`UnsupportedOp` where there is none."""
     try:
         return registry()[name]
     except KeyError:

@@ -21,7 +21,7 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """Hendrycks and Gimpel 2016, the tanh form."""
+    """The tanh form of GELU (Hendrycks and Gimpel 2016)."""
     y: Array = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
     return y
 
@@ -39,17 +39,17 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "exp": np.exp,
     "identity": lambda x: x,
 })
-"""Name -> the function, on float64."""
+"""The functions by name, on float64."""
 
 ACTIVATION_ULPS = 16
-"""Bound of an implementation's error, in units of 2^-24 of |x|: an exp or erf good to 2 ulp, whose
-argument is rounded, too, and grows to about 10 before the result saturates."""
+"""Bound of an implementation's error, in units of 2^-24 |x|. It allows for an exp or erf with 2 ulp
+of error and for its rounded argument, which grows to about 10 before the result saturates."""
 
 
 def activation_error(act: str, x: Array) -> Array:
-    """A bound of an implementation's error: a multiple of the largest possible result. That is |x|
-    or x^2, for sigmoid and tanh 1, for softplus 1 + |x|, and for exp the result times the error of
-    the argument."""
+    """A bound of an implementation's error: :data:`ACTIVATION_ULPS` times the largest possible
+    result. That is x^2 for the squared ReLU, 1 for sigmoid and tanh, 1 + |x| for softplus, the
+    result times its argument's error for exp, and |x| for all others."""
     size = np.abs(x)
     if act == "relu_squared":
         size = np.maximum(size, x * x)
@@ -64,8 +64,8 @@ def activation_error(act: str, x: Array) -> Array:
 
 
 def activation_slope(act: str, x: Array, off: Array) -> Array:
-    """A bound of |act'| within ``off`` of ``x``; of those with one for all x, GELU's is the
-    steepest, 1.129."""
+    """A bound of |act'| within ``off`` of ``x``. All but the squared ReLU and exp have a largest
+    slope; GELU's is the steepest, 1.129."""
     if act == "relu_squared":
         return 2 * (np.abs(x) + off)
     return np.exp(x + off) if act == "exp" else np.full_like(x, 1.13)

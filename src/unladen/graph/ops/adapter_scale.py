@@ -1,4 +1,4 @@
-"""The strengths of low-rank adapters (Hu et al. 2021), by what each sequence of a step uses."""
+"""Scales the results of low-rank adapters (Hu et al. 2021) as each sequence of a step asks."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from unladen.types import NO_ADAPTERS
 
 
 class AdapterScale(Op):
-    """Scales what the first halves of all adapters make of a token: x f32 [T, r] -> f32 [T, r].
+    """Scales the results of all adapters' first matrices: x f32 [T, r] -> f32 [T, r].
 
-    Attribute ``ranks``: the columns of each adapter, side by side, r in all. Attribute ``scales``:
-    a row of strengths, one for each adapter, for each set of adapters, row after row. A token gets
-    the row :attr:`Batch.adapter_of` of its sequence, or zeros where that is
+    Attribute ``ranks``: how many of the r columns belong to each adapter, in their order. Attribute
+    ``scales``: for each set of adapters, one after another, a strength for each adapter. A token
+    gets the strengths of set :attr:`Batch.adapter_of` of its sequence, or zeros where that is
     :data:`~unladen.types.NO_ADAPTERS`.
     """
 
@@ -31,7 +31,7 @@ class AdapterScale(Op):
         return [inputs[0] * self._by_token(node, len(inputs[0]), ctx)]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # A strength is rounded to float32, and a product.
+        # Two roundings to float32: that of the strength and that of the product.
         return [2 * EPS32 * np.abs(inputs[0] * self._by_token(node, len(inputs[0]), ctx))]
 
     def _by_token(self, node: Node, n_tokens: int, ctx: RefContext) -> Array:

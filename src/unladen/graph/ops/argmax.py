@@ -1,4 +1,4 @@
-"""The largest of each row: what a greedy choice needs of the logits."""
+"""The place of the largest number of each row: with it a greedy choice needs no logits."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from unladen.graph.ops.base import Array, Inferred, Op, RefContext
 
 
 class Argmax(Op):
-    """Where each row of x f32 [S, n] is largest, the first place in a tie: i32 [S].
+    """The place of the largest number of each row of x f32 [S, n], the first one in a tie: i32 [S].
 
-    -1 for a row that holds NaN or +inf, or nothing but -inf.
+    It is -1 for a row that holds NaN, +inf or only -inf.
     """
 
     name = "argmax"

@@ -1,10 +1,11 @@
-"""Keys and values into the cache, and softmax attention over it (Vaswani et al. 2017)."""
+"""Writes keys and values to the cache, and softmax attention over it (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,16 +60,23 @@ class KVWrite(Op):
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """Which keys a token sees and what becomes of ``scale * q k^T`` before the softmax.
+    """The keys that a token sees, and how scores are changed before the softmax.
 
-    Keys and tokens count by :attr:`Batch.index`. ``causal``: keys up to the token's own, with
-    ``spans`` up to :attr:`Batch.sees_to`; otherwise all of its sequence (which must then be in the
-    step as a whole). ``window`` w > 0 hides keys by ``window_kind``: ``"sliding"`` those
-    at p - w and before, ``"chunked"`` those before the multiple of w at or below p, ``"symmetric"``
-    those further than w // 2 on either side. ``softcap`` c > 0: c * tanh(score / c) (Gemma 2,
-    2024). ``alibi`` b > 0: a slope per head times the distance to the key (Press et al. 2021),
-    b the steepest's exponent. Weight ``sinks`` f32 [n_heads]: one more score per head that only
-    takes its share of the softmax (gpt-oss, 2025).
+    Places p of tokens and keys are their :attr:`Batch.index`.
+
+    * ``scale``: the factor of ``q k^T``.
+    * ``causal``: a token sees keys up to its own. Otherwise it sees all keys of its sequence, which
+      must be in the step as a whole.
+    * ``spans``: with ``causal``, a token sees keys up to :attr:`Batch.sees_to`.
+    * ``window`` w > 0 hides keys by ``window_kind``: ``"sliding"`` those at p - w and before,
+      ``"chunked"`` those before the multiple of w at or below p, ``"symmetric"`` those more than
+      w // 2 away on either side.
+    * ``softcap`` c > 0: a score becomes c * tanh(score / c) (Gemma 2, 2024).
+    * ``alibi`` b > 0: a score loses its head's slope times the distance to the key (Press et al.
+      2021); the steepest slope of a power of two of n heads is 2 ** (-b / n).
+
+    Weight ``sinks`` f32 [n_heads] is one more score for each head. It takes its share of the
+    softmax and has no value (gpt-oss, 2025).
     """
 
     scale: float
@@ -81,25 +89,25 @@ class Scoring:
 
     @classmethod
     def of(cls, node: Node) -> Scoring:
-        """As the attributes of an ``attention`` node have it."""
+        """The scoring that the attributes of ``node`` describe."""
         given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
         scoring = cls(**given)  # type: ignore[arg-type]
         assert scoring.window_kind in WINDOW_KINDS, node.name
         return scoring
 
     def attrs(self) -> dict[str, Attr]:
-        """The attributes of a node that scores so; what is as usual is left out."""
+        """The attributes of a node with this scoring; defaults are left out."""
         return {f.name: getattr(self, f.name) for f in fields(self)
                 if getattr(self, f.name) != f.default}
 
     @property
     def is_plain(self) -> bool:
-        """Causal softmax and nothing else."""
+        """Whether this is a scaled causal softmax and nothing else."""
         return self == Scoring(self.scale)
 
     def sees(self, index: Array, n_keys: int, sees_to: Array | None = None) -> Array:
-        """bool [T, n_keys] of tokens at ``index`` i32 [T]; ``sees_to`` i32 [T] counts with
-        :attr:`spans`."""
+        """Whether each token at ``index`` i32 [T] sees each key: bool [T, n_keys]. ``sees_to``
+        i32 [T] is read only with :attr:`spans`."""
         keys, own = np.arange(n_keys)[None, :], index[:, None]
         last = own
         if self.spans:
@@ -111,8 +119,8 @@ class Scoring:
         return np.asarray(seen)
 
     def slopes(self, n_heads: int) -> Array:
-        """float64 [n_heads]: powers of 2 ** (-alibi / n) for the n heads up to a power of two, then
-        every other power of its root."""
+        """ALiBi's slopes, float64 [n_heads]: powers of 2 ** (-alibi / n) for the first n heads, n
+        the largest power of two; then the odd powers of its square root for the other heads."""
         n = 1 << (n_heads.bit_length() - 1)
         first = 2.0 ** (-self.alibi * np.arange(1, n + 1) / n)
         rest = 2.0 ** (-self.alibi / 2 * np.arange(1, 2 * (n_heads - n), 2) / n)
@@ -123,7 +131,8 @@ WINDOW_KINDS: Mapping[str, Callable[[Array, Array, int], Array]] = MappingProxyT
     "sliding": lambda key, own, w: key > own - w,
     "chunked": lambda key, own, w: key >= own // w * w,
     "symmetric": lambda key, own, w: np.abs(key - own) <= w // 2})
-"""By name: whether a token at ``own`` sees ``key`` through a window of so many."""
+"""By name, a function of (key, own, w): whether a token at ``own`` sees ``key`` through a window of
+w tokens."""
 
 
 class Attention(Op):
@@ -186,9 +195,9 @@ class Attention(Op):
         return [self._over_sequences(node, inputs, ctx, _attend_error)]
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
-    """What is added to the scores of one sequence: ``bias`` [1 or n_heads, T, n_keys]."""
+class Masked(NamedTuple):
+    """How the scores of one sequence are made: ``bias`` [1 or n_heads, T, n_keys] is added, -inf
+    for a key that a token doesn't see; the other fields are those of :class:`Scoring`."""
 
     scale: float
     softcap: float
@@ -196,7 +205,7 @@ class Masked:
     sinks: Array | None
 
     def scores(self, q: Array, k: Array) -> Array:
-        """[n_heads, T, n_keys] of q [T, n_heads, d] and k [n_keys, n_heads, d]."""
+        """Scores [n_heads, T, n_keys] for q [T, n_heads, d] and k [n_keys, n_heads, d]."""
         scores: Array = np.einsum("thd,khd->htk", q, k) * self.scale
         if self.softcap:
             scores = self.softcap * np.tanh(scores / self.softcap)
@@ -215,9 +224,13 @@ def _attend(q: Array, k: Array, v: Array, masked: Masked) -> Array:
 
 
 def _attend_error(q: Array, k: Array, v: Array, masked: Masked) -> Array:
-    """Scores are off by (d + 3) u sum |q||k|, so each weight by twice the largest of these (it and
-    the sum that it is divided by); then sums over n keys, an exp of 4 ulp and its argument. A cap
-    only shrinks errors and adds 8 ulp of what it gives; a slope adds 2 ulp of what it takes."""
+    """A bound of the output's error.
+
+    A score is off by (d + 3) u sum |q||k|. A weight's relative error is twice the largest of these,
+    since it is divided by a sum of weights. The sums over n keys, an exp with 4 ulp of error and
+    the rounding of its argument are added. A cap shrinks errors and adds 8 ulp of its result; a
+    slope adds 2 ulp of its product with the distance.
+    """
     magnitude = np.einsum("thd,khd->htk", np.abs(q), np.abs(k)) * abs(masked.scale)
     parts = np.abs(masked.scores(q, k)), np.broadcast_to(np.abs(masked.bias), magnitude.shape)
     spread = sum(np.where(np.isfinite(a), a, 0).max(axis=-1) for a in parts)

@@ -1,4 +1,4 @@
-"""Bounds of queries, keys and values (MPT, 2023)."""
+"""Cuts queries, keys and values off at a limit (MPT, 2023)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clamp(Op):
         return [(node.inputs[0].shape, "f32")]
 
     def reference(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # A limit that float32 can't hold is rounded, here as everywhere.
+        # Backends hold the limit as float32, so the reference rounds it, too.
         limit = np.float32(node.float_attr("limit"))
         return [np.clip(inputs[0], -limit, limit)]
 

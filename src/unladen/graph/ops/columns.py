@@ -1,4 +1,4 @@
-"""Columns cut out of each group of columns: parts of one matrix's result."""
+"""Takes the same columns out of each group of columns, to divide a product of several matrices."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from unladen.graph.ops.base import Array, Inferred, Op, RefContext
 
 
 class Columns(Op):
-    """Columns ``first .. first + count`` of each ``group`` of x: f32 [T, n] ->
-    f32 [T, n / group * count]. Without ``group``: of whole rows."""
+    """Columns ``first .. first + count`` of each group of ``group`` columns: x f32 [T, n] ->
+    f32 [T, n / group * count]. Without ``group`` a group is a whole row."""
 
     name = "columns"
     is_row_wise = True
@@ -34,7 +34,7 @@ class Columns(Op):
 
 
 def column_attrs(node: Node) -> tuple[int, int, int]:
-    """``group``, ``first`` and ``count``."""
+    """``group`` (the whole row by default), ``first`` and ``count`` of a ``columns`` node."""
     group = node.attrs.get("group", node.inputs[0].shape[-1])
     assert isinstance(group, int)
     return group, node.int_attr("first"), node.int_attr("count")

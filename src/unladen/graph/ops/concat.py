@@ -1,4 +1,4 @@
-"""Arrays side by side: parts of a product that several devices computed, or of heads."""
+"""Puts arrays side by side: parts of a product that several devices computed, or parts of heads."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from unladen.graph.ops.base import Array, Inferred, Op, RefContext
 class Concat(Op):
     """``y[t] = x_0[t], x_1[t], ...``: f32 [T, n_i] each -> f32 [T, sum of n_i].
 
-    With attribute ``n_heads`` H each head's columns of all x stand together, x_i having H times so
-    many; but the last ``n_shared`` (0 where it isn't said) of them are the same for every head.
+    With attribute ``n_heads`` H the columns are in the order of heads: x_i has n_i / H columns for
+    each, and a head's columns of all x stand together. The last ``n_shared`` inputs (by default 0)
+    have the columns of one head, which are repeated for every head.
     """
 
     name = "concat"
@@ -36,7 +37,7 @@ class Concat(Op):
 
 
 def head_count(node: Node) -> int:
-    """H of a ``concat`` node."""
+    """``n_heads`` of a ``concat`` node, 1 by default."""
     return node.int_attr("n_heads") if "n_heads" in node.attrs else 1
 
 

@@ -13,7 +13,8 @@ from unladen.types import Limits
 
 
 class Conv1d(Recurrent):
-    """``y[t, c] = act(b[c] + sum_j w[c, j] * x[t - K + 1 + j, c])``, x zero before the sequence.
+    """``y[t, c] = act(b[c] + sum_j w[c, j] * x[t - K + 1 + j, c])``, with x = 0 before the
+    sequence.
 
     x f32 [T, C]; weights ``w`` [C, K] with K > 1, optional ``b`` [C]; attribute ``act``. State: the
     last K - 1 rows of x, oldest first.
@@ -41,7 +42,7 @@ class Conv1d(Recurrent):
 
     def scan_bound(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
                    ) -> tuple[Sequence[Array], Array]:
-        """K products and as many sums, then the function."""
+        """Rounding errors of K products and K sums, and then of the activation function."""
         (x,), w, act = inputs, weights["w"], str(node.attrs["act"])
         before = np.concatenate([state.reshape(-1, len(w)), x])
         b = weights.get("b", np.zeros(1))

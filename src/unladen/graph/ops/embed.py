@@ -28,7 +28,7 @@ class Embed(Op):
 
     def shrunk(self, node: Node) -> Node:
         weight = node.weights["w"]
-        # Keep all rows that a trial may ask for: positions are indices, too.
+        # Both kinds of indices in a trial, token ids and positions, choose among these rows.
         rows = Weight(weight.tensor, (64, weight.shape[1]), weight.quant)
         return replace(node, weights={"w": cut(rows, 64, SMALL)})
 

@@ -1,4 +1,4 @@
-"""The gated unit that glu, linear and moe share: what it computes and how far off it may be."""
+"""The gated unit that glu, linear and moe share: its definition and its error bound."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from unladen.graph.ops.base import EPS32, Array
 
 @dataclass(frozen=True, slots=True)
 class GatedUnit:
-    """``act(gate) * (up + up_offset)`` (Shazeer 2020). ``limit`` l > 0 first cuts the gate at l, or
-    at ``gate_limit`` where that isn't 0, and up at -l and l (gpt-oss, 2025)."""
+    """``act(gate) * (up + up_offset)`` (Shazeer 2020). ``limit`` l > 0 first clamps up to [-l, l]
+    and the gate to at most l, or to at most ``gate_limit`` where that isn't 0 (gpt-oss, 2025)."""
 
     act: str
     limit: float = 0.0
@@ -23,7 +23,7 @@ class GatedUnit:
 
     @classmethod
     def of(cls, node: Node) -> GatedUnit:
-        """As the node's attributes have it."""
+        """The unit that the attributes of ``node`` describe."""
         given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
         unit = cls(**given)  # type: ignore[arg-type]
         assert unit.act in ACTIVATIONS and unit.limit >= 0 and unit.gate_limit >= 0, node.name
@@ -31,12 +31,12 @@ class GatedUnit:
 
     @property
     def is_plain(self) -> bool:
-        """Neither limit nor offset."""
+        """Whether the unit has neither limit nor offset."""
         return self == GatedUnit(self.act)
 
     @property
     def gate_cut(self) -> float:
-        """Where the gate is cut."""
+        """The largest gate; larger ones are clamped to it. Only with a ``limit``."""
         return self.gate_limit or self.limit
 
     def __call__(self, gate: Array, up: Array) -> Array:
@@ -44,8 +44,9 @@ class GatedUnit:
         return np.asarray(ACTIVATIONS[self.act](gate) * (up + self.up_offset))
 
     def error(self, gate: Array, up: Array, off_gate: Array, off_up: Array) -> Array:
-        """A bound of the error where the two inputs are off by ``off_gate`` and ``off_up``. A cut
-        reduces an error to the distance between the cut ends of its interval."""
+        """A bound of the error where the two inputs are off by ``off_gate`` and ``off_up``.
+        Clamping reduces an input's error to the distance between the clamped ends of its
+        interval."""
         ends = [self._cut(gate + s * off_gate, up + s * off_up) for s in (-1, 1)]
         off_gate, off_up = (np.minimum(off, high - low) for off, low, high in zip(
             (off_gate, off_up), *ends, strict=True))

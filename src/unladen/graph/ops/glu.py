@@ -13,7 +13,7 @@ from unladen.types import Limits
 
 
 class Glu(Op):
-    """``y = act(gate) * up``: gate f32 [T, n / k], up f32 [T, n]; each gate serves k neighbours.
+    """``y = act(gate) * up``: gate f32 [T, n / k], up f32 [T, n]; k columns of up share a gate.
 
     Attributes ``act`` and, optional, those of :class:`~unladen.graph.ops.gated.GatedUnit`.
     """

@@ -1,4 +1,4 @@
-"""A matrix for each head, as latent attention applies it to queries and to its results (2024)."""
+"""A matrix for each head: latent attention applies it to queries and to its results (2024)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from unladen.types import Limits
 
 class HeadLinear(Op):
     """``y[t, h] = w[h] x[t, h]``: x f32 [T, n_heads * (n_in + rest)], w [n_heads, n_out, n_in] ->
-    f32 [T, n_heads * (n_out + rest)]. The ``rest`` of a head's columns, beyond n_in, stay as they
-    are (DeepSeek V2, 2024: the rotated part of a query).
+    f32 [T, n_heads * (n_out + rest)]. A head's last ``rest`` columns are copied (DeepSeek V2, 2024:
+    the rotated part of a query).
     """
 
     name = "head_linear"
@@ -58,7 +58,7 @@ class HeadLinear(Op):
 
 
 def head_width(node: Node) -> int:
-    """Columns of each head of the input."""
+    """How many columns each head of the input has."""
     n = node.inputs[0].shape[-1]
     assert isinstance(n, int)
     return n // node.weights["w"].shape[0]

@@ -11,7 +11,8 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 
 
 class HeadSum(Op):
-    """f32 [T, n] -> f32 [T, n / head_dim]; attribute ``head_dim``."""
+    """Sums of ``head_dim`` columns each: f32 [T, n] -> f32 [T, n / head_dim]. Attribute
+    ``head_dim``."""
 
     name = "head_sum"
     is_row_wise = True

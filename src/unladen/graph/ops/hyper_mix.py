@@ -1,4 +1,4 @@
-"""Weighted sums of parallel residual streams."""
+"""Weighted sums of the parallel residual streams of hyper-connections."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from unladen.types import Limits
 
 
 class HyperMix(Op):
-    """``y[t, d] = sum_s w[t, s, d] x[t, s]`` over rows of ``width`` columns, S of x to D of y.
+    """``y[t, d] = sum_s w[t, s, d] x[t, s]``: D sums of S streams of ``width`` columns each.
 
-    Inputs: one or more x f32 [T, k * width], S rows in all side by side, then w f32 [T, S * D] with
-    d fastest -> f32 [T, D * width]. Attribute ``width``.
+    Inputs: one or more x f32 [T, k * width], which have S streams in all, then w f32 [T, S * D]
+    with d fastest -> f32 [T, D * width]. Attribute ``width``.
     """
 
     name = "hyper_mix"

@@ -1,9 +1,9 @@
-"""With what weights residual streams are mixed before and after a part of a layer."""
+"""The weights by which residual streams are mixed before and after a part of a layer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,10 +13,13 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 from unladen.types import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Sizes:
-    """n streams; of x the first n columns are for what goes in, the next n, if there are as many,
-    for what comes out, and the next n * n, if there are, for what stays."""
+class Sizes(NamedTuple):
+    """How the columns of x are divided for n streams.
+
+    The first n columns weigh the streams that go into the part of a layer. With ``spreads``, the
+    next n weigh its result for each stream. With ``mixes``, the last n * n mix the streams that go
+    past the part.
+    """
 
     n: int
     spreads: bool
@@ -24,7 +27,7 @@ class Sizes:
 
     @classmethod
     def of(cls, node: Node) -> Sizes:
-        """As attribute and input of a node have them."""
+        """The sizes that attribute and input of ``node`` have."""
         n, n_cols = node.int_attr("n_streams"), node.inputs[0].shape[-1]
         assert n_cols in (n, 2 * n, (2 + n) * n), node
         return cls(n, n_cols != n, n_cols == (2 + n) * n and n != 0)
@@ -33,13 +36,15 @@ class Sizes:
 class HyperWeights(Op):
     """Hyper-connections (Zhu et al. 2024), constrained to a manifold (Xie et al. 2025).
 
-    x f32 [T, m] for n = ``n_streams``, see :class:`Sizes`; weights ``scale`` [1, 2 or 3], a factor
-    for each of the kinds of columns, and ``base`` [m]. With z = scale x + base the first output,
-    f32 [T, n], is ``sigmoid(z) + eps``. If m > n the second is f32 [T, (n + 1) * n], as
-    ``hyper_mix`` wants it for the streams and one more: what stays, [from, to], and then
-    ``magnitude * sigmoid(z) + out_eps``. What stays is all of each stream, or if m > 2 n a softmax
-    over ``to``, plus eps, divided by (its sum over ``from``, plus eps), and ``n_rounds - 1`` times
-    so over ``to`` and over ``from`` (Sinkhorn and Knopp 1967).
+    x f32 [T, m] for n = ``n_streams``; :class:`Sizes` says what its columns are. Weights: ``scale``
+    [1, 2 or 3], a factor for each kind of columns, and ``base`` [m]. Let z = scale x + base.
+
+    First output: ``sigmoid(z) + eps``, f32 [T, n]. Second output, if m > n: f32 [T, (n + 1) * n],
+    weights of a ``hyper_mix`` of the n streams and the result of the part, to n streams. Its rows
+    for the streams, [from, to], are the identity, or if m > 2 n made as follows (Sinkhorn and Knopp
+    1967): a softmax over ``to``, plus eps; then divided by its sum over ``from``, plus eps; then
+    ``n_rounds - 1`` times divided so over ``to`` and over ``from``. Its last row is
+    ``magnitude * sigmoid(z) + out_eps``.
     """
 
     name = "hyper_weights"
@@ -70,7 +75,7 @@ class HyperWeights(Op):
 
     def _arguments(self, node: Node, inputs: Sequence[Array], ctx: RefContext
                    ) -> tuple[Array, Array]:
-        """The z, and bounds of their errors: a product and a sum."""
+        """z, and bounds of its errors, those of a product and a sum."""
         s, (x,) = Sizes.of(node), inputs
         scale = np.repeat(ctx.weights["scale"], [s.n, s.n, s.n * s.n][:1 + s.spreads + s.mixes])
         scaled, base = scale * x, ctx.weights["base"]

@@ -1,4 +1,4 @@
-"""Rows that the caller brings in place of some tokens' embeddings: pictures and sounds."""
+"""Replaces some tokens' embeddings by rows that the caller brings, as for pictures and sounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vectors of length 1."""
+"""Scales each head's vector to length 1."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class L2Norm(Op):
         return 4 * limits.count(node.inputs[0].shape)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # As for rms_norm: n squares, all positive, under a root; eps and factors as a mean's.
+        # As in rms_norm: the sum of n squares (all positive) has relative error n*u, its root half
+        # of it; 8 u cover eps, the square root and the division.
         n = node.int_attr("head_dim")
         return [(n / 2 + 8) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

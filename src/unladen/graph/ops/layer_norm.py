@@ -39,7 +39,7 @@ class LayerNorm(Op):
         return 7 * limits.count(node.inputs[0].shape)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # The mean carries n*u of the mean magnitude, which every centred element inherits; the
+        # The mean is off by n*u times the mean magnitude, and so is each centred element. The
         # variance then has relative error (n + 2*shift)*u, and its root half of it.
         x = grouped(node, inputs[0])
         n = x.shape[-1]

@@ -1,4 +1,4 @@
-"""Matrix products: one or several weights that share an input."""
+"""Matrix products of one input with one or several weights."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def n_weights(node: Node) -> int:
 class Linear(Op):
     """``y_i = x @ w_i.T + b_i``: x f32 [T, n_in], w_i [n_out_i, n_in], optional b_i [n_out_i].
 
-    Fused forms (made by passes, taken by the backends that say so): with attribute ``act``, two
-    weights give one output ``act(y_0) * y_1``; with attribute ``residual`` the last input is added
-    to the only output.
+    Passes make two fused forms for the backends that list them. With attribute ``act``, two weights
+    give one output ``act(y_0) * y_1``. With attribute ``residual``, the last input is added to the
+    only output.
     """
 
     name = "linear"
@@ -62,7 +62,7 @@ class Linear(Op):
         return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
 
     def shrunk(self, node: Node) -> Node:
-        # Kernels take 4 to 32 rows at a time: keep a few full sets and a remainder.
+        # Kernels take 4 to 32 rows at a time: 37 rows are a few full sets and a remainder.
         weights = {role: cut(w, 37, SMALL) for role, w in node.weights.items()}
         n_out, n_in = weights["w0"].shape
         x, *residual = node.inputs
@@ -90,17 +90,18 @@ class Linear(Op):
 def product_error(x: Array, w: Array, act_block: int) -> Array:
     """A bound of |float32 x @ w.T - exact| for any order of summation: (n + 2) u sum |x||w|.
 
-    ``act_block`` > 0: activations are rounded to int8 with one scale per that many. With a step of
-    max|block| / 127 each element is off by at most half of it; another scale for the same integers
-    may only be nearer in the sum of squares. Either way a block is off by at most
-    sqrt(act_block) half steps in length, and what it does to a product by that times |w|'s.
+    ``act_block`` > 0: activations are rounded to int8, and blocks of this many share a scale. With
+    a step of max|block| / 127 each element is off by at most half a step. A kernel may choose
+    another scale for the same integers only where the sum of squared errors gets smaller. So the
+    2-norm of a block's error is at most sqrt(act_block) half steps, and its part of a product is
+    off by at most this times the 2-norm of the block of w.
     """
     n = x.shape[-1]
     bound: Array = (n + 2) * EPS32 * (np.abs(x) @ np.abs(w).T)
     if act_block:
         blocks = np.abs(x).reshape(*x.shape[:-1], n // act_block, act_block)
-        # 0.51: the quotient x / scale is itself rounded before it is rounded to an integer, and
-        # where a weight is scale * q + min, the two products are rounded, not their sum.
+        # 0.51, not 0.5: the quotient x / scale is rounded to float32 before it is rounded to an
+        # integer, and where a weight is scale * q + min, each of the two products is rounded.
         off = blocks.max(axis=-1) / 127 * 0.51 * np.sqrt(act_block)
         lengths = np.sqrt((w.reshape(*w.shape[:-1], n // act_block, act_block)**2).sum(axis=-1))
         bound = bound + off @ lengths.T

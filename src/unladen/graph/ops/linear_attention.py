@@ -1,9 +1,10 @@
-"""Attention whose past is a matrix of fixed size: lightning attention, gated delta rule, RWKV-6."""
+"""Attention with a matrix of fixed size as its past: lightning attention, gated delta rule,
+RWKV-6."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +13,8 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Recurrent, Weights
 from unladen.types import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Shapes:
-    """H value heads over ``n_k_heads`` key heads; their sizes."""
+class Shapes(NamedTuple):
+    """Numbers and sizes of heads: ``n_heads`` value heads share ``n_k_heads`` key heads."""
 
     n_heads: int
     n_k_heads: int
@@ -23,7 +23,7 @@ class Shapes:
 
     @classmethod
     def of(cls, node: Node) -> Shapes:
-        """As a node's inputs and attributes have them."""
+        """The shapes that inputs and attributes of ``node`` have."""
         n_heads, n_k_heads = node.int_attr("n_heads"), node.int_attr("n_k_heads")
         k, v = node.inputs[1].shape[-1], node.inputs[2].shape[-1]
         assert isinstance(k, int) and isinstance(v, int)
@@ -34,13 +34,13 @@ class Shapes:
 class LinearAttention(Recurrent):
     """``S = diag(exp(g)) S``, ``S += k (x) u``, ``y = scale * q S``, for each of H heads.
 
-    u is v, or with ``delta`` what v has beyond the state's own answer, ``beta (v - k S)`` (gated
-    delta rule, Yang et al. 2024). Inputs: q and k f32 [T, n_k_heads * k_dim], v [T, H * v_dim];
-    then, unless attribute ``decay`` gives one g per head (lightning attention, Qin et al. 2024),
-    g [T, H] or, one for each row of S, [T, H * k_dim]; then, with ``delta``, beta [T, H].
-    Head h has the keys of head ``h * n_k_heads // H``, or ``h % n_k_heads`` where ``tiled``.
-    With weight ``first`` [H, k_dim] (RWKV-6, Peng et al. 2024) ``y = scale * q (S + (first k) (x)
-    v)`` with S before the step. State: S [H, k_dim, v_dim].
+    u is v, or with attribute ``delta`` it is ``beta (v - k S)`` (gated delta rule, Yang et al.
+    2024). Inputs: q and k f32 [T, n_k_heads * k_dim], v [T, H * v_dim]; then g [T, H], or [T, H *
+    k_dim] with a number for each row of S; then, with ``delta``, beta [T, H]. Attribute ``decay``
+    gives one g for each head instead of the input (lightning attention, Qin et al. 2024). Head h
+    has the keys of head ``h * n_k_heads // H``, or with attribute ``tiled`` of head
+    ``h % n_k_heads``. With weight ``first`` [H, k_dim] (RWKV-6, Peng et al. 2024)
+    ``y = scale * q (S + (first k) (x) v)`` with S before the token. State: S [H, k_dim, v_dim].
     """
 
     name = "linear_attention"
@@ -80,10 +80,12 @@ class LinearAttention(Recurrent):
 
     def scan_bound(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
                    ) -> tuple[Sequence[Array], Array]:
-        """``off`` [H, v_dim] bounds the error of each column of S in the 2-norm, in which the delta
-        rule's step, diag(exp g) times I - beta k k^T, grows nothing by more than ``grown``; a bound
-        by elements would grow with every token. To it come roundings of exp and product, of k S (a
-        sum of k_dim) and of the sum, doubled for products of small errors."""
+        """``off`` [H, v_dim] bounds the 2-norm of the error of each column of S.
+
+        The delta rule's step multiplies a column by diag(exp g) (I - beta k k^T), so its 2-norm
+        grows at most by ``grown``; a bound for each element would grow with every token. Each step
+        adds the roundings of the exp, of the products, of k S (a sum of k_dim) and of the sum. They
+        are doubled to cover products of small errors."""
         s, scale, first = _matrix(node, state), node.float_attr("scale"), weights.get("first")
         off, bounds = np.zeros((s.shape[0], s.shape[2])), []
         n = s.shape[1]
@@ -126,7 +128,7 @@ def _matrix(node: Node, state: Array) -> Array:
 
 
 def _norm(a: Array) -> Array:
-    """Lengths along k: [H, k] to [H, 1], [H, k, v] to [H, v]."""
+    """2-norms along k: [H, k] to [H, 1], [H, k, v] to [H, v]."""
     return np.asarray(np.linalg.norm(a, axis=1, keepdims=a.ndim == 2))
 
 

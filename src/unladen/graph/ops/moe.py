@@ -22,7 +22,7 @@ VECTOR_ROLES = ("gate_b", "up_b", "down_b")
 
 
 def first_expert(node: Node) -> int:
-    """The first of the experts that ``node`` holds."""
+    """The number of the first expert that ``node`` holds."""
     return node.int_attr("first_expert") if "first_expert" in node.attrs else 0
 
 
@@ -32,17 +32,17 @@ def n_held(node: Node) -> int:
 
 
 def n_networks(node: Node) -> int:
-    """How many experts there are on all devices."""
+    """How many experts the layer has on all devices together."""
     return node.weights["router"].shape[0] // Routing.of(node).fold
 
 
 def weighs_input(node: Node) -> bool:
-    """Whether weights multiply the experts' input, not their output."""
+    """Whether an expert's weight multiplies its input instead of its output."""
     return bool(node.attrs.get("weigh_input"))
 
 
 def seen_by_router(node: Node) -> int:
-    """Index of the input that the router sees."""
+    """The index of the input from which the router chooses."""
     return len(node.inputs) - 1 - bool(node.attrs.get("given"))
 
 
@@ -59,18 +59,18 @@ def is_plain(node: Node) -> bool:
 class Moe(Op):
     """``y[t] = sum_e p[t, e] * down_e(act(gate_e x) * up_e x)`` over the experts chosen for t.
 
-    Inputs x f32 [T, n], optional what the router sees instead, f32 [T, m], and, with attribute
-    ``given``, numbers of experts that come before all others, f32 [T, n_used]. Weights ``router``
-    [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up`` [H, 2 n_ff, n]
-    stands for the two, the gate's rows first; without a gate the unit is ``act(up_e x)``. Optional
-    ``router_b`` and ``select_b`` [E], biases ``gate_b`` and ``up_b`` [H, n_ff], ``down_b`` [H, n],
-    and ``down_scale`` [H], a factor of ``down_e``.
+    Inputs: x f32 [T, n]; optionally another input for the router, f32 [T, m]; and, with attribute
+    ``given``, numbers of experts that are chosen before all others, f32 [T, n_used].
+
+    Weights: ``router`` [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up``
+    [H, 2 n_ff, n] replaces ``gate`` and ``up``, with the gate's rows first. Without a gate the unit
+    is ``act(up_e x)``. Optional: ``router_b`` and ``select_b`` [E], the biases ``gate_b`` and
+    ``up_b`` [H, n_ff] and ``down_b`` [H, n], and ``down_scale`` [H], a factor of ``down_e``.
 
     Attributes: those of :class:`~unladen.graph.ops.routing.Routing` and of
-    :class:`~unladen.graph.ops.gated.GatedUnit`; ``weigh_input``: p multiplies x, not the result
-    (Llama 4, 2025). Without ``first_expert`` H is E; with it the node holds the experts
-    ``first_expert .. first_expert + H`` and leaves the others out of the sum, though not out of
-    the choice.
+    :class:`~unladen.graph.ops.gated.GatedUnit`. With ``weigh_input`` p multiplies x instead of the
+    result (Llama 4, 2025). Without ``first_expert`` H is E. With it the node holds the experts
+    ``first_expert .. first_expert + H``: it chooses among all, and sums over those it holds.
     """
 
     name = "moe"
@@ -97,7 +97,8 @@ class Moe(Op):
         return [(x.shape, "f32")]
 
     def route(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> tuple[Array, Array]:
-        """Chosen experts int [T, n_used], best first, and their weights float64 [T, n_used]."""
+        """The chosen experts, int [T, n_used], best first, and their weights, float64
+        [T, n_used]."""
         by = inputs[seen_by_router(node)]
         logits = by @ ctx.weights["router"].T + ctx.weights.get("router_b", 0.0)
         given = inputs[-1] if node.attrs.get("given") else None
@@ -117,7 +118,8 @@ class Moe(Op):
 
     def _loads(self, node: Node, inputs: Sequence[Array], ctx: RefContext
                ) -> Iterator[tuple[int, Array, Array]]:
-        """For each held expert with tokens: its index, the tokens, their weights [n, 1]."""
+        """For each held expert that tokens have chosen: its index, these tokens, and its weights
+        for them [n, 1]."""
         chosen, weight = self.route(node, inputs, ctx)
         for e in range(n_held(node)):
             rows, slot = np.nonzero(chosen == first_expert(node) + e)
@@ -158,11 +160,12 @@ class Moe(Op):
         return values + int(share * experts) + weight_bytes(node.weights["router"].name)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        """Holds only where the same experts are chosen; a test has to make sure of that."""
+        """A bound for outputs of the same experts. A test has to make sure that both choose
+        them."""
         by = inputs[seen_by_router(node)]
         router = product_error(by, ctx.weights["router"], 0).max(axis=-1, keepdims=True)
-        # A logit that is off by d moves any of the gatings by a factor of at most exp(d), a sum of
-        # them by as much again; 2 d each, for numerator and sum, bounds both.
+        # A logit that is off by d changes any gating, and any sum of gatings, by a factor of at
+        # most exp(d). Relative errors of 2 d for the numerator and 2 d for the sum bound this.
         off_weight = 4 * (router + 1e-6)
         bound = np.zeros_like(inputs[0])
         for e, rows, weight in self._loads(node, inputs, ctx):
@@ -194,7 +197,7 @@ def _scale(e: int, ctx: RefContext) -> float:
 
 
 def _matrices(e: int, ctx: RefContext) -> dict[str, Array]:
-    """The gate, if any, and the up matrix of expert ``e``."""
+    """The gate matrix, if there is one, and the up matrix of expert ``e``, by role."""
     if "gate_up" in ctx.weights:
         gate, up = np.split(ctx.weights["gate_up"][e], 2)
         return {"gate": gate, "up": up}
@@ -213,7 +216,8 @@ def _unit(node: Node, gate: Array | None, up: Array) -> Array:
 
 def _hidden_error(node: Node, x: Array, off_x: Array, e: int, ctx: RefContext
                   ) -> tuple[Array, Array]:
-    """The input of ``down`` and a bound of its error, where x has the relative error ``off_x``."""
+    """The input of ``down`` and a bound of its error, for an x with the relative error
+    ``off_x``."""
     unit, off = GatedUnit.of(node), {}
     for role, w in _matrices(e, ctx).items():
         block = ctx.act_block.get(role, ctx.act_block.get("gate_up", 0))

@@ -1,4 +1,4 @@
-"""What both kinds of norm have in common: groups of columns, and weights for them."""
+"""Groups of columns and their weights, for both kinds of norm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unladen.graph.ops.base import Array, RefContext
 
 
 def group_of(node: Node) -> int:
-    """Columns that are normalized together: attribute ``group``, else as many as ``w`` has, else
+    """How many columns are normalized together: attribute ``group``, else the size of ``w``, else
     the whole row."""
     n = node.inputs[0].shape[-1]
     assert isinstance(n, int), node.inputs
@@ -28,6 +28,7 @@ def grouped(node: Node, x: Array) -> Array:
 
 
 def columns_of(ctx: RefContext, role: str, n: int, default: float) -> Array:
-    """A number for each of n columns: the weight in ``role``, repeated, or ``default``."""
+    """A number for each of ``n`` columns: the weight in ``role``, repeated, or ``default`` where
+    there is none."""
     weight = ctx.weights.get(role)
     return np.full(n, default) if weight is None else np.tile(weight.ravel(), n // weight.size)

@@ -1,4 +1,4 @@
-"""One row for each group of tokens: a mean whose weights come with the tokens."""
+"""One row for each group of tokens: their mean, weighted by scores."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from unladen.types import Limits
 
 
 class PoolTokens(Recurrent):
-    """Each group of ``ratio`` = R tokens becomes a row, at its last token (DeepSeek V4, 2026).
+    """Pools each group of ``ratio`` = R tokens into one row, at its last token (DeepSeek V4, 2026).
 
-    Inputs x and scores, both f32 [T, C * D], and positions i32 [T] -> f32 [T, D]; weight ``place``
-    [R, C * D] is added to the scores of the token at this place of its group. Where a position is
-    the last of its group, ``y[d] = sum_i softmax_i(scores[i, d]) x[i, d]`` over the group's tokens;
-    elsewhere 0. C = 2: over the tokens of the group before too, if there is one, with their first
-    D columns, and the group's own with their last D. State: rows of x and of scores of the last
-    C * R tokens, each [C * R, C * D], a token's at its position modulo C * R.
+    Inputs x and scores, both f32 [T, C * D], and positions i32 [T] -> f32 [T, D]. Row r of weight
+    ``place`` [R, C * D] is added to the scores of the token at place r of its group. At the last
+    position of a group ``y[d] = sum_i softmax_i(scores[i, d]) x[i, d]`` over the group's tokens;
+    at other positions y = 0. If C = 2 the sum also has the tokens of the group before, if there is
+    one: their first D columns, and the last D columns of the group's own tokens. State: the rows of
+    x and those of scores of the last C * R tokens, each [C * R, C * D], a token's at its position
+    modulo C * R.
     """
 
     name = "pool_tokens"
@@ -46,9 +47,10 @@ class PoolTokens(Recurrent):
 
     def _scan(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
               ) -> tuple[Array, Array, Array]:
-        """y, its bound, and the state after. A weight is off by twice the worst of a sum's
-        rounding and that of the difference to the largest score, and by an exp of 4 ulp; then sums
-        of n."""
+        """y, the bound of its error, and the new state.
+
+        A weight's relative error is twice the largest error of an exponent (a rounded sum and its
+        rounded difference to the largest score) and 4 ulp of exp. Sums of n add to this."""
         ratio, n_groups, width = pool_sizes(node)
         size = n_groups * ratio
         kept, place = state.reshape(2, size, n_groups * width).copy(), weights["place"]
@@ -79,7 +81,7 @@ class PoolTokens(Recurrent):
 
 
 def pool_sizes(node: Node) -> tuple[int, int, int]:
-    """R, C and D of a ``pool_tokens`` node."""
+    """R, C and D of a ``pool_tokens`` node, as :class:`PoolTokens` names them."""
     ratio, n_groups = node.int_attr("ratio"), node.int_attr("n_groups")
     n_cols = node.inputs[0].shape[-1]
     assert isinstance(n_cols, int) and n_cols % n_groups == 0, node

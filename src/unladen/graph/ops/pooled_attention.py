@@ -1,4 +1,4 @@
-"""Attention to the last tokens, and to rows that stand for groups of all tokens."""
+"""Attention to the last tokens and to pooled rows, one for each group of earlier tokens."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from unladen.types import Limits
 
 
 class PooledAttention(Attention):
-    """One softmax over two kinds of rows of a cache with one head; each is key and value at once
+    """One softmax over two kinds of rows of a cache with one head. Each row is both key and value
     (DeepSeek V4, 2026).
 
-    q f32 [T, n_heads * d] -> f32 [T, n_heads * d]. A token at position p sees the cache's K of the
-    last ``window`` tokens up to p, and of the cache's V the first d columns at the last token of
-    each group of ``ratio`` up to p. Attributes ``n_heads``, ``scale``, ``window``, ``ratio``;
-    weight ``sinks`` as in :class:`~unladen.graph.ops.attention.Scoring`. With a second input,
-    i32 [T, n], of the groups only those whose last tokens' positions it names, -1 for none.
+    q f32 [T, n_heads * d] -> f32 [T, n_heads * d]. A token at position p sees rows of the cache's K
+    for the last ``window`` tokens up to p, and the first d columns of the cache's V at the last
+    token of each group of ``ratio`` tokens up to p. A second input i32 [T, n] restricts the groups
+    to those with these positions of their last tokens; -1 names no group. Attributes ``n_heads``,
+    ``scale``, ``window``, ``ratio``; weight ``sinks`` as in
+    :class:`~unladen.graph.ops.attention.Scoring`.
     """
 
     name = "pooled_attention"

@@ -1,4 +1,4 @@
-"""Scores that grow with the distance: the temperature of far positions (Llama 4, 2025)."""
+"""A factor that grows with the position, for queries of long contexts (Llama 4, 2025)."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class PositionScale(Op):
         return [(1 + node.float_attr("scale") * np.log1p(n))[:, None]]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # A logarithm good to 4 ulp, the rounded scale, a product and a sum.
+        # A logarithm with 4 ulp of error, the rounded scale, a product and a sum.
         return [8 * EPS32 * (1 + np.abs(self.reference(node, inputs, ctx)[0] - 1))]

@@ -15,9 +15,9 @@ from unladen.types import Limits
 class RmsNorm(Op):
     """``y = x / sqrt(mean(x^2) + eps) * w`` over each ``group`` of the last dimension.
 
-    x f32 [T, n]. Attributes ``eps`` and ``group``, which is the size of w where it isn't said (so
-    that w [n] normalizes whole rows, w [n / k] each of k heads by itself). Optional w of one or
-    several groups; it is repeated where it is shorter than a row.
+    x f32 [T, n]. Attributes ``eps`` and ``group``, by default the size of w: so w [n] normalizes
+    whole rows, and w [n / k] each of k heads. Optional w has one or several groups and is repeated
+    where it is shorter than a row.
     """
 
     name = "rms_norm"

@@ -1,8 +1,7 @@
-"""Rotary position embedding (Su et al. 2021): a table of angles once a step, then rotations.
+"""RoPE, rotary position embedding (Su et al. 2021): a table of angles once a step, then rotations.
 
-Every published way of stretching the context (linear, NTK, YaRN, llama 3, longrope) is another
-choice of the frequencies and of one magnitude, so it is the architecture's business and a node
-only holds the result.
+Every published way of extending the context (linear, NTK, YaRN, llama 3, longrope) is a choice of
+frequencies and a magnitude. The architecture makes this choice, and a node only holds the result.
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from unladen.types import Limits
 
 class RopeTable(Op):
     """``y[t] = (cos, sin)((positions[t] - back) * freqs[i]) * magnitude``: i32 [T] -> f32
-    [T, 2 * n_freqs]; of positions i32 [T, n_axes] frequency i takes the coordinate ``axes[i]``.
+    [T, 2 * n_freqs]. With positions i32 [T, n_axes] frequency i uses the coordinate ``axes[i]``.
 
-    Attributes ``freqs`` (radians per position), ``magnitude``, ``back`` (0 where it isn't said),
-    and ``axes`` where positions have several.
+    Attributes ``freqs`` (radians per position), ``magnitude``, ``back`` (0 by default), and
+    ``axes`` where positions have several.
     """
 
     name = "rope_table"
@@ -47,17 +46,17 @@ class RopeTable(Op):
         return [table.reshape(len(angle), -1) * node.float_attr("magnitude")]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # Angles are float64 in every backend; cos and sin are rounded, then scaled.
+        # Every backend computes angles in float64, rounds cos and sin to float32 and scales them.
         return [3 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0]) + 2.0 ** -40]
 
 
 class Rope(Op):
-    """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot]; fused, of
-    several x before the same table.
+    """Rotates pairs of every head: x f32 [T, n_heads * head_dim], table f32 [T, n_rot] -> f32 as x.
+    A fused node has several x before one table, and as many outputs.
 
     Attributes ``head_dim`` and ``style``: ``"norm"`` pairs (2i, 2i+1), ``"neox"`` pairs
-    (i, i + n_rot/2), counted from the dimension ``first`` of a head (0 where it isn't said).
-    Dimensions outside ``first .. first + n_rot`` stay as they are.
+    (i, i + n_rot/2), counted from dimension ``first`` of a head (0 by default). Dimensions outside
+    ``first .. first + n_rot`` are copied.
     """
 
     name = "rope"
@@ -116,13 +115,13 @@ def first_rotated(node: Node) -> int:
 
 
 def positions_back(node: Node) -> int:
-    """What a ``rope_table`` node takes from the positions."""
+    """The number that a ``rope_table`` node subtracts from positions, 0 by default."""
     return node.int_attr("back") if "back" in node.attrs else 0
 
 
 def axes_of(node: Node) -> list[int]:
-    """The axis of the positions that each frequency of a ``rope_table`` node takes; empty where
-    positions have one."""
+    """For each frequency of a ``rope_table`` node the axis of the positions that it uses; empty
+    where positions have one axis."""
     axes = node.attrs.get("axes", ())
     assert isinstance(axes, tuple), node
     return [int(axis) for axis in axes]

@@ -1,4 +1,4 @@
-"""How a mixture chooses its experts and weighs them."""
+"""How a mixture of experts chooses and weighs its experts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,24 @@ from unladen.graph.graph import Node
 from unladen.graph.ops.base import Array
 
 LEAST_SUM = 2.0 ** -14
-"""Least divisor when weights are normalized by their sum: the least normal number of float16, in
-which these models were trained."""
+"""The least divisor when weights are normalized by their sum: the least normal number of float16,
+the type in which these models were trained."""
 
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """From the router's logits to ``n_used`` experts and a weight for each.
+    """The way from a router's logits to ``n_used`` experts and a weight for each.
 
-    ``gating`` makes probabilities of logits. Experts with the largest of these, plus the weight
-    ``select_b`` where there is one (DeepSeek V3, 2024), are chosen; the lower index wins a tie.
-    ``n_groups`` g > 1: only experts of the ``n_groups_used`` groups, of E / g neighbours each,
-    whose two best add up to most. Weights are the chosen probabilities without ``select_b``, with
-    ``gating`` "softmax_chosen" the softmax of the chosen logits alone; ``normalize``: divided by
-    their sum; times ``scale``. ``fold`` f > 1: each network serves f neighbours of the E, and is
-    weighed by the probability at its own number (GroveMoE, 2025).
+    * ``gating`` names the function in :data:`GATINGS` that turns logits into probabilities. The
+      experts with the largest probabilities are chosen, after weight ``select_b`` is added if there
+      is one (DeepSeek V3, 2024). The lower index wins a tie.
+    * ``n_groups`` g > 1: experts are in groups of E / g neighbours. Only the ``n_groups_used``
+      groups with the largest sums of their two best experts take part.
+    * The weights are the probabilities without ``select_b``. With ``gating`` "softmax_chosen" they
+      are the softmax of the chosen logits alone. ``normalize`` divides them by their sum; then they
+      are multiplied by ``scale``.
+    * ``fold`` f > 1: f neighbours of the E share a network, weighed by the probability at the
+      network's own number (GroveMoE, 2025).
     """
 
     n_used: int
@@ -39,7 +42,7 @@ class Routing:
 
     @classmethod
     def of(cls, node: Node) -> Routing:
-        """As the attributes of a ``moe`` node have it."""
+        """The routing that the attributes of ``node`` describe."""
         given = {name: node.attrs[name] for name in cls.__slots__ if name in node.attrs}
         routing = cls(**given)  # type: ignore[arg-type]
         n_experts = node.weights["router"].shape[0]
@@ -51,8 +54,9 @@ class Routing:
 
     def choose(self, logits: Array, select_b: Array | None, given: Array | None = None
                ) -> tuple[Array, Array]:
-        """Experts int [T, n_used], best first, and their weights float64, of logits [T, E]. Experts
-        ``given`` [T, m], as numbers, come before all others."""
+        """The experts chosen for ``logits`` [T, E], int [T, n_used], best first, and their weights,
+        float64 [T, n_used]. The experts with the numbers ``given`` [T, m] are chosen before all
+        others."""
         p = GATINGS[self.gating](logits)
         score = p + (0.0 if select_b is None else select_b)
         if given is not None:
@@ -88,4 +92,5 @@ GATINGS: Mapping[str, Callable[[Array], Array]] = MappingProxyType({
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "softmax_chosen": lambda x: x,
     "sqrt_softplus": lambda x: np.sqrt(np.logaddexp(0, x))})
-"""By name, on float64 [T, E]: what the experts are chosen by."""
+"""The functions, by name, that turn logits float64 [T, E] into the numbers experts are chosen
+by."""

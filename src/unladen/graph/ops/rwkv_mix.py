@@ -43,8 +43,8 @@ class RwkvMix(Recurrent):
 
     def scan_bound(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
                    ) -> tuple[Sequence[Array], Array]:
-        """As for linear attention: columns in the 2-norm, which a step multiplies by no more than
-        that of the matrix diag(exp g) + b a^T."""
+        """As for linear attention: ``off`` bounds the 2-norms of the errors of columns. A step
+        multiplies them at most by the 2-norm of the matrix diag(exp g) + b a^T."""
         heads, bounds = _heads(node, inputs), []
         n = heads[0].shape[-1]
         s = state.reshape(*heads[0].shape[1:], -1)

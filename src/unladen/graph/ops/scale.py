@@ -1,4 +1,4 @@
-"""Multiplication by a constant, or by numbers of the file."""
+"""Multiplication by a constant, and by or with a weight."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from unladen.graph.ops.base import EPS32, Array, Inferred, Op, RefContext
 
 
 class Scale(Op):
-    """``y = s * x``; with a weight w of m numbers, each for n / m columns of x f32 [T, n] side by
-    side, ``y = s * x * w``, or with the attribute ``divide`` ``y = s * x / w``. Attribute ``s``."""
+    """``y = s * x``: x f32 [T, n], attribute ``s``. With a weight w of m numbers ``y = s * x * w``,
+    or with attribute ``divide`` ``y = s * x / w``; each number is for n / m neighbouring
+    columns."""
 
     name = "scale"
     is_row_wise = True
@@ -30,6 +31,6 @@ class Scale(Op):
         return [y]
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # s itself is rounded to float32 once, the product once more; a quotient may be a product
-        # with a rounded inverse.
+        # s and the product with it are rounded once each. A weight adds two roundings, since a
+        # backend may divide by multiplying with a rounded inverse.
         return [(2 + 2 * len(ctx.weights)) * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

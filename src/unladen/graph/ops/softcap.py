@@ -1,4 +1,4 @@
-"""A smooth bound of logits (Gemma 2, 2024)."""
+"""Limits logits smoothly (Gemma 2, 2024)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class Softcap(Op):
         return 16 * limits.count(node.inputs[0].shape)
 
     def error_bound(self, node: Node, inputs: Sequence[Array], ctx: RefContext) -> Sequence[Array]:
-        # tanh passes on the relative error of its argument at most as it is; 8 ulp of its own.
+        # tanh doesn't increase the relative error of its argument, and adds 8 ulp.
         return [12 * EPS32 * np.abs(self.reference(node, inputs, ctx)[0])]

@@ -14,9 +14,9 @@ from unladen.types import Limits
 class SsmScan(Recurrent):
     """``S = exp(dt a) S + dt x B``, ``y = S C + d x``, for each of H heads of P channels.
 
-    x f32 [T, H * P], dt [T, H], B and C [T, n_groups * N], which H / n_groups heads share. Weights
-    ``a`` [H, N], or [H, 1] for one number per head, and ``d`` [H]. Attribute ``n_groups``.
-    State: S [H, P, N]. Mamba is the case P = 1.
+    x f32 [T, H * P], dt [T, H], B and C [T, n_groups * N]; H / n_groups heads share a group.
+    Weights ``a`` [H, N], or [H, 1] with one number per head, and ``d`` [H]. Attribute ``n_groups``.
+    State: S [H, P, N]. Mamba 1 has P = 1.
     """
 
     name = "ssm_scan"
@@ -47,8 +47,9 @@ class SsmScan(Recurrent):
 
     def scan_bound(self, node: Node, inputs: Sequence[Array], weights: Weights, state: Array
                    ) -> tuple[Sequence[Array], Array]:
-        """An exp whose argument carries a rounding, its product, the product that is added, and the
-        sum, each step; errors before it shrink as the state does. Then N products and sums."""
+        """Each step adds the roundings of an exp and its argument, of the product with S, of the
+        product that is added, and of the sum. Errors of earlier steps shrink as the state does. An
+        output adds N products and sums."""
         n_heads, n_channels, n_state = sizes(node)
         s = state.reshape(n_heads, n_channels, n_state)
         off, bounds = np.zeros_like(s), []
@@ -71,7 +72,7 @@ class SsmScan(Recurrent):
 
 
 def sizes(node: Node) -> tuple[int, int, int]:
-    """Heads, channels of a head, states of a channel."""
+    """The numbers of heads, of channels in a head, and of states in a channel: H, P, N."""
     x, dt, b, _ = (v.shape[-1] for v in node.inputs)
     assert isinstance(x, int) and isinstance(dt, int) and isinstance(b, int)
     return dt, x // dt, b // node.int_attr("n_groups")

@@ -1,4 +1,4 @@
-"""The token before (Peng et al. 2023, RWKV)."""
+"""Gives each token the row of the token before (RWKV, Peng et al. 2023)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from unladen.graph.ops.base import Array, Inferred, Recurrent, Weights
 
 
 class TokenShift(Recurrent):
-    """``y[t] = x[t - 1]`` of f32 [T, n], zeros before a sequence's first token. State: the last
-    row."""
+    """``y[t] = x[t - 1]``: x f32 [T, n], with zeros before a sequence's first token. State: the
+    last row."""
 
     name = "token_shift"
 

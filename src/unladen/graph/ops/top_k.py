@@ -1,4 +1,4 @@
-"""The k largest of each row: what most sampler chains need of the logits."""
+"""The k largest numbers of each row: most sampler chains need no other logits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from unladen.graph.ops.base import Array, Inferred, Op, RefContext
 
 
 class TopK(Op):
-    """The ``k`` largest of each row of x f32 [S, n] by falling size, the first of equals first:
-    their places i32 [S, k] and themselves f32 [S, k]. NaN counts as +inf, and comes out as that."""
+    """The ``k`` largest numbers of each row of x f32 [S, n] in falling order, the first place first
+    in a tie: their places i32 [S, k] and the numbers f32 [S, k]. NaN counts as +inf and is returned
+    as +inf."""
 
     name = "top_k"
 

@@ -5,16 +5,16 @@ A file has ``run(graph) -> graph`` and says when it runs:
 * ``PHASE``: one of :data:`PHASES`.
 * ``AFTER``, ``BEFORE`` (optional): names of passes that run earlier or later than this one.
 
-Passes that say nothing of one another give the same graph in either order.
+Passes that don't name one another give the same graph in either order.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from types import ModuleType
+from typing import NamedTuple
 
 from unladen.discover import Found, name_of, place_of, search
 from unladen.errors import ExtensionError
@@ -28,9 +28,9 @@ PHASES = ("adapt", "fuse")
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """A rewrite ``run``, called after its file ``where``; the other fields as the file says."""
+class Pass(NamedTuple):
+    """A pass: its ``name``, its function ``run``, its file ``where``, and the file's ``PHASE``,
+    ``AFTER`` and ``BEFORE``."""
 
     name: str
     where: str
@@ -41,8 +41,8 @@ class Pass:
 
     @classmethod
     def of(cls, module: ModuleType) -> Pass:
-        """The pass in ``module``; raises :class:`TypeError` where the file doesn't say what it
-        must."""
+        """The pass in ``module``. Raises :class:`TypeError` where ``run`` or ``PHASE`` is missing
+        or has the wrong type."""
         if not callable(getattr(module, "run", None)):
             raise TypeError("it has no function run(graph)")
         phase = getattr(module, "PHASE", None)
@@ -54,7 +54,7 @@ class Pass:
 
 @functools.cache
 def found() -> Found[Pass]:
-    """Every pass by the name of its file."""
+    """Every pass by the name of its file, and the plug-ins that were left out."""
     return search("unladen.graph.passes", "passes", _of_module)
 
 
@@ -83,9 +83,9 @@ def apply(graph: Graph, fusions: Iterable[str]) -> Graph:
 
 
 def ordered(passes: Mapping[str, Pass]) -> list[Pass]:
-    """``passes`` by name in the order in which they run: by phase, then as ``after`` and ``before``
-    demand, then by name. Raises :class:`ExtensionError` for names that no pass has and for an order
-    that contradicts itself; the message names the files."""
+    """``passes`` in the order in which they run: by phase, then as ``after`` and ``before`` say,
+    then by name. Raises :class:`ExtensionError` for names that no pass has and for an order that
+    contradicts itself; the message names the files."""
     earlier = {name: set(each.after) | {other.name for other in passes.values()
                                         if PHASES.index(other.phase) < PHASES.index(each.phase)}
                for name, each in passes.items()}

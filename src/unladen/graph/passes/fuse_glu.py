@@ -12,7 +12,7 @@ PHASE = "fuse"
 
 
 def run(graph: Graph) -> Graph:
-    """``graph`` with each plain ``glu`` joined whose two inputs nothing else reads."""
+    """``graph`` with each plain ``glu`` joined to the product that it alone reads."""
     uses = graph.uses()
     products = {n.outputs: n for n in graph.nodes
                 if n.op == "linear" and len(n.outputs) == 2 and len(n.inputs) == 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from unladen.graph.graph import Graph, Node, Value
 
 PHASE = "fuse"
-AFTER = {"fuse_glu"}  # makes products that a residual may follow
+AFTER = {"fuse_glu"}  # its fused products have one output, which may have a residual added
 
 
 def run(graph: Graph) -> Graph:

@@ -1,6 +1,6 @@
-"""Moves the choice of the rows whose logits are wanted before the row-wise nodes that lead to them.
+"""Moves ``select_rows``, which keeps the rows whose logits are wanted, before row-wise nodes.
 
-The last layer then computes what follows its attention for these rows alone: for a prompt, one row
+The nodes after the last layer's attention then compute these rows alone: for a prompt, one row
 instead of all.
 """
 
@@ -12,11 +12,12 @@ from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 
 PHASE = "fuse"
-AFTER = {"fuse_rope"}  # which joins neighbours; this pass puts nodes between them
+AFTER = {"fuse_rope"}  # fuse_rope joins neighbours, and this pass puts nodes between them
 
 
 def run(graph: Graph) -> Graph:
-    """``graph`` with ``select_rows`` moved up over all nodes whose results nothing else reads."""
+    """``graph`` with ``select_rows`` moved before all row-wise nodes whose results nothing else
+    reads."""
     which = graph.inputs["out_rows"]
     unread = graph.uses()
     chosen: dict[Value, Node] = {}  # value -> the node that chooses its rows

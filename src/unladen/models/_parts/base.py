@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+import numpy.typing as npt
+
 from unladen.gguf import GGUFFile, HParams
 from unladen.graph.graph import Graph
 from unladen.models._parts.blocks import count_layers
@@ -26,6 +29,8 @@ class Architecture:
     grouped_70b: ClassVar[bool] = False
     """Whether the mixes do so only where heads share keys and values."""
 
+    ranking_act: ClassVar[str] = "tanh"
+    """The function between the two layers of a classifier that ranks texts."""
     layers_may_be_empty: ClassVar[bool] = False
     """Whether a layer may have no tensors; such a layer does nothing."""
 
@@ -41,6 +46,11 @@ class Architecture:
     def n_stored(self) -> int | None:
         """The number of blocks in the file where a step runs some of them more than once; None
         where each block is one layer."""
+        return None
+
+    def second_text(self) -> npt.NDArray[np.float32] | None:
+        """The row f32 [n_embd] that a step takes for each token of the second one of two texts,
+        where the model tells them apart; None where it doesn't."""
         return None
 
     def build(self, context: int | None = None) -> Graph:

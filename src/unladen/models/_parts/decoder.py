@@ -12,6 +12,9 @@ from unladen.graph.graph import AFTER_LAYERS, Graph, Value
 from unladen.models._parts.attention import Attention
 from unladen.models._parts.feed_forward import FeedForward
 
+RANK = 4
+"""GGUF's number of ``pooling_type`` for models that rank texts."""
+
 
 class Decoder(Attention, FeedForward):
     """A decoder-only transformer, by default with RMS norms, rotary embedding and a gated
@@ -73,8 +76,13 @@ class Decoder(Attention, FeedForward):
         return g.one("add", x, y, name=name)
 
     def outputs(self, g: GraphBuilder, x: Value) -> dict[str, Value]:
-        """The outputs of a step by name, from the rows f32 [S, n_embd] of the last layer."""
-        return {"logits": self.head(g, self.norm(g, x, "output_norm"))}
+        """The outputs of a step by name, from the rows f32 [S, n_embd] of the last layer. The
+        classifier of a model that ranks texts reads embeddings."""
+        normed = self.norm(g, x, "output_norm")
+        if self.hparams.int("pooling_type", 0) == RANK and "cls.output.weight" in self.tensors:
+            self.tensors.optional("output.weight", self.n_vocab, self.n_embd)
+            return {"embeddings": normed}
+        return {"logits": self.head(g, normed)}
 
     def head(self, g: GraphBuilder, x: Value) -> Value:
         """Logits f32 [S, n_vocab]. Where the file has no output matrix, the token embeddings are

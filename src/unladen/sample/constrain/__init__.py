@@ -1,4 +1,4 @@
-"""Constraints: which tokens may come next in a sequence, as bit masks, token by token."""
+"""Constraints: for each token of a sequence, a bit mask of the tokens that may come next."""
 
 from __future__ import annotations
 

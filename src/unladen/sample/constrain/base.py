@@ -1,9 +1,9 @@
-"""What a constraint is: the state of one sequence, asked for a mask before each token."""
+"""The protocol of constraints: objects for one sequence that give a mask before each token."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, Self, TypeAlias
 
 import numpy as np
@@ -14,40 +14,90 @@ from unladen.parameters.kinds import reject
 
 Mask: TypeAlias = npt.NDArray[np.uint32]
 """uint32 [ceil(n_vocab / 32)]: bit ``t % 32`` of word ``t // 32`` is set where token ``t`` may come
-next. Bits beyond the vocabulary mean nothing."""
+next. Bits beyond the vocabulary are ignored."""
 
 
 class Constrains(Protocol):
-    """The methods of a constraint. Each object belongs to one sequence. What a method raises ends
-    that sequence's request alone."""
+    """The methods of a constraint. Each object belongs to one sequence. An exception that a method
+    raises ends only that sequence's request."""
 
     def mask(self, out: Mask) -> None:
-        """Set the bits of the tokens that may come next in ``out``, where all are 0. The answer
-        depends on the accepted tokens alone, and the call changes nothing else."""
+        """Set the bits of the tokens that may come next in ``out``, which is all 0. The bits must
+        depend only on the accepted tokens, and the call must not change the constraint."""
 
     def accept(self, token: int) -> None:
-        """``token`` comes next, also one that ends the text. The prompt's tokens are not among the
-        accepted."""
+        """Take note that ``token`` comes next. Called for every generated token, also one that ends
+        the text, and for no token of the prompt."""
 
     def rollback(self, n: int) -> None:
-        """Take the last ``n`` >= 1 accepted tokens back: they were a guess."""
+        """Undo :meth:`accept` for the last ``n`` >= 1 tokens, which were guesses."""
+
+
+class Foresees(Constrains, Protocol):
+    """A constraint that also knows what comes next. Its masks are made in another thread while a
+    device computes, so they must not need the GIL for long."""
+
+    @property
+    def ends(self) -> Collection[int]:
+        """The tokens that end the text: they may be forced also where a bias bans them."""
+
+    def forced(self) -> Sequence[int]:
+        """The tokens that come next in any case, the first one at least where only one text can
+        follow; a token that ends the text is the last of them. [] where several may come. Depends
+        on the accepted tokens alone."""
+
+    def n_valid(self, tokens: Sequence[int]) -> int:
+        """How many of ``tokens`` from the first one on are allowed one after another."""
+
+    @property
+    def must_be_whole(self) -> bool:
+        """Whether a text that breaks off is of no use."""
+
+    def way_in(self, n_most: int) -> Sequence[int] | None:
+        """As :meth:`way_out`, before the first token, and as short as possible where it has more
+        than ``n_most`` tokens."""
+
+    def way_out(self, n_most: int, first: int | None = None, known: Sequence[int] = (),
+                banned: frozenset[int] = frozenset()) -> Sequence[int] | None:
+        """At most ``n_most`` tokens that end the text; the last of them is the end. [] where it has
+        ended or may end anywhere, None where no way is known. Depends on the accepted tokens and on
+        the arguments alone.
+
+        * ``first``: the way begins after this token; None: at once.
+        * ``known``: a way from before ``first``, which may help to find one quickly.
+        * ``banned``: tokens that must not be on the way, unless they end the text.
+        """
+
+    def instead_of_end(self) -> Sequence[int]:
+        """The tokens to write where a token is chosen that ends the text, although the text can't
+        end here: they end the part of it that the model wants to end. () where there are none."""
+
+
+def foresees(constraint: Constrains) -> Foresees | None:
+    """``constraint``, if it has the methods of :class:`Foresees`."""
+    return constraint if all(  # type: ignore[return-value]
+        hasattr(constraint, name) for name in _FORESEES) else None
+
+
+_FORESEES = ("ends", "forced", "instead_of_end", "must_be_whole", "n_valid", "way_in", "way_out")
+"""What a constraint has that knows what comes next."""
 
 
 Make = Callable[[], Constrains]
-"""Returns a new constraint for a new sequence."""
+"""A function that returns a new constraint for each new sequence."""
 
 
 class Constraint:
-    """Base of constraints: a subclass defines ``mask(out)`` of :class:`Constrains`, which may look
-    at :attr:`tokens`. One that keeps more than the tokens overrides both :meth:`accept` and
-    :meth:`rollback`.
+    """Base class of constraints. A subclass defines ``mask(out)`` of :class:`Constrains`, which may
+    read :attr:`tokens`. A subclass with more state than the tokens overrides both :meth:`accept`
+    and :meth:`rollback`.
     """
 
     tokens: list[int]
     """The accepted tokens, oldest first."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """A subclass's ``__init__`` needn't call one of this class, so there is none."""
+        """Set :attr:`tokens` here, so that a subclass's ``__init__`` needn't call another one."""
         made = super().__new__(cls)
         made.tokens = []
         return made
@@ -62,7 +112,7 @@ class Constraint:
 
 
 def mask_of(allowed: npt.NDArray[np.bool_]) -> Mask:
-    """The mask uint32 [ceil(n_vocab / 32)] of bool [n_vocab] ``allowed``. Raises
+    """The mask, uint32 [ceil(n_vocab / 32)], of ``allowed`` bool [n_vocab]. Raises
     :class:`InvalidArgument`."""
     if not (isinstance(allowed, np.ndarray) and allowed.dtype == bool and allowed.ndim == 1):
         reject("allowed", "an array bool [n_vocab]", allowed)
@@ -71,7 +121,7 @@ def mask_of(allowed: npt.NDArray[np.bool_]) -> Mask:
 
 
 def n_words(n_vocab: int) -> int:
-    """Words of a mask for ``n_vocab`` tokens."""
+    """The number of words in a mask for ``n_vocab`` tokens."""
     return -(-n_vocab // 32)
 
 
@@ -79,7 +129,7 @@ def check_constraint(made: object) -> None:
     """Raise :class:`InvalidArgument` unless ``made`` has the methods of :class:`Constrains`; the
     message names those that are missing."""
     if isinstance(made, type):
-        raise InvalidArgument(f"a constraint is an object, got the class {made.__name__}",
+        raise InvalidArgument(f"a constraint must be an object, got the class {made.__name__}",
                               hint=f"call it: constraint(lambda: {made.__name__}(...))")
     cls = type(made)
     missing = [f"{method}({', '.join(parameters)})" for method, parameters in _METHODS.items()
@@ -99,3 +149,4 @@ def check_constraint(made: object) -> None:
 
 _METHODS = {method: [p for p in inspect.signature(getattr(Constrains, method)).parameters
                      if p != "self"] for method in ("mask", "accept", "rollback")}
+"""The parameters of each method that a constraint must have."""

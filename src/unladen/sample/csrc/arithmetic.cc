@@ -1,7 +1,7 @@
 #include "sample/csrc/arithmetic.h"
 
-// No multiply-add may be fused: NumPy has none, and not every machine has one. No standard header
-// may come after the pragma, since functions with unlike options aren't inlined.
+// Multiplications and additions must not be fused: NumPy doesn't, and some machines can't. The
+// standard headers come before the pragma, since functions with different options aren't inlined.
 #include <bit>
 #include <limits>
 #if defined(__clang__)
@@ -10,7 +10,8 @@
 #pragma GCC optimize("fp-contract=off")
 #endif
 
-// One body, compiled for several instruction sets, chosen by the loader.
+// Functions compiled for several instruction sets. The loader chooses the version for the
+// processor.
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define UNLADEN_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
@@ -70,7 +71,7 @@ UNLADEN_CLONES uint64_t weigh(const float *x, size_t n, float max, uint64_t *out
     uint64_t sum = 0;
     for (size_t start = 0; start < n; start += kBlock) {
         const size_t size = n - start < kBlock ? n - start : kBlock;
-        float d[kBlock];  // a loop of its own: the clamp would keep the next loop scalar
+        float d[kBlock];  // in a separate loop, since the clamp would keep the next loop scalar
         for (size_t i = 0; i < size; ++i) {
             float below = x[start + i] - max;
             d[i] = below > -32.0f ? below : -32.0f;

@@ -6,22 +6,22 @@
 
 namespace unladen::sample {
 
-constexpr int kWeightBits = 40;  // WEIGHT_BITS of base.py
+constexpr int kWeightBits = 40;  // the same as WEIGHT_BITS in base.py
 
 struct Scan {
     float max;    // -inf when n is 0
-    bool is_nan;  // a NaN was seen; max then means nothing
+    bool is_nan;  // a number is NaN; `max` is then undefined
 };
 
 Scan scan(const float *x, size_t n);
 
-// The first index of `value`, which must occur.
+// The first index i with x[i] == value. There must be one.
 size_t index_of(float value, const float *x, size_t n);
 
 bool any_above(const float *x, size_t n, float threshold);
 
-// out[i] = weight of x[i], as weights() of base.py defines it; max is finite.
-// Returns the sum.
+// Sets out[i] to the weight of x[i], as weights() in base.py defines it, and returns their sum.
+// `max`, the largest x[i], must be finite.
 uint64_t weigh(const float *x, size_t n, float max, uint64_t *out);
 
 void divide(float *x, size_t n, float divisor);

@@ -34,7 +34,7 @@ nb::object array(std::unique_ptr<T[]> data, size_t n) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data.release(), {n}, owner));
 }
 
-// Lends masks to a state whose mutex is held, for as long as this lives.
+// Sets the masks of a state while this object lives. The caller holds the state's mutex.
 struct Lent {
     Lent(State &state, const Masks &masks) : state(state) {
         if (masks)
@@ -54,7 +54,8 @@ int32_t pick(const Chain &chain, Row logits, State &state, bool accept, const Ma
     return token;
 }
 
-// Runs a native stretch between steps in Python. Returns (chosen or -1, ids, logits).
+// Runs consecutive native steps of a chain that also has steps in Python. Returns (chosen token or
+// -1, ids, logits).
 nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &state,
               const Masks &masks) {
     if (ids && ids->shape(0) != logits.shape(0)) throw nb::value_error("one id for each logit");
@@ -80,8 +81,8 @@ nb::tuple run(const Chain &chain, Row logits, std::optional<Ids> ids, State &sta
     return nb::make_tuple(chosen, array(std::move(out_ids), n), array(std::move(out_logits), n));
 }
 
-// Picks and accepts a token for every row. Returns the tokens, -1 for rows with bad logits, and the
-// reason of the first bad row.
+// Picks and accepts a token for every row. Returns the tokens, with -1 for rows with bad logits,
+// and what is wrong with the first such row.
 std::pair<std::vector<int32_t>, std::string> sample_rows(Rows logits,
                                                          const std::vector<Chain *> &chains,
                                                          const std::vector<State *> &states) {

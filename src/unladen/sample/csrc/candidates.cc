@@ -11,7 +11,7 @@
 namespace unladen::sample {
 namespace {
 
-// Scratch of the calling thread. Allocating it for each token would cost more than the sampling.
+// Scratch memory, one for each thread. Allocating it for each token would cost more than sampling.
 struct Scratch {
     std::vector<float> logits;
     std::vector<int32_t> ids;
@@ -19,15 +19,15 @@ struct Scratch {
 };
 thread_local Scratch scratch;
 
-// Candidates that a constraint leaves are gathered where they are at most one in kGathered. Else
-// the others are banned in a copy of all logits, which costs by what is dropped.
+// If a constraint keeps at most one candidate in kGathered, those are gathered. Otherwise the
+// others are set to -inf in a copy of all logits, at a cost that grows with their number.
 constexpr size_t kGathered = 8;
 constexpr float kBanned = -std::numeric_limits<float>::infinity();
 
-// 2**23 weights of up to 2**40 can be summed in 64 bits.
+// The most candidates whose weights, up to 2**kWeightBits each, can be summed in 64 bits.
 constexpr size_t kMaxTokens = size_t{1} << (63 - kWeightBits);
 
-// Orders by logit, then by falling position; adding zero makes -0 and 0 the same.
+// A key that orders by logit, then by falling position. Adding zero makes -0 and 0 equal.
 uint64_t key(float logit, size_t position) {
     uint32_t bits = std::bit_cast<uint32_t>(logit + 0.0f);
     bits ^= bits >> 31 ? 0xFFFFFFFFu : 0x80000000u;
@@ -91,7 +91,8 @@ std::vector<Ranked> Candidates::best(size_t k) const {
         size_t end = std::min(start + kBlock, n_);
         if (!any_above(logits_ + start, end - start, threshold)) continue;
         for (size_t i = start; i < end; ++i)
-            // A later equal ranks lower, so only logits above the k-th best so far can count.
+            // An equal logit at a later position ranks lower, so only larger ones than the k-th
+            // best so far can be among the best.
             if (logits_[i] > threshold) {
                 keys.push_back(key(logits_[i], i));
                 if (keys.size() == capacity && k < n_) shrink();
@@ -146,7 +147,7 @@ void Candidates::keep_allowed(const uint32_t *words) {
             if (words[ids_[i] >> 5] >> (ids_[i] & 31) & 1) positions.push_back(uint32_t(i));
         keep(positions);
     } else {
-        // A position is an id. The last word may have bits beyond the last position.
+        // Positions are ids here. The last word may have bits beyond the last position.
         auto valid = [this](size_t first) {
             return n_ - first < 32 ? (uint32_t{1} << (n_ - first)) - 1 : ~uint32_t{0};
         };

@@ -1,5 +1,5 @@
-// The tokens still in play, in the order of their ids. They begin as the caller's logits, where a
-// position is an id; only a step that changes logits makes a copy.
+// The tokens that may still be chosen, in the order of their ids. At first they are the caller's
+// logits, where a position is an id. A step that changes logits or drops some makes a copy.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace unladen::sample {
 
-// Python sees it as unladen.sample.base.BadLogits.
+// Raised in Python as unladen.sample.base.BadLogits.
 struct BadLogits : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
@@ -21,7 +21,7 @@ struct Ranked {
 
 class Candidates {
 public:
-    // ids: ascending, or null where the position is the id. Throws BadLogits at NaN or +inf.
+    // `ids` ascend, or are null where positions are ids. Throws BadLogits for NaN or +inf.
     Candidates(const float *logits, const int32_t *ids, size_t n);
 
     size_t size() const { return n_; }
@@ -30,12 +30,12 @@ public:
     bool find(int32_t id, size_t &position) const;
     float max();
 
-    // Call touched() after changing values in any other way than a division.
+    // The logits to change. Call touched() afterwards, except after dividing all of them.
     float *writable();
     void touched() { max_known_ = false; }
     void divide(float divisor);
 
-    // The k best by falling logit, the lower position first in a tie; those at -inf don't count.
+    // The k best by falling logit, the lower position first in a tie, without those at -inf.
     std::vector<Ranked> best(size_t k) const;
 
     // Fills weights()[0..size) and returns their sum; throws BadLogits unless the max is finite.
@@ -44,9 +44,10 @@ public:
 
     void keep(const std::vector<uint32_t> &positions);  // ascending
     void keep_best(size_t k);
-    // Those whose bit is set; throws BadLogits where none is left. `words` has a bit for each id.
+    // Keeps the candidates whose bit is set in `words`, which has a bit for each id. Throws
+    // BadLogits where none is left.
     void keep_allowed(const uint32_t *words);
-    void drop_banned();  // those at -inf, which the NumPy definitions never see
+    void drop_banned();  // drops those at -inf, as the NumPy definitions expect
 
     int32_t chosen = -1;
 

@@ -1,4 +1,4 @@
-// A sampler chain's native steps in their order.
+// The native steps of a sampler chain, in order.
 #pragma once
 
 #include <string>
@@ -15,10 +15,11 @@ public:
     explicit Chain(const std::vector<std::pair<std::string, Parameters>> &steps);
     Chain(const Chain &) = delete;
 
-    // Runs the steps; candidates.chosen is -1 where none of them chooses.
+    // Runs the steps. Afterwards candidates.chosen is -1 if none of them chooses.
     void run(Candidates &candidates, State &state) const;
 
-    // The token that a chain with a choosing step picks from a whole vocabulary.
+    // The token that the chain picks from `n` logits, a whole vocabulary. The chain has a step that
+    // chooses.
     int32_t pick(const float *logits, size_t n, State &state) const;
 
 private:

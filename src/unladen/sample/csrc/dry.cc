@@ -49,7 +49,7 @@ struct Dry final : Step {
     }
 
 private:
-    // Tokens after the end of the last breaker; all of them where there is none.
+    // The number of tokens after the last breaker, n where there is none.
     size_t since_breaker(const int32_t *history, size_t n) const {
         size_t end = 0;
         for (size_t begin = n; begin-- > 0 && begin + longest_breaker > end;) {
@@ -63,7 +63,7 @@ private:
         return n - end;
     }
 
-    // For each k: how many of the last tokens stood k tokens earlier too. That is the Z function
+    // For each k, how many of the last tokens are the same k tokens earlier: the Z function
     // (Gusfield 1997) of the history read backwards.
     static std::vector<size_t> repetitions(const int32_t *history, size_t n) {
         auto at = [&](size_t i) { return history[n - 1 - i]; };

@@ -42,7 +42,7 @@ struct Mirostat final : Step {
         const double s_hat = slope / squares, epsilon = s_hat - 1;
         const double k = std::pow(
             epsilon * std::pow(2.0, mu) / (1 - std::pow(double(n), -epsilon)), 1 / s_hat);
-        // No slope, or one beyond all numbers.
+        // All candidates where k is infinite, undefined or larger than n.
         if (!std::isfinite(k) || k >= double(n)) return n;
         return std::max<size_t>(size_t(std::max(k, 0.0)), 1);
     }

@@ -1,4 +1,4 @@
-// What a chain remembers of one sequence: its generator and the accepted tokens.
+// The state that a chain keeps for one sequence: its random generator and the accepted tokens.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace unladen::sample {
 
-// The tokens that a constraint allows: bit t % 32 of word t / 32 for token t.
+// The tokens that a constraint allows: bit t % 32 of word t / 32 is set for token t.
 struct Mask {
     const uint32_t *words;
     size_t n_words;
@@ -24,22 +24,22 @@ public:
 
     explicit State(uint64_t seed);
 
-    uint64_t random();  // xoshiro256**, rng.py
+    uint64_t random();  // by xoshiro256**, as in rng.py
     void accept(int32_t token);
     const std::vector<int32_t> &history() const { return history_; }
 
-    // How often each token occurs among the last last_n (-1: all). Counts are updated token by
-    // token from the first call on, so a long window costs no more than a short one.
+    // How often each token occurs among the last `last_n` (-1: all). From the first call on each
+    // accepted token updates the counts, so a long window costs no more than a short one.
     const Counts &counts(int32_t last_n);
 
-    // What a step keeps between two tokens, under its own name.
+    // A number that a step keeps from token to token, under the step's name.
     double &number(const std::string &name, double initial) {
         return numbers_.try_emplace(name, initial).first->second;
     }
 
-    std::vector<Mask> masks;  // those of the constraints in the chain, lent for the next run
+    std::vector<Mask> masks;  // of the chain's constraints; set for one run
 
-    std::mutex mutex;  // held by whoever uses the state while the interpreter lock is released
+    std::mutex mutex;  // held while the state is used without Python's lock
 
 private:
     struct Window {

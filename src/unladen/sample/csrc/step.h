@@ -1,4 +1,5 @@
-// A native step, found by its opcode. A new step is one file with a Registered object.
+// The base class of native steps, which are found by opcode. A step is one file with a Registered
+// object.
 #pragma once
 
 #include <limits>
@@ -18,8 +19,8 @@ public:
     virtual void apply(Candidates &candidates, State &state) const = 0;
 };
 
-using Parameters = std::vector<double>;  // as the Python step packs them
-// A parameter as the nearest whole number that T holds.
+using Parameters = std::vector<double>;  // what packed() of the Python step returns
+// The whole number nearest to a parameter that T can hold.
 template <class T>
 T whole(double value) {
     using Limits = std::numeric_limits<T>;
@@ -31,7 +32,7 @@ using Factory = std::unique_ptr<Step> (*)(const Parameters &);
 
 std::map<std::string, Factory> &factories();
 
-// Static objects of this type fill factories() while the module is loaded.
+// A static object of this type adds its step to factories() while the module is loaded.
 template <class T>
 struct Registered {
     explicit Registered(const char *opcode) {

@@ -21,7 +21,7 @@ double ordered_sum(size_t n, Value value) {
     return total;
 }
 
-// How far a logit is below the largest.
+// How far the logit at `position` is below the largest.
 inline double below_max(Candidates &c, size_t position) {
     return double(c.max()) - double(c.logits()[position]);
 }
@@ -38,13 +38,13 @@ inline double log_total(uint64_t total) {
     return std::log(double(total)) - kWeightBits * std::numbers::ln2;
 }
 
-// A position drawn with a probability proportional to the weights that weigh() left.
+// Draws a position with a probability proportional to the weights that weigh() left.
 inline size_t draw(const Candidates &c, uint64_t total, State &state) {
     __extension__ using Wide = unsigned __int128;
     uint64_t left = uint64_t(Wide{state.random()} * total >> 64);
     const uint64_t *weights = c.weights();
     size_t i = 0;
-    while (weights[i] <= left) left -= weights[i++];  // ends: left < the sum of the rest
+    while (weights[i] <= left) left -= weights[i++];  // left < sum of weights[i..]
     return i;
 }
 

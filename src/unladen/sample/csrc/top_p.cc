@@ -6,8 +6,8 @@
 namespace unladen::sample {
 namespace {
 
-constexpr size_t kFew = 256;       // best candidates among which the nucleus is searched first
-constexpr size_t kBuckets = 2048;  // else: buckets by distance from the max, 64 per unit of logit
+constexpr size_t kFew = 256;       // best candidates among which the nucleus is sought first
+constexpr size_t kBuckets = 2048;  // then buckets by distance from the max, 64 per unit of logit
 
 struct TopP final : Step {
     explicit TopP(const Parameters &p) : p(p.at(0)), min_keep(whole<size_t>(p.at(1))) {}
@@ -31,7 +31,8 @@ struct TopP final : Step {
     size_t min_keep;
 
 private:
-    // Appends positions in rank order; true once the sum of weights has reached the target.
+    // Appends positions in the order of `ranked` until the sum of weights reaches the target.
+    // Returns whether it does.
     static bool add_until(double target, const std::vector<Ranked> &ranked,
                           const uint64_t *weights, uint64_t &sum, std::vector<uint32_t> &kept) {
         for (const Ranked &each : ranked) {
@@ -42,7 +43,8 @@ private:
         return false;
     }
 
-    // Sorts only the bucket in which the sum crosses the target. Returns ascending positions.
+    // The nucleus as ascending positions. Sorts only the bucket in which the sum reaches the
+    // target.
     static std::vector<uint32_t> by_bucket(Candidates &c, double target) {
         const float max = c.max();
         auto bucket = [&](size_t i) {

@@ -1,1 +1,1 @@
-"""Cuts a placed graph: over devices, into segments, and into an arena's bytes."""
+"""Cuts a placed graph over devices and into segments, and lays out its values in arenas."""

@@ -6,6 +6,7 @@ import bisect
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from unladen.graph.graph import Graph, Value
 from unladen.schedule.cut.segments import ChangeStep, CopyStep, RunStep, Step
@@ -16,10 +17,9 @@ ALIGNMENT = 256
 that a GPU's kernel binds needs 256."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaPlan:
-    """One device's arena: the offsets of values, a scratch range after them, and the bytes of all.
-    ``stored``: the bytes of values that don't take 4 bytes a number."""
+class ArenaPlan(NamedTuple):
+    """One device's arena: the offsets of values, a scratch range after them, and the total bytes.
+    ``stored``: the bytes of each value whose numbers don't take 4 bytes each."""
 
     offsets: Mapping[Value, int]
     scratch_offset: int
@@ -41,9 +41,9 @@ class _Life:
 
 def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                scratch_bytes: int, stored: Mapping[Value, int]) -> ArenaPlan:
-    """Lay out the arena of ``device``. No other value has a value's bytes from the step that makes
-    it or copies it in to its last use there; outputs of the graph keep theirs to the end.
-    ``stored`` as of :class:`ArenaPlan`."""
+    """Lay out the arena of ``device``. A value keeps its bytes for itself from the step that makes
+    it or copies it in until its last use there; an output of the graph keeps them to the end.
+    ``stored`` as in :class:`ArenaPlan`."""
     lives = _lives(graph, steps, device, limits, stored)
     offsets, top = _first_fit(lives)
     return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored)
@@ -87,9 +87,9 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
 
 
 def _first_fit(lives: Sequence[_Life]) -> tuple[dict[Value, int], int]:
-    """Place the largest values first, each at the lowest offset that is free for all its life; the
-    offsets, and where the last value ends."""
-    placed: list[tuple[int, _Life]] = []  # by offset
+    """Place the largest values first, each at the lowest offset that is free for all its life.
+    Returns the offsets, and the end of the last value."""
+    placed: list[tuple[int, _Life]] = []  # sorted by offset
     for life in sorted(lives, key=lambda x: (-x.nbytes, x.first)):
         offset = 0
         for start, other in placed:

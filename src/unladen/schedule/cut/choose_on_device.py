@@ -1,8 +1,8 @@
 """Lets the device that computes the logits choose among them, where it can.
 
-With a large vocabulary a row of logits is half a megabyte, but often the requests of a step need
-one token of it, or a few candidates. The ops ``argmax`` and ``top_k`` come last in the graph and
-have outputs of their own; each step says which of them it reads (:attr:`Batch.skip`).
+With a large vocabulary a row of logits takes half a megabyte, but often a request needs only its
+best token, or a few candidates. The ops ``argmax`` and ``top_k`` come last in the graph and have
+outputs of their own; each step says which of them it reads (:attr:`Batch.skip`).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ SKIPPED: Mapping[str, frozenset[str]] = MappingProxyType(
 def add(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
         runs: Callable[[Device, Node], bool]) -> tuple[Graph, dict[Node, tuple[Device, str]]]:
     """``graph`` with the ops of :data:`NARROWING` that the device of its logits runs, and the
-    devices of all nodes. Where somebody taps the logits, nothing is added: every step reads them
-    whole."""
+    devices of all nodes. Where a tap looks at the logits or changes them, nothing is added: every
+    step reads them whole."""
     logits = graph.outputs.get("logits")
     made_by = next((n for n in graph.nodes if logits in n.outputs), None)
     if logits is None or made_by is None or is_tapped(graph, logits):

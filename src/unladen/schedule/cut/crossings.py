@@ -1,26 +1,26 @@
-"""Values on their way between devices: when they must have arrived, and what they go through.
+"""Values on their way between devices: when they must have arrived, and which staging buffers they
+go through.
 
-A device other than the host is told to send a value as soon as it has been told to make it. The
-host goes on telling devices what to do, and waits for the value only before it starts the run that
-may read it. Until then the value is in a staging buffer.
+As soon as the host has started the run that makes a value, it starts the copy of the value too.
+Then the host goes on to start other work, and waits for the value only before it starts the run
+that may read it. Until then the value is in a staging buffer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from unladen.schedule.cut.segments import CopyStep, RunStep, Step
 from unladen.types import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Crossings:
-    """What becomes of the copies of a way.
+class Crossings(NamedTuple):
+    """When the copies of a way must have arrived, and which staging buffers they use.
 
     * ``due``: by the index of a step, the copies that must have arrived before it.
     * ``slot``: by copy from a device other than the host, which staging buffer of that device the
-      value goes through. The others arrive at once.
+      value goes through. Copies without a slot arrive at once.
     * ``staging``: by device name, the bytes of each of its staging buffers.
     """
 

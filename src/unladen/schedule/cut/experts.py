@@ -17,8 +17,8 @@ from unladen.schedule.place import PlaceOptions, fractions, held, pins
 
 def divide(graph: Graph, devices: Sequence[Device], options: PlaceOptions) -> Graph:
     """``graph`` with each ``moe`` node divided: a node for each device that has some of its
-    experts, and their sum. Where ``expert_split`` is None it stays the same; nodes that other
-    options place stay whole.
+    experts, and their sum. Where ``expert_split`` is None, the graph stays the same. Nodes that
+    other options place stay whole.
 
     :func:`~unladen.schedule.place.pins` places the parts. Raises :class:`InvalidArgument`.
     """

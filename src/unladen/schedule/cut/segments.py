@@ -43,8 +43,8 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class FetchStep:
-    """Weights for a later ``run`` are copied into a ``slot`` of its device's ring, each from its
-    own of the ``hosts`` (see :mod:`~unladen.schedule.cut.through_device`)."""
+    """Weights for a later ``run`` are copied into a ``slot`` of its device's ring, each from the
+    one of the ``hosts`` that holds it (see :mod:`~unladen.schedule.cut.through_device`)."""
 
     run: RunStep
     hosts: tuple[Device, ...]
@@ -53,7 +53,7 @@ class FetchStep:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that go over the link."""
+        """Bytes of the weights that go over the link."""
         return sum(n.nbytes for n in self.needs)
 
 
@@ -77,7 +77,7 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     has the op, as ``runs`` says (None: the backends). Nodes that share a cache stay together.
 
     Fallbacks are reported in one line for each pair of devices, unless ``quiet``; with ``strict``
-    one raises :class:`UnsupportedOp`, as does an op that no device has.
+    one raises :class:`UnsupportedOp`, and so does an op that no device has.
     """
     result: dict[Node, tuple[Device, str]] = {}
     lacks: dict[tuple[Device, Device], dict[str, None]] = {}
@@ -104,12 +104,13 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
 
 
 def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[Step]:
-    """Runs and copies in program order. The batch's own arrays are known everywhere: no copies.
+    """The runs and copies of a step, in the order in which they are started. The batch's own arrays
+    are on every device and need no copies.
 
-    Devices other than the host get their work as early as possible, so that all work at once. A run
-    ends early where it needs a value that another device may not have finished, and after a value
-    that may be changed. Where another device needs a value from the middle of a run, the value is
-    copied before the rest of the run begins.
+    Devices other than the host get their work as early as possible, so that all devices work at the
+    same time. A run ends early where it needs a value that another device may not have finished,
+    and after a value that may be changed. Where another device needs a value from the middle of a
+    run, the value is copied before the rest of the run begins.
     """
     splitter = _Splitter(graph, device_of)
     for node in graph.nodes:
@@ -163,7 +164,7 @@ class _Splitter:
         for value in node.outputs:
             self.home[value], self.where[value] = device, {device.name}
         changed = [v for v in node.outputs if v in self.changed]
-        if changed:  # between the node that makes it and all that read it
+        if changed:  # between the node that makes it and its readers
             self.close()
             self.steps += [ChangeStep(v, device) for v in changed]
             self.busy.discard(device.name)
@@ -177,7 +178,8 @@ class _Splitter:
 
     def _cut(self, wanted: set[Value]) -> None:
         """Copy ``wanted`` to all its readers before the rest of the run that makes it, if that rest
-        is worth a segment of its own: it has a product, on a device that goes on by itself."""
+        is worth a segment of its own: it has a product, and its device runs without the host
+        waiting for it."""
         made = [i for i, n in enumerate(self.run) if wanted & set(n.outputs)]
         rest = self.run[made[-1] + 1:] if made else []
         if self.current is None or self.current.is_host or not any(map(_is_product, rest)):
@@ -189,9 +191,9 @@ class _Splitter:
         self.run = rest
 
     def _copy(self, value: Value, device: Device) -> None:
-        """Copy ``value`` to ``device``. From a device that goes on by itself, copy it to all
-        readers at once: a later copy would wait for the work that the device got in the
-        meantime."""
+        """Copy ``value`` to ``device``. Where the source runs without the host waiting for it, copy
+        the value to all readers now: a later copy would wait for the work that the source got in
+        the meantime."""
         home = self.home[value]
         for target in [device] if home.is_host else self.readers[value]:
             if target.name not in self.where[value]:

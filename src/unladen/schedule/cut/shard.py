@@ -1,12 +1,13 @@
 """Divides the nodes of layers over several devices: split_mode "row" and "tensor".
 
-"row": every matrix product by the rows of its matrices; each device computes some columns of the
-result, which are put side by side (``concat``). "tensor": attention by heads and the feed-forward
-network by its inner columns; each device goes all the way to a partial result, and these are added.
-Devices then exchange values twice in a layer, not four times, and caches are divided too.
+"row": divides every matrix product by the rows of its matrices. Each device computes some columns
+of the result; ``concat`` puts them side by side. "tensor": divides attention by heads and the
+feed-forward network by its inner columns. Each device computes a partial result, and the partial
+results are added. Devices then exchange values twice in a layer, not four times, and caches are
+divided too.
 
-A node that can't be divided by columns (a mixture of experts, heads that don't end on the border of
-a block) stays whole or is divided by rows. A backend needs only the op ``concat`` for this.
+A node that can't be divided by columns stays whole or is divided by rows: a mixture of experts, or
+heads that don't end on the border of a block. A backend needs only the op ``concat`` for this.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ ROWS = 32
 rows at once."""
 
 Part = tuple[int, Value]
-"""The index of a device, and the columns of a value that it has."""
+"""A device, by its index, and the columns of a value that this device has."""
 
 
 def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequence[Device]
           ) -> tuple[Graph, Mapping[Node, Device]]:
-    """``graph`` with the nodes of ``layers`` divided over ``devices``, and each part's device.
+    """``graph`` with the nodes of ``layers`` divided over ``devices``, and the device of each part.
 
     The output head belongs to the last layer. Results that are put together again have the values
     that the graph had before.
@@ -64,7 +65,8 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
 
 
 def _is_headwise(node: Node, dim: int) -> bool:
-    """Whether ``node`` computes every ``dim`` columns from these alone, and all in the same way."""
+    """Whether ``node`` computes each group of ``dim`` columns from that group alone, and all groups
+    in the same way."""
     if node.op not in NORMS:
         return not node.weights
     return group_of(node) == dim and all(w.n_elements == dim for w in node.weights.values())
@@ -80,8 +82,8 @@ class _Sharder:
     where: dict[Node, Device] = field(default_factory=dict)
     parts: dict[Value, list[Part]] = field(default_factory=dict)
     queues: dict[int, list[Node]] = field(default_factory=dict)
-    """By device, the nodes that only it needs so far. They stay together, so that each device gets
-    one segment."""
+    """By device, the nodes whose results only that device needs so far. They stay together, so that
+    each device gets one segment."""
 
     def __post_init__(self) -> None:
         self.readers: dict[Value, list[Node]] = {}
@@ -93,14 +95,14 @@ class _Sharder:
         self.n_attentions = Counter(n.state.layer for n in self.attention.values() if n.state)
 
     def whole(self, node: Node) -> None:
-        """Keep ``node`` as it is, on the device of its layer; what it reads is put together."""
+        """Keep ``node`` whole, on the device of its layer, and put its divided inputs together."""
         for value in node.inputs:
             if value in self.parts:
                 self._join([v for _, v in self.parts.pop(value)], value, node)
         self.nodes.append(node)
 
     def by_rows(self, node: Node) -> None:
-        """Divide a product by the rows of its matrices, and gather."""
+        """Divide a product by the rows of its matrices, and gather the results."""
         if node.op != "linear":
             return self.whole(node)
         sizes = [node.weights[f"w{i}"].shape[0] for i in range(n_weights(node))]
@@ -131,8 +133,8 @@ class _Sharder:
             self.by_rows(node)
 
     def make_whole(self, node: Node) -> None:
-        """Put together those of the values of ``node`` that are wanted whole although they are
-        divided: outputs of the graph, and what may be changed, which is divided again after."""
+        """Put together those divided values of ``node`` that are needed whole: outputs of the
+        graph, and values that may be changed, which are divided again after the change."""
         for value in node.outputs:
             if value not in self.wanted or value not in self.parts:
                 continue
@@ -142,7 +144,7 @@ class _Sharder:
                 self.parts[value] = self._divided(value, parts, node)
 
     def _divided(self, value: Value, parts: Sequence[Part], node: Node) -> list[Part]:
-        """The columns of ``value`` that ``parts`` were."""
+        """Divide ``value`` again into the columns that ``parts`` had."""
         found: list[Part] = []
         first = 0
         for i, part in parts:
@@ -158,14 +160,15 @@ class _Sharder:
         return found
 
     def flush(self) -> None:
-        """Emit what waits: other devices first, so that they work while the main one does."""
+        """Emit the nodes in the queues: those of the other devices first, so that they work at the
+        same time as the main device."""
         for i in sorted(self.queues, key=lambda i: (i == self.main, i)):
             self.nodes += self.queues[i]
         self.queues.clear()
 
     def _products(self, node: Node, ranges: Sequence[Sequence[tuple[int, int]]]
                   ) -> list[list[Part]]:
-        """Per output of ``node``, the columns that each device computes."""
+        """For each output of ``node``, the columns that each device computes."""
         found: list[list[Part]] = [[] for _ in node.outputs]
         attrs = {k: v for k, v in node.attrs.items() if k != "residual"}
         for value in node.inputs[:1]:
@@ -186,8 +189,8 @@ class _Sharder:
         return found
 
     def _ranges(self, node: Node) -> list[list[tuple[int, int]]] | None:
-        """The rows of each matrix for each device, so that devices need no exchange before the next
-        product; None where that is impossible."""
+        """The rows of each matrix that each device gets, such that devices exchange nothing before
+        the next product; None where that is impossible."""
         sizes = [node.weights[f"w{i}"].shape[0] for i in range(n_weights(node))]
         attention = self.attention.get(node.layer)
         spec = attention.state if attention is not None else None
@@ -201,7 +204,7 @@ class _Sharder:
                            for n in self.readers.get(v, []))
             # The slope of a head depends on its number among all heads.
             alike = not attention.attrs.get("alibi")
-            # Another layer that reads this cache would have to be divided in the same way.
+            # If another layer reads this cache, it would have to be divided in the same way.
             own = self.n_attentions[spec.layer] == 1
             if sizes == expected and headwise and alike and own and unit is not None:
                 groups = cuts(spec.n_kv_heads, self.shares, unit)
@@ -253,7 +256,7 @@ class _Sharder:
                 and all(int(v.shape[1]) % block == 0 for _, v in parts))
 
     def _each(self, node: Node) -> None:
-        """The same node on every device, on its columns."""
+        """A copy of ``node`` on every device, which computes that device's columns."""
         rows: dict[int, list[Value]] = {}
         for value in node.inputs:
             for i, part in self.parts.get(value, []):
@@ -287,7 +290,7 @@ class _Sharder:
         return replace(state, layer=number, n_kv_heads=n_kv_heads), attrs
 
     def _reduce(self, node: Node, parts: Sequence[Part]) -> None:
-        """Multiply each device's columns there, and add the products."""
+        """Multiply the columns of each device on that device, and add the products."""
         (value,), weight, begin = node.outputs, node.weights["w0"], 0
         partial: list[Value] = []
         for i, part in parts:

@@ -28,14 +28,14 @@ STREAMED = "streamed"
 """Why a node is on a device in large steps."""
 
 _LAYER = re.compile(r"(^|:)blk\.\d+\.")
-"""The part of a weight's name that tells the layer. A file's key may come before it."""
+"""The part of a weight's name that has the number of the layer. A file's key may come before it."""
 
 Where = Mapping[Node, tuple[Device, str]]
 """The device of each node, and why it is there."""
 
 SlotKey = tuple[str, str, str, tuple[int, ...], int]
-"""Which buffer of a slot it is: its device, the weight's name without the layer, format, shape, and
-a number among equal ones. Layers use the same buffers, one after another."""
+"""What identifies a buffer of a slot: its device, the weight's name without the layer, format,
+shape, and a number among equal ones. Layers use the same buffers, one after another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Streamed:
                 for name, found in layers.items()]
 
     def ring_bytes(self) -> dict[str, int]:
-        """By device, the bytes of all slots."""
+        """By device, the bytes of all its slots."""
         sizes: dict[str, int] = {}
         for need in self.slot.values():
             sizes[need.device.name] = sizes.get(need.device.name, 0) + N_SLOTS * need.nbytes
@@ -71,8 +71,9 @@ class Streamed:
 
 def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: Device,
              needs: Sequence[Need], kernels: Kernels) -> Streamed | None:
-    """The large step of a plan. The host's nodes of a layer that is on another device go there;
-    those of the host's layers go to ``target``. None where no node of the host can go."""
+    """The large step of a plan. Nodes on the host that belong to another device's layer go to that
+    device; nodes of the host's layers go to ``target``. None where no node on the host can go to
+    either."""
     there = {(n.device.name, n.weight.name): n.quant for n in needs}
 
     def can_move(node: Node, home: Device, device: Device) -> bool:
@@ -106,8 +107,9 @@ def slot_keys(needs: Sequence[Need]) -> list[SlotKey]:
 
 def _with_fetches(steps: Sequence[Step], device_of: Where, there: Mapping[tuple[str, str], str],
                   found: dict[SlotKey, Need]) -> Iterator[Step]:
-    """``steps`` and, right after each run that uses fetched weights, the fetch for the next one of
-    its device: the host is at it while the device runs. The first is fetched before all else."""
+    """``steps`` with fetches. Right after each run that uses fetched weights comes the fetch for
+    the next such run of its device: the host copies while the device runs. The first fetch comes
+    before all other steps."""
     fetches: dict[str, list[FetchStep]] = {}
     for step in steps:
         if isinstance(step, RunStep) and (wanted := _wanted(step, device_of, there)):
@@ -128,7 +130,7 @@ def _with_fetches(steps: Sequence[Step], device_of: Where, there: Mapping[tuple[
 
 def _wanted(run: RunStep, device_of: Where, there: Mapping[tuple[str, str], str]
             ) -> Sequence[tuple[Weight, Device]]:
-    """The weights that ``run`` has only on a host, and on which."""
+    """The weights of ``run`` that only a host holds, and which host that is."""
     found: dict[str, tuple[Weight, Device]] = {}
     for node in run.nodes:
         home = device_of[node][0]

@@ -2,12 +2,13 @@
 
 Layers stay in order and each device holds one range of them, so the best ranges follow from the
 best ranges of all shorter beginnings (dynamic programming, exact). The search tries every case of
-the rest: at which end the host's layers are, where the embeddings and the head go, how many layers
-keep their experts on the host.
+the other choices: at which end the host's layers are, where the embeddings and the head go, how
+many layers keep their experts on the host.
 
 Before a placement is complete, only a lower bound of a range's bytes is known. The search takes the
-fastest placement that may fit and counts its bytes exactly. Where it doesn't fit, the search rules
-out its ranges that are too large and goes on. So it finds the fastest placement of all that fit.
+fastest placement that may fit and counts its bytes exactly. Where that placement doesn't fit, the
+search rules out its ranges that are too large, and goes on. So it finds the fastest of all
+placements that fit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from unladen.schedule.search.units import Both, Groups, Sizes, Units
 Floats = npt.NDArray[np.float64]
 
 Excess = Callable[[Choice], Mapping[str, int]]
-"""Gives the bytes by which a choice is too large, by device. It counts exactly, and takes longer
+"""Returns the bytes by which a choice is too large, by device. An exact count, which takes longer
 than an estimate."""
 
 GROW = 1.25
@@ -39,12 +40,10 @@ GROW = 1.25
 
 def best(graph: Graph, devices: Sequence[Device], options: PlaceOptions, costs: tuple[Costs, Costs],
          room: Mapping[str, int], sizes: Sizes, excess: Excess) -> Choice:
-    """The choice with the fastest predicted decode step that fits; of several the one with the
-    fastest prefill step.
-
-    ``costs``: of both kinds of step. ``room``: bytes that are free at most, by device. Where no
-    choice fits, the result is one that is too large by about the same factor everywhere: a count of
-    its memory then says what is missing.
+    """The choice with the fastest predicted decode step that fits; of equally fast ones, the choice
+    with the fastest prefill step. ``costs``: the costs of both kinds of step. ``room``: bytes by
+    device that the choice may use. Where no choice fits, the result is one that is too large by
+    about the same factor everywhere: a count of its memory then says what is missing.
     """
     search = _Search(graph, devices, options, Both(*costs), sizes)
     exact = {name: float(n) for name, n in room.items()}
@@ -64,8 +63,8 @@ def fastest(candidates: Sequence[Choice], seconds: Callable[[Choice], float], ex
 
 
 def candidates(n_layers: int, devices: Sequence[Device], options: PlaceOptions) -> list[Choice]:
-    """All choices that ``options`` leave open where they give the shares of the devices, or the
-    number of layers without the end at which they are."""
+    """All choices that ``options`` leave open. These options give the shares of the devices, or the
+    number of offloaded layers but not at which end they are."""
     orders = ("first", "last") if options.offload_order == "cost" else (options.offload_order,)
     host, others = host_and_others(devices, options)
     open_number = options.n_gpu_layers == "auto" and host is not None and host not in others
@@ -76,8 +75,9 @@ def candidates(n_layers: int, devices: Sequence[Device], options: PlaceOptions) 
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Everything but the ranges: the order of the devices, where the embeddings go and the head
-    (None: to the device of the last layer), how many layers keep their experts on the host."""
+    """Everything but the ranges: the order of the devices, where the embeddings and the head go
+    (None: the head goes to the device of the last layer), how many layers keep their experts on the
+    host."""
 
     order: Sequence[Device]
     embed: Device
@@ -86,8 +86,9 @@ class _Case:
 
 
 _Held = tuple[str, int, int, bool, bool, int]
-"""What a device has: its name, the first of its layers and the one after the last, whether it has
-the embeddings and the head, and the number of layers whose experts stay on the host."""
+"""The parts of a graph that a device has: the device's name, the first of its layers and the one
+after the last, whether it has the embeddings and the head, and the number of layers whose experts
+stay on the host."""
 
 
 def _held(case: _Case, choice: Choice, name: str) -> _Held:
@@ -119,7 +120,7 @@ class _Search:
                 and any(EXPERTS.search(name) for name in graph.weights()))
 
     def run_somehow(self, room: Mapping[str, float]) -> Choice:
-        """The best choice, with more room than there is."""
+        """The best choice where none fits: with more room than the devices have."""
         self._ruled_out.clear()
         while True:
             room = {name: max(n, 1.0) * GROW for name, n in room.items()}
@@ -127,7 +128,8 @@ class _Search:
                 return found
 
     def run(self, room: Mapping[str, float]) -> Iterator[tuple[Choice, _Case]]:
-        """The best choice of all cases; then the next best, as long as the last one was ruled out.
+        """The best choice of all cases that fits. While the best one doesn't fit, its ranges are
+        ruled out and the next best is tried.
         """
         heap: list[tuple[float, int, _Case, Choice | None]] = []
         for i, case in enumerate(self._cases()):
@@ -152,8 +154,8 @@ class _Search:
         return not self._ruled_out.isdisjoint(_held(case, choice, d.name) for d in self.devices)
 
     def _least(self) -> Floats:
-        """A lower bound of the seconds of any ranges, by the number of layers whose experts stay on
-        the host."""
+        """A lower bound of the seconds, whatever the ranges are, by the number of layers whose
+        experts stay on the host."""
         host, plain = (np.min([u.seconds[d.name] for d in {*self.others, self.host} if d], axis=0)
                        for u in (self.on_host, self.plain))
         if self.on_host is self.plain:
@@ -217,7 +219,7 @@ class _Search:
         begin = 0.0 if device == case.embed else both.launch(device) + self._copies(
             self.groups.entering, case.embed, device)
         always = self._copies(self.groups.everywhere, case.embed, device)
-        # Embeddings are on the host, or with the first layer, or where options put them.
+        # The embeddings are on the host, with the first layer, or where options put them.
         if device == case.embed or case.embed == self.host or self.options.embed_device:
             entry[0] = begin + always * (device != case.embed)
         for p in range(k):
@@ -243,13 +245,15 @@ class _Search:
         return totals
 
     def _mixed(self, case: _Case, device: Device, what: str) -> Floats:
-        """Sums over the first layers, with the case's number of layers' experts on the host."""
+        """Running sums over the layers, where the first ones keep their experts on the host, as
+        many as the case says."""
         m = case.n_cpu_moe if self.on_host is not self.plain else 0
         host, plain = (getattr(u, what)[device.name] for u in (self.on_host, self.plain))
         return np.concatenate([[0.0], np.cumsum(np.concatenate([host[:m], plain[m:]]))])
 
     def _fixed(self, case: _Case, device: Device, *, layers: bool, head: bool) -> float:
-        """A lower bound of the bytes on ``device`` beside its range of layers."""
+        """A lower bound of the bytes that ``device`` needs for everything except its range of
+        layers."""
         embed = device == case.embed
         total = float(self._mixed(case, device, "pinned")[-1])
         total += self.plain.arena(device, layers=layers, embed=embed, head=head)
@@ -262,7 +266,7 @@ class _Search:
         return total
 
     def _overfull(self, case: _Case, room: Mapping[str, float]) -> bool:
-        """Whether a device has too little room even without layers."""
+        """Whether a device has too little room even for its parts outside of the layers."""
         return any(self._fixed(case, d, layers=False, head=d == case.head) > room[d.name]
                    or (d.name, 0, 0, d == case.embed, d == case.head, case.n_cpu_moe)
                    in self._ruled_out for d in self.devices)
@@ -271,7 +275,7 @@ class _Search:
         return self.both.launch(case.embed) + self.both.nodes(self.groups.embed, case.embed)
 
     def _head(self, case: _Case, last: Device) -> float:
-        """Seconds of what follows the last layer, which is on ``last``."""
+        """Seconds of the nodes after the last layer, where that layer is on the device ``last``."""
         head = case.head or last
         seconds = self.both.nodes(self.groups.head, head)
         seconds += sum(self.both.read(v, head) for v in self.groups.outputs)

@@ -1,5 +1,5 @@
-"""Predicts how long a step takes: each node by the slower of arithmetic and memory, plus a start
-for each segment, plus the copies between devices."""
+"""Predicts how long a step takes: each node by the slower of arithmetic and memory, plus the start
+of each segment, plus the copies between devices."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from unladen.schedule.search import device_speed
 from unladen.types import Limits
 
 CONTEXT = 4096
-"""Predictions assume at most this many tokens in a sequence; the longest context that a model takes
-is rarely full."""
+"""Predictions assume at most this many tokens in a sequence; a model's longest context is rarely
+full."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds of one step of ``n_tokens``. ``terms``: what they are spent on, "memory",
+    """Seconds of one step of ``n_tokens``. ``terms``: seconds by what they are spent on: "memory",
     "arithmetic" and "starts" of each device, and "copies"."""
 
     n_tokens: int
@@ -42,12 +42,13 @@ class Prediction:
 
 
 def decode_step(limits: Limits, layout: KVLayout) -> Limits:
-    """One token of one sequence."""
+    """A step of one token of one sequence, for predictions of decoding."""
     return _step(1, limits, layout)
 
 
 def prefill_step(limits: Limits, layout: KVLayout, n_tokens: int | None = None) -> Limits:
-    """``n_tokens`` of one prompt; None: as many as a step takes."""
+    """A step of ``n_tokens`` of one prompt, for predictions of prefill; None: as many as a step
+    takes."""
     return _step(limits.n_tokens if n_tokens is None else n_tokens, limits, layout)
 
 
@@ -65,13 +66,13 @@ class NodeCost:
 
     @property
     def seconds(self) -> float:
-        """Seconds of both together: the larger."""
+        """Seconds of both together: the larger one, since they overlap."""
         return max(self.arithmetic, self.memory)
 
 
 @dataclass
 class Costs:
-    """Costs of a step of the size ``step``. Equal nodes are computed once and remembered."""
+    """Costs of a step of the size ``step``. The costs of equal nodes are computed once."""
 
     step: Limits
     layout: KVLayout
@@ -79,7 +80,7 @@ class Costs:
     _nodes: dict[object, NodeCost] = field(default_factory=dict)
 
     def node(self, node: Node, device: Device) -> NodeCost:
-        """What ``node`` costs on ``device``."""
+        """The cost of ``node`` on ``device``."""
         key = (device.name, node.op, tuple(v.shape for v in (*node.inputs, *node.outputs)),
                tuple((role, w.shape, w.quant) for role, w in node.weights.items()),
                tuple((k, v) for k, v in node.attrs.items() if isinstance(v, int)),
@@ -91,13 +92,13 @@ class Costs:
         return self._nodes[key]
 
     def known(self, device: Device) -> Device:
-        """``device`` with an estimate wherever it gives no number."""
+        """``device`` with an estimate for each speed that it doesn't tell."""
         if device.name not in self._devices:
             self._devices[device.name] = device_speed.known(device)
         return self._devices[device.name]
 
     def launch(self, device: Device) -> float:
-        """Seconds of a segment's start."""
+        """Seconds that the start of a segment takes."""
         return self.known(device).launch_s
 
     def copy(self, value: Value, source: Device, target: Device) -> float:
@@ -112,7 +113,7 @@ class Costs:
         return max(over_links) if alike else sum(over_links)
 
     def read(self, value: Value, device: Device) -> float:
-        """Seconds until the host has an output of ``device``."""
+        """Seconds that the host takes to read an output of ``device``."""
         if device.is_host:
             return 0.0
         known = self.known(device)
@@ -128,8 +129,8 @@ class Costs:
         return Prediction(self.step.n_tokens, clock.now, clock.terms)
 
     def play(self, steps: Sequence[Step]) -> Clock:
-        """The clock after ``steps``. Devices other than the host go on by themselves until a value
-        is copied from them."""
+        """The clock after ``steps``. Devices other than the host work on without waiting until a
+        value is copied from them."""
         clock = Clock()
         for step in steps:
             if isinstance(step, CopyStep):
@@ -144,7 +145,7 @@ class Costs:
 
     def _fetch(self, step: FetchStep, clock: Clock) -> None:
         """The host reads and writes each byte while the device works on. The bytes go over the link
-        after the device's earlier work, as on a device with one queue."""
+        after the device's earlier work, because a device may have only one queue."""
         device = self.known(step.run.device)
         host = self.known(step.hosts[0])
         clock.run(host, 2 * step.nbytes / host.bandwidth)
@@ -183,7 +184,7 @@ class Clock:
     terms: dict[str, float] = field(default_factory=dict)
 
     def until(self, device: Device) -> float:
-        """When ``device`` is done with all its work."""
+        """The time when ``device`` is done with all its work."""
         return max(self.now, self.free_at.get(device.name, 0.0))
 
     def run(self, device: Device, seconds: float) -> None:

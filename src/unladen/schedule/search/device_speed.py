@@ -1,4 +1,4 @@
-"""How fast devices are: by what they say, by a measurement on the host, or by an assumption."""
+"""The speeds of devices: told by the device, measured on the host, or assumed."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from unladen.schedule.cut.arena import ALIGNMENT
 from unladen.types import Limits
 
 UNKNOWN_BANDWIDTH, UNKNOWN_FLOPS = 200e9, 5e12
-"""Bytes and operations a second that a device is taken to have where it doesn't say: those of a
-small graphics card, so that the search uses it."""
+"""Bytes and operations a second that are assumed of a device that doesn't tell them: those of a
+small graphics card, so that the search uses the device."""
 
 UNKNOWN_LINK, UNKNOWN_LATENCY_S = 12e9, 15e-6
-"""Bytes a second of a link whose device doesn't say, and seconds before a copy: PCI Express 4.0 of
-eight lanes, and a call of the driver."""
+"""Bytes a second of a link, and seconds before a copy starts, that are assumed where the device
+doesn't tell them: PCI Express 4.0 with eight lanes, and a call of the driver."""
 
 UNKNOWN_LAUNCH_S = 10e-6
-"""Seconds of a segment's start on a device that doesn't say."""
+"""Assumed seconds of a segment's start on a device that doesn't tell them."""
 
 HOST_LAUNCH_S = 3e-6
 """Seconds of a segment's start on the host: one native call."""
 
 _ROWS, _COLS, _QUANT = 16384, 4096, "Q8_0"
-"""The matrix that is measured with: its 68 MiB are more than most caches hold, and are read in
-about 10 ms."""
+"""Rows, columns and format of the matrix for the measurement: its 68 MiB are more than most caches
+hold, and are read in about 10 ms."""
 
-_MANY = 64
-"""Tokens of the step that measures arithmetic: with this many it takes much longer than reading the
-matrix."""
+_N_TOKENS = 64
+"""Tokens of the step that measures arithmetic: with this many, arithmetic takes much longer than
+reading the matrix."""
 
-_RUNS = 5
-"""Runs whose median counts."""
+_N_RUNS = 5
+"""Number of runs; their median is the result."""
 
 
 def known(device: Device) -> Device:
-    """``device`` with an estimate wherever it gives no number."""
+    """``device`` with an estimate for each speed that it doesn't tell."""
     if device.is_host:
         bandwidth, flops = device.bandwidth, device.flops
         if not (bandwidth and flops):
@@ -60,8 +60,8 @@ def known(device: Device) -> Device:
 @functools.cache
 def measure(name: str) -> tuple[float, float]:
     """Bytes and operations a second of the device ``name``, measured in a product of its own
-    backend; those of an unknown device where it has no products. It takes less than half a second,
-    once a process."""
+    backend; those of an unknown device where it has no products. This takes less than half a
+    second, once in a process."""
     backend, options = backend_of(name), BackendOptions()
     device = backend.open(name, options)
     weight = Weight("w", (_ROWS, _COLS), _QUANT)
@@ -71,7 +71,7 @@ def measure(name: str) -> tuple[float, float]:
         return UNKNOWN_BANDWIDTH, UNKNOWN_FLOPS
     quant = backend.weight_format(device, node, weight) or _QUANT
     matrix = _buffer(device, weight.nbytes_in(quant))
-    limits = Limits(_MANY, 1, 1, 1, 1)
+    limits = Limits(_N_TOKENS, 1, 1, 1, 1)
     sizes = [4 * limits.count(v.shape) for v in (x, y)]
     scratch = sum(sizes), backend.scratch_bytes(device, node, limits, options)
     batch = Batch.empty(limits)
@@ -82,12 +82,13 @@ def measure(name: str) -> tuple[float, float]:
     def seconds(n_tokens: int) -> float:
         batch.n_tokens, batch.n_outputs, batch.n_seqs = n_tokens, 1, 1
         return _seconds(lambda: backend.run(program))
-    return matrix.nbytes / seconds(1), 2 * _MANY * weight.n_elements / seconds(_MANY)
+    return matrix.nbytes / seconds(1), 2 * _N_TOKENS * weight.n_elements / seconds(_N_TOKENS)
 
 
 def _buffer(device: Device, nbytes: int) -> Buffer:
-    """Memory of the host, without an allocation by the backend, which would count for a plan."""
-    # Write to all pages: those that nobody wrote to are one and the same, and always in a cache.
+    """Memory of the host that the backend didn't allocate, since its allocations are counted."""
+    # Write to all pages: pages without a write are all the same page of zeros, which is always in a
+    # cache.
     data = np.ones(nbytes + ALIGNMENT, np.uint8)
     start = -data.ctypes.data % ALIGNMENT
     buffer = backend_of(device.name).wrap(device, data[start:start + nbytes])
@@ -96,10 +97,10 @@ def _buffer(device: Device, nbytes: int) -> Buffer:
 
 
 def _seconds(run: Callable[[], object]) -> float:
-    """Seconds of the median of a few runs, on a machine that may do other work as well."""
+    """The median seconds of a few runs, since the machine may do other work as well."""
     times = []
-    for _ in range(_RUNS):
+    for _ in range(_N_RUNS):
         start = time.perf_counter()
         run()
         times.append(time.perf_counter() - start)
-    return max(sorted(times)[_RUNS // 2], 1e-9)
+    return max(sorted(times)[_N_RUNS // 2], 1e-9)

@@ -1,5 +1,5 @@
-"""Counts seconds and bytes of what a search for the best placement moves: layers, and the nodes
-before and after them."""
+"""Counts seconds and bytes of the parts that a search for the best placement moves: layers, and the
+nodes before and after them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from unladen.schedule.search.cost import Costs
 from unladen.types import Limits
 
 TIE = 1e-13
-"""Weight of a prefill step beside a decode step: it decides between decode steps that take equally
-long. A prefill step takes at most about 10,000 times as long, so it never makes up for a decode
-step that is slower by more than 1e-9 of its time."""
+"""Weight of a prefill step beside a decode step: prefill decides between placements whose decode
+steps take equally long. A prefill step takes at most about 10,000 times as long, so it never makes
+up for a decode step that is slower by more than 1e-9 of its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Both:
 
 @dataclass
 class Sizes:
-    """Bytes of weights and caches, for steps up to ``limits`` and a cache of ``layout``."""
+    """Bytes of weights and caches, for steps up to ``limits`` and caches of ``layouts``."""
 
     limits: Limits
-    layout: KVLayout
+    layouts: Mapping[int, KVLayout]
     use_mmap: bool
 
     def weights(self, nodes: Sequence[Node], device: Device) -> int:
@@ -74,15 +74,15 @@ class Sizes:
         """Bytes of the nodes' caches, each once, and of their recurrent state."""
         specs = {n.state.layer: n.state for n in nodes if n.state is not None}
         slots = 4 * self.limits.n_slots * sum(get_op(n.op).state_size(n) for n in nodes)
-        return sum(sum(fit.kv_bytes(s, self.layout)) for s in specs.values()) + slots
+        return sum(sum(fit.kv_bytes(s, self.layouts[s.layer])) for s in specs.values()) + slots
 
 
 class Groups:
     """The nodes before and after the layers, and the values that flow between all of them.
 
     ``everywhere``: values made before the layers that more than the first layer reads;
-    ``entering``: those that only the first layer reads. ``hidden``: what a layer hands to the next
-    one; the first layer's stand for all.
+    ``entering``: those that only the first layer reads. ``hidden``: values that a layer hands to
+    the next one; those of the first layer stand for all layers.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -144,8 +144,9 @@ class Units:
         return self.sizes.weights(nodes, device) + self.sizes.caches(nodes)
 
     def arena(self, device: Device, *, layers: bool, embed: bool, head: bool) -> int:
-        """Bytes of the values that live on ``device``, at least, when it has these parts of the
-        graph. ``layers``: it has some; those of one layer are counted, of the smallest kind."""
+        """A lower bound of the bytes of the values that live on ``device`` when it has these parts
+        of the graph. ``layers``: it has some layers; the values of one layer of the smallest kind
+        are counted."""
         has_pins = device in self._pins.values()
         key = device.name if has_pins else "", layers, embed, head
         if key not in self._arenas:

@@ -1,4 +1,4 @@
-"""Draws a plan: which layers are on which device, and what fills its memory."""
+"""Draws a plan: the layers on each device, and what fills the device's memory."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ MOST_TEXT = 90
 """The picture shows at most this many characters of a name."""
 
 # Characters that XML 1.0 can't write, and those that change the direction of text.
-_UNFIT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+_UNSAFE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
                     "|[\u202a-\u202e\u2066-\u2069]")
 
 
 class Lane(NamedTuple):
-    """A device in the picture: what it holds, the number of its layers, and the bytes that are free
-    without the plan and ``left`` with it, below 0 where it is too small."""
+    """A device in the picture: what it holds, the number of its layers, the bytes that are free
+    without the plan, and the bytes that are ``left`` with it: below 0 where the device is too
+    small."""
 
     memory: DeviceMemory
     n_layers: int
@@ -46,7 +47,7 @@ class Lane(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The device's."""
+        """The device's name."""
         return self.memory.device.name
 
 
@@ -61,7 +62,7 @@ class Cell(NamedTuple):
 def svg(model: str, size: str, lanes: Sequence[Lane], cells: Sequence[Cell], notes: Sequence[str]
         ) -> str:
     """SVG with a lane for each device: the cells of its layers and, below them, its memory. Under
-    the lanes the picture says what the colors and words mean, and the ``notes``. ``model`` and
+    the lanes the picture has a legend of the colors and words, and the ``notes``. ``model`` and
     ``size`` are the title."""
     below = _below(lanes, notes)
     height = TOP + LANE * len(lanes) + LINE * len(below) + 14
@@ -85,7 +86,7 @@ def _columns(lanes: Sequence[str], cells: Sequence[Cell]) -> list[str]:
     step = (WIDTH - LEFT - 24) / len(cells)
     out = []
     for i, (name, short, long) in enumerate(cells):
-        if name not in lanes:  # the model has none
+        if name not in lanes:  # the model has no such part
             continue
         lane = lanes.index(name)
         x, y = LEFT + i * step, TOP + lane * LANE
@@ -99,7 +100,7 @@ def _columns(lanes: Sequence[str], cells: Sequence[Cell]) -> list[str]:
 
 
 def _lanes(lanes: Sequence[Lane]) -> list[str]:
-    """Names and memory bars."""
+    """The lanes' names and memory bars."""
     out = []
     for i, lane in enumerate(lanes):
         y, memory, n = TOP + i * LANE, lane.memory, lane.n_layers
@@ -141,10 +142,10 @@ def _text(x: int, y: int, text: str, size: int) -> str:
 
 def _escape(text: str) -> str:
     """``text`` as XML, whatever characters it has."""
-    return escape(_UNFIT.sub("\ufffd", text))
+    return escape(_UNSAFE.sub("\ufffd", text))
 
 
 def _fit(text: str) -> str:
-    """``text``, or its beginning and its end."""
+    """``text``; where it is too long, its beginning and its end."""
     half = MOST_TEXT // 2
     return text if len(text) <= MOST_TEXT else f"{text[:half]}\u2026{text[-half:]}"

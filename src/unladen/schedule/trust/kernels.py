@@ -1,5 +1,5 @@
-"""Says which nodes each device runs, and in which formats: what its backend says, if a trial of the
-kernels agrees."""
+"""Says which nodes each device runs, and in which formats: the backend's answer, confirmed by a
+trial of the kernels."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from unladen.schedule.trust.probe import Sample, fault
 log = logging.getLogger("unladen")
 
 Formats = Mapping[str, str | None]
-"""The format of each weight by its role; None: the device takes that weight in none."""
+"""The format of each weight by its role; None: the device takes that weight in no format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
     """The kernels of any device for the nodes of one graph.
 
-    A kernel that computes something wrong on this very device is not used: its weights are
-    converted to F32, or the node runs elsewhere. That is reported once; with ``strict`` it raises
+    A kernel that computes wrong results on this very device is not used: its weights are converted
+    to F32, or the node runs elsewhere. That is reported once; with ``strict`` it raises
     :class:`UnsupportedOp`. Without ``probe``, no kernel is tried.
     """
 
@@ -41,8 +41,7 @@ class Kernels:
         return self._formats(device, node) is not None
 
     def format_of(self, device: Device, node: Node, weight: Weight) -> str | None:
-        """The format in which ``device`` takes ``weight`` for ``node``; None: it takes it in none.
-        """
+        """The format in which ``device`` takes ``weight`` for ``node``; None: in no format."""
         formats = self._formats(device, node) or {}
         return next((f for role, f in formats.items() if node.weights[role] == weight), None)
 
@@ -75,8 +74,8 @@ class Kernels:
         return None
 
     def _is_sound(self, device: Device, node: Node, formats: dict[str, str]) -> bool:
-        """Whether ``device`` has sound kernels. Where those that use more of the hardware aren't,
-        it uses the plain ones from now on."""
+        """Whether ``device`` has sound kernels. Where the kernels that use more of the hardware
+        aren't sound, the device uses its plain kernels from now on."""
         sample = Sample.of(node, formats, dict(self.batch_inputs), self.layout)
         as_placed = replace(node, weights={role: replace(w, quant=formats[role])
                                            for role, w in node.weights.items()})

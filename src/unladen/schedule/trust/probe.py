@@ -35,8 +35,8 @@ from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 Bytes = npt.NDArray[np.uint8]
 
 STEPS = (((6, 3), (29, 0)), ((1,), (29,)))
-"""The steps of a trial: tokens of each sequence, and tokens that it has in the cache before them.
-They go over the end of a block."""
+"""The steps of a trial: the tokens of each sequence, and the tokens that it has in the cache before
+them. They cross the end of a block."""
 
 N_TOKENS, N_OUTPUTS, N_CACHED, N_SLOTS, N_ROWS = 9, 3, 35, 4, 4
 """Largest numbers in :data:`STEPS`: tokens of a step, rows of logits, tokens in a cache, slots
@@ -46,8 +46,8 @@ ALIGNMENT = 256
 """Offsets and sizes of buffers are multiples of this many bytes, as a plan's are."""
 
 SLACK = 2
-"""A result may be off by this many times the bound of rounding errors: a trial looks for kernels
-that are wrong, not for the last bit."""
+"""A result may be off by this many times the bound of rounding errors: a trial looks for wrong
+kernels, not for the last bit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +69,12 @@ class Sample:
     @classmethod
     def of(cls, node: Node, formats: dict[str, str], batch_inputs: dict[Value, str],
            layout: KVLayout) -> Sample:
-        """The sample of ``node`` whose weights come in ``formats`` by role."""
+        """The sample of ``node``, with its weights in ``formats`` (by role)."""
         small = get_op(node.op).shrunk(node)
         names = [batch_inputs.get(value, "") for value in node.inputs]
         spec = small.state
         shapes = [v.shape for v in small.inputs]
-        if get_op(node.op).is_row_wise:  # all rows are computed alike, so one kind stands for all
+        if get_op(node.op).is_row_wise:  # rows are computed alike: one kind stands for all
             shapes = [("T", *shape[1:]) if shape[0] == "S" else shape for shape in shapes]
         return cls(
             node.op, tuple(zip(shapes, names, strict=True)),
@@ -95,7 +95,7 @@ class Sample:
                       spans=True, adapters=True)
 
     def node(self) -> Node:
-        """A node like those that the sample is of."""
+        """A node that runs the same kernels as the nodes that the sample stands for."""
         inputs = tuple(Value(name or f"x{i}", shape, "i32" if name not in ("", "rows") else "f32")
                        for i, (shape, name) in enumerate(self.inputs))
         weights = {role: Weight(role, shape, quant) for role, shape, quant in self.weights}
@@ -107,9 +107,9 @@ class Sample:
 
 @functools.cache
 def fault(device: Device, options: BackendOptions, sample: Sample, variant: str) -> str | None:
-    """What is wrong with the kernels that ``sample`` needs; None: nothing, or the op has no bound
-    to judge them by. ``variant``: that of the backend at present, for whose kernels the result is
-    remembered. Each is tried once a process."""
+    """What is wrong with the kernels that ``sample`` needs; None: nothing is wrong, or the op has
+    no error bound to judge by. ``variant``: the backend's present variant of kernels. Each variant
+    is tried once in a process, and its result is remembered."""
     if type(get_op(sample.op)).error_bound is Op.error_bound:
         return None
     try:
@@ -144,8 +144,8 @@ def _slots(batch: Batch, seq: int, positions: npt.NDArray[np.int32], block_token
 
 
 class _Noise:
-    """Pseudo-random numbers, the same in every process. NumPy's own generators would bring another
-    6 MB into memory, which nothing else needs."""
+    """Pseudo-random numbers, the same in every process. NumPy's own generators would load another 6
+    MB that nothing else needs."""
 
     def __init__(self, seed: int) -> None:
         self._next = seed << 32
@@ -220,8 +220,8 @@ class _Trial:
         self.cache = _Cache(spec, decoded[0], decoded[1])
 
     def run(self, counts: tuple[int, ...], histories: tuple[int, ...]) -> str | None:
-        """What is wrong with a step of sequences of ``counts`` tokens, each after as many in the
-        cache as ``histories`` says; None: nothing."""
+        """What is wrong with a step of sequences of ``counts`` tokens, each after the number of
+        cached tokens that ``histories`` says; None: nothing is wrong."""
         _fill(self.batch, counts, histories, self.sample.layout.block_tokens)
         self.batch.rows[...] = self.noise.normal(self.batch.rows.shape)
         inputs = []
@@ -261,8 +261,8 @@ class _Trial:
         return _worse(after[written], wanted, bound + 4 * EPS32 * np.abs(wanted))
 
     def _stored(self, k: Array, v: Array) -> list[str | None]:
-        """What is wrong with rows that were stored. They may be rounded otherwise than by the
-        format's own NumPy code, but at most twice as far."""
+        """What is wrong with the stored rows. A kernel may round otherwise than the format's NumPy
+        code, but at most twice as far."""
         assert self.kv is not None and self.cache is not None
         found = []
         layout, batch, size = self.kv.layout, self.batch, self.kv.layout.block_tokens
@@ -306,14 +306,14 @@ def _fill(batch: Batch, counts: tuple[int, ...], histories: tuple[int, ...], blo
     batch.adapter_of[:] = np.arange(len(batch.adapter_of)) + NO_ADAPTERS
     n = batch.n_tokens
     last = batch.index[batch.q_start[batch.seq_of[:n] + 1] - 1]
-    batch.sees_to[:n] = np.minimum(batch.index[:n] // 2 * 2 + 1, last)  # in pairs
+    batch.sees_to[:n] = np.minimum(batch.index[:n] // 2 * 2 + 1, last)  # each pair sees itself
     if batch.positions is not batch.index:
         batch.positions[:] = batch.index[:, None] + 3 * np.arange(batch.positions.shape[1])
 
 
 def _worse(y: Array, wanted: Array, allowed: Array) -> str | None:
     off = np.nan_to_num(np.abs(y - wanted), nan=np.inf)
-    off[~np.isfinite(wanted)] = 0  # random numbers may be out of the op's domain
+    off[~np.isfinite(wanted)] = 0  # random inputs may lie outside of the op's domain
     if np.all(off <= allowed):
         return None
     worst = np.unravel_index(np.argmax(off - allowed), y.shape)
@@ -329,8 +329,8 @@ def _weight_bytes(quant: str, n: int) -> Bytes:
 
 @functools.cache
 def _blocks(quant: str) -> Bytes:
-    """Some random blocks whose weights are about 1 in size. Others are left out, since random bytes
-    may be any scale."""
+    """Some random blocks whose weights are about 1 in size. Blocks of other sizes are left out:
+    random bytes may be any scale."""
     noise, kind = _Noise(0), get(quant)
     if kind.block_size == 1:
         return quantize(quant, noise.normal((256, 1)))

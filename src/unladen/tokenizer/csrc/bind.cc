@@ -1,11 +1,14 @@
 // Binds the native tokenizers; typed in _native/tokenizer.pyi.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <stdexcept>
+#include <utility>
 
 #include "csrc/gil.h"
 #include "tokenizer/csrc/bpe_kin.h"
@@ -133,12 +136,20 @@ tok::Tokenizer opaque(std::shared_ptr<tok::Vocab> vocab, Array<uint8_t> types,
     return {all, std::make_unique<tok::Opaque>(*all)};
 }
 
+using Ranges = std::vector<std::pair<size_t, size_t>>;
+
 std::vector<int32_t> encode(const tok::Tokenizer &tokenizer, nb::bytes text, bool special,
-                            bool fresh) {
+                            bool fresh, const Ranges &plain) {
     const std::string_view raw = view(text);
+    std::vector<tok::Range> ranges;
+    for (const auto &[begin, end] : plain) {
+        if (begin > end || end > raw.size() || (!ranges.empty() && begin < ranges.back().end))
+            throw std::invalid_argument("ranges must be in order, apart and within the text");
+        ranges.push_back({begin, end});
+    }
     std::optional<Unlocked> unlocked;
     if (raw.size() > kReleaseBytes) unlocked.emplace();
-    return tokenizer.encode(raw, special, fresh);
+    return tokenizer.encode(raw, special, fresh, ranges);
 }
 
 nb::bytes decode(const tok::Tokenizer &tokenizer, Array<int64_t> ids, bool special, bool fresh) {
@@ -172,7 +183,8 @@ void bind_tokenizer(nb::module_ &m) {
                  new (self) tok::Charsmap(view(table));
              }, nb::arg("table"));
     nb::class_<tok::Tokenizer>(m, "Tokenizer")
-        .def("encode", &encode, nb::arg("text"), nb::arg("special"), nb::arg("fresh"))
+        .def("encode", &encode, nb::arg("text"), nb::arg("special"), nb::arg("fresh"),
+             nb::arg("plain") = Ranges())
         .def("decode", &decode, nb::arg("ids"), nb::arg("special"), nb::arg("fresh"))
         .def("piece",
              [](const tok::Tokenizer &t, int64_t id, bool special, bool fresh) {

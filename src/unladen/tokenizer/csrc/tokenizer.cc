@@ -1,5 +1,6 @@
 #include "tokenizer/csrc/tokenizer.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace unladen::tok {
@@ -24,11 +25,28 @@ Tokenizer::Tokenizer(std::shared_ptr<const Tokens> tokens, std::unique_ptr<const
     }
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special, bool fresh) const {
+// The first special token from `from` on that may be one.
+SpecialTokens::Match Tokenizer::next(std::string_view text, size_t from, bool special,
+                                     std::span<const Range> plain) const {
+    auto match = specials_.find(text, from, special);
+    while (match.id >= 0 && tokens_->types[match.id] != kUserDefined) {
+        const auto range = std::partition_point(
+            plain.begin(), plain.end(), [&](const Range &r) { return r.end <= match.begin; });
+        if (range == plain.end() || range->begin >= match.end) break;
+        // A user-defined token is text as well, so it may stand here.
+        const auto shown = specials_.find(text, match.begin, false);
+        if (shown.id >= 0 && shown.begin == match.begin) return shown;
+        match = specials_.find(text, match.begin + 1, special);
+    }
+    return match;
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool special, bool fresh,
+                                       std::span<const Range> plain) const {
     std::vector<int32_t> out;
     std::unique_ptr<Workspace> work = workspaces_->take();
     for (size_t from = 0; from < text.size();) {
-        const auto match = specials_.find(text, from, special);
+        const auto match = next(text, from, special, plain);
         const uint8_t strip = match.id < 0 ? 0 : tokens_->strips[match.id];
         size_t stop = match.begin;
         if (strip & kStripLeft)

@@ -7,6 +7,11 @@
 
 namespace unladen::tok {
 
+// The bytes [begin, end) of a text.
+struct Range {
+    size_t begin, end;
+};
+
 class Tokenizer {
  public:
     // Owns `tokens` and `encoder`, which may refer to `tokens`.
@@ -15,7 +20,10 @@ class Tokenizer {
 
     // `special`: control and unknown tokens are searched for, too, not only user-defined ones.
     // `fresh`: `text` begins a text. Otherwise it continues one, and no space is put before it.
-    std::vector<int32_t> encode(std::string_view text, bool special, bool fresh) const;
+    // No control or unknown token is found that overlaps one of the ranges `plain` of bytes, which
+    // are in order and apart: what is there stays text.
+    std::vector<int32_t> encode(std::string_view text, bool special, bool fresh,
+                                std::span<const Range> plain = {}) const;
 
     // The bytes of a token. Control and unknown tokens have bytes only with `special`. `fresh`: the
     // token starts the text or follows a special token, so the space that encode() put before it is
@@ -28,6 +36,9 @@ class Tokenizer {
     std::string decode(std::span<const int64_t> ids, bool special, bool fresh) const;
 
  private:
+    SpecialTokens::Match next(std::string_view text, size_t from, bool special,
+                              std::span<const Range> plain) const;
+
     std::shared_ptr<const Tokens> tokens_;
     std::unique_ptr<const Encoder> encoder_;
     SpecialTokens specials_;

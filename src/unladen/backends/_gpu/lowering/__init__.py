@@ -1,4 +1,4 @@
-"""From nodes to dispatches: one file for each op, found by scanning this folder."""
+"""Turns nodes into dispatches: one file for each op, found by scanning this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights that are matrices, as kernels read them: whole rows, in pieces that can be bound."""
+"""Matrices as kernels read them: whole rows, in pieces that a kernel can bind."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from unladen.graph.graph import Node
 from unladen.quants import get
 
 PLAIN_BLOCK = 32
-"""Weights of a format without blocks that a kernel takes at a time."""
+"""How many weights of a format without blocks a kernel takes at a time."""
 ROWS_PER_GROUP = 4
-"""Rows of a weight that a workgroup multiplies with few rows of x."""
+"""How many rows of a weight a workgroup multiplies with a few rows of x."""
 LONG_ROW = 32 * 32
-"""Columns beyond which 64 threads share a row, and not 32."""
+"""A row with more columns than this is shared by 64 threads instead of 32."""
 LONGEST_ROW = 128 * 32
-"""Columns from which 128 threads share a row that meets one row of x."""
+"""A row with at least so many columns is shared by 128 threads if it meets one row of x."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Some whole rows of a weight that one binding holds."""
+    """Whole rows of a weight, all of them in one binding."""
 
     quant: str
     at: Range
@@ -33,7 +33,7 @@ class Matrix:
 
     @property
     def constants(self) -> Constants:
-        """What the decoding kernels are compiled for."""
+        """The constants of kernels that decode the matrix."""
         block_size, block_bytes = get(self.quant).block_size, get(self.quant).block_bytes
         if block_size == 1:
             block_size, block_bytes = PLAIN_BLOCK, PLAIN_BLOCK * block_bytes
@@ -43,36 +43,37 @@ class Matrix:
                 "QUADS": quads, "RAGGED": self.n_in % block_size != 0}
 
     def threads(self, n_together: int = 0) -> int:
-        """Threads of a workgroup that share a row's groups of 32 columns. Where a row meets one row
-        of x (``n_together`` 1), each thread has few numbers to hold, and there may be more."""
+        """The number of threads in a workgroup; they share a row's groups of 32 columns. There may
+        be more of them where a row meets one row of x (``n_together`` 1), since each thread then
+        holds fewer numbers."""
         if n_together == 1 and self.n_in >= LONGEST_ROW:
             return 128
         return 64 if self.n_in > LONG_ROW else 32
 
     @property
     def n_groups(self) -> int:
-        """Workgroups that take its rows."""
+        """How many workgroups multiply its rows with a few rows of x."""
         return -(-self.n_rows // ROWS_PER_GROUP)
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The kernels' ``Matrix``."""
+        """The fields of the kernels' struct ``Matrix``."""
         return (self.first_row, self.n_rows, self.n_out, self.n_in,
                 row_bytes(self.quant, self.n_in))
 
     @property
     def params(self) -> bytes:
-        """The kernels' ``Matrix`` as they bind it."""
+        """The bytes of the kernels' struct ``Matrix``."""
         return numbers(*self.numbers)
 
     @property
     def few(self) -> Constants:
-        """What kernels are compiled for that multiply rows with one row of x."""
+        """The constants of kernels that multiply rows with one row of x."""
         return {"R": ROWS_PER_GROUP, "NT": 1, **self.constants}
 
 
 def matrices(low: Lowering, node: Node, role: str) -> list[Matrix]:
-    """The weight in ``role``: all of its rows, in as many pieces as the device needs."""
+    """All rows of the weight in ``role``, in as many pieces as the device needs."""
     placed = low.placed(node, role)
     n_in = placed.weight.shape[-1]
     n_out = placed.weight.n_elements // n_in
@@ -81,8 +82,8 @@ def matrices(low: Lowering, node: Node, role: str) -> list[Matrix]:
 
 
 def stacked(low: Lowering, node: Node, role: str) -> list[Matrix]:
-    """The matrices of experts or heads in ``role``, in pieces of whole ones; ``first_row`` and
-    ``n_rows`` count them."""
+    """The matrices of experts or heads in ``role``, in pieces of whole matrices. ``first_row`` and
+    ``n_rows`` of a piece count experts or heads."""
     placed = low.placed(node, role)
     n_held, n_out, n_in = placed.weight.shape
     one = n_out * row_bytes(placed.quant, n_in)

@@ -1,4 +1,4 @@
-"""What the norms share: a workgroup for each group of columns."""
+"""The dispatch of a norm: a workgroup for each group of columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from unladen.graph.ops.norm_groups import group_of
 
 
 def norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
-    """The kernel that is called like the op. ``at_once`` columns are an item of a thread."""
+    """Append a dispatch of the kernel named like the op. A thread reads ``at_once`` columns as one
+    item."""
     (x,), (y,) = node.inputs, node.outputs
     size = group_of(node)
     period = next((w.n_elements for w in node.weights.values()), size)

@@ -1,4 +1,4 @@
-"""One matrix times rows of x: the kernel that suits their number."""
+"""Products of one matrix with rows of x. Their number decides which kernel runs."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import Constants, Range
 
 PLAIN_KERNELS = frozenset({"matvec", "matmul"})
-"""Kernels of :func:`product` that take x as it is."""
+"""The kernels of :func:`product` that read x as float32."""
 CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
-"""Kernels that round x to int8, and that take it so."""
+"""The kernels that round x to int8, and that multiply x rounded to int8."""
 FEW_ROWS = 8
-"""Rows of x up to which a product reads each weight for all of them at once and is limited by
-memory. Beyond it pays to decode tiles."""
+"""Up to this many rows of x a product reads each weight once for all of them and is limited by
+memory. For more rows tiles are faster."""
 TILES = MappingProxyType({
     ("matmul", True): (128, 128), ("matmul", False): (64, 64),
     ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
-"""Rows of w and of x in a workgroup's tile, wide or not."""
+"""Rows of w and of x in a workgroup's tile, by kernel and whether the tile is wide."""
 TILE_THREADS = 256
 """Threads of a workgroup that computes a tile."""
 ENOUGH_TILES = 128
-"""Wide tiles that fill a large GPU: fewer of them give way to smaller ones."""
+"""How many wide tiles fill a large GPU. A product with fewer uses small tiles."""
 
 
 def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = NO_RANGES,
             *, few: bool = True) -> None:
-    """``m`` times the rows of x. ``extra``: x, y and what is added before y is stored. ``coded``: x
-    as int8, for weights that are multiplied so. Without ``few``, products of few rows are left
-    out."""
+    """Append the dispatches of ``m`` times the rows of x.
+
+    * ``rows``: the symbol that counts the rows of x.
+    * ``extra``: bindings of x, y and what is added before y is stored.
+    * ``coded``: bindings of x as int8; empty where the product takes x as float32.
+    * ``few``: False leaves out the dispatches for few rows.
+    """
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROW_KIND": rows_word(rows)}
     if few:
@@ -43,8 +47,7 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
             taken = {**{name: r for name, r in ranges.items() if name != "x"}, **coded}
         for wide in (False, True):
             tm, tn = TILES[kernel, wide]
-            # Two small tiles fit into the workgroup memory that every device has; of the large
-            # one there is one.
+            # Workgroup memory that every device has holds two small tiles, or one wide tile.
             low.emit(kernel, _tiles(m, rows, kernel, wide=wide), TILE_THREADS, taken, {
                 "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
                 **m.constants}, quant=m.quant)
@@ -52,7 +55,8 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
 
 def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
              flags: Constants) -> None:
-    """Products of up to :data:`FEW_ROWS` rows of x: one alone, or four at a time."""
+    """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a
+    time."""
     second = bool(flags.get("SECOND"))
     for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
         if low.most(rows) < from_rows:

@@ -1,4 +1,4 @@
-"""What argmax and top_k share: rounds, each of which leaves fewer pairs of logit and place."""
+"""Grids of argmax and top_k, which run in rounds; each round keeps fewer (logit, place) pairs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from unladen.backends._gpu.step import Size
 from unladen.graph.graph import Node
 
 PAIR_BYTES = 8
-"""A logit and its place in the row."""
+"""Bytes of a logit and its place in the row."""
 THREADS = 256
 """Threads of a workgroup."""
 
 
 def chosen_grid(node: Node, n_tiles: int) -> Grid:
-    """``n_tiles`` workgroups for each row, in steps that read what ``node`` chooses."""
+    """A grid of ``n_tiles`` workgroups for each row; None in steps that don't read the results of
+    ``node``."""
     rows = symbol(node.outputs[0])
 
     def grid(size: Size) -> Groups | None:

@@ -1,4 +1,4 @@
-"""What nodes with recurrent state share: threads for each sequence, which walk over its tokens."""
+"""The dispatch of a recurrent node: threads for each sequence, which walk over its tokens."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ THREADS = 64
 
 def scan(low: Lowering, node: Node, n_threads: int, ranges: Ranges,
          constants: Constants = NO_CONSTANTS) -> None:
-    """The kernel that is called like the op, with ``n_threads`` threads for each sequence. A step
-    has no more sequences than tokens; threads beyond its sequences find nothing to do."""
+    """Append a dispatch of the kernel named like the op, with ``n_threads`` threads for each
+    sequence. A step has at most as many sequences as tokens; the threads for missing sequences do
+    nothing."""
     n_groups, most = -(-n_threads // THREADS), low.segment.limits.n_seqs
 
     def grid(size: Size) -> Groups | None:

@@ -9,11 +9,12 @@ from unladen.graph.graph import Node
 from unladen.types import Limits
 
 TILE = 4096
-"""Logits of which a workgroup finds the largest."""
+"""How many logits a workgroup reads to find the largest."""
 
 
 class Argmax(OpLowering):
-    """A workgroup finds the largest of each tile of a row, then one the largest of the tiles'."""
+    """One workgroup for each tile of a row finds the tile's largest; then one workgroup finds the
+    largest of the row."""
 
     op = "argmax"
     kernels = frozenset({"argmax"})
@@ -29,6 +30,6 @@ class Argmax(OpLowering):
                  {"params": params, "tiles": tiles, "y": low.value(y)}, {"LAST": True})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of the largest of each tile."""
+        """Bytes for the largest logit of each tile."""
         x = node.inputs[0]
         return PAIR_BYTES * limits.bind(x.shape[0]) * -(-n_cols(x) // TILE)

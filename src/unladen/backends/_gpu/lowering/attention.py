@@ -23,19 +23,19 @@ from unladen.types import Limits
 THREADS = 128
 """Threads of a workgroup of the kernel that takes rows of any length."""
 TILE_ROWS = 16
-"""Query rows of a workgroup at most."""
+"""The most query rows of a workgroup."""
 TILE_BYTES = WORKGROUP_BYTES - (4 << 10)
-"""Bytes of the query rows of a workgroup that leave room for their scores. A tile of a prefill may
-need more where rows are long."""
+"""The most bytes of a workgroup's query rows in a decode step; the rest is for their scores. A tile
+of a prefill may need more where rows are long."""
 TOTAL_BYTES = WORKGROUP_BYTES - (1 << 10)
-"""What queries, scores and sums of values of a workgroup may fill together."""
+"""The most bytes that queries, scores and sums of values of a workgroup may fill together."""
 LONGEST_WINDOW = 1 << 30
-"""Stands for a window without end."""
+"""The window of attention without a window."""
 
 
 class Attention(OpLowering):
-    """One kernel for prefills, one for decode steps, and where few workgroups would read many keys,
-    one whose workgroups share them."""
+    """One kernel for prefills and one for decode steps. Where few workgroups would read many keys,
+    a third kernel lets several workgroups share them."""
 
     op = "attention"
     kernels = frozenset({"attention", "attention_wide", "attention_join"})
@@ -70,7 +70,7 @@ class Attention(OpLowering):
                      {**constants, **formats})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of what the workgroups find that share keys."""
+        """Bytes for the results of workgroups that share keys."""
         assert node.state is not None
         shares = min(limits.n_seqs * MAX_SPLITS, ENOUGH_WORKGROUPS)
         return 4 * shares * node.int_attr("n_heads") * (node.state.v_dim + 2)
@@ -78,7 +78,7 @@ class Attention(OpLowering):
 
 def _bound(low: Lowering, node: Node, placed: PlacedKV
            ) -> tuple[dict[str, Range | bytes], Constants]:
-    """What all kernels bind, and what they are compiled for beside the sizes of their tiles."""
+    """The bindings of all kernels, and their constants except the sizes of tiles."""
     spec, layout, n_heads = placed.spec, placed.layout, node.int_attr("n_heads")
     scoring = Scoring.of(node)
     ranges: dict[str, Range | bytes] = {
@@ -97,18 +97,19 @@ def _bound(low: Lowering, node: Node, placed: PlacedKV
         window: True, "BOTH_SIDES": not scoring.causal, "SOFTCAP": scoring.softcap > 0,
         "ALIBI": scoring.alibi > 0, "SPANS": scoring.spans, "SINKS": "sinks" in ranges,
         f"K_{layout.k_type}": True,
-        f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim}
+        f"V_{layout.v_type}": True, "KD": spec.k_dim, "VD": spec.v_dim,
+        "FIRST_COLUMN": layout.first_column}
 
 
 def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, int, Constants]:
-    """The kernel for tiles of ``n_tokens``, how many heads it takes of each token, its threads, and
-    what it is compiled for."""
+    """The kernel for tiles of ``n_tokens``, its number of heads of each token, its number of
+    threads, and its constants."""
     group = n_heads // spec.n_kv_heads
     shared_bytes = TOTAL_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
     rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
     if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
         heads = min(group, rows // n_tokens)
-        # Measured: long rows leave the threads of 64 keys waiting for one another.
+        # Measured: with long rows, threads for 64 keys wait for one another.
         keys = KEYS_PER_SPLIT if n_tokens > 1 or spec.k_dim <= 64 else KEYS_PER_SPLIT // 2
         return "attention_wide", heads, keys, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
                                                "KT": keys}
@@ -119,7 +120,7 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, int, C
 
 
 def _keys(n_rows: int) -> int:
-    """Keys of a tile: fewer rows leave more threads for them."""
+    """How many keys a tile has. With fewer rows there are more threads for keys."""
     return THREADS if n_rows == 1 else THREADS // 2 if n_rows == 2 else THREADS // 4
 
 

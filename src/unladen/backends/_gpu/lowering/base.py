@@ -1,4 +1,4 @@
-"""What the lowering of an op builds on: its base class, and the dispatches of a segment so far."""
+"""The base class of an op's lowering, and the class that collects a segment's dispatches."""
 
 from __future__ import annotations
 
@@ -22,32 +22,35 @@ from unladen.quants import get
 from unladen.types import Limits
 
 NO_CONSTANTS: Constants = MappingProxyType({})
+"""For kernels without constants."""
 NO_RANGES: Ranges = MappingProxyType({})
+"""For products that take x as float32, and kernels without bindings."""
 ELEMENT_THREADS = 256
-"""Threads of a workgroup of the kernels that compute one element in each."""
+"""Threads of a workgroup in kernels with a thread for each element."""
 
 
 class OpLowering(ABC):
-    """How nodes of one op become dispatches. A file of this package holds one subclass."""
+    """Turns nodes of one op into dispatches. Each file of this package has one subclass."""
 
     op: ClassVar[str]
     """The op's name."""
     kernels: ClassVar[frozenset[str]]
-    """Every kernel that nodes of the op may need. Where a family has no text for one of them, its
-    backends don't run the op."""
+    """All kernels that nodes of the op may need. Backends whose family lacks one of them don't run
+    the op."""
     features: ClassVar[frozenset[str]] = frozenset()
-    """Hardware abilities that the kernels use where a device has them: see :class:`Target`."""
+    """Hardware abilities that the kernels use on devices that have them; see :class:`Target`."""
 
     def supports(self, node: Node) -> bool:
         """Whether a node with these attributes can be lowered."""
         return True
 
     def reads_blocks(self, node: Node, weight: Weight) -> bool:
-        """Whether kernels read ``weight`` of ``node`` in a block format; F32 otherwise."""
+        """Whether kernels can read ``weight`` of ``node`` in a block format; otherwise it is
+        F32."""
         return len(weight.shape) > 1 and get_op(node.op).takes_quants
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of the arena that ``node`` needs while it runs."""
+        """Bytes of the arena that ``node`` needs while it runs, besides its values."""
         return 0
 
     def features_on(self, target: Target, formats: frozenset[str], options: BackendOptions
@@ -65,8 +68,8 @@ class OpLowering(ABC):
 
 
 class Lowering:
-    """Collects the dispatches of a segment. ``features``: what kernels of the present node may use.
-    ``tables``: rotations that the segment wants uploaded in every step."""
+    """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
+    current node may use. ``tables``: tables of RoPE to upload in every step."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -77,26 +80,26 @@ class Lowering:
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
-        """Append what ``how`` makes of ``node``."""
+        """Append the dispatches of ``node``, by its lowering ``how``."""
         formats = frozenset(self.placed(node, role).quant for role in node.weights)
         self.features = how.features_on(self.target, formats, self.segment.options)
         how.lower(self, node)
 
     def value(self, value: Value) -> Range:
-        """Where a value lies in the arena."""
+        """The range of ``value``, in the arena or in the step's words."""
         return self._arena.range(self.segment.offsets[value],
                                  4 * self.segment.limits.count(value.shape))
 
     def scratch(self, offset: int, nbytes: int) -> Range:
-        """Part of the arena that a node may use while it runs."""
+        """A range of the arena that a node may use while it runs."""
         return self._arena.range(self.segment.scratch[0] + offset, nbytes)
 
     def placed(self, node: Node, role: str) -> Placed:
-        """The weight in ``role`` where it lies."""
+        """The weight of ``node`` in ``role``, with its place in memory."""
         return self.segment.weights[node.weights[role].name]
 
     def vector(self, node: Node, role: str) -> Range:
-        """A weight that is a vector of float32."""
+        """The range of a weight that is a vector of float32."""
         placed = self.placed(node, role)
         assert placed.quant == "F32", placed
         return of_gpu(placed.buffer).range(placed.offset, 4 * placed.weight.n_elements)
@@ -107,17 +110,25 @@ class Lowering:
         return self.segment.kv[node.state.layer]
 
     def constant(self, values: npt.ArrayLike) -> Range:
-        """A buffer of float32 that a kernel reads and that no step changes."""
+        """A new buffer with ``values`` as float32, which no step changes."""
         data = np.ascontiguousarray(values, np.float32).reshape(-1)
         return self.target.upload(data.view(np.uint8))
 
     def most(self, rows: str) -> int:
-        """The most rows of a step: of tokens ("T") or of outputs ("S")."""
+        """The most tokens ("T") or outputs ("S") of a step."""
         return self.segment.limits.bind("T" if rows == "T" else "S")
 
     def emit(self, kernel: str, grid: Grid, threads: int, ranges: Ranges,
              constants: Constants = NO_CONSTANTS, *, quant: str = "") -> None:
-        """Append a dispatch of workgroups of ``threads`` threads."""
+        """Append a dispatch.
+
+        * ``kernel``: its name.
+        * ``grid``: its workgroups in a step of some size.
+        * ``threads``: threads of a workgroup.
+        * ``ranges``: its bindings by name.
+        * ``constants``: what its text is compiled for.
+        * ``quant``: the format of its weights, "" for none.
+        """
         has_codes = self.target.family.has_codes(quant)
         names = self.features if has_codes else self.features - {"int_dot"}
         flags = {name.upper(): True for name in names}
@@ -126,8 +137,8 @@ class Lowering:
 
     def elements(self, kernel: str, value: Value, ranges: Ranges,
                  constants: Constants = NO_CONSTANTS, cols: int = 0) -> None:
-        """A kernel with a thread for each element of ``value``, or with ``cols`` for that many a
-        row."""
+        """Append a dispatch with a thread for each element of ``value``, or with ``cols`` threads
+        for each row."""
         rows, cols = symbol(value), cols or n_cols(value)
 
         def grid(size: Size) -> Groups | None:
@@ -138,7 +149,7 @@ class Lowering:
 
     def one_each(self, kernel: str, value: Value, per_row: int, threads: int, ranges: Ranges,
                  constants: Constants = NO_CONSTANTS) -> None:
-        """A kernel with ``per_row`` workgroups for each row of ``value``."""
+        """Append a dispatch with ``per_row`` workgroups for each row of ``value``."""
         rows = symbol(value)
 
         def grid(size: Size) -> Groups | None:
@@ -149,34 +160,34 @@ class Lowering:
 
 
 def numbers(*values: int | float) -> bytes:
-    """A struct that a kernel binds: whole numbers unsigned, the others float32."""
+    """The bytes of a struct that a kernel binds: ints as unsigned, floats as float32."""
     return b"".join(struct.pack("<f" if isinstance(n, float) else "<I", n) for n in values)
 
 
 def symbol(value: Value) -> str:
-    """The symbol of the first dimension."""
+    """The symbol of the first dimension of ``value``."""
     assert isinstance(value.shape[0], str), value
     return value.shape[0]
 
 
 def rows_word(rows: str) -> int:
-    """The word of the step's header that counts rows of tokens ("T") or of outputs ("S")."""
+    """The number of the word in the step's header that counts tokens ("T") or outputs ("S")."""
     return WORDS["n_tokens" if rows == "T" else "n_outputs"]
 
 
 def n_cols(value: Value) -> int:
-    """The second dimension."""
+    """The second dimension of ``value``."""
     assert len(value.shape) == 2 and isinstance(value.shape[1], int), value
     return value.shape[1]
 
 
 def row_bytes(quant: str, n: int) -> int:
-    """Bytes of a row of ``n`` weights."""
+    """Bytes of a row of ``n`` weights in format ``quant``."""
     return get(quant).row_bytes(n)
 
 
 def activation_flag(act: object) -> Constants:
-    """The constant that chooses an activation in a kernel's text."""
+    """The constant that chooses the activation ``act`` in a kernel's text."""
     return {str(act).upper(): True}
 
 

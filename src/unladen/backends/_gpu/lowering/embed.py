@@ -10,7 +10,7 @@ from unladen.backends._gpu.step_header import WORDS
 from unladen.graph.graph import Node
 
 COLUMNS = 8
-"""Columns that a thread decodes."""
+"""How many columns a thread decodes."""
 THREADS = 64
 """Threads of a workgroup."""
 

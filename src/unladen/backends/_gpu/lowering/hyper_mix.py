@@ -8,8 +8,8 @@ from unladen.graph.ops.hyper_mix import stream_counts
 
 
 class HyperMix(OpLowering):
-    """One dispatch for each input, with a thread for each element of the output; those after the
-    first add to it."""
+    """One dispatch for each input, with a thread for each element of the output. The first dispatch
+    writes the output; the others add to it."""
 
     op = "hyper_mix"
     kernels = frozenset({"hyper_mix"})

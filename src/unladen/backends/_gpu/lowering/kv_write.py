@@ -9,13 +9,13 @@ from unladen.backends._gpu.step import Size
 from unladen.graph.graph import Node
 
 CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
-"""Numbers of the formats in the kernel's constants."""
+"""The number of each format in the kernel's constants."""
 THREADS = 64
 """Threads of a workgroup."""
 
 
 class KVWrite(OpLowering):
-    """A thread for each two numbers of a row, with Q8_0 for each block of 32."""
+    """A thread for each two numbers of a row, or for each block of 32 in Q8_0."""
 
     op = "kv_write"
     kernels = frozenset({"kv_write"})
@@ -37,4 +37,5 @@ class KVWrite(OpLowering):
             "params": numbers(spec.n_kv_heads, layout.block_tokens, *rows),
             "k": low.value(k), "v": low.value(v), "keys": of_gpu(placed.k).whole(),
             "values": of_gpu(placed.v).whole()},
-            {"K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type]})
+            {"K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type],
+             "FIRST_COLUMN": layout.first_column})

@@ -31,18 +31,19 @@ from unladen.graph.ops.linear import n_weights
 from unladen.types import Limits
 
 RUN = 16
-"""Columns of x that share a scale where they are rounded to int8."""
+"""How many columns of x share a scale when x is rounded to int8."""
 QUANTIZE_THREADS = 64
-"""Threads of a workgroup that rounds x, each a run."""
+"""Threads of a workgroup that rounds x. Each thread takes :data:`RUN` columns."""
 MOST_BINDINGS = 12
-"""Ranges of memory of a product with three weights, biases and a codebook, and the step's words."""
+"""How many ranges a product binds that has three weights, biases and a codebook, with the step's
+words. A device that can bind fewer joins no products."""
 MOST_TOGETHER = 3
-"""Weights that one dispatch multiplies at most."""
+"""The most weights of one dispatch."""
 
 
 class Linear(OpLowering):
-    """Few rows: one dispatch for two or three weights of a format. Many rows: tiles of one weight
-    after another."""
+    """For few rows, one dispatch multiplies two or three weights of a format. For many rows, each
+    weight is multiplied in tiles by a dispatch of its own."""
 
     op = "linear"
     kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
@@ -69,14 +70,14 @@ class Linear(OpLowering):
             _joined(low, node, {i: pieces[i][0] for i in group})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of both products of a gated pair, and of x as int8."""
+        """Bytes for both products of a gated unit, and for x as int8."""
         halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
         return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))
 
 
 def _quantized(low: Lowering, node: Node) -> Ranges:
-    """Where tiles find x as int8, once it was rounded for all weights; nothing where none takes it
-    so."""
+    """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
+    result; empty where no weight is multiplied so."""
     x = node.inputs[0]
     rows, n_in = symbol(x), n_cols(x)
     if "int_dot" not in low.features or low.most(rows) <= FEW_ROWS:
@@ -97,15 +98,15 @@ def _quantized(low: Lowering, node: Node) -> Ranges:
 
 
 def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
-    """Bytes of int8 codes, and of the scales and sums of their runs."""
+    """Bytes for x as int8, and for the scales and sums of its runs."""
     n = limits.count(node.inputs[0].shape)
     codes = -(-n // ALIGNMENT) * ALIGNMENT
     return codes, -(-codes // RUN) * 8
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
-    """Which of a node's weights one dispatch multiplies with few rows: two or three of a format, in
-    one piece each."""
+    """The node's weights, by number, in groups that one dispatch multiplies with few rows: two or
+    three weights of a format, each in one piece."""
     if low.target.max_storage_buffers < MOST_BINDINGS:
         return []
     groups: dict[str, list[int]] = {}
@@ -118,9 +119,9 @@ def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
 
 
 def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
-    """Products of few rows with several weights of a format, in one dispatch."""
+    """Append one dispatch for the products of few rows with several weights of a format."""
     ranges: dict[str, Range | bytes] = {
-        # Each stands in 32 bytes of the array.
+        # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
         "x": low.value(node.inputs[0])}
     flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
@@ -135,8 +136,8 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
 
 
 def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
-    """``act(x w0^T) * (x w1^T)``: in one kernel for few rows; for many, two products into scratch
-    memory and the gated unit over them."""
+    """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
+    written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
     rows, x, out = symbol(y), low.value(node.inputs[0]), low.value(y)
     pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
@@ -176,7 +177,7 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
         return *fold(-(-n * cols // ELEMENT_THREADS)), 1
 
     out = low.value(y)
-    # One gate for each column, no limit, no offset.
+    # The fields of glu's Params: one gate for each column, no limit, no offset.
     params = numbers(cols, 1, 0.0, 0.0, 0.0)
     low.emit("glu", grid, ELEMENT_THREADS,
              {"params": params, "a": halves[0], "b": halves[1], "y": out},

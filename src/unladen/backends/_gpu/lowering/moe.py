@@ -1,7 +1,7 @@
-"""Dispatches of :class:`~unladen.graph.ops.moe.Moe`: route, the experts' hidden rows, their sum.
+"""Dispatches of :class:`~unladen.graph.ops.moe.Moe`: routing, the experts' hidden rows, their sum.
 
-A few tokens go to their experts one by one. In a step of many tokens, those that chose the same
-expert go together, so that its weights are decoded once for all of them.
+In a step of few tokens each (token, expert) pair is computed by itself. In a step of many tokens
+the pairs of an expert are computed together, so that its weights are decoded once for all of them.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from unladen.graph.ops.routing import Routing
 from unladen.types import Limits
 
 MAX_EXPERTS = 1024
-"""Experts whose logits fit into a workgroup's memory."""
+"""The most experts whose logits fit into a workgroup's memory."""
 ROWS_PER_TILE = 64
-"""Pairs of token and expert, and rows of a weight, in a workgroup's tile."""
+"""How many (token, expert) pairs, and how many rows of a weight, a workgroup's tile has."""
 ROUTE_THREADS = 64
 """Threads of a workgroup that chooses a token's experts."""
 
 
 class Moe(OpLowering):
-    """Two ways that share the router: one by one, and together."""
+    """Two ways to compute the pairs, one by one and together, after the same routing."""
 
     op = "moe"
     kernels = PLAIN_KERNELS | {"moe_route", "moe_hidden", "moe_out", "moe_group", "moe_tile",
@@ -74,13 +74,13 @@ class Moe(OpLowering):
             _together(low, node, shape, {**scratch, "x": x, "y": y})
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of what a node keeps while it runs."""
+        """Bytes that a node needs while it runs."""
         return Shape.of(node, limits).scratch()[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of a node, with the largest number of tokens of a step."""
+    """Sizes of a node, and the most tokens of a step."""
 
     rows: str
     n_tokens: int
@@ -93,19 +93,21 @@ class Shape:
 
     @classmethod
     def of(cls, node: Node, limits: Limits) -> Shape:
-        """Read off the node."""
+        """The sizes of ``node``."""
         n_held, n, n_ff = node.weights["down"].shape
         x: Value = node.inputs[0]
         return cls(symbol(x), limits.count(x.shape[:-1]), node.weights["router"].shape[0],
                    first_expert(node), n_held, node.int_attr("n_used"), n, n_ff)
 
     def n_tiles(self, n_tokens: int) -> int:
-        """The most tiles of pairs in a step of ``n_tokens``: each expert may leave one unfilled."""
+        """The most tiles of pairs in a step of ``n_tokens``. Each expert may have one tile that
+        isn't full."""
         n_pairs = n_tokens * self.n_used
         return n_pairs // ROWS_PER_TILE + min(self.n_held, n_pairs)
 
     def scratch(self) -> tuple[dict[str, tuple[int, int]], int]:
-        """Offset and bytes of what a node keeps while it runs, by name; and the bytes of it all."""
+        """Offset and bytes of each array that a node needs while it runs, by name; and the bytes of
+        all arrays."""
         pairs = self.n_tokens * self.n_used
         sizes = {"logits": self.n_tokens * self.n_experts, "chosen": pairs, "weights": pairs,
                  "hidden": pairs * self.n_ff}
@@ -139,7 +141,7 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
         ranges["select_bias"] = low.vector(node, "select_b")
     if node.attrs.get("given"):
         ranges["given"] = low.value(node.inputs[-1])
-    # Probabilities stand in the order of the logits, which are more exact.
+    # Where probabilities are in the same order as logits, the logits decide: they are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
     low.emit("moe_route", grid, ROUTE_THREADS, ranges,
              {"EXPERTS": shape.n_experts, routing.gating.upper(): True,
@@ -203,7 +205,7 @@ def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> 
 
 
 def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Constants]:
-    """What an expert's gated unit binds beside its matrices, and what it is compiled for."""
+    """The bindings of an expert's gated unit except its matrices, and its constants."""
     unit = GatedUnit.of(node)
     ranges: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("gate_bias", "gate_b"),
@@ -217,7 +219,7 @@ def _unit(low: Lowering, node: Node, at: dict[str, Range]) -> tuple[Ranges, Cons
 
 
 def _results(low: Lowering, node: Node) -> tuple[Ranges, Constants]:
-    """What the sum over a token's experts binds for scales and biases, and is compiled for."""
+    """The bindings for scales and biases of the sum over a token's experts, and its constants."""
     roles = {"down_scale": "down_scale", "down_bias": "down_b"}
     ranges = {name: low.vector(node, role) for name, role in roles.items() if role in node.weights}
     return ranges, {"WEIGHED": weighs_input(node),
@@ -225,7 +227,8 @@ def _results(low: Lowering, node: Node) -> tuple[Ranges, Constants]:
 
 
 def _gate_up(low: Lowering, node: Node, shape: Shape) -> Iterator[tuple[Matrix, Ranges]]:
-    """The gate's matrix, or where there is none the other one."""
+    """Each piece of the gate's matrix, or of the up matrix where there is no gate, with the
+    bindings of both."""
     first, second = ("gate_up",) * 2 if "gate_up" in node.weights else (
         "gate" if has_gate(node) else "up", "up")
     for a, b in zip(stacked(low, node, first), stacked(low, node, second), strict=True):

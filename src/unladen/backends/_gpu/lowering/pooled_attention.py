@@ -29,5 +29,5 @@ class PooledAttention(OpLowering):
             "q": low.value(q), "y": low.value(y),
             **{role: low.vector(node, role) for role in node.weights}}
         low.one_each("pooled_attention", y, n_heads, THREADS, ranges, {
-            "KD": spec.k_dim, "SINKS": "sinks" in node.weights,
+            "KD": spec.k_dim, "FIRST_COLUMN": layout.first_column, "SINKS": "sinks" in node.weights,
             f"K_{layout.k_type}": True, f"V_{layout.v_type}": True})

@@ -8,11 +8,11 @@ from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
 
 MOST_KEPT = 8
-"""Items of a row that a thread keeps instead of reading them again."""
+"""The most items of a row that a thread keeps in registers instead of reading them again."""
 
 
 class RmsNorm(OpLowering):
-    """A workgroup for each group; a thread takes four columns at once where sizes allow it."""
+    """A workgroup for each group. A thread reads four columns at once where sizes allow it."""
 
     op = "rms_norm"
     kernels = frozenset({"rms_norm"})

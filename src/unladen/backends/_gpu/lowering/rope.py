@@ -9,7 +9,7 @@ from unladen.graph.ops.rope import first_rotated
 
 
 class Rope(OpLowering):
-    """A thread for each element; one dispatch rotates two inputs."""
+    """A thread for each element. One dispatch rotates up to two inputs."""
 
     op = "rope"
     kernels = frozenset({"rope"})

@@ -11,8 +11,8 @@ from unladen.graph.ops.rope import axes_of, positions_back
 
 
 class RopeTable(OpLowering):
-    """Copies a table that the host computes and uploads with the step: float32 can't hold the angle
-    of a far position."""
+    """Copies a table that the host computes and uploads with the step, since kernels have no
+    float64 and float32 can't hold the angle of a far position."""
 
     op = "rope_table"
     kernels = frozenset({"rope_table"})

@@ -10,11 +10,11 @@ from unladen.graph.graph import Node
 from unladen.types import Limits
 
 TILE = WORKGROUP_BYTES // PAIR_BYTES
-"""Pairs that a workgroup sorts: they fill its memory."""
+"""How many pairs a workgroup sorts; they fill its memory."""
 
 
 class TopK(OpLowering):
-    """Rounds in which workgroups keep the ``k`` largest of each tile, until one tile is left."""
+    """Rounds in which each workgroup keeps the ``k`` largest of a tile, until one tile is left."""
 
     op = "top_k"
     kernels = frozenset({"top_k"})
@@ -23,7 +23,7 @@ class TopK(OpLowering):
         (x,), (places, y) = node.inputs, node.outputs
         k, n, n_rows = node.int_attr("k"), n_cols(x), low.segment.limits.bind(y.shape[0])
         rounds, at = _rounds(n, k), low.value(x)
-        # Rounds write by turns: each reads what the one before it kept.
+        # Rounds use two areas in turn: each reads one, which the round before wrote.
         turns = 0, _kept_bytes(n_rows, rounds[0], k)
         for i, n_tiles in enumerate(rounds):
             ranges: dict[str, Range | bytes] = {"params": numbers(n, n_tiles, k), "x": at}
@@ -37,14 +37,14 @@ class TopK(OpLowering):
             n = n_tiles * k
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
-        """Bytes of what two rounds keep."""
+        """Bytes for the results of two rounds."""
         n, n_rows, k = n_cols(node.inputs[0]), limits.bind(node.inputs[0].shape[0]), node.int_attr(
             "k")
         return sum(_kept_bytes(n_rows, n_tiles, k) for n_tiles in _rounds(n, k)[:2] if n_tiles > 1)
 
 
 def _rounds(n: int, k: int) -> list[int]:
-    """Workgroups for each row, round by round."""
+    """The number of workgroups for each row in each round."""
     found = [-(-n // TILE)]
     while found[-1] > 1:
         found.append(-(-found[-1] * k // TILE))

@@ -1,4 +1,4 @@
-// unladen._native.cpu: programs over addresses that the Python backend hands in and keeps alive.
+// unladen._native.cpu: programs over addresses. The Python backend keeps their memory alive.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -35,7 +35,7 @@ T *at(uintptr_t address) {
     return reinterpret_cast<T *>(address);
 }
 
-// Address, type, rows and columns, as struct Value has them; likewise for struct Tensor.
+// The fields of struct Value: address, type, rows and columns; and the fields of struct Tensor.
 using PyValue = std::tuple<uintptr_t, std::string, std::string, int>;
 using PyTensor = std::tuple<uintptr_t, std::string, std::vector<int64_t>>;
 
@@ -51,7 +51,7 @@ void make_node(Node *place, std::string op, std::string name, const std::vector<
                std::map<std::string, Attribute> attrs,
                const std::optional<std::pair<uintptr_t, size_t>> &slots,
                const std::optional<KVView> &kv, uintptr_t scratch,
-               const std::optional<Joined> &joined) {
+               const std::optional<Joined> &joined, int first_column) {
     auto *node = new (place) Node{};
     node->op = std::move(op);
     node->name = std::move(name);
@@ -64,6 +64,7 @@ void make_node(Node *place, std::string op, std::string name, const std::vector<
     node->attributes = std::move(attrs);
     if (slots) node->slots = Slots{at<float>(slots->first), slots->second};
     node->kv = kv;
+    node->first_column = first_column;
     node->scratch = scratch;
     if (joined) node->joined = *joined;
 }
@@ -85,7 +86,7 @@ void make_joined(Joined *place, bool is_packed,
     joined->is_chosen_from = is_chosen_from;
 }
 
-// A program and the step that it runs: the batch's arrays stay where they are.
+// A program and the step that it runs. The arrays of the batch stay at the same addresses.
 struct BoundProgram {
     BoundProgram(const std::string &level, int n_threads, int n_threads_batch, int max_rows,
                  bool precise, bool deterministic, const Placement &placement)
@@ -120,7 +121,7 @@ struct BoundProgram {
         step.state_out = at<const int32_t>(state_out);
     }
 
-    // True: done; false: cancelled. Raises what a signal handler raised.
+    // Returns false if it was cancelled. Passes on the exception of a signal handler.
     bool run(int n_tokens, int n_outputs, int n_seqs, bool chooses, bool shows_logits) {
         step.chooses = chooses;
         step.shows_logits = shows_logits;
@@ -131,7 +132,7 @@ struct BoundProgram {
         {
             const Unlocked unlocked;
             outcome = program.run(step, is_interrupted);
-            // Leaving this scope takes the GIL back; an error set above is still set.
+            // The end of this scope takes the GIL back. A Python error that was set stays set.
         }
         if (outcome == Outcome::interrupted) throw nb::python_error();
         return outcome == Outcome::done;
@@ -150,7 +151,8 @@ void bind_node(nb::module_ &m) {
     nb::class_<Node>(m, "Node").def("__init__", &make_node, nb::kw_only(), "op"_a, "name"_a,
                                     "inputs"_a, "outputs"_a, "weights"_a, "attrs"_a,
                                     "slots"_a.none() = nb::none(), "kv"_a.none() = nb::none(),
-                                    "scratch"_a = 0, "joined"_a.none() = nb::none());
+                                    "scratch"_a = 0, "joined"_a.none() = nb::none(),
+                                    "first_column"_a = 0);
 }
 
 void bind_program(nb::module_ &m) {
@@ -168,8 +170,8 @@ void bind_program(nb::module_ &m) {
                      [](P &p) -> Interleaving & { return p.builder.interleaving(); });
 }
 
-// The ops that have a kernel, each with what nodes it takes, "" for all, and whether it needs
-// working memory.
+// The ops that have a kernel, each with the nodes that it takes, in words ("" for all), and whether
+// it needs working memory.
 std::map<std::string, std::pair<std::string, bool>> operations() {
     std::map<std::string, std::pair<std::string, bool>> ops;
     for (const auto &[op, kind] : operation_kinds())

@@ -1,4 +1,4 @@
-// The kernels one by one, as tests see them: arrays in, a new array out.
+// Each kernel as a function for tests, which takes arrays and returns a new array.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

@@ -1,4 +1,4 @@
-// Weights that move to where they are read fastest.
+// Moving weights to memory that is read faster.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/pair.h>
@@ -35,7 +35,7 @@ std::vector<Stretch> stretches(const std::vector<std::pair<const uint8_t *, size
     return found;
 }
 
-// What it returns, without the GIL; refusals of the system become OSError.
+// Returns the result of `call`, which runs without the GIL. Errors of the system become OSError.
 template <class Call>
 auto asking_the_system(Call call) {
     try {

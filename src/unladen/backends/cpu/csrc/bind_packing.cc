@@ -1,4 +1,4 @@
-// Parts of unladen._native.cpu: how activations lie packed, and how much of a head is screened.
+// Parts of unladen._native.cpu: sizes of rounded activations, and how much of a head is screened.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -11,14 +11,14 @@ namespace nb = nanobind;
 namespace unladen::cpu {
 namespace {
 
-// Bytes of activations that weights of `type` read, of the largest step.
+// Bytes of the largest step's activations, laid out for weights of `type`.
 size_t packed_bytes_of(const std::string &level, const std::string &type, int n_cols, int max_rows,
                        bool precise) {
     return whole_lines(
         packed_bytes(packer_for(*kernels_for(level), type, precise), max_rows, n_cols));
 }
 
-// How many numbers share a scale.
+// How many activations share a scale.
 int packed_block(const std::string &level, const std::string &type, bool precise) {
     return packer_for(*kernels_for(level), type, precise).block;
 }

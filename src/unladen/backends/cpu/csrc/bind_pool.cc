@@ -1,4 +1,4 @@
-// How threads work and how they read: tests look at it and change it.
+// Counters and settings of the thread pool and of prefetching, for tests.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

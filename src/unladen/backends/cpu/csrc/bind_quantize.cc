@@ -1,4 +1,4 @@
-// Quantization: rows in memory, as tests see it, and whole tensors into a file.
+// Quantization of rows in memory, for tests, and of whole tensors into a file.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -41,7 +41,7 @@ bool can_quantize(const std::string &type, const std::string &level) {
     return kernels_for(level)->quantize(type.c_str()) != nullptr;
 }
 
-// The blocks of all rows, one after another; None where a number is beyond the type.
+// The blocks of all rows, one after another. None if a number is too large for the type.
 nb::object quantize(const std::string &type, Matrix x, std::optional<Floats> importance,
                     size_t row_bytes, const std::string &level) {
     const Kernels::Quantize write = writer(*kernels_for(level), type);
@@ -57,7 +57,8 @@ nb::object quantize(const std::string &type, Matrix x, std::optional<Floats> imp
     return nb::cast(nb::ndarray<nb::numpy, uint8_t>(blocks->data(), 1, shape, owner));
 }
 
-// Types, and bytes of a row, of source and result; sizes: n_rows, rows_per_matrix, n_cols.
+// `types`: those of source and result, likewise bytes of a row. Sizes: n_rows, rows_per_matrix,
+// n_cols.
 std::pair<std::string, int> requantize_tensor(
     const std::string &level, std::pair<std::string, std::string> types,
     std::pair<int64_t, int64_t> row_bytes, nb::tuple sizes, Bytes source,

@@ -15,7 +15,7 @@ void require(bool condition, const char *what) {
     if (!condition) throw std::invalid_argument(what);
 }
 
-// `n` as the kernels take sizes.
+// `n` as an int, the type of sizes in kernels.
 int size_of(size_t n) {
     require(n <= size_t(std::numeric_limits<int>::max()), "an array is too long");
     return int(n);
@@ -35,7 +35,7 @@ const float *weights_for(const std::optional<Floats> &w, size_t n) {
     return w ? w->data : nullptr;
 }
 
-// A cache of n_blocks blocks and the memory that it lies in.
+// A cache of n_blocks blocks, with its memory.
 struct Cache {
     std::vector<uint8_t> k, v;
     KVView view;
@@ -72,7 +72,7 @@ struct PackedRows {
 
     PackedRows(const Packer &packer, const Floats &x) {
         const int n_rows = size_of(x.shape[0]), n_cols = size_of(x.shape[1]);
-        // The caches that real programs pack into begin at a cache line.
+        // The memory begins at a cache line, as in programs.
         memory.resize(packer.bytes(n_rows, n_cols) + 64);
         act = memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
         packer.pack(act, {x.data, x.shape[1]}, n_rows, n_cols, 0, n_rows, 0, n_cols);
@@ -218,7 +218,7 @@ Result dequantize(const std::string &type, Bytes raw, int n, const std::string &
 
 namespace {
 
-// Rows as kernels want them interleaved; their number is a multiple of sixteen.
+// Interleaved rows as the kernel reads them. Their number is a multiple of sixteen.
 struct Divided {
     std::vector<uint8_t> first, rest;
     std::vector<float> known;

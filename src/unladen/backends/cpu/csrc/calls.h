@@ -12,7 +12,7 @@
 
 namespace unladen::cpu::calls {
 
-// A contiguous array that somebody else owns.
+// A contiguous array that the caller owns.
 template <typename T>
 struct View {
     const T *data;
@@ -46,7 +46,7 @@ Result add(Floats a, Floats b, const std::string &level);
 Result largest(Floats x, const std::string &level);
 Result scale_add(Floats y, Floats x, float s, const std::string &level);
 
-// The bytes that one token's rows of K and V take in a cache of these types.
+// One token's rows of K and V, as bytes in a cache of these types.
 std::pair<std::vector<uint8_t>, std::vector<uint8_t>> kv_store(
     Floats k, Floats v, const std::string &k_type, const std::string &v_type,
     const std::string &level);
@@ -63,25 +63,24 @@ struct Attention {
 Result attention(const Attention &a, const std::string &level);
 
 Result dequantize(const std::string &type, Bytes raw, int n, const std::string &level);
-// interleaved: the rows lie interleaved, but for the last ones if they aren't sixteen.
+// interleaved: the rows are interleaved, except a last group of fewer than sixteen.
 Result matmul(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
               const std::string &level, bool precise, Range n_range, Range t_range,
               bool interleaved);
 
-// Products of rows that lie in two parts; the number of rows is a multiple of sixteen. `coarse` is
-// empty where the screen takes fewer rows of x, `more` and `off` also where there is no second
-// look.
+// Products of divided rows; their number is a multiple of sixteen. `coarse` is empty if the screen
+// takes fewer rows of x; `more` and `off` are also empty if there is no second look.
 struct Screened {
     Result whole;    // [n_rows][n_rows_w] products of both parts
     Result coarse;   // [n_rows][n_rows_w] products of the first part
-    Result reach;    // [n_rows_w / 16] how far off a coarse product is at most, per length of x
+    Result reach;    // [n_rows_w / 16] bound of a coarse product's error, for an x of length 1
     Result lengths;  // [n_rows] of the rows of x
-    Result more;     // [n_rows][n_rows_w] what a second look adds to the coarse products
-    Result off;      // [n_rows][n_rows_w] how far off each sum is at most then
+    Result more;     // [n_rows][n_rows_w] numbers that a second look adds to the coarse products
+    Result off;      // [n_rows][n_rows_w] bound of each sum's error after that
 };
 Screened screened(const std::string &type, Bytes w, int n_rows_w, int n_cols, Floats x,
                   const std::string &level);
-// How many bytes of a block the search for a head's largest product leaves unread.
+// How many bytes of a block are not read by coarse products.
 double spared_bytes(const std::string &level, const std::string &type);
 
 }  // namespace unladen::cpu::calls

@@ -1,63 +1,68 @@
-// Notices when other programs run on the cores that regions want, and decides how many threads to
-// ask then.
+// Notices when other programs run on the cores that regions use, and decides how many threads
+// regions then get.
 #pragma once
 
 #include <chrono>
 
 namespace unladen::cpu {
 
-// A thread that is taken off its core while it has a tile keeps all others waiting, for longer than
-// it helps. After that has happened, regions get one thread fewer for most of the time. They get
-// all threads in bursts, which are shorter than the time that a scheduler takes away at once. The
-// share of the bursts grows as long as no thread is interrupted. Tiles that can be computed apart
-// allow two ways: all threads are asked, and tiles of interrupted ones are taken back; or one
-// thread fewer is asked, without bursts. Which one is faster depends on how much memory bandwidth
-// the last thread adds, so both are tried and timed.
+// If the system interrupts a thread that has a tile, all other threads wait for it, longer than the
+// thread saves. After such an interruption regions get one thread fewer most of the time. They get
+// all threads only in bursts, shorter than the time for which a scheduler stops a thread. The share
+// of the bursts grows as long as no thread is interrupted.
+//
+// With tiles that can be computed apart (see Region) there are two ways: regions get all threads,
+// and other threads take tiles back from interrupted ones; or regions get one thread fewer, without
+// bursts. Which way is faster depends on how much memory bandwidth the last thread adds, so both
+// are tried and timed.
 class Crowding {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // How many of n_threads to ask.
+    // How many of n_threads a region gets.
     int limit(int n_threads) {
         return n_fewer_ == 0 ? n_threads : limit_at(Clock::now(), n_threads);
     }
     bool is_crowded() const { return n_fewer_ > 0; }
-    // How many of n_threads have a core to themselves.
+    // How many of n_threads have a core of their own.
     int fewer(int n_threads) const { return n_threads > n_fewer_ ? n_threads - n_fewer_ : 1; }
     // Reports that all threads of a region of n_threads waited for one of them, and how long.
     void waited(Clock::duration time, int n_threads);
 
-    // Whether tiles that can be computed apart should be: the way that was faster so far.
+    // Whether to compute tiles apart where that is possible: the way that was faster so far.
     bool apart_is_faster() const { return way_ == 0 || keeps_apart_; }
-    // Reports the cost of a region that went the chosen way, and how long it took.
+    // Reports the cost and the time of a region that was computed in the chosen way.
     void did(double cost, Clock::duration time);
-    // Always computes tiles apart: tests want the way that is harder to get right.
+    // Always computes tiles apart, for tests of this way.
     void keep_apart() { keeps_apart_ = true; }
 
-    // The length of a burst, below the time that a scheduler takes from a thread at once.
+    // The length of a burst, shorter than the time for which a scheduler stops a thread.
     static constexpr std::chrono::microseconds burst{500};
-    // The waiting time after which one thread fewer is asked; a tenth of the time that passes is
-    // forgiven.
+    // After this much waiting regions get one thread fewer. A tenth of the time that passes is
+    // subtracted from the waiting.
     static constexpr std::chrono::milliseconds bearable{4};
 
 private:
     int limit_at(Clock::time_point now, int n_threads);
 
-    // An interruption this long after the last one counts as the only one: the share grows fast.
+    // After so long without an interruption the next one counts as a single one, and the share
+    // grows fast.
     static constexpr std::chrono::seconds lonely{1};
-    // The share of the bursts after a thread was given up, and the one below which another is.
+    // The share of the bursts after a thread was taken away, and the share below which another
+    // thread is taken away.
     static constexpr double first_share = 0.4, least_share = 0.05;
-    // The time that a way is measured for, and the time until the other way is measured again. That
-    // time doubles whenever the other way is slower again, up to the time that speeds are kept for.
+    // How long a way is measured, and the first pause before the other way is measured again. The
+    // pause doubles whenever the other way is slower, up to `remembered`, for which speeds are
+    // kept.
     static constexpr std::chrono::milliseconds trial{20}, first_again{100}, remembered{2000};
 
     Clock::duration lost_{};
     Clock::time_point waited_{};
     Clock::time_point seen_{};  // when limit_at() was last asked while the cores were crowded
     int n_fewer_ = 0;
-    double share_ = 1.0;        // of the time, in which all threads are asked
-    double growth_ = 0.0;       // of share_ in a second
-    Clock::duration credit_{};  // what is left of a burst, or below zero
+    double share_ = 1.0;        // share of the time in which regions get all threads
+    double growth_ = 0.0;       // growth of share_ per second
+    Clock::duration credit_{};  // time left of a burst; below zero between bursts
     bool in_burst_ = false;
 
     struct Way {

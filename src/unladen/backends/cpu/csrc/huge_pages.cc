@@ -50,7 +50,8 @@ HugeMemory::~HugeMemory() {
     if (n_) munmap(all_, n_);
 }
 
-// Unmaps only what it didn't move: another thread may have mapped the moved range's old addresses.
+// Afterwards unmaps only the part that wasn't moved: another thread may have mapped the old
+// addresses of the moved part.
 void HugeMemory::move(size_t n, void *to) {
     uint8_t *first = static_cast<uint8_t *>(all_), *last = first + n_;
     check(mremap(data_, n, n, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to, "mremap");

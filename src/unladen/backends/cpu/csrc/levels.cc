@@ -48,8 +48,8 @@ ArmFeatures arm_features() {
 #endif
 
 #ifdef __x86_64__
-// The processor is asked here, not by __builtin_cpu_supports: that reads a table of the compiler's
-// run-time library, which some toolchains leave empty.
+// Asks the processor itself. __builtin_cpu_supports reads a table of the compiler's run-time
+// library, which some toolchains leave empty.
 struct Answer {
     unsigned a = 0, b = 0, c = 0, d = 0;
 };
@@ -67,7 +67,8 @@ constexpr bool has_bits(unsigned answer, std::initializer_list<int> bits) {
     return true;
 }
 
-// Reads XCR0: which registers the system keeps when it switches threads. CPUID must say OSXSAVE.
+// Reads XCR0, the registers that the system saves when it switches threads. CPUID must report
+// OSXSAVE.
 unsigned kept_registers() {
     unsigned low, high;
     asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
@@ -84,7 +85,7 @@ X86Features x86_features() {
     const unsigned kept = has_bits(basic.c, {osxsave}) ? kept_registers() : 0;
     const bool keeps_ymm = has_bits(kept, {1, 2});
 #ifdef __APPLE__
-    const bool keeps_zmm = keeps_ymm;  // this system says so only after the first use
+    const bool keeps_zmm = keeps_ymm;  // macOS reports zmm only after its first use
 #else
     const bool keeps_zmm = keeps_ymm && has_bits(kept, {5, 6, 7});
 #endif

@@ -1,4 +1,4 @@
-// The names by which Python calls the values of enums.
+// The names of enum values in Python.
 #pragma once
 
 #include <stdexcept>
@@ -8,8 +8,8 @@
 
 namespace unladen::cpu {
 
-// Specialized for each enum that has names: `what` says what kind of thing it lists, `all` has the
-// names in the order of its values.
+// Specialized for each enum that has names. `what`: what the enum lists, for errors. `all`: the
+// names in the order of the values.
 template <class Enum>
 struct Names;
 

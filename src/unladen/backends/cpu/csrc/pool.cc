@@ -19,22 +19,22 @@
 namespace unladen::cpu {
 namespace {
 
-// How long the caller spins before it sleeps: longer than the serial stretches between the regions
-// of a step, shorter than what a neighbour on the same core would notice.
+// How long the caller spins before it sleeps: longer than the serial stretches between regions of a
+// step, and so short that another thread on the same core hardly notices.
 constexpr auto spin_time = std::chrono::microseconds(50);
-// How long a worker spins for the next step, which begins after 70 to 150 us: to wake it would cost
+// How long a worker spins for the next step, which begins after 70 to 150 us. Waking it would take
 // both threads 30 us.
 constexpr auto spin_time_between_steps = std::chrono::microseconds(300);
-// The least age at which a tile is taken back. It must also be twice as old as others took: its
-// thread may just be at it.
+// The least age at which a tile is taken back, since its thread may still be working. It must also
+// be twice the time that other tiles took.
 constexpr std::chrono::nanoseconds least_patience = std::chrono::microseconds(25);
 
 std::chrono::nanoseconds patience(std::chrono::nanoseconds tile_time) {
     return std::max(least_patience, 2 * tile_time);
 }
 
-// The least time between two times that workers are sent from the caller's core: the scheduler has
-// to follow.
+// The least time until workers are moved from the caller's core again, since the scheduler needs
+// time to react.
 constexpr std::chrono::milliseconds parted_again{2};
 
 void pause() {
@@ -130,7 +130,7 @@ Placed::~Placed() {
 void Pool::pin(int thread) {
     shares_[thread].is_parted = false;
     cpu_set_t set;
-    // Without a placement the thread may run wherever the process may.
+    // Without a placement the thread may run on all processors of the process.
     if (placement_) {
         set = set_of((*placement_)[thread % placement_->size()]);
     } else if (sched_getaffinity(getpid(), sizeof set, &set) != 0) {
@@ -308,7 +308,8 @@ bool Pool::take_back(uint64_t serial, int thread) {
         if (i == thread || word == 0 || word == taken_back || word >> 20 != serial) continue;
         if (!shares_[i].apart.compare_exchange_strong(word, taken_back)) continue;
         n_taken_back_.fetch_add(1, std::memory_order_relaxed);
-        // Done whole: computed apart, two threads might take it from each other for ever.
+        // Computed as a whole tile. If it were computed apart, two threads could take it from each
+        // other again and again.
         const int tile = static_cast<int>(word & max_tiles);
         region_->tiles(tile - 1, tile, thread);
         finish(1, thread);

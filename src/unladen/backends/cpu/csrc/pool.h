@@ -17,20 +17,20 @@
 
 namespace unladen::cpu {
 
-// What a region runs: every tile once, on any thread.
+// A region runs every tile once, on any thread.
 class Region {
 public:
     virtual ~Region() = default;
     virtual void tiles(int first, int last, int thread) = 0;
-    // A tile in two steps, for cuts that are `apart`: compute() does all that takes time, in the
-    // thread's own memory; commit() puts the result where others look. If a thread is interrupted
-    // between them, another one may do the tile and go on to other regions. Then the result,
-    // perhaps of inputs that have changed since, is thrown away.
+    // A tile in two steps, for cuts that are `apart`. compute() works in the thread's own memory;
+    // commit() stores the result where other threads read it. If a thread is interrupted between
+    // the two, another thread may compute the tile, and all go on to other regions. The late
+    // result, whose inputs may have changed meanwhile, is then dropped.
     virtual void compute(int tile, int thread);
     virtual void commit(int tile, int thread);
 };
 
-// How a region is cut. `joint`: several neighbouring tiles take less time at once, so a thread
+// How a region is cut. `joint`: several neighbouring tiles take less time together, so a thread
 // takes half of the tiles left to it at a time, down to one. `apart`: see Region::compute.
 struct Cut {
     int n_tiles;
@@ -38,8 +38,8 @@ struct Cut {
     double cost = 0;  // in any unit: only costs per time are compared
 };
 
-// A region, or none, and how many threads do it at most. `yields`: fewer threads are nearly as
-// fast, so fewer are asked while other programs run on the cores.
+// A region, or none, and the most threads that run it. `yields`: fewer threads are nearly as fast,
+// so fewer run it while other programs use the cores.
 struct Stage {
     Region *region = nullptr;
     Cut cut{};
@@ -51,14 +51,14 @@ struct Stage {
 class Sequence {
 public:
     virtual ~Sequence() = default;
-    // The next region; a Stage without one ends the sequence. One thread at a time calls this,
+    // The next region; a Stage without a region ends the sequence. Called by one thread at a time,
     // after all tiles of the region before are done.
     virtual Stage next() = 0;
 };
 
 using Placement = std::vector<std::vector<int>>;
 
-// Keeps the calling thread on the processors of `placement`'s first, until the end of its life.
+// Keeps the calling thread on the first processors of `placement` while this object lives.
 class Placed {
 public:
     explicit Placed(const Placement *placement);
@@ -74,8 +74,8 @@ int current_cpu();
 
 class Pool {
 public:
-    // The process's pool; never destroyed, so that threads may still sleep in it at exit. A forked
-    // child has none of its parent's threads and makes a pool of its own.
+    // The pool of the process. It is never destroyed, so that threads may still sleep in it at
+    // exit. A forked child, which has none of its parent's threads, creates its own pool.
     static Pool &instance();
 
     static constexpr int max_threads = 255;
@@ -102,7 +102,7 @@ public:
     // thread looks at what regions work on.
     void settle();
 
-    // What run() noticed of other programs. Callers hold mutex().
+    // What run() has noticed about other programs. Callers hold mutex().
     Crowding &crowding() { return crowding_; }
     // How many tiles were taken back so far.
     uint32_t n_taken_back() const { return n_taken_back_.load(std::memory_order_relaxed); }
@@ -150,9 +150,9 @@ private:
     int take_some(int thread);
     int take_from(int owner, int thread);
     void run_apart(int tile, int thread);
-    // Does a tile of the region that another thread computes apart. Returns whether there was one.
+    // Runs a tile of the region that another thread computes apart. Returns whether there was one.
     bool take_back(uint64_t serial, int thread);
-    // Takes tiles until none is left. Returns the time of one where tiles are computed apart, else
+    // Takes tiles until none is left. Returns the time of one tile if they are computed apart, else
     // 0.
     template <class AfterTiles>
     Clock::duration take_all(int thread, AfterTiles &&after_tiles);
@@ -178,18 +178,18 @@ private:
     bool relieve(uint64_t seen, uint64_t serial, int thread, Clock::duration tile_time);
     void call_the_caller();
     void sleep_until_published(uint64_t seen, int thread);
-    // Keeps workers that took up the region on the caller's core from that core, until they sleep
-    // or are found on another core of the caller's: a scheduler leaves them together when another
-    // program has a core to itself.
+    // Keeps workers that started the region on the caller's core away from that core, until they
+    // sleep or the caller is on another core. A scheduler leaves them there if another program has
+    // a core to itself.
     void part(int n_threads);
 
     Share shares_[max_threads];
     alignas(64) std::atomic<uint64_t> published_{0};  // the last region, see pack()
     std::atomic<uint64_t> serial_{0};  // the last region's, stored after published_
-    alignas(64) std::atomic<uint64_t> claimed_{1};  // the next region's, once one goes on to it
+    alignas(64) std::atomic<uint64_t> claimed_{1};  // the next region's, once a thread claims it
     std::atomic<bool> ended_{true};
     alignas(64) std::atomic<bool> caller_sleeps_{false};
-    std::atomic<uint32_t> n_calls_{0};  // to the caller that sleeps
+    std::atomic<uint32_t> n_calls_{0};  // wake-up calls to the sleeping caller
     alignas(64) std::atomic<uint32_t> wake_{0};
     std::atomic<int> n_sleeping_{0};
     std::atomic<uint32_t> n_tiles_{0}, n_taken_back_{0}, n_relieved_{0};

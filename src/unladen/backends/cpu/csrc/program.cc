@@ -7,11 +7,12 @@
 namespace unladen::cpu {
 namespace {
 
-// The cost below which sharing a region takes longer than it saves: two cache-line transfers and a
+// Regions below this cost run on one thread: sharing takes two transfers of a cache line and a
 // wake.
 constexpr double worth_sharing_ns = 4000;
 
-// The distance of threads' scratch memory: threads that share a cache line slow each other.
+// Threads' scratch memories begin at multiples of this. Threads that share a cache line slow each
+// other down.
 constexpr size_t page = 4096;
 
 }  // namespace
@@ -36,7 +37,7 @@ Stage Program::Regions::next() {
     OperationRegion &region = *program_.operations_[at_++];
     const Tiling tiling = region.operation().prepare(step_);
     tile_ns_.store(tiling.cost / std::max(1, tiling.n_tiles), std::memory_order_relaxed);
-    // Small steps wait for memory, and fewer threads read it nearly as fast.
+    // Small steps wait for memory, which fewer threads read nearly as fast.
     const bool is_small = step_.n_tokens <= 16;
     const int n_threads = is_small ? program_.n_threads_ : program_.n_threads_batch_;
     return {&region,

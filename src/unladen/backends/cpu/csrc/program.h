@@ -21,32 +21,33 @@ struct Step {
     const int32_t *index = nullptr;        // [n_tokens] of the token in its sequence
     const int32_t *sees_to = nullptr;      // [n_tokens] the last index that a token sees
     const int32_t *seq_of = nullptr;       // [n_tokens]
-    const int32_t *block_table = nullptr;  // [n_seqs][table_stride]
+    const int32_t *block_table = nullptr;  // [n_seqs][table_stride], see Node::first_column
     int table_stride = 0;
     const int32_t *state_in = nullptr;     // [n_seqs] slot of recurrent state, below 0: zeros
     const int32_t *state_out = nullptr;    // [n_seqs] another slot
     const int32_t *adapter_of = nullptr;   // [n_seqs] set of adapters, below 0: none
-    bool one_order = false;  // sums have the same order whatever else is in the step
-    bool chooses = true, shows_logits = true;  // whether what argmax makes is read, and logits are
+    bool one_order = false;  // the order of a row's sums must not depend on the step's other rows
+    bool chooses = true, shows_logits = true;  // whether results of argmax are read, and logits
 };
 
-// How many rows to lay activations out for, where the step has n_rows of them. Layouts for few rows
-// sum in another order, which a step with `one_order` must not show.
+// For how many rows to lay out activations if the step has n_rows. Layouts for few rows have
+// another order of sums, which a step with `one_order` must not use.
 inline int layout_rows(const Step &step, const Packer &packer, int n_rows) {
     const bool is_free = !step.one_order || packer.has_one_order;
     return is_free ? n_rows : std::max(n_rows, many_rows);
 }
 
-// `brought`: by the caller, in place of embeddings; no operation makes such rows.
+// The kinds of rows. `brought`: rows that the caller brings in place of embeddings, only as an
+// input.
 enum class Rows : int32_t { tokens, outputs, brought };
 
-// How many rows an operation makes.
+// How many rows of this kind an operation makes.
 inline int count(const Step &step, Rows rows) {
     return rows == Rows::tokens ? step.n_tokens : step.n_outputs;
 }
 
 // How an operation is cut for this step. `cost`, in rough nanoseconds of one core, decides whether
-// other threads are worth asking.
+// other threads help.
 struct Tiling {
     int n_tiles;
     double cost;
@@ -56,11 +57,11 @@ struct Tiling {
 class Operation {
 public:
     virtual ~Operation() = default;
-    // Called by one thread, before any tile and after all of the operation before.
+    // Called by one thread, before the first tile and after the operation before is done.
     virtual Tiling prepare(const Step &step) = 0;
     // `scratch`: scratch_bytes() bytes of the thread's own, aligned to 64.
     virtual void tile(const Step &step, int index, void *scratch) = 0;
-    // Several neighbouring tiles, for operations that are faster at them than at one by one.
+    // Computes several neighbouring tiles, for operations that do so faster than one by one.
     virtual void tiles(const Step &step, int first, int last, void *scratch) {
         for (int i = first; i < last; i++) tile(step, i, scratch);
     }
@@ -70,7 +71,7 @@ public:
     virtual size_t scratch_bytes() const { return 0; }
 };
 
-// What all regions of a program share.
+// The data that all regions of a program share.
 struct Running {
     const Step *step = nullptr;
     uint8_t *scratch = nullptr;
@@ -161,7 +162,7 @@ private:
 constexpr int64_t poll_ns = 20'000'000;
 constexpr double clock_ns = 100'000;
 
-// Lets no thread work on a step, or look at it, beyond its end.
+// Waits at its end, so that no thread works on the step or reads it any more.
 struct Settled {
     ~Settled() { Pool::instance().settle(); }
 };

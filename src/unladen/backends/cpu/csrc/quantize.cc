@@ -12,17 +12,17 @@
 namespace unladen::cpu {
 namespace {
 
-// Weights that a thread converts at a time: as float32 and as blocks they fit its second cache.
+// How many weights a thread converts at a time; as float32 and as blocks they fit into L2.
 constexpr int64_t tile_weights = 128 * 1024;
 
 class Work : public Region {
 public:
     explicit Work(const Requantize &work, int n_threads) : work_(work), scratch_(n_threads) {
-        // An importance is that of one matrix, so no tile reaches into the next.
+        // Importance belongs to one matrix, so no tile has rows of two matrices.
         rows_per_part_ = work.importance ? work.rows_per_matrix : work.n_rows;
         rows_per_tile_ = std::clamp<int64_t>(tile_weights / work.n_cols, 1, rows_per_part_);
         while (n_tiles() > Pool::max_tiles) rows_per_tile_ *= 2;
-        // Here, where running out of memory is still the caller's exception.
+        // Allocated here, where the caller gets the exception for too little memory.
         for (Scratch &scratch : scratch_) {
             scratch.x.reset(new float[size_t(rows_per_tile_) * work.n_cols]);
             scratch.blocks.reset(new uint8_t[size_t(rows_per_tile_) * work.row_bytes]);

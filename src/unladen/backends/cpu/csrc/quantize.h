@@ -21,9 +21,9 @@ struct Requantize {
 };
 
 struct Requantized {
-    // `strange`: NaN or infinity in the source; `beyond`: a scale that the format can't hold.
+    // `strange`: the source has NaN or infinity. `beyond`: a scale is too large for the format.
     enum Outcome { done, interrupted, strange, beyond, failed } outcome;
-    int error;  // errno of what failed
+    int error;  // errno, if the outcome is `failed`
 };
 
 // Converts on at most n_threads threads; each reads, converts and writes some rows at a time. The

@@ -31,7 +31,7 @@ int errno_of(DWORD error) {
 
 // Returns how many bytes were written, or minus an errno.
 int64_t write_some(int file, const uint8_t *bytes, size_t n_bytes, int64_t offset) {
-    OVERLAPPED place{};  // the file was opened for calls that wait, so this one does
+    OVERLAPPED place{};  // the file isn't opened for overlapped calls, so this call waits
     place.Offset = DWORD(offset);
     place.OffsetHigh = DWORD(offset >> 32);
     DWORD n_written = 0;

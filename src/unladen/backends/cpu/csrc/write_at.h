@@ -1,4 +1,4 @@
-// Writes at a place in a file while other threads write elsewhere in it.
+// Writes at an offset of a file while other threads write elsewhere in it.
 #pragma once
 
 #include <cstddef>

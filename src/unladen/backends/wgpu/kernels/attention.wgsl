@@ -37,7 +37,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   }
   if (lane < R) { row_largest[lane] = LOWEST; }
 #if SINKS
-  // A sink is a key of the first share without a value.
+  // A sink counts as a key without a value, in the first share.
   if (lane < R && id.z == 0u) {
     row_largest[lane] = sinks[kv_head * group + min(first_in_group + lane % TILE_HEADS, group - 1u)];
   }
@@ -62,7 +62,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   for (var tile = begin; tile < end; tile++) {
     let key = tile * KT + key_lane;
     let known = min(key, n_keys - 1u);
-    let block = cache_block(seq, known, params.block_tokens);
+    let block = cache_block(seq, FIRST_COLUMN, known, params.block_tokens);
     let slot = (block * params.n_kv_heads + kv_head) * params.block_tokens
              + known % params.block_tokens;
     if (row_lane == 0u) { value_at[key_lane] = slot * params.v_row_bytes; }

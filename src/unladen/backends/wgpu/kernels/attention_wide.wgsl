@@ -1,6 +1,6 @@
 #use step exp cache_runs scoring attending
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
-// (2018). Reads several words of a row of the cache at once, so rows must be as long. A workgroup
+// (2018). Reads several words of the cache at once, so rows must be multiples of that. A workgroup
 // takes R = TILE_TOKENS * TILE_HEADS query rows that read the same key/value head. It walks over
 // its share of the keys, KT at a time: first a thread computes the scores of a key, then a thread
 // adds up four columns of every SLICES-th value. With SPLIT, several workgroups share the keys of a
@@ -63,7 +63,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   for (var r = 0u; r < R; r++) {
     top[r] = LOWEST;
 #if SINKS
-    // A sink is a key of the first share without a value.
+    // A sink counts as a key without a value, in the first share.
     if (id.z == 0u) {
       top[r] = sinks[first_head + min(r % TILE_HEADS, n_heads - 1u)];
       sum[r / 4u][r % 4u] = select(0.0, 1.0, slice == 0u);
@@ -73,8 +73,9 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   for (var tile = begin; tile < min(end_tile, begin + share); tile++) {
     let key = tile * KT + lane;
     let known = min(key, n_keys - 1u);
-    let slot = (cache_block(seq, known, params.block_tokens) * params.n_kv_heads + kv_head)
-             * params.block_tokens + known % params.block_tokens;
+    let block = cache_block(seq, FIRST_COLUMN, known, params.block_tokens);
+    let slot = (block * params.n_kv_heads + kv_head) * params.block_tokens
+             + known % params.block_tokens;
     value_at[lane] = slot * params.v_row_bytes;
     // Set explicitly: some compilers clear a variable of a loop's body only once.
     var score: array<f32, R> = array<f32, R>();

@@ -1,5 +1,5 @@
 #use step matrix
-// y[t] = w[ids[t]]. A thread decodes a unit of eight weights.
+// y[t] = w[ids[t]]. Each thread decodes eight weights.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 
 @compute @workgroup_size(WG)

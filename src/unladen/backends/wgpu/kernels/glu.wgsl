@@ -1,6 +1,6 @@
 #use step element exp activation
-// y = act(a) * (b + up_offset). Each column of a serves `each` columns of b. With LIMITED, a is
-// first cut at gate_limit, and b at -limit and limit.
+// y = act(a) * (b + up_offset). Each column of a is for `each` columns of b. With LIMITED, a is
+// first clamped to at most gate_limit, and b to between -limit and limit.
 struct Params {
   n_cols: u32,
   each: u32,

@@ -1,6 +1,6 @@
 #use step element
-// Adds an input to the weighted sums: its `count` streams, with the weights from row `first` on.
-// The first input begins the sums.
+// Adds the `count` streams of one input to the weighted sums, with the weights from row `first` on.
+// The first input starts the sums.
 struct Params {
   width: u32,
   n_in: u32,

@@ -43,7 +43,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     }
     for (var j = 0u; j < N; j++) { a[i * N + j] = a[i * N + j] / sum + params.eps; }
   }
-  // First columns are normalized, then in each round rows and columns.
+  // Normalizes columns first, and then rows and columns in each further round.
   for (var step_ = 0u; step_ < 2u * params.n_rounds - 1u; step_++) {
     let across = select(N, 1u, step_ % 2u == 1u);
     let along = select(1u, N, step_ % 2u == 1u);

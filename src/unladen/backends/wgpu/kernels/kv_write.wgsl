@@ -1,9 +1,9 @@
 #use step f16
 // Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
-// numbers, or with Q8_0 a block of 32. There rows may share a word with their neighbours, so halves
-// of words are changed one by one. A number beyond float16 is stored as NaN, never as infinity: an
-// infinite key can get the weight zero and be overlooked, while NaN reaches the logits, where it
-// becomes an error.
+// numbers, or a block of 32 in Q8_0. Rows of Q8_0 may share a word with their neighbours, so halves
+// of words are changed one by one. A number too large for float16 is stored as NaN, never as
+// infinity: an infinite key can get the weight zero and go unnoticed, while NaN reaches the logits
+// and becomes an error.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
@@ -53,7 +53,7 @@ fn stored_half(x: f32) -> u32 {
 }
 
 fn code(x: f32, inverse: f32) -> u32 {
-  // The nearest; ties go away from zero.
+  // Rounds to the nearest, ties away from zero.
   let scaled = x * inverse;
   let size = abs(scaled);
   let whole = floor(size);
@@ -104,7 +104,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let t = i / per_row / params.n_heads;
   let d = i % per_row * at_once(kind);
   let p = u32(batch(INDEX, t));
-  let block = cache_block(u32(batch(SEQ_OF, t)), p, params.block_tokens);
+  let block = cache_block(u32(batch(SEQ_OF, t)), FIRST_COLUMN, p, params.block_tokens);
   let slot = (block * params.n_heads + head) * params.block_tokens + p % params.block_tokens;
   let from_x = (t * params.n_heads + head) * rows.x + d;
   let at = slot * rows.y;

@@ -1,5 +1,5 @@
 #use step exp
-// Attention whose past is one matrix for each head. A thread takes a column of a head of a
+// Attention with one matrix for each head as its past. A thread takes a column of a head of a
 // sequence.
 struct Params {
   n_heads: u32,
@@ -29,7 +29,7 @@ struct Params {
 @group(1) @binding(6) var<storage, read_write> slots: array<f32>;
 @group(1) @binding(7) var<storage, read_write> y: array<f32>;
 
-// How much is kept of row i of the state of head `own` of all tokens.
+// The factor by which row i of the state of head `own`, counted over all tokens, decays.
 fn kept(own: u32, i: u32) -> f32 {
 #if FIXED
   return decay[own % params.n_heads];

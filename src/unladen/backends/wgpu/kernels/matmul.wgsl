@@ -1,7 +1,7 @@
 #use step weighed columns result
 // y = x w^T (+ bias) for many rows of x. 256 threads compute TM rows of w by TN rows of x, each
 // thread every 16th row of both. They decode sixteen columns (two units of a row) into one tile
-// while they use the other. Any order of the columns will do that is the same for w and x.
+// while they use the other. The order of columns doesn't matter, if it is the same for w and x.
 const RM = TM / 16u;
 const RN = TN / 16u;
 const HALVES = RN / 4u;

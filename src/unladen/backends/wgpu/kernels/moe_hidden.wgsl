@@ -1,6 +1,6 @@
 #use step dot_rows exp activation moe_unit
 // act(gate_e x) * (up_e x), or act(up_e x), for each token and each expert e chosen for it. A
-// dispatch computes the experts that its bindings hold, whose rows stand under one another.
+// dispatch computes the experts that its bindings hold; their rows follow one another.
 @group(1) @binding(5) var<storage, read_write> y: array<f32>;
 @group(1) @binding(6) var<storage, read_write> chosen: array<u32>;
 

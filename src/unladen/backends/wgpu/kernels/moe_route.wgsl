@@ -1,7 +1,7 @@
 #use step exp sum
 // Chooses the experts of each token, best first, and their weights, from the logits of all EXPERTS.
-// The lower index wins a tie. Experts are stored counted from first_expert; those before it wrap
-// round the end of u32, so every expert that the node doesn't hold has a number beyond those held.
+// The lower index wins a tie. Experts are stored as numbers from first_expert on. Numbers before it
+// wrap around in u32, so experts that the node doesn't hold have numbers above those that it holds.
 // A workgroup takes a token.
 struct Params {
   n_used: u32,
@@ -44,7 +44,7 @@ fn probability(e: u32, top: f32, sum: f32) -> f32 {
   return sigmoid(logit[e]);
 #end
 #if SQRT_SOFTPLUS
-  // exp(-20) is lost beside 1: below, log(1 + exp(x)) is exp(x).
+  // 1 + exp(x) would lose digits for small exp(x), where log(1 + exp(x)) is nearly exp(x).
   let l = logit[e];
   return sqrt(select(max(l, 0.0) + log(1.0 + exp_f32(-abs(l))), exp_f32(l), l < -8.0));
 #end
@@ -135,7 +135,7 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
       workgroupBarrier();
     }
     if (lane == 0u) {
-      // No expert is left only where logits are NaN.
+      // `best` is no expert only if logits are NaN.
       let e = min(best[0], EXPERTS - 1u);
       let p = probability(e / params.fold, top, sum);
       chosen[out + i] = e / params.fold - params.first_expert;

@@ -1,7 +1,7 @@
 #use step exp cache_rows sum
-// Attention to a window of the cache's keys and to every `ratio`-th of its values; a row of either
-// is key and value at once. A workgroup takes one head of a token and WG rows at a time: first a
-// thread computes a score, then a thread adds up four columns.
+// Attention to a window of the cache's keys and to every `ratio`-th of its values. Each row is both
+// key and value. A workgroup takes one head of a token and WG rows at a time: first each thread
+// computes a score, then each thread adds up four columns.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
@@ -61,7 +61,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     if (i < n) {
       var p = n_seen - n_near + i;
       if (i >= n_near) { p = (i - n_near + 1u) * params.ratio - 1u; }
-      let slot = cache_block(seq, p, params.block_tokens) * params.block_tokens
+      let slot = cache_block(seq, FIRST_COLUMN, p, params.block_tokens) * params.block_tokens
                + p % params.block_tokens;
       let at = select(slot, slot | POOLED, i >= n_near);
       row_at[who.lane] = at;

@@ -20,7 +20,7 @@ struct Params {
 @group(1) @binding(5) var<storage, read_write> y1: array<f32>;
 #end
 
-// For the column at d of a head: how far its partner is, and the factors of both.
+// For column d of a head: the distance to the other column of its pair, and the factors of both.
 struct Turn {
   other: i32,
   own: f32,
@@ -49,7 +49,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   if (e >= n_rows(ROW_KIND) * params.n_cols) { return; }
   let t = e / params.n_cols;
   let c = e % params.n_cols;
-  // Round the end of u32 for columns before the first.
+  // Wraps around in u32 for columns before the first rotated one.
   let d = c % params.head_dim - params.first;
   var by = Turn(0, 1.0, 0.0);
   if (d < params.n_rot) { by = turn(t, d); }

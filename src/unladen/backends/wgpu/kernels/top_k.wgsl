@@ -36,7 +36,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(local_invocation_index) lane:
     }
   }
   workgroupBarrier();
-  // K. Batcher, "Sorting networks and their applications", 1968: the bitonic one.
+  // The bitonic sorting network (K. Batcher, "Sorting networks and their applications", 1968).
   for (var size = 2u; size <= TILE; size *= 2u) {
     for (var half = size / 2u; half > 0u; half /= 2u) {
       for (var pair = lane; pair < TILE / 2u; pair += WG) {

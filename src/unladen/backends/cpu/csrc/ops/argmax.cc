@@ -1,4 +1,4 @@
-// The place of each row's largest number: what a greedy choice needs of the logits.
+// The place of each row's largest number: with it a greedy choice needs no logits.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// What the phases below share.
+// The data that the phases below share.
 struct Argmax {
     const Kernels &k;
     const float *x;
@@ -17,7 +17,7 @@ struct Argmax {
     std::shared_ptr<Screening> screening;
     int32_t *y;
     int n_rows = 0;
-    // Where nothing is screened: the largest of each group, and of interleaved_rows groups each.
+    // Without screening: the largest of each group, and of each interleaved_rows groups.
     std::vector<float> largest{};  // [n_rows][n_groups]
     std::vector<float> tops{};     // [n_rows][n_tops]
 
@@ -30,8 +30,8 @@ struct Argmax {
 };
 using Shared = std::shared_ptr<Argmax>;
 
-// Finds the largest of each group. Where the head is screened that is done, and it marks the groups
-// that may have the largest of all.
+// Finds the largest of each group. If the head is screened these are known, and this phase marks
+// the groups that may have the largest of all.
 class Look final : public Operation {
 public:
     explicit Look(Shared all) : a_(std::move(all)) {}
@@ -113,7 +113,7 @@ private:
         else
             for (int i = 0; i < a_->n_tops(); i++) look(a_->tops_of(t)[i], i * interleaved_rows);
         if (has_nan || !std::isfinite(most)) return -1;
-        // The first of the top's groups that has it, and there the first number.
+        // The first group that has the largest number, and the first such number in it.
         while (largest[group] != most) group++;
         const float *first = row + group * interleaved_rows;
         return static_cast<int32_t>(std::find(first, row + a_->n, most) - row);

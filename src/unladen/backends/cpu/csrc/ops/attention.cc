@@ -1,7 +1,8 @@
 // Softmax attention to the cache.
-// It is cut into (a few consecutive tokens of one sequence) x (one key/value head), and where a
-// sequence has only a few tokens in a step, also into ranges of keys whose parts are then merged.
-// The cuts depend on the sequence alone: not on threads, nor on what else is in the step.
+// It is cut into tiles of a few consecutive tokens of one sequence and one key/value head. If a
+// sequence has only a few tokens in a step, it is also cut into ranges of keys, whose shares are
+// then merged. The cuts depend on the sequence alone, not on threads or other sequences of the
+// step.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -12,9 +13,9 @@
 namespace unladen::cpu {
 namespace {
 
-// Which keys a token at position p sees: those up to p (causal) or all, and of these the ones in
-// the window. `sliding`: after p - w; `chunked`: from the multiple of w at or below p; `symmetric`:
-// at most w / 2 away.
+// The window of a token at position p: it sees keys up to p (causal) or all keys, if they are in
+// the window. `sliding`: after p - w; `chunked`: from the multiple of w at or below p on;
+// `symmetric`: at most w / 2 away.
 enum class WindowKind : int32_t { sliding, chunked, symmetric };
 
 }  // namespace
@@ -32,6 +33,7 @@ struct Attention {
     Input q;
     Output y;
     KVView kv;
+    int first_column;
     Vector sinks;  // [n_heads] or none
     int n_heads;
     bool is_causal, sees_spans;
@@ -41,7 +43,8 @@ struct Attention {
     std::vector<float> slopes;  // [n_heads] or empty
 
     explicit Attention(Fields &of)
-        : q(of.input()), y(of.output()), kv(of.kv()), sinks(of.vector_if("sinks")),
+        : q(of.input()), y(of.output()), kv(of.kv()),
+          first_column(of.first_column()), sinks(of.vector_if("sinks")),
           n_heads(of.integer("n_heads")), is_causal(of.flag("causal", true)),
           sees_spans(of.flag("spans")),
           window(of.integer("window", 0)),
@@ -57,8 +60,8 @@ struct Attention {
         of.require(window >= 0, "window must be at least 0");
     }
 
-    // Powers of 2^(-alibi / n) for the n heads up to a power of two, then every other power of its
-    // root.
+    // Powers of 2^(-alibi / n) for the first n heads, n the largest power of two; then the odd
+    // powers of its square root.
     static std::vector<float> slopes_of(double alibi, int n_heads) {
         std::vector<float> slopes;
         if (alibi == 0) return slopes;
@@ -74,13 +77,13 @@ struct Attention {
     void add(Builder &to) const;
 };
 
-// What a step's attention is cut into, in memory that a program's operations use in turn.
+// The parts into which a step's attention is cut. A program's operations use this memory in turn.
 struct AttentionCut {
     struct Group {
         int first, n_tasks;
-        bool is_first;  // of its tokens' ranges: the one that counts the sinks
+        bool is_first;  // the first range of its tokens, which counts the sinks
     };
-    // A token whose result has parts.
+    // A token whose result is merged from shares.
     struct Merge {
         float *out;
         int first_task, step, n_parts;  // its tasks are so many apart
@@ -95,12 +98,12 @@ struct AttentionCut {
 using Group = AttentionCut::Group;
 using Merge = AttentionCut::Merge;
 
-// Tokens that share one pass over the keys in prefill; fewer where each has many query rows.
+// The most tokens that share one pass over the keys in prefill, and their most query rows.
 constexpr int max_tasks_per_tile = 32, max_rows_per_tile = 256;
-// Keys of a range; more where they would make too many ranges.
+// The fewest keys of a range, and the most ranges of a token.
 constexpr int range_keys = 1024, max_ranges = 16;
 
-// In a core's time, roughly; a few keys take longer to read than to multiply.
+// The rough time of a core, to estimate costs: reading a few keys takes longer than multiplying.
 constexpr double ns_per_product = 0.2 / 16, ns_per_number = 2.0 / 16;
 
 struct Span {
@@ -146,7 +149,7 @@ public:
                                    std::min(tasks_per_tile_, last - row), true});
                 for (int i = 0; i < groups_.back().n_tasks; i++) add_task(step, seq, row + i);
             }
-            // How many ranges there are depends on all of the sequence's tokens in the step.
+            // The number of ranges depends on all of the sequence's tokens in the step.
             if (last - first <= tasks_per_tile_ && !step.one_order) divide(groups_.back());
         }
         place_parts();
@@ -163,7 +166,8 @@ public:
     }
 
     void tile(const Step &step, int index, void *scratch) override {
-        // The longest tasks stand last in a sequence: begin with them, so that none is left over.
+        // The longest tasks are last in a sequence. They are started first, so that threads end at
+        // about the same time.
         int last = static_cast<int>(groups_.size()) - 1;
         const Group &group = groups_[last - index / kv_.n_kv_heads];
         const float *slopes = node_.slopes.empty() ? nullptr : node_.slopes.data();
@@ -188,11 +192,11 @@ private:
         const int last = node_.sees_spans ? step.sees_to[row] : index;
         Span keys = seen(node_, index, last, step.kv_len[seq]);
         tasks_.push_back({node_.q.row(row), node_.y.row(row),
-                          step.block_table + seq * step.table_stride, index, keys.first,
-                          keys.last, nullptr});
+                          step.block_table + seq * step.table_stride + node_.first_column,
+                          index, keys.first, keys.last, nullptr});
     }
 
-    // Replaces the last group by one for each range of its keys, where that makes several.
+    // Replaces the last group by one group for each range of its keys, if there are several.
     void divide(Group whole) {
         const size_t end = tasks_.size();
         int first = tasks_[whole.first].first, last = 0;

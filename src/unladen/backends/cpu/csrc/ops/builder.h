@@ -1,4 +1,4 @@
-// What operations are added to while a segment is compiled.
+// Collects the operations of a segment while it is compiled.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ using OperationPtr = std::unique_ptr<Operation>;
 
 inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-// What room and kernels depend on. `max_rows`: tokens or outputs of the largest step; `precise`:
-// activations stay float32 where they meet quantized weights.
+// The values on which kernels and bytes of working memory depend. `max_rows`: tokens or outputs of
+// the largest step. `precise`: activations stay float32 in products with quantized weights.
 struct Sizing {
     const Kernels &kernels;
     int max_rows;
@@ -37,10 +37,10 @@ public:
     void add(std::vector<OperationPtr> phases) {
         for (OperationPtr &op : phases) add(std::move(op));
     }
-    // w with its interleaved copy, where its kernel wants one. `rows_apart`: its parts begin at
-    // multiples of so many rows.
+    // w with its interleaved copy, if its kernel reads one. `rows_apart`: parts of w that are
+    // multiplied separately begin at multiples of so many rows.
     Matrix with_copy(Matrix w, int rows_apart = interleaved_rows);
-    // The one object of type T that operations of this program share.
+    // The object of type T that the operations of this program share.
     template <class T>
     std::shared_ptr<T> shared() {
         std::shared_ptr<void> &found = shared_[typeid(T)];

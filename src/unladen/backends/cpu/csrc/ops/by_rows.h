@@ -9,7 +9,7 @@
 
 namespace unladen::cpu {
 
-// Calls f(step, row) for each of the step's rows, in tiles of enough work to be worth handing over.
+// Calls f(step, row) for each of the step's rows, in tiles with enough work to share with threads.
 template <class RowFunction>
 class RowOperation final : public Operation {
 public:

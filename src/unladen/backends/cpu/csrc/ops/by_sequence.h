@@ -10,8 +10,8 @@
 
 namespace unladen::cpu {
 
-// What a tile works on. `before`: the state that the sequence comes with, nullptr where it begins;
-// `after`: the state that it leaves.
+// The data of a tile. `before`: the sequence's state before the step, nullptr at its begin.
+// `after`: the place of its state after the step.
 struct Part {
     int index, first_row, n_tokens;
     const int32_t *token_index;  // [n_tokens] in their sequence
@@ -54,13 +54,13 @@ OperationPtr by_sequence(Slots slots, int n_parts, double ns_per_token, size_t s
                                                   scratch_floats, std::move(f));
 }
 
-// How many of `count` channels or heads make a part, where each costs so much a token.
+// How many of `count` channels or heads make a part, if each takes ns_each per token.
 inline int per_part(int count, double ns_each) {
     return std::clamp(static_cast<int>(3000 / ns_each), 1, count);
 }
 
-// Copies n floats of the state, from `offset` on, to where the tokens change them, and returns that
-// place.
+// Copies n floats of the state, from `offset` on, from `before` to `after`, and returns their place
+// there.
 inline float *carried(const Part &part, size_t offset, size_t n) {
     float *state = part.after + offset;
     if (part.before) {

@@ -9,7 +9,7 @@ namespace unladen::cpu {
 namespace {
 
 struct Concat {
-    // What each head has of an input: its own columns or, where shared, the same as all.
+    // The columns of an input for each head: its own columns, or the same columns for all heads.
     struct Part {
         const float *x;
         size_t n_cols;

@@ -189,6 +189,8 @@ Slots Fields::slots() {
     return *node_.slots;
 }
 
+int Fields::first_column() const { return node_.first_column; }
+
 KVView Fields::kv() {
     takes_kv_ = true;
     if (!node_.kv) refuse("it has no cache");

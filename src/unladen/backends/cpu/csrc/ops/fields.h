@@ -1,5 +1,5 @@
-// How an operation takes what it needs from a node: each thing once, by its name. Whatever it
-// doesn't take is refused, so that nothing is computed that the graph didn't mean.
+// Takes the fields of a node for an operation, each by its name and once. A node with a field that
+// isn't taken is refused, so that an operation never ignores something that the graph means.
 #pragma once
 
 #include <set>
@@ -52,30 +52,31 @@ struct Matrix {
     const struct InterleavedCopy *copy = nullptr;
 };
 
-// Every function throws std::invalid_argument where the node has no such thing, or another type.
+// The fields of a node. Every function throws std::invalid_argument if the node lacks the field or
+// has it with another type.
 class Fields {
 public:
     explicit Fields(const Node &node) : node_(node) {}
 
-    // The next input or output that was not taken yet, in the graph's order.
+    // The next input or output that isn't taken yet, in the graph's order.
     Input input();
     IntInput int_input();
     Output output();
     IntOutput int_output();
     bool has_input() const { return next_input_ < node_.inputs.size(); }
     bool has_output() const { return next_output_ < node_.outputs.size(); }
-    // All inputs but as many as are still to be taken after them.
+    // All inputs that are left, except the last n_after.
     std::vector<Input> inputs(size_t n_after = 0);
     std::vector<Output> outputs();
 
     bool has_weight(const std::string &role) const { return node_.weights.count(role) > 0; }
-    // The weight in a role; vector_if and matrix_if: or none.
+    // The weight in a role. vector_if and matrix_if return an empty one if there is none.
     Vector vector(const std::string &role);
     Vector vector_if(const std::string &role);
     Matrix matrix(const std::string &role, const std::string &bias_role = {});
     Matrix matrix_if(const std::string &role, const std::string &bias_role = {});
 
-    // The attribute called so; with a second argument: that, where the node doesn't say.
+    // The attribute `name`, or `otherwise` if the node doesn't have it.
     int integer(const std::string &name);
     int integer(const std::string &name, int otherwise);
     double number(const std::string &name);
@@ -92,12 +93,14 @@ public:
 
     Slots slots();
     KVView kv();
+    // Where the part of a row of the block table begins that has the blocks of kv().
+    int first_column() const;
     uint8_t *scratch() const { return reinterpret_cast<uint8_t *>(node_.scratch); }
     const Joined &joined();
 
-    // Throws std::invalid_argument, too, for `what` where it isn't so.
+    // Throws std::invalid_argument with `what` unless the condition holds.
     void require(bool condition, const std::string &what) const;
-    // Throws for anything of the node that nobody took.
+    // Throws if a field of the node wasn't taken.
     void finish() const;
 
 private:

@@ -5,7 +5,7 @@
 
 namespace unladen::cpu {
 
-// act(min(gate, gate_limit)) * (up between -limit and limit, + up_offset); limit 0: none of both.
+// act(min(gate, gate_limit)) * (clamp(up, -limit, limit) + up_offset); limit 0: nothing is clamped.
 struct GatedUnit {
     Activation act;
     float limit, up_offset, gate_limit;
@@ -18,7 +18,7 @@ struct GatedUnit {
         if (gate_limit == 0) gate_limit = limit;
     }
 
-    // Applies limit and offset in place to n numbers of each.
+    // Applies limits and offset to n numbers of each, in place.
     void cut(float *gate, float *up, int n) const {
         if (limit > 0) {
             for (int i = 0; i < n; i++) {

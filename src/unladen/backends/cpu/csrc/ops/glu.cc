@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// Columns that are cut at a time where the unit has limits or gates serve several columns.
+// How many columns are copied at a time if the unit has limits or several columns share a gate.
 constexpr int part_columns = 256;
 
 struct Glu {

@@ -1,4 +1,4 @@
-// A matrix for each head; the columns of a head beyond its matrix stay as they are.
+// A matrix for each head; the columns of a head after those for its matrix are copied.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// Rows of a matrix that a tile multiplies, rounded up to what the kernel takes at once.
+// How many rows of a matrix a tile multiplies, before rounding up to the kernel's granule.
 constexpr int tile_rows_wanted = 64;
 
 size_t packed_bytes_of_head(const Packer &packer, int max_rows, int n_cols) {
@@ -20,7 +20,7 @@ struct HeadLinear {
     Input x;
     Output y;
     Matrix w;            // the rows of all heads, one head after another
-    int n_heads, width;  // columns of a head of x, of which the first w.n_cols meet the matrix
+    int n_heads, width;  // width: columns of a head of x; the matrix takes the first w.n_cols
     uint8_t *scratch;
 
     explicit HeadLinear(Fields &of)
@@ -32,7 +32,7 @@ struct HeadLinear {
                    "y has other columns than the heads' matrices have rows");
     }
 
-    // Room for packed activations of each head.
+    // Bytes for the rounded activations of all heads.
     size_t scratch_bytes(const Sizing &sizing) const {
         const Packer &packer = packer_for(sizing.kernels, w.type, sizing.precise);
         return n_heads * packed_bytes_of_head(packer, sizing.max_rows, w.n_cols);

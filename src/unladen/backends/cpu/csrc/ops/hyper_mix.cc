@@ -1,4 +1,4 @@
-// Residual streams side by side, mixed with weights of each token's own.
+// Weighted sums of residual streams, with weights for each token.
 #include <cstring>
 #include <vector>
 

@@ -1,4 +1,4 @@
-// With what weights residual streams side by side are mixed; see class HyperWeights in
+// The weights by which residual streams are mixed; see class HyperWeights in
 // graph/ops/hyper_weights.py.
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,12 @@
 namespace unladen::cpu {
 namespace {
 
-// A row's numbers lie on the stack while they are computed.
+// The most streams: a row's numbers are on the stack while they are computed.
 constexpr int max_streams = 16;
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
-// a [n][n] is divided by the sums of its rows, or of its columns, plus eps.
+// Divides a [n][n] by the sums of its rows, or of its columns, plus eps.
 void normalize(double *a, int n, bool rows, double eps) {
     for (int i = 0; i < n; i++) {
         const int first = rows ? i * n : i, step = rows ? 1 : n;
@@ -25,7 +25,7 @@ void normalize(double *a, int n, bool rows, double eps) {
     }
 }
 
-// What stays of each stream where that is learned: see HyperWeights.
+// The learned weights of streams that go past the part of a layer; see HyperWeights.
 void mixing(float *y, const double *z, int n, int n_rounds, double eps) {
     double a[max_streams * max_streams];
     for (int i = 0; i < n * n; i++) a[i] = z[i];

@@ -63,7 +63,7 @@ void Interleaving::start(const std::vector<const uint8_t *> &from) {
 std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_bytes) {
     if (waiting_.empty()) throw std::logic_error("nothing is left to interleave");
     std::vector<std::pair<const uint8_t *, size_t>> done;
-    // Holding the pool's mutex keeps steps from running meanwhile.
+    // The pool's mutex keeps steps from running meanwhile.
     std::lock_guard lock(Pool::instance().mutex());
     const size_t from = waiting_.front()->to + waiting_.front()->n_done - memory_->data();
     const size_t end = (from + n_bytes) / huge_page_bytes * huge_page_bytes;
@@ -76,7 +76,7 @@ std::vector<std::pair<const uint8_t *, size_t>> Interleaving::advance(size_t n_b
                                   copy.n_bytes - copy.n_done);
         if (n == 0) break;
         done.emplace_back(copy.from + copy.n_done, n);
-        copy_next(copy, n, const_cast<uint8_t *>(copy.to));  // of memory_
+        copy_next(copy, n, const_cast<uint8_t *>(copy.to));  // points into memory_
         if (copy.n_done == copy.n_bytes) waiting_.pop_front();
     }
     return done;

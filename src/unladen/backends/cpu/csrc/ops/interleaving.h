@@ -1,5 +1,5 @@
-// Weights in the order that kernels read fastest: copied a piece at a time between steps, or used
-// from where another process left them.
+// Weights in the order that kernels read fastest: copied in pieces between steps, or used from a
+// file that another process wrote.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@
 
 namespace unladen::cpu {
 
-// The version of what Interleaving::pack() makes. Files keep it, so change this number with it.
+// The version of the layout that Interleaving::pack() writes. Files have it in their names, so
+// increase it with each change of the layout.
 constexpr int packed_layout = 5;
 
-// Rows from `from` on, and their copy. The first n_done bytes of them lie interleaved at `to`, at
-// the same distances. Where the kernel divides rows, their second parts lie at `rest`, and `known`
-// has what the kernel knows of each interleaved_rows rows.
+// Rows from `from` on, and their copy. The first n_done bytes of them are interleaved at `to`, at
+// the same distances. If the kernel divides rows, their second parts are at `rest`, and `known` has
+// the known numbers of each interleaved_rows rows.
 struct InterleavedCopy {
     const Linear *kernel;
     const uint8_t *from;
@@ -33,9 +34,9 @@ struct InterleavedCopy {
     size_t row_bytes() const { return kernel->row_bytes(n_cols); }
     size_t row_rest_bytes() const { return kernel->row_rest_bytes(n_cols); }
     size_t n_rows() const { return n_bytes / row_bytes(); }
-    // How many numbers `known` has once rows are copied.
+    // How many numbers `known` has once all rows are copied.
     size_t n_known() const { return kernel->n_known_of(n_rows(), n_cols); }
-    // Makes `at`, with room for n_bytes, the place of the copy.
+    // Sets the place of the copy to `at`, which has room for n_bytes.
     void place(const uint8_t *at) {
         to = at;
         rest = at + n_bytes - n_rows() * row_rest_bytes();
@@ -55,24 +56,23 @@ struct InterleavedCopy {
 
 class Interleaving {
 public:
-    // The copy that n_rows rows at `from` will be part of, valid as long as this object; nullptr
-    // where their kernel wants none. Rows that begin inside others belong to the others' copy.
+    // The copy to which n_rows rows at `from` will belong, valid as long as this object; nullptr if
+    // their kernel reads no copy. Rows that begin inside others belong to the others' copy.
     const InterleavedCopy *add(const Linear &kernel, const uint8_t *from, int n_rows, int n_cols);
     // The rows to be copied: addresses and bytes.
     std::vector<std::pair<const uint8_t *, size_t>> wanted() const;
-    // Makes room for the rows at these addresses of wanted(). Throws std::system_error where the
+    // Allocates memory for the rows at these addresses of wanted(). Throws std::system_error if the
     // system has none.
     void start(const std::vector<const uint8_t *> &from);
-    // Copies the next rows of as many matrices as about n_bytes take, in whole sixteens and at
-    // least one of these. Stops before a huge page that they wouldn't fill. Returns addresses and
-    // bytes of the rows that were copied.
+    // Copies the next rows, about n_bytes, in whole sixteens and at least one of these. Stops
+    // before a huge page that they wouldn't fill. Returns addresses and bytes of the copied rows.
     std::vector<std::pair<const uint8_t *, size_t>> advance(size_t n_bytes);
     // The rows of wanted() at `from`; throws std::out_of_range.
     InterleavedCopy &at(const uint8_t *from);
-    // Copies all rows of wanted() at `from` to `to`, n_bytes, and what is known of them to `known`.
+    // Packs all rows of wanted() at `from` into `to`, and their known numbers into `known`.
     void pack(const uint8_t *from, uint8_t *to, float *known);
-    // Uses what pack() left at `to` and `known` as the copy of the rows at `from`. `to` must stay
-    // as long as this object.
+    // Uses the results of pack() at `to` and `known` as the copy of the rows at `from`. `to` must
+    // exist as long as this object.
     void adopt(const uint8_t *from, const uint8_t *to, const float *known);
 
 private:

@@ -22,7 +22,8 @@ struct L2Norm {
     }
 
     void add(Builder &to) const {
-        // An RMS norm: the root of a sum is that of the mean times the root of the number.
+        // Computed as an RMS norm: the root of a sum is the root of the mean times that of the
+        // count.
         std::vector<float> w(head_dim, 1.0f / std::sqrt(static_cast<float>(head_dim)));
         to.add(by_rows(x.rows, x.n_cols * 0.2, [a = *this, &k = to.kernels(),
                                                 w = std::move(w)](const Step &, int row) {

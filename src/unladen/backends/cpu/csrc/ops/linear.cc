@@ -13,7 +13,8 @@
 namespace unladen::cpu {
 namespace {
 
-// The node. It packs x in the format of each weight's kernel; weights of the same format share it.
+// The node. It rounds x for the kernel of each weight; weights with the same layout of activations
+// share the result.
 struct LinearNode {
     Input x;
     std::vector<Matrix> weights;
@@ -52,7 +53,7 @@ struct LinearNode {
         }
     }
 
-    // Room for packed activations of the largest step.
+    // Bytes for the rounded activations of the largest step.
     size_t scratch_bytes(const Sizing &sizing) const {
         std::set<const Packer *> packers;
         for (const Matrix &w : weights)

@@ -1,4 +1,4 @@
-// Attention whose past is a matrix of fixed size for each head.
+// Attention with a matrix of fixed size for each head as its past.
 #include <vector>
 
 #include "backends/cpu/csrc/ops/by_sequence.h"
@@ -8,7 +8,7 @@ namespace unladen::cpu {
 namespace {
 
 struct LinearAttention {
-    Input q, k, v, g, beta;  // g, beta: perhaps none
+    Input q, k, v, g, beta;  // g and beta may be missing
     Output y;
     Vector first;            // [n_heads][k_dim] or none
     Slots slots;

@@ -1,6 +1,7 @@
-// A mixture of experts in phases: route, gather and pack per expert, gate and up, down, combine.
-// A token's copy for one of its experts is called a slot; slots stand expert by expert. Experts are
-// chosen among all, but only those held get slots, and are counted from the first of them.
+// A mixture of experts in phases: routing, gathering and rounding for each expert, gate and up,
+// down, combining. A token's copy for one of its experts is called a slot; slots are in the order
+// of experts. Experts are chosen among all. Only those that the node holds get slots, and they are
+// counted from the first of these.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,21 +17,21 @@
 namespace unladen::cpu {
 namespace {
 
-// Rows of an expert that a tile multiplies, rounded up to what its kernel takes at once.
+// How many rows of an expert a tile multiplies, before rounding up to its kernel's granule.
 constexpr int tile_rows_wanted = 64;
-// In place of a slot or an expert held: the token's expert is on another device.
+// Instead of a slot or an expert's number: the token's expert is on another device.
 constexpr int no_slot = -1;
 
 // The node; see class Moe in graph/ops/moe.py.
 struct MoeNode {
     Input x;
-    const float *seen, *given;  // what the router gets; [rows][n_used] experts to choose first, or
+    const float *seen, *given;  // the router's input; [rows][n_used] experts to choose first, or
                                 // nullptr
     Output y;
     Matrix router;            // [n_experts][n_cols]
     Matrix gate, up, down;    // the rows of the experts held, one after another; gate.n_rows is 0
                               // where there is none
-    bool merged;              // an expert's rows of gate and up stand together, gate first
+    bool merged;              // an expert's rows of gate and up are one matrix, gate first
     bool weigh_input;
     int n_experts, n_held, first_expert;
     Routing routing;
@@ -98,7 +99,7 @@ struct Moe {
         scratch_bytes = at - a.scratch;
     }
 
-    // Room for every expert's slots packed by themselves: each may waste a granule.
+    // Bytes for every expert's slots, rounded separately; each expert may waste a granule.
     size_t room_for_slots(ActFormat format, int n_cols) const {
         return a.n_held * expert_stride_slack(format, n_cols) +
                packed_bytes(*k.packer(format), max_slots, n_cols);
@@ -111,7 +112,7 @@ struct Moe {
     int slots(int expert) const { return first_slot[expert + 1] - first_slot[expert]; }
     int n_slots() const { return first_slot.back(); }
 
-    // Where each active expert's packed activations begin.
+    // Sets the offset of each active expert's rounded activations.
     void place(const Step &step, std::vector<size_t> &offsets, ActFormat format,
                int n_cols) const {
         offsets.assign(1, 0);
@@ -135,8 +136,8 @@ struct Moe {
                                        // the first held; or no_slot
     std::vector<int32_t> slot_of;      // [n_rows * n_used], or no_slot
     std::vector<int32_t> token_of;     // [slots]
-    std::vector<float> weight_of;      // [n_rows * n_used], of a result
-    std::vector<float> weight_at;      // [slots], of what the expert gets
+    std::vector<float> weight_of;      // [n_rows * n_used], factor of a result
+    std::vector<float> weight_at;      // [slots], factor of an expert's input
     std::vector<int32_t> active;       // held experts with slots, [n_active]
     std::vector<size_t> gate_at, up_at, down_at;
 };
@@ -194,7 +195,7 @@ private:
     std::vector<int32_t> next_;
 };
 
-// Packs every active expert's slots: of x by token, or of the hidden rows as they stand.
+// Rounds every active expert's slots: rows of x by token, or the hidden rows in their order.
 class PackSlots final : public Operation {
 public:
     PackSlots(MoePtr m, ActFormat format, const float *x, int n_cols, bool by_token,
@@ -287,7 +288,7 @@ private:
             join(e, m_->first_slot[e] + i, first, static_cast<int>(width), gate + i * width,
                  up + i * width);
     }
-    // The hidden numbers of a slot of expert e, `first` and so on, from its products.
+    // Writes hidden numbers of a slot of expert e, from `first` on, from its products.
     void join(int e, int slot, int first, int width, float *gate, float *up) {
         float *hidden = m_->hidden + static_cast<size_t>(slot) * m_->n_ff + first;
         const float factor = m_->a.weigh_input ? m_->weight_at[slot] : 1;

@@ -1,4 +1,4 @@
-// A node of the graph with the addresses of what it touches: operations are made of it.
+// A node of the graph with the addresses of its data. Operations are made from nodes.
 #pragma once
 
 #include <cstdint>
@@ -38,21 +38,21 @@ struct Slots {
     float *at(int slot) const { return data + slot * size; }
 };
 
-// What a node does beside its own work for its neighbours in the program, so that less is stored
-// between them. An operation that doesn't know how refuses such a node.
+// Work that a node does for its neighbours in the program, so that less is stored between them. An
+// operation that can't do it refuses the node.
 struct Joined {
     // An RMS norm of whole rows, computed on the first input before anything else.
     struct Norm {
         uintptr_t w;  // [n_cols] or 0
         float eps;
     };
-    // The format of the weight that the only reader multiplies the first output by, and the bytes
-    // that this output has room for: it is left as that product reads it.
+    // The first output is rounded for the product that alone reads it: the format of that product's
+    // weight, and the bytes for the output.
     struct Reader {
         std::string type;
         size_t n_bytes;
     };
-    bool is_packed = false;  // the first input lies as products read it already
+    bool is_packed = false;  // the first input is rounded already
     std::optional<Norm> norm;
     std::optional<Reader> reader;
     bool is_chosen_from = false;  // argmax reads the output
@@ -67,7 +67,8 @@ struct Node {
     std::map<std::string, Attribute> attributes;
     std::optional<Slots> slots;
     std::optional<KVView> kv;
-    uintptr_t scratch;  // as many bytes as the operation asks for
+    int first_column = 0;  // column of the block table where the blocks of kv begin
+    uintptr_t scratch;  // memory of the size that scratch_bytes() gives
     Joined joined;
 };
 

@@ -10,7 +10,7 @@ struct Registry {
     std::string twice;  // an op that was registered again
 };
 
-// Filled before main(), when an exception would end the process without a word.
+// Filled before main(), where an exception would end the process without a message.
 Registry &registry() {
     static Registry all;
     return all;

@@ -1,4 +1,4 @@
-// The operations by op. An op of the graph runs on the CPU by one file here: a struct that takes
+// The operations by op. Each op that runs on the CPU has one file here, with a struct that takes
 // its fields from a node, and an object of type Registered.
 #pragma once
 
@@ -13,26 +13,26 @@ namespace unladen::cpu {
 struct OperationKind {
     // Adds what the node computes to a program.
     void (*add)(const Node &node, Builder &to);
-    // Bytes of working memory, or nullptr: none.
+    // Gives the bytes of working memory; nullptr: it needs none.
     size_t (*scratch_bytes)(const Node &node, const Sizing &sizing);
-    // What nodes it takes, for people, and whether it takes this one, whose addresses may be 0; or
-    // nullptr: it takes all.
+    // The nodes that it takes, in words, and whether it takes this one, whose addresses may be 0.
+    // Both are nullptr if it takes all nodes.
     const char *(*limit)();
     bool (*fits)(const Node &node);
 };
 
-// By op. Throws std::logic_error where two files register the same.
+// All operations by op. Throws std::logic_error if two files register the same op.
 const std::map<std::string, OperationKind> &operation_kinds();
 
-// Throws std::invalid_argument where no file registers `op`.
+// The operation for `op`. Throws std::invalid_argument if no file registers it.
 const OperationKind &operation_kind(const std::string &op);
 
 void register_operation(const char *op, OperationKind kind);
 
-// Why the node can't be run, "" where it can.
+// Why the node can't be run; "" if it can.
 std::string refusal(const Node &node);
 
-// T's fields from `node`, all that it has.
+// A T with fields from `node`. Throws if T doesn't take all of them.
 template <class T>
 T made_of(const Node &node) {
     Fields fields(node);

@@ -1,4 +1,4 @@
-// Packing of activations.
+// Rounds activations for products.
 #include <algorithm>
 
 #include "backends/cpu/csrc/ops/products.h"

@@ -1,4 +1,4 @@
-// A row for each group of tokens: an average weighted by softmaxed scores.
+// A row for each group of tokens: their mean, weighted by the softmax of scores.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -9,7 +9,7 @@
 namespace unladen::cpu {
 namespace {
 
-// Channels of a group that are pooled together.
+// How many channels of a group are pooled together.
 constexpr int channels_per_part = 128;
 
 struct PoolTokens {
@@ -40,7 +40,7 @@ public:
     Pooling(const Kernels &k, const PoolTokens &pool, float *kept, float *scratch, int first, int n)
         : k_(k), a_(pool), kept_(kept), scratch_(scratch), first_(first), n_(n) {}
 
-    // The token of `row` at `position` into the state.
+    // Writes the token of `row`, at `position`, to the state.
     void keep(int row, int position) {
         for (const bool is_score : {false, true}) {
             float *to = at(is_score, position % n_tokens());
@@ -51,7 +51,7 @@ public:
         }
     }
 
-    // The row of the group that ends at `position`.
+    // Writes to y the row of the group that ends at `position`.
     void pool(float *y, int position) {
         const int begin = std::max(0, position + 1 - n_tokens());
         float *top = scratch_, *total = top + n_, *weight = total + n_;

@@ -1,5 +1,4 @@
-// Attention to rows of the cache that aren't neighbours: the last tokens, and one row for each
-// group of tokens before.
+// Attention to the last tokens and to pooled rows, one for each group of tokens before.
 #include <algorithm>
 #include <memory>
 
@@ -8,7 +7,7 @@
 namespace unladen::cpu {
 namespace {
 
-// Heads that read a row together.
+// How many heads read a row together.
 constexpr int heads_per_tile = 16;
 
 struct PooledAttention {
@@ -16,12 +15,14 @@ struct PooledAttention {
     bool is_choosy;  // a second input names the groups that tokens see
     Output y;
     KVView kv;
+    int first_column;
     Vector sinks;  // [n_heads] or none
     int n_heads, window, ratio;
     float scale;
 
     explicit PooledAttention(Fields &of)
         : q(of.input()), is_choosy(of.has_input()), y(of.output()), kv(of.kv()),
+          first_column(of.first_column()),
           sinks(of.vector_if("sinks")), n_heads(of.integer("n_heads")),
           window(of.integer("window")), ratio(of.integer("ratio")),
           scale(static_cast<float>(of.number("scale"))) {
@@ -65,7 +66,8 @@ public:
         const size_t at = (static_cast<size_t>(t) * a_.n_heads + first) * a_.kv.k_dim;
         const float *sinks = a_.sinks.n ? a_.sinks.data + first : nullptr;
         k_.attention_rows({a_.kv, a_.q.data + at, a_.y.data + at,
-                           step.block_table + step.seq_of[t] * step.table_stride, ranges, 2,
+                           step.block_table + step.seq_of[t] * step.table_stride + a_.first_column,
+                           ranges, 2,
                            std::min(per_tile_, a_.n_heads - first), a_.kv.k_dim, a_.kv.k_dim,
                            a_.scale, sinks, static_cast<float *>(scratch)});
     }

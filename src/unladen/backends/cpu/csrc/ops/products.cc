@@ -1,4 +1,4 @@
-// Products of packed activations.
+// Products with rounded activations.
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -15,7 +15,7 @@ struct Range {
     int size() const { return last - first; }
 };
 
-// The matrix that begins at x, `stride` numbers a row.
+// A matrix at x, with `stride` numbers from row to row.
 struct Grid {
     float *x;
     size_t stride;
@@ -61,8 +61,8 @@ public:
         return {n_rows_ ? first_tile_.back() * n_chunks_ : 0, ns, one, one};
     }
 
-    // With one activation, all rows of the tiles at once: at the start of a product neither the
-    // processor nor its memory has much to do.
+    // For one activation, computes all rows of the tiles at once, since at the start of each
+    // product neither processor nor memory is busy.
     void tiles(const Step &step, int first, int last, void *scratch) override {
         if (n_rows_ != 1) return Operation::tiles(step, first, last, scratch);
         for (size_t i = 0; first < last; i++) {
@@ -122,16 +122,18 @@ private:
         Range rows;
     };
 
-    // Rows of a tile at most; rows of a tile for many activations; activations that are few.
+    // The most rows of a tile; rows of a tile for many activations; up to how many activations are
+    // few.
     static constexpr int max_tile_rows = 256, piece_rows = 64, few_rows = 16;
-    // Rows of several tiles of one activation that the scratch memory has room for.
+    // How many rows of several tiles of one activation fit into the scratch memory.
     static constexpr int joint_rows = few_rows * max_tile_rows;
-    // Tokens of a tile that packs its result: threads end together then, and all stays in L2.
+    // Tokens of a tile that rounds its result: threads then finish together, and all data stay in
+    // L2.
     static constexpr int chunk_tokens = 256;
 
-    // Rows of a tile: enough that handing it over is nothing beside it, few enough to balance.
-    // Steps of few activations wait for weights, which memory delivers best in long stretches.
-    // n_all: rows of all matrices, which threads share as if they were one.
+    // Rows of a tile: so many that sharing it costs little, and so few that threads finish
+    // together. Steps of few activations wait for weights, which are read fastest in long
+    // stretches. n_all: rows of all matrices, which threads share as if they were one.
     int rows_per_tile(const Matrix &w, const Linear &kernel, int n_all) const {
         const double bytes = static_cast<double>(kernel.row_bytes(w.n_cols));
         int rows = piece_rows;
@@ -171,8 +173,8 @@ private:
             for (int n = rows.first; n < rows.last; n++) y.row(t)[n] += w.bias[n];
     }
 
-    // One activation times some rows. Sums are added to the residual before they are stored: a
-    // store to where other cores have read waits until these have let go of its lines.
+    // One activation times some rows. The residual is added before sums are stored: a store to
+    // lines that other cores have read waits until these cores have given them up.
     void single(const Step &step, size_t i, Range rows, float *room) const {
         if (a_.gated) return gated_tile(step, rows, {0, 1}, room);
         float *y = a_.y[i];
@@ -197,7 +199,7 @@ private:
         pack(step, hidden, rows, tokens);
     }
 
-    // Packs the result of a gated product for these rows and tokens.
+    // Rounds the result of a gated product for these rows and tokens.
     void pack(const Step &step, const float *hidden, Range rows, Range tokens) const {
         const Packer &packer = *a_.output->packer;
         const size_t width = rows.size();
@@ -206,7 +208,8 @@ private:
                     tokens.last, rows.first, rows.last);
     }
 
-    // Rows that a gated product computes before the unit: of many activations few enough for L2.
+    // How many rows a gated product computes before it applies the unit. With many activations they
+    // must fit into L2.
     int piece(Range rows) const { return n_rows_ <= few_rows ? rows.size() : piece_rows; }
 
     void gated_pieces(Range rows, Range tokens, float *room, Grid y) const {
@@ -214,7 +217,7 @@ private:
         for (int first = rows.first; first < rows.last; first += most) {
             const Range part = {first, std::min(rows.last, first + most)};
             const size_t n = part.size();
-            // The kernels address rows and tokens from 0: shift so that the first ones land here.
+            // Kernels address rows and tokens from 0, so these addresses are shifted back.
             const Grid gate = {room - tokens.first * n - first, n};
             const Grid up = {gate.x + n * tokens.size(), n};
             product(0, gate, part, tokens, place_of(1, part.first));
@@ -225,7 +228,8 @@ private:
         }
     }
 
-    // The address at which row `row` of a matrix is read; nullptr beyond the last one.
+    // The address of row `row` of a matrix, in its copy if there is one; nullptr after the last
+    // row.
     const uint8_t *place_of(size_t i, int row) const {
         const Matrix &w = a_.weights[i];
         if (row == w.n_rows) return nullptr;

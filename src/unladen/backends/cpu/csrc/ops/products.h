@@ -1,4 +1,4 @@
-// Products of packed activations and their packing, as operations use them.
+// Products with rounded activations, and rounding, for operations.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 
 namespace unladen::cpu {
 
-// Rooms that begin at a cache line.
+// n_bytes rounded up to whole cache lines.
 inline size_t whole_lines(size_t n_bytes) { return (n_bytes + 63) / 64 * 64; }
 
-// The kernel of a type; throws std::invalid_argument where there is none.
+// The kernel for a type. Throws std::invalid_argument if there is none.
 const Linear &linear_kernel(const Kernels &k, const std::string &type, bool precise);
-// What packs the activations that it reads.
+// The packer of the activations that this kernel reads.
 const Packer &packer_for(const Kernels &k, const std::string &type, bool precise);
 
-// Room for what any step packs of at most max_rows rows.
+// Bytes for the rounded activations of any step of at most max_rows rows.
 inline size_t packed_bytes(const Packer &packer, int max_rows, int n_cols) {
     return packer.bytes(std::max(max_rows, many_rows), n_cols);
 }
 
-// How interleaved rows are read: by their kernel's screen alone; and what is read after them, see
+// How interleaved rows are read. `screens`: only by their kernel's screen. `next`: see
 // Weights::next.
 struct ReadHints {
     bool screens = false;
@@ -42,7 +42,7 @@ struct RowNorm {
     float eps;
 };
 
-// How activations come into the layout that a kernel reads.
+// Rounds activations into the layout that a kernel reads.
 struct Packing {
     const Packer *packer;
     const float *x;               // [rows][n_cols]
@@ -52,7 +52,7 @@ struct Packing {
 };
 OperationPtr make_pack(const Kernels &k, Packing packing, Rows rows);
 
-// Where a product is left in the layout of the one kernel that reads it.
+// The output of a product that is rounded for the only kernel that reads it.
 struct PackedOutput {
     const Packer *packer;
     uint8_t *packed;
@@ -68,7 +68,7 @@ struct Product {
     Rows rows = Rows::tokens;
     bool precise = false;
     int max_rows = 0;
-    std::shared_ptr<Screening> screening;  // of the one weight, where only the largest of y counts
+    std::shared_ptr<Screening> screening;  // of the only weight, if only the largest y is needed
 };
 OperationPtr make_product(const Kernels &k, Product product);
 

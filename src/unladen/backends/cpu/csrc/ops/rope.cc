@@ -1,4 +1,4 @@
-// Rotary position embedding: pairs of every head turned by the table's angles.
+// RoPE: rotates pairs of every head by the table's angles.
 #include <cstring>
 #include <vector>
 
@@ -24,7 +24,7 @@ struct Rope {
     std::vector<Input> xs;
     Input table;
     std::vector<Output> ys;
-    int head_dim, first;  // the first dimension of a head that is turned
+    int head_dim, first;  // first: the first dimension of a head that is rotated
     bool neox;
 
     explicit Rope(Fields &of)

@@ -1,4 +1,4 @@
-// The angles of rotary position embedding, once a step.
+// The table of RoPE: cosines and sines of the angles, once a step.
 #include <cmath>
 #include <vector>
 
@@ -13,8 +13,8 @@ struct RopeTable {
     Output y;
     std::vector<double> freqs;
     double magnitude;
-    int back;  // taken from the positions
-    std::vector<double> axes;  // of positions with several: the one of each frequency
+    int back;  // subtracted from the positions
+    std::vector<double> axes;  // the axis of each frequency, if positions have several
 
     explicit RopeTable(Fields &of)
         : positions(of.int_input()), y(of.output()), freqs(of.numbers("freqs")),

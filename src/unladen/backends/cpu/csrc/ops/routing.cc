@@ -7,10 +7,10 @@
 namespace unladen::cpu {
 namespace {
 
-// The score of what can't be chosen (any more), and the least of what can.
+// The score of experts that can't be chosen (any more), and the least score of one that can.
 constexpr double none = -std::numeric_limits<double>::infinity();
 constexpr double least = std::numeric_limits<double>::lowest();
-// LEAST_SUM of graph/ops/routing.py.
+// The same as LEAST_SUM in graph/ops/routing.py.
 constexpr double least_sum = 0x1p-14;
 
 double gate(Gating gating, double logit, double top) {
@@ -49,11 +49,11 @@ void Router::choose(const float *logits, const float *given, int32_t *chosen, fl
     probabilities(logits);
     for (int e = 0; e < n_experts_; e++) {
         score_[e] = p_[e] + (r_.select_b.n ? r_.select_b.data[e] : 0.0f);
-        // What isn't a number, or is less than any, is the least: no expert is chosen twice.
+        // NaN and -infinity become the least score, so that no expert is chosen twice.
         if (!(score_[e] > least)) score_[e] = least;
     }
     for (int i = 0; given && i < r_.n_used; i++) {
-        // Written so that what isn't a number is 0.
+        // The comparison makes NaN 0.
         const float e = given[i] > 0 ? std::min<float>(given[i], n_experts_ - 1) : 0.0f;
         score_[static_cast<int>(e)] = std::numeric_limits<double>::max();
     }
@@ -85,7 +85,7 @@ void Router::probabilities(const float *logits) {
         for (double &p : p_) p /= sum;
 }
 
-// Leaves only the experts of the groups whose two best add up to most.
+// Keeps only the experts of the groups with the largest sums of their two best.
 void Router::mask_groups() {
     const int size = n_experts_ / r_.n_groups;
     for (int g = 0; g < r_.n_groups; g++) {

@@ -1,4 +1,4 @@
-// Which experts a token goes to, and with what weights.
+// Chooses the experts of a token and their weights.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +32,15 @@ struct Routing {
           n_groups(of.integer("n_groups", 1)), n_groups_used(of.integer("n_groups_used", 1)),
           fold(of.integer("fold", 1)), router_b(of.vector_if("router_b")),
           select_b(of.vector_if("select_b")) {}
-    // Throws, too, where so many experts can't be chosen so.
+    // Throws std::invalid_argument if experts can't be chosen in this way among n_experts.
     void check(const Fields &of, int n_experts) const;
 };
 
 class Router {
 public:
     Router(const Routing &routing, int n_experts);
-    // From the logits of one token to n_used experts, best first, and their weights. `given`
-    // [n_used] or nullptr: numbers of experts that come before all others.
+    // Writes n_used experts for the logits of one token, best first, and their weights. `given`
+    // [n_used] or nullptr: numbers of experts that are chosen before all others.
     void choose(const float *logits, const float *given, int32_t *chosen, float *weight);
 
 private:

@@ -12,7 +12,7 @@ struct Scale {
     Input x;
     Output y;
     float s;
-    Vector w;  // each number for as many neighbouring columns as there are columns for each
+    Vector w;  // each number is for n_cols / w.n neighbouring columns
     bool divides;
 
     explicit Scale(Fields &of)
@@ -21,7 +21,7 @@ struct Scale {
         of.require(w.n == 0 || x.n_cols % w.n == 0, "the weight's numbers don't divide a row");
     }
 
-    // Reads the weight now.
+    // Reads the weight when the program is built, not in each step.
     void add(Builder &to) const {
         const size_t n = x.n_cols;
         std::vector<float> factors(n, s);

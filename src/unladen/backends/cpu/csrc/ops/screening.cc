@@ -45,8 +45,8 @@ void Screening::complete(int group) const {
              packed_, layout_rows_, 0, n_rows_);
 }
 
-// Reads what is known of the groups that lie in parts by now. The products of others are complete,
-// so they aren't off at all.
+// Reads the known numbers of the groups that are divided by now. The products of other groups are
+// complete, so their errors are 0.
 void Screening::learn_reach() {
     const int n_divided = static_cast<int>(w_.copy->n_done / w_.copy->row_bytes()) /
                           interleaved_rows;
@@ -91,7 +91,7 @@ void Screening::look(int first, int last) {
     for (int t = 0; t < n_rows_; t++) look(rows_[t], t, first, last);
 }
 
-// Marks whatever isn't known to be less, so NaN too.
+// Marks all groups whose product isn't certainly smaller, so also those with NaN.
 void Screening::look(const Row &than, int t, int first, int last) {
     const float *largest = largest_of(t), *y = row(t);
     int32_t rows[joint_groups * interleaved_rows];

@@ -1,6 +1,6 @@
-// Finds the place of the largest product of an output head without reading all of it: products of
-// the first parts of its rows show which few could be the largest, and only these are completed
-// with the second parts.
+// Finds the largest product of an output head without reading all of it. Coarse products of its
+// divided rows show which few rows may have the largest product, and only these are completed with
+// their rests.
 #pragma once
 
 #include <array>
@@ -14,33 +14,34 @@ namespace unladen::cpu {
 
 class Screening {
 public:
-    // Rows of activations up to which a head is screened; with more of them, products cost more
-    // than reading does.
+    // The most rows of activations for which a head is screened. With more rows, products take
+    // longer than reading.
     static constexpr int most_rows = 4;
-    // Groups of interleaved_rows rows that a tile looks at.
+    // How many groups of interleaved_rows rows a tile looks at.
     static constexpr int joint_groups = 64;
 
-    // `kernel` has a screen, and w its copy; `packed` is what w meets, `y` where products are left.
+    // `kernel` has a screen, and w has a copy. `packed`: the rounded activations. `y`: the
+    // products.
     Screening(const Kernels &k, const Linear &kernel, Matrix w, const uint8_t *packed, float *y);
 
     const Linear &kernel() const { return kernel_; }
     const float *products() const { return y_; }
 
-    // Decides whether the products of this step are those of first parts alone.
+    // Decides whether this step computes coarse products.
     bool begin(const Step &step, int n_rows);
     bool is_on() const { return is_on_; }
 
     int n_groups() const { return ceil_div(w_.n_rows, interleaved_rows); }
-    // Notes that the products [first, last) of all rows of activations are made, whole groups.
+    // Notes that the products [first, last), whole groups, of all rows of activations are computed.
     void note(int first, int last);
-    // The largest product of each group with row t of the activations, as far as they are made.
+    // The largest product of each group with row t of the activations, as far as computed.
     const float *largest_of(int t) const {
         return largest_.data() + static_cast<size_t>(t) * n_groups();
     }
 
-    // Finds the number below which no product can be the largest. All products must be made.
+    // Finds the number below which no product can be the largest, once all products are computed.
     void compare();
-    // Marks those of the groups [first, last), joint_groups at most, that may have the largest
+    // Marks those of the groups [first, last), at most joint_groups, that may have the largest
     // product.
     void look(int first, int last);
     // The marked groups, in order; some are complete already.
@@ -55,7 +56,7 @@ private:
     // worth it.
     static constexpr int worth_one_in = 8, least_paused = 4, most_paused = 64;
 
-    // What the products with one row of activations are compared with.
+    // The numbers with which products with one row of activations are compared.
     struct Row {
         int whole;    // a group that is complete
         float least;  // its largest product
@@ -81,8 +82,7 @@ private:
     bool is_on_ = false;
     int n_rows_ = 0, layout_rows_ = 0, left_paused_ = 0, next_paused_ = least_paused;
     std::vector<float> largest_, tops_;  // [n_rows][n_groups]; of one row, [n_tops]
-    // How far off the products of each group may be, and how far after a second look, for the first
-    // n_learnt_ groups.
+    // The reach of each group, and its reach after a second look, for the first n_learnt_ groups.
     std::vector<float> reach_, reach_left_;
     int n_learnt_ = 0;
     std::array<Row, most_rows> rows_{};
@@ -91,12 +91,12 @@ private:
     std::atomic<int> n_looked_at_{0};
 };
 
-// The screening of a program's output head, where it has one: the product makes it, argmax uses it.
+// The screening of a program's output head, if it has one. The product creates it, argmax uses it.
 struct HeadScreening {
     std::shared_ptr<Screening> screening;
 };
 
-// The kernel that screens w, which then gets a copy; nullptr where there is none.
+// The kernel that screens w, which then gets a copy; nullptr if there is none.
 const Linear *find_screen(const Kernels &k, Matrix &w, Interleaving &interleaving);
 
 }  // namespace unladen::cpu

@@ -1,4 +1,4 @@
-// Numbers bent towards a cap: cap * tanh(x / cap).
+// Limits numbers smoothly: cap * tanh(x / cap).
 #include "backends/cpu/csrc/ops/by_rows.h"
 #include "backends/cpu/csrc/ops/operations.h"
 

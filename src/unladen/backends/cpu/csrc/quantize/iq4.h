@@ -1,4 +1,4 @@
-// What IQ4_NL and IQ4_XS share: runs of 32 weights in terms of 16 unevenly spaced levels.
+// Common code of IQ4_NL and IQ4_XS: runs of 32 weights as 16 unevenly spaced levels.
 #pragma once
 
 #include "backends/cpu/csrc/quantize/search.h"
@@ -10,7 +10,7 @@ struct IQ4Codebook {
     static constexpr bool weigh_q_first = true;
 
     static constexpr float value(int i) { return float(quants::kvalues_iq4nl[i]); }
-    // Half-way between levels i and i + 1; the upper one is next to it too.
+    // Half-way between levels i and i + 1, where the upper one is chosen.
     static constexpr float middle(int i) { return 0.5f * (value(i) + value(i + 1)); }
 
     static vec nearest_of(vec a) {

@@ -16,7 +16,7 @@ struct Quantizer<MXFP4> {
         const ivec e = exponent < 0 ? ivec{} : exponent;
         t.byte(0, e);
         const vec d = (vec)(e < 2 ? (ivec{} + 0x00200000) << e : (e - 1) << 23);
-        // Half-way between two levels the smaller one is taken.
+        // Half-way between two levels, where the smaller one is chosen.
         static constexpr float middles[] = {0.5f, 1.5f, 2.5f, 3.5f, 5.0f, 7.0f, 10.0f};
         bvec q[32];
         for (int i = 0; i < 32; ++i) {

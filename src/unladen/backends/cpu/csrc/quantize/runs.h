@@ -1,12 +1,12 @@
-// What the formats of 256 weights share: runs of weights get scales, the scales codes of few bits,
-// and then every weight is rounded once more by the scale that its code means.
+// Common code of the formats of 256 weights: runs of weights get scales, scales become codes of few
+// bits, and then every weight is rounded again with the scale that the code stands for.
 #pragma once
 
 #include "backends/cpu/csrc/quantize/search.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Lanes whose code means zero, nothing to divide by: there q stays what the search found.
+// Lanes with a scale of zero, which can't be a divisor: q of the search is kept there.
 static inline ivec lost(vec d) { return d == 0.0f; }
 
 // Runs of n weights with a scale and a minimum: w = d * code * q - dmin * min_code.

@@ -6,7 +6,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Below this a run of weights counts as zeros.
+// A run of smaller weights counts as zeros.
 inline constexpr float negligible = 1e-15f;
 
 // Guesses of w = scale * q + low: the largest q is taken to be top + first + step * k for k up to
@@ -17,9 +17,9 @@ struct Guesses {
     bool absolute = false;
 };
 
-// x[i] = scale * q[i] - min for q in 0 .. top and min >= 0, i < n; for `count` runs one behind
-// another, worked on side by side so that no sum has to wait for itself. What a guess finds is what
-// the next one starts from. q is what clamp(nearest(inverse * (x[i] - low))) gives.
+// x[i] = scale * q[i] - min for q in 0 .. top and min >= 0, i < n; for `count` consecutive runs,
+// which are computed together so that no sum waits for itself. Each guess starts from the result of
+// the one before. q = clamp(nearest(inverse * (x[i] - low))).
 template <int n, int top, int count>
 struct OffsetFit {
     vec scale[count], min[count], inverse[count], low[count];
@@ -30,7 +30,7 @@ struct OffsetFit {
         for (int k = 0; k <= guesses.last; ++k)
             improve(guesses.first + guesses.step * float(k) + float(top), guesses.absolute);
         for (int r = 0; r < count; ++r) {
-            // A run without a range is its lower end.
+            // All weights of a run without a range are its minimum.
             const ivec flat = range[r] == 0.0f;
             scale[r] = choose(flat, vec{}, scale[r]);
             inverse[r] = choose(flat, vec{}, inverse[r]);
@@ -67,7 +67,7 @@ private:
         }
     }
 
-    // The best scale and minimum for the q that a largest q of `largest` leads to.
+    // Finds the best scale and minimum for the q that follow from a largest q of `largest`.
     __attribute__((always_inline)) void improve(float largest, bool absolute) {
         vec q[n][count], guess[count], sum_l[count], sum_l2[count], sum_xl[count];
         for (int r = 0; r < count; ++r) {
@@ -190,7 +190,7 @@ struct WholeFit {
         inverse = fit.inverse;
     }
 
-    // q[i] + top; 0 where there is nothing.
+    // q[i] + top; 0 for a run of zeros.
     ivec code(int i) const {
         return to_ivec(WholeCodes<top>::nearest_of(inverse * x[i]) + float(top)) & ~nothing;
     }
@@ -201,9 +201,9 @@ private:
     ivec nothing;
 };
 
-// x[i] = scale * q[i], q in low .. high: changes one q at a time for as long as that helps, at most
-// five rounds; for `count` runs of n one behind another, side by side. `strict`: not where what the
-// others leave of sum w q^2 isn't positive.
+// x[i] = scale * q[i], q in low .. high: changes one q at a time as long as that helps, at most
+// five rounds; for `count` consecutive runs of n together. `strict`: q isn't changed if the other
+// weights' part of sum w q^2 isn't positive.
 template <int n, int count, int low, int high, bool strict>
 static inline void refine(const vec *x, const vec *w, ivec *q, vec *scale) {
     vec sum_xq[count] = {}, sum_q2[count] = {};
@@ -248,7 +248,7 @@ static inline vec fit_positive(const vec *x, const vec *w, ivec *q) {
     vec inverse = float(top) / largest, error = vec{};
     const vec first = inverse;
     for (int k = -4; k <= 4; ++k) {
-        // The guess without an offset is the one that the others must beat.
+        // The first guess has no offset; the others must be better.
         const int step = k == -4 ? 0 : k <= 0 ? k - 1 : k;
         const vec guess = step ? (0.1f * float(step) + float(top)) / largest : first;
         const vec scale = 1.0f / guess;

@@ -1,6 +1,6 @@
-// What quantizers work on: as many blocks as a vector has lanes, one in each. It
-// is written as if for a single block; the lanes never meet, so what becomes of a block depends
-// neither on its neighbours nor on the level.
+// The data of quantizers: as many blocks as a vector has lanes, one in each lane. Code is written
+// as for a single block. Lanes are independent, so the result for a block depends neither on its
+// neighbours nor on the level.
 //
 // Nothing in here is fused: a multiplication and an addition are rounded one after the other. With
 // that and with the order of its sums the search finds, bit for bit, what llama.cpp's finds.
@@ -45,7 +45,7 @@ static inline vec nearest(vec a) {
 #endif
 }
 
-// The same as an integer; of larger numbers what the low bits of a + 1.5 * 2^23 say.
+// The same as an integer; for larger numbers, the low bits of a + 1.5 * 2^23.
 static inline ivec nearest_int(vec a) {
     return ((ivec)(a + 12582912.0f) & 0x007fffff) - 0x00400000;
 }
@@ -70,13 +70,13 @@ static inline bool any(ivec mask) {
 #endif
 }
 
-// 1 / d; 0 where that is no number, so that such a block counts as zeros.
+// 1 / d; 0 where that is NaN or infinite, so that such a block counts as zeros.
 static inline vec reciprocal(vec d) {
     const vec inverse = 1.0f / d;
     return choose(magnitude(inverse) <= 0x1.fffffep127f, inverse, vec{});
 }
 
-// The numbers of a block that are largest by magnitude, the first of equals.
+// The number of each block with the largest magnitude, the first of several.
 static inline vec peak(const vec *x, int n) {
     vec top = {}, found = {};
     for (int i = 0; i < n; ++i) {
@@ -120,15 +120,15 @@ static inline ivec beyond_half(ivec bits) { return (bits & 0x7c00) == 0x7c00; }
 
 struct Tile {
     const vec *x;           // the weights of the blocks
-    const vec *importance;  // how much an error of each matters, or nullptr: all alike
+    const vec *importance;  // weight of each weight's error, or nullptr: all have the same
     vec row_square;         // mean square of each block's row; only with importance
-    bvec *bytes;            // what the blocks become
+    bvec *bytes;            // the bytes of the blocks, the result
     ivec wrong = {};        // lanes whose scale float16 can't hold
 
     void byte(int at, bvec value) { bytes[at] = value; }
     void byte(int at, ivec value) { bytes[at] = to_bytes(value); }
 
-    // Stores v as float16 at byte `at`; returns what that means.
+    // Stores v as float16 at byte `at`, and returns the stored number.
     vec half(int at, vec v) {
         const ivec stored = half_bits(v);
         byte(at, stored);
@@ -155,16 +155,16 @@ struct Tile {
         }
     }
 
-    // What an error counts in most searches: importance[i] * sqrt(square + x[i]^2), for n weights
-    // from `first` on; `square` is a mean square of their surroundings.
+    // The weights of errors in most searches: importance[i] * sqrt(square + x[i]^2), for n weights
+    // from `first` on; `square` is the mean square of weights around them.
     void weigh(vec *weights, int first, int n, vec square) const {
         for (int i = first; i < first + n; ++i)
             weights[i - first] = importance[i] * root(square + x[i] * x[i]);
     }
 };
 
-// How weights become blocks of the format T: `quantize(tile)`, or `convert` for formats without
-// blocks. Formats without a specialization can only be read.
+// Writes weights as blocks of the format T with `quantize(tile)`, or for formats without blocks
+// with `convert`. Formats without a specialization can only be read.
 template <class T>
 struct Quantizer;
 

@@ -1,14 +1,14 @@
-// What the formats of 32 weights with whole numbers share.
+// Common code of the formats of 32 weights with whole numbers.
 #pragma once
 
 #include "backends/cpu/csrc/quantize/search.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// What importance and size make of the weights of a block, before a search.
+// The weights of errors of a block for a search.
 static inline void weigh_block(const Tile &t, vec *w) { t.weigh(w, 0, 32, t.row_square); }
 
-// Halves away from zero.
+// The nearest whole number; halves are rounded away from zero.
 static inline ivec nearest_away(vec a) {
     const vec almost_half = splat(0x1.fffffep-2f);
     const ivec sign = (ivec)a & (ivec)splat(-0.0f);

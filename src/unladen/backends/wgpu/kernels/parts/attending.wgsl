@@ -1,4 +1,4 @@
-// What kernels of attention bind beside the cache. A workgroup takes R query rows.
+// The bindings of attention kernels except the cache. A workgroup takes R query rows.
 struct Params {
   n_heads: u32,
   n_kv_heads: u32,

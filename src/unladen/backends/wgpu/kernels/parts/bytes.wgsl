@@ -80,8 +80,8 @@ fn four_bits(bits: u32, k: u32) -> vec4u {
   return (vec4u(bits) >> (vec4u(0u, 1u, 2u, 3u) + k)) & vec4u(1u);
 }
 
-// Eight weights of a block before they are scaled: four from position unit_at(u) on, and four that
-// lie SPAN further.
+// Eight weights of a block before scaling: four from position unit_at(u) on, and the four that are
+// SPAN further.
 struct Codes {
   lo: vec4f,
   hi: vec4f,

@@ -1,5 +1,5 @@
-// Hidden number `row` of an expert for a pair, made of the results of its gate and its up matrix;
-// and where the experts' rows lie. Experts are counted from the first held.
+// Hidden number `row` of an expert for a pair, from the results of its gate and its up matrix; and
+// the addresses of the experts' rows. Experts are counted from the first held.
 struct Routing {
   n_used: u32,
   first_expert: u32,

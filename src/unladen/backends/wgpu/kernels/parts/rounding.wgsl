@@ -1,11 +1,11 @@
-// Rounds numbers to int8 with a common scale; each is off by at most half of it.
+// Rounds numbers to int8 with a common scale. Each error is at most half of the scale.
 
 fn largest_of(v: vec4f) -> f32 {
   let a = abs(v);
   return max(max(a.x, a.y), max(a.z, a.w));
 }
 
-// The factor that brings numbers of at most `largest` to int8.
+// The factor that scales numbers of magnitude up to `largest` to int8.
 fn inverse_scale(largest: f32) -> f32 {
   let scale = largest / 127.0;
   return select(0.0, 1.0 / scale, scale >= 1.1754944e-38);

@@ -7,7 +7,7 @@
 @group(1) @binding(6) var<storage, read> sinks: array<f32>;
 #end
 
-// The first key that token p of its sequence sees. No later token sees an earlier one.
+// The first key that token p of its sequence sees. It never decreases from token to token.
 fn first_key(p: u32) -> u32 {
 #if SLIDING
   return p + 1u - min(p + 1u, params.window);
@@ -23,7 +23,8 @@ fn first_key(p: u32) -> u32 {
 #end
 }
 
-// The last key that row t of the step sees where it doesn't see all: its own, or that of its span.
+// The last key that row t of the step sees, if it doesn't see all: its own, or the last of its
+// span.
 fn last_key(t: u32) -> u32 {
 #if SPANS
   return u32(batch(SEES_TO, t));
@@ -32,8 +33,8 @@ fn last_key(t: u32) -> u32 {
 #end
 }
 
-// The key after the last that a token sees, where last_key says p. No earlier token sees a later
-// one.
+// The key after the last one that a token sees, for p = last_key. It never decreases from token to
+// token.
 fn end_key(p: u32, seq: u32) -> u32 {
 #if BOTH_SIDES
 #if SYMMETRIC
@@ -46,7 +47,7 @@ fn end_key(p: u32, seq: u32) -> u32 {
 #end
 }
 
-// The score that a product of query and key gives; only slopes use `head` and the distance.
+// The score for a product of query and key. Only slopes use `head` and the distance.
 fn scored(product: f32, head: u32, p: u32, key: u32) -> f32 {
   var score = product * params.scale;
 #if SOFTCAP

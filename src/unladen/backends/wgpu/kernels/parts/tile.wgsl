@@ -4,9 +4,9 @@
 #else
 #use plain_tile
 #end
-// Products in tiles of TILE rows of w by TILE rows of x by four units of a block, 32 columns. Any
-// order of the columns will do that is the same for w and x. Each weight is decoded once for TILE
-// rows of x. A workgroup has 16 by 16 threads, each with 4 by 4 results.
+// Products in tiles of TILE rows of w by TILE rows of x by four units of a block, 32 columns. The
+// order of columns doesn't matter, if it is the same for w and x. Each weight is decoded once for
+// TILE rows of x. A workgroup has 16 by 16 threads, each with 4 by 4 results.
 const_assert WG == 256u && TILE == 64u;
 // acc[r][n] += row i + 16 r of the tile of w times row j + 16 n of that of x, for the thread
 // lane = i + 16 j.

@@ -1,7 +1,7 @@
 #use grids
 #grid iq2xs
-// 0: d float16; 2: of each eight weights the index in 9 bits and the sign code in 7; 66: scale of 4
-// bits, low nibble first.
+// 0: d float16; 2: for each eight weights the index in 9 bits and the sign code in 7; 66: scale of
+// 4 bits, low nibble first.
 const SPAN = 4u;
 const GROUP = 2u;
 const SHIFTED = false;

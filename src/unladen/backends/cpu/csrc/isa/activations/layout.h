@@ -1,15 +1,15 @@
-// How rounded activations lie in memory: round.cc writes them, products read them.
+// The layout of rounded activations in memory: round.cc writes them, products read them.
 //
-// Few rows lie one after the other. Many rows become the columns of panels of eight: four
-// consecutive k of one column (int8: panel_k), then those of the next. A broadcast 4-byte load
-// brings what all weight rows need. A panel of a single column is a row in its own order. Columns
-// that the last panel lacks are zero, and so is what follows the last k.
+// A few rows are stored one after the other. Many rows become the columns of panels of eight: four
+// consecutive k of one column (int8: panel_k), then those of the next. A broadcast 4-byte load gets
+// the numbers that all weight rows need. A panel of a single column is a row in its own order.
+// Columns that the last panel lacks are zero, and so are numbers after the last k.
 #pragma once
 
 #include "backends/cpu/csrc/isa/contract/level.h"
 
 #if defined(__AVX512F__) && !defined(__clang__)
-// GCC 12 takes the deliberately undefined registers inside its own intrinsics for mistakes.
+// GCC 12 warns about the deliberately undefined registers inside its own intrinsics.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -19,7 +19,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 // Kernels are written as small functions whose arguments must stay in registers.
 #define UNLADEN_INLINE inline __attribute__((always_inline))
 
-// What std::conditional_t is.
+// A replacement of std::conditional_t.
 template <bool first, class A, class B>
 struct Chosen {
     using type = A;
@@ -33,7 +33,7 @@ using Choose = typename Chosen<first, A, B>::type;
 
 constexpr int few_rows = 4;
 constexpr int panel_columns = 8;
-// How many int8 of a column lie together in a panel: one instruction adds up their products.
+// How many int8 of a column are side by side in a panel; one instruction adds up their products.
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 constexpr int panel_k = 8;
 #else
@@ -49,7 +49,7 @@ constexpr int few_int8_rows = few_rows;
 constexpr int few_int8_rows = 0x7fffffff;
 #endif
 
-// Whether this level multiplies in lanes. Formats that are decoded row by row then want a single
+// Whether this level multiplies in lanes. Formats that are decoded row by row then read a single
 // activation row in lane_order().
 constexpr bool in_lanes = few_int8_rows == 1;
 
@@ -57,16 +57,16 @@ constexpr bool in_panels(ActFormat format, int n_rows) {
     return n_rows > (format == ActFormat::f32 ? few_rows : few_int8_rows);
 }
 
-// Whether the sums of a row alone are those of a row among others.
+// Whether the sums of a single row have the same order as those of a row among others.
 constexpr bool has_one_order(ActFormat format) {
     return in_lanes && (format == ActFormat::q8_32 || format == ActFormat::q8_256);
 }
 
 constexpr size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-// Hands out consecutive arrays of one buffer, each a multiple of 64 bytes; without a buffer it only
-// counts. Arrays of a const buffer are handed out writable, because round.cc and readers share
-// this: readers must not write through them.
+// Hands out consecutive arrays of one buffer, each a multiple of 64 bytes. Without a buffer it only
+// counts bytes. Arrays of a const buffer are writable, too, because round.cc and readers share this
+// class; readers must not write through them.
 class Carver {
 public:
     explicit Carver(const void *base) : base_(static_cast<uint8_t *>(const_cast<void *>(base))) {}
@@ -83,7 +83,7 @@ private:
     size_t used_ = 0;
 };
 
-// One of several objects of the same kind that lie one after the other in packed activations:
+// One of several objects of the same kind, one after the other in rounded activations:
 // Rounded<...>(base, n_cols) is the first, at(i) is number i.
 template <class Fields>
 struct Rounded : Fields {
@@ -133,13 +133,13 @@ struct Row32Fields {
     }
 };
 
-// The same for weights whose codes are halves of 16 bytes: two blocks' bytes fill an AVX2 register.
-// Eight blocks of a Row32 lie in pairs: at 64 i the first 16 q of block i < 4, those of block i +
-// 4, then the last 16 of both. What is left after whole eights stands in its own order. In a Row256
-// neighbouring blocks of 32 are pairs.
+// The same for weights whose blocks have codes as nibbles of 16 bytes: the bytes of two blocks fill
+// an AVX2 register. Eight blocks of a Row32 are stored in pairs: at 64 i the first 16 q of block
+// i < 4 and those of block i + 4, then the last 16 of both. Blocks left after whole eights are in
+// their own order. In a Row256 neighbouring blocks of 32 are pairs.
 template <class Each>
 struct PairsFields : Each {
-    int8_t *size;  // [n_cols]: of each q
+    int8_t *size;  // [n_cols]: the magnitude of each q
     int n_whole;   // numbers in whole 256s
     void carve(Carver &c, size_t n) {
         Each::carve(c, n);
@@ -169,9 +169,9 @@ struct Panel32Fields {
     }
 };
 
-// Where the AVX-512 kernels for few rows want sixteen number s of a block of 256: one register
-// holds numbers j, j + 4, j + 8 and j + 12, since formats keep these in the same bytes or next to
-// each other's.
+// The place of sixteen number s of a block of 256 in the order of AVX-512 kernels for few rows. One
+// register holds sixteens j, j + 4, j + 8 and j + 12, since formats keep their codes in the same or
+// neighbouring bytes.
 constexpr int lane_order(int s) { return s % 4 * 4 + s / 4; }
 
 // x[k] = d * q[k], a d per 256.

@@ -11,11 +11,11 @@ namespace unladen::cpu::UNLADEN_ISA {
 namespace {
 
 // Quantizes n values, a multiple of 16, to q in [-127, 127]: nearest to 127 x / max |x|, ties to
-// even. Returns the scale at which these q are nearest to x by least squares; of 32 values that
-// takes a thirty-second off the error. Where x holds a NaN or an infinity the scale is NaN: no such
-// value goes unseen.
+// even. Returns the scale at which these q are nearest to x by least squares; for 32 values that
+// reduces the error by a thirty-second. The scale is NaN if x has a NaN or an infinity, so that
+// such a value is noticed.
 float quantize(int8_t *q, const float *x, int n) {
-    uint32_t largest = 0;  // of |x|, as its bit pattern: in that order NaN is above infinity
+    uint32_t largest = 0;  // largest |x| by bit pattern, which orders NaN above infinity
     for (int i = 0; i < n; ++i) {
         uint32_t pattern;
         std::memcpy(&pattern, x + i, sizeof pattern);
@@ -39,7 +39,7 @@ float quantize(int8_t *q, const float *x, int n) {
         products = fma(scaled, rounded, products);
         squares = fma(rounded, rounded, squares);
     }
-    const float square = sum(squares);  // exact: of integers, below 2^24
+    const float square = sum(squares);  // exact: a sum of integers below 2^24
     return magnitude / 127.0f * (square == 0.0f ? 1.0f : sum(products) / square);
 }
 
@@ -56,7 +56,7 @@ void place(int8_t *panel, int column, int k, const int8_t *values, int n) {
     }
 }
 
-// Numbers [first, last) of a row, whole blocks but for the row's end.
+// Numbers [first, last) of a row: whole blocks, except at the row's end.
 struct Range {
     int first, last;
 };
@@ -216,7 +216,7 @@ void write_all(const Panel256 &to, const float *const *rows, Range range) {
         for (int c = 0; c < panel_columns; ++c) {
             d[c] = rows[c] ? quantize(q[c], rows[c] + k, 256) : 0.0f;
             if (!rows[c]) continue;
-            // Eight rows in turns are more than the hardware foresees.
+            // The hardware doesn't prefetch eight rows that are read in turns.
             Ahead{reinterpret_cast<const uint8_t *>(rows[c] + k + 256), sizeof(float[256])}.ask();
         }
         for (int half = 0; half < 256; half += dealt_k) {
@@ -255,7 +255,7 @@ void write_all(const Panel32 &to, const float *const *rows, Range range) {
 template <class Row, class Panel, ActFormat format>
 size_t bytes(int n_rows, int n_cols) {
     const bool panels = in_panels(format, n_rows);
-    // With panels also room for the few rows that a smaller n_rows makes.
+    // With panels there is also room for the rows of a smaller n_rows.
     const size_t as_rows = Row(nullptr, n_cols).bytes * (panels ? few_rows : n_rows);
     const size_t n_panels = (size_t(n_rows) + panel_columns - 1) / panel_columns;
     const size_t as_panels = panels ? Panel(nullptr, n_cols).bytes * n_panels : 0;

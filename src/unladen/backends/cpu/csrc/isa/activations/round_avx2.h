@@ -10,7 +10,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 #if defined(__AVX2__) && !defined(__AVX512F__)
 #define UNLADEN_PACK256
 
-// The largest |x| of 32, lane by lane, as bit patterns: in that order NaN is above infinity.
+// The largest |x| of 32 numbers, lane by lane, as bit patterns, which order NaN above infinity.
 UNLADEN_INLINE __m256i sizes32(const float *x) {
     const auto size = [=](int i) {
         return _mm256_and_si256(load256(x + i), _mm256_set1_epi32(0x7fffffff));
@@ -23,8 +23,8 @@ struct RoundedSums {
     vec products = {}, squares = {}, codes = {};
 };
 
-// Codes of 32 numbers, nearest to inverse * x. Adds up products of both, the codes' squares, and
-// the codes.
+// The codes of 32 numbers, nearest to inverse * x. Adds to `sums` the products of codes and
+// numbers, the codes' squares, and the codes.
 UNLADEN_INLINE Bytes32 round32(const float *x, float inverse, RoundedSums &sums) {
     constexpr float shift = 0x1.8p23f;
     __m256i whole[4];
@@ -38,13 +38,13 @@ UNLADEN_INLINE Bytes32 round32(const float *x, float inverse, RoundedSums &sums)
     }
     const __m256i codes = _mm256_packs_epi16(_mm256_packs_epi32(whole[0], whole[1]),
                                              _mm256_packs_epi32(whole[2], whole[3]));
-    // Both halves of registers were packed by themselves.
+    // The pack instructions worked on both halves of a register separately.
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     return {_mm256_permutevar8x32_epi32(codes, order)};
 }
 
-// Lane b: what `op` makes of all lanes of v[b]. Lane i meets lane i + 4 first, then i + 2, and so
-// on, as in vmath.h.
+// Lane b of the result is `op` over all lanes of v[b]: first lanes i and i + 4, then i and i + 2,
+// and so on, as in simd/float.h.
 template <class Op>
 UNLADEN_INLINE vec of_each(vec (&v)[8], Op op) {
     transpose(v);
@@ -85,7 +85,7 @@ UNLADEN_INLINE void quantize_eight(int8_t *q, float *d, float *total, const floa
 
 // Minus the sums of sixteens of 256 codes.
 UNLADEN_INLINE void put_minus(int16_t *minus, const int8_t *q) {
-    const auto sums = [&](int s) {  // of eights, and 1024
+    const auto sums = [&](int s) {  // sums of eights, plus 1024
         return _mm256_sad_epu8(_mm256_xor_si256(load256(q + 32 * s), _mm256_set1_epi8(char(0x80))),
                                _mm256_setzero_si256());
     };

@@ -1,4 +1,4 @@
-// Panels of int8 with AVX-512: eight rows at a time become the columns of a panel; of a single row
+// Panels of int8 with AVX-512: eight rows at a time become the columns of a panel. In a single row
 // sixteen blocks are rounded together.
 #pragma once
 
@@ -11,8 +11,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 // Sixteen registers hold this many k of eight columns.
 constexpr int dealt_k = 128;
 
-// Sums of sixteen k of column number lane % 8: in lanes 0 to 7 of v[g] those from k = 16 g on, in
-// the others those from 64 + 16 g on.
+// Sums of sixteen k for column lane % 8. Lanes 0 to 7 of v[g] have those from k = 16 g on, the
+// other lanes those from k = 64 + 16 g on.
 struct DealtSums {
     __m512i v[4];
 
@@ -21,7 +21,7 @@ struct DealtSums {
         store(minus, 0, pairs(v[0], v[1]));
         store(minus, 1, pairs(v[2], v[3]));
     }
-    // minus[k / 64][column]: minus those of 32.
+    // minus[k / 64][column]: minus the sums of 32.
     void store_pairs_of_32(int16_t *minus) const {
         const __m512i both = pairs(_mm512_add_epi32(v[0], v[1]), _mm512_add_epi32(v[2], v[3]));
         _mm512_storeu_si512(minus, both);
@@ -86,8 +86,8 @@ struct Largest {
     }
 };
 
-// Lane b: what `op` makes of all lanes of v[b]. Lane i meets lane i + 8 first, then i + 4, and so
-// on, as in vmath.h.
+// Lane b of the result is `op` over all lanes of v[b]: first lanes i and i + 8, then i and i + 4,
+// and so on, as in simd/float.h.
 template <class Op>
 inline __attribute__((always_inline)) __m512 of_each(const __m512 (&v)[16], Op op) {
     __m512i lane[16];

@@ -1,10 +1,10 @@
 // Attention over the paged KV cache: online softmax, one tile of keys after another.
 //
-// All query rows of a call are the heads that share a K/V head, of several tokens. Many rows meet a
-// tile of K and V that was turned into float32 once: K transposed, so that keys lie along the
-// vectors. A few rows meet both as they lie in the cache. Either way a row's result has one fixed
-// order of operations and doesn't depend on its neighbours; keys that it doesn't see are never
-// multiplied in, not even by zero.
+// The query rows of a call are those of several tokens, for the heads that share a K/V head. For
+// many rows a tile of K and V is converted to float32 once, with K transposed, so that a vector
+// holds several keys. A few rows read K and V from the cache. Either way a row's result has one
+// fixed order of operations and doesn't depend on its neighbours. Keys that a row doesn't see are
+// never multiplied, not even by zero.
 #include "backends/cpu/csrc/isa/attention/few_rows.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -39,12 +39,12 @@ struct Work {
     const AttentionArgs &args;
     int group, n_rows, k_dim, v_dim, k_stride, v_stride;
     int block;       // rows that are computed together
-    bool few;        // a copy of K and V isn't worth its while
-    Span any, all;   // the keys that one row sees, and those that each of them does
+    bool few;        // too few rows for a copy of K and V to pay
+    Span any, all;   // the keys that at least one row sees, and those that all rows see
     KeyTile k;
     float *v;        // the tile's values: [tile_keys][v_stride]
     float *s, *o;    // [n_rows][tile_keys], [n_rows][v_stride]
-    float *q;        // scaled; few rows: [n_rows][k_stride]; many: blocks, each [k_dim][rows]
+    float *q;        // scaled; few rows: [n_rows][k_stride]; many: blocks of [k_dim][rows]
     Softmax *sums;   // [n_rows]
     float *keep;     // [n_rows]: the factor of older sums
 
@@ -68,7 +68,7 @@ struct Work {
 
     int head_of(int row) const { return args.kv_head * group + row % group; }
 
-    // What a row sees of the tile at `start`.
+    // The keys of the tile at `start` that a row sees.
     Span seen(int row, int start) const {
         const AttentionTask &task = args.tasks[row / group];
         return {most(task.first - start, 0), least(task.last - start, tile_keys)};
@@ -96,7 +96,7 @@ struct Work {
     }
 
     // Calls body(first, rows, any, all) for the blocks of rows that see keys of the tile at
-    // `start`: `any` holds the keys that one of them sees, `all` those that each of them does.
+    // `start`: `any` are the keys that at least one row sees, `all` those that every row sees.
     template <typename Body>
     void each_block(int start, Body body) const {
         const bool whole = all.first <= start && start + tile_keys <= all.last;
@@ -151,8 +151,8 @@ struct Work {
         });
     }
 
-    // Adds a tile's values to the rows: of a block together for the keys that all its rows see, row
-    // by row for those before and after. Each row meets its keys in their order.
+    // Adds a tile's values to the rows: for keys that all rows of a block see, to the whole block;
+    // for the keys before and after, row by row. Each row adds its keys in order.
     template <typename Values>
     void weigh(int start, Values values) {
         each_block(start, [&](int first, int rows, Span one, Span each) {
@@ -232,11 +232,13 @@ void attention(const AttentionArgs &args) {
     TileRows keys(k_rows, blocks, start, first, last);
     TileRows values(v_rows, blocks, start, first, last);
     if (work.few) {
-        // What follows is asked for bit by bit, the first tile at once, with nothing to do beside.
+        // Later tiles are prefetched in pieces during products. The first one is prefetched at
+        // once, since there is nothing to compute yet.
         keys.prefetch_all(k_rows.row_bytes);
         values.prefetch_all(v_rows.row_bytes);
     }
-    // After the last tile the next head's first one, with which the same thread mostly goes on.
+    // During the last tile, the first tile of the next head is prefetched: the same thread mostly
+    // computes that next.
     const int head_after = least(args.kv_head + 1, args.kv.n_kv_heads - 1), first_tile = start;
     for (; start < last; start += tile_keys) {
         const bool is_last = start + tile_keys >= last;

@@ -1,12 +1,12 @@
-// Scores of a few rows of queries: keys as they lie in the cache, dimensions along the vectors.
-// Turning a tile of keys around, as many rows want it, would cost more than the products.
+// Scores of a few rows of queries, with keys as they are in the cache: a vector holds several
+// dimensions. Transposing a tile of keys, as for many rows, would cost more than the products.
 #pragma once
 
 #include "backends/cpu/csrc/isa/attention/load.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Keys whose products with all rows of a block are summed in registers at once.
+// How many keys' products with all rows of a block are summed in registers at once.
 inline constexpr int keys_at_once = block_vectors;
 
 // Lanes 4 g .. 4 g + 3 of the result are the sums over lanes 4 g .. 4 g + 3 of t[0], t[1], t[2] and
@@ -23,7 +23,7 @@ static inline vec sum_quads(const vec *t, Seq<i...>) {
         + __builtin_shufflevector(a, b, (i % 4 < 2 ? i + 2 : i + n)...);
 }
 
-// Adds up what sum_quads left: lane i of the result is the whole sum of the i-th of `lanes`
+// Adds up the results of sum_quads: lane i of the result is the whole sum of the i-th of `lanes`
 // vectors, four of which are in each of t[0 .. lanes / 4).
 template <int n = lanes / 4, int... i>
 static inline vec sum_groups(vec *t, Seq<i...> all) {
@@ -33,7 +33,7 @@ static inline vec sum_groups(vec *t, Seq<i...> all) {
         constexpr int half = lanes / 2;
         for (int j = 0; j < n / 2; j++) {
             const vec a = t[2 * j], b = t[2 * j + 1];
-            // Groups 0, 2 .. of a, then those of b; and the odd ones.
+            // Groups 0, 2 .. of a and then of b, plus groups 1, 3 .. of a and then of b.
             t[j] = __builtin_shufflevector(
                        a, b, (i % half / 4 * 8 + i % 4 + (i < half ? 0 : lanes))...)
                 + __builtin_shufflevector(

@@ -1,4 +1,4 @@
-// Rows of the KV cache: where they lie and how their numbers are read.
+// Rows of the KV cache: their addresses and how their numbers are read.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/float.h"
@@ -22,7 +22,7 @@ static inline size_t row_bytes(KVType type, int dim) {
     return (size_t)((dim + q8_block - 1) / q8_block) * sizeof(Q8Block);
 }
 
-// Where K's or V's rows of one head lie.
+// The place of one head's rows of K or V.
 struct HeadRows {
     uint8_t *base;
     size_t row_bytes;

@@ -1,5 +1,5 @@
-// Attention of one token to rows of the cache that stand anywhere, for a few heads that share them:
-// each row is decoded once, with the online softmax of Milakov and Gimelshein (2018).
+// Attention of one token to listed rows of the cache, for a few heads that share them. Each row is
+// decoded once, with the online softmax of Milakov and Gimelshein (2018).
 #include "backends/cpu/csrc/isa/attention/kv.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -45,7 +45,8 @@ float dot(const float *a, const float *b, int n) {
     return sum((acc[0] + acc[2]) + (acc[1] + acc[3]));
 }
 
-// What has been seen so far: sums of values and of weights, both over e^(score - top).
+// The state of the online softmax of a head: the score that exponentials refer to, and the sum of
+// e^(score - top).
 struct Head {
     float top, total;
 };

@@ -1,4 +1,4 @@
-// A tile of K or V on its way from the cache into the products' layout.
+// Loads a tile of K or V from the cache into the layout of the products.
 #pragma once
 
 #include "backends/cpu/csrc/isa/attention/kv.h"
@@ -9,7 +9,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 // The rows of a tile of keys, found through the block table: those of keys [first, last), counted
 // from the tile's own.
 struct TileRows {
-    // Before `first`: a copy of the first; from `last` on: some address, for prefetches.
+    // Entries before `first` are copies of the first row's; those from `last` on are any address
+    // that may be prefetched.
     const uint8_t *row[tile_keys];
     int first, last;
 
@@ -26,15 +27,15 @@ struct TileRows {
         for (int i = last; i < tile_keys; i++) row[i] = head.base;
     }
 
-    // Asks for the cache line at number d of n rows, into L2: L1 has few places for lines on their
-    // way, and with all taken a core of Zen 4 reads half as fast.
+    // Prefetches the cache line with number d of n rows into L2. L1 can wait for few lines at a
+    // time, and a core of Zen 4 reads half as fast when it waits for as many.
     template <KVType type>
     void prefetch(int first, int n, int d) const {
         const size_t at = row_bytes(type, d);
         for (int i = first; i < first + n; i++) __builtin_prefetch(row[i] + at, 0, 2);
     }
 
-    // Asks for all of the rows.
+    // Prefetches all rows.
     void prefetch_all(size_t row_bytes) const {
         for (int i = first; i < last; i++)
             for (size_t at = 0; at < row_bytes; at += 64) __builtin_prefetch(row[i] + at, 0, 2);
@@ -45,10 +46,10 @@ struct TileRows {
 template <KVType type>
 inline constexpr int numbers_per_line = type == KVType::f32 ? 16 : 32;
 
-// A tile's keys, transposed, with zeros up to the end of a register block; either as float32 in
-// `wide` [k_dim][tile_keys], or, of a float16 cache, as they are in `narrow`. Loading it asks for
-// the next tile's rows bit by bit: asked for at once they would fill the queue of cache misses and
-// stop the arithmetic.
+// A tile's keys, transposed, with zeros up to the end of a register block: as float32 in `wide`
+// [k_dim][tile_keys], or for a float16 cache as float16 in `narrow`. Loading a tile prefetches the
+// next tile's rows in pieces. All at once they would fill the queue of cache misses and stop the
+// arithmetic.
 struct KeyTile {
     float *wide;
     uint16_t *narrow;
@@ -78,7 +79,7 @@ static inline void load_square(hvec *t, const uint8_t *const *row, int d) {
     }
 }
 
-// The same where only n keys and `width` dimensions exist; zeros for the others.
+// The same for n keys and `width` dimensions, with zeros for the others.
 static inline void load_square_edge(hvec *t, const uint8_t *const *row, int d, int n, int width) {
     uint16_t copy[8 * corners][8] = {};
     const uint8_t *copied[8 * corners];

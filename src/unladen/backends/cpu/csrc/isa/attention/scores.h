@@ -1,4 +1,4 @@
-// From a row's products with a tile of keys to the softmax's exponentials.
+// Turns a row's products with a tile of keys into the exponentials of the softmax.
 #pragma once
 
 #include "backends/cpu/csrc/isa/attention/tile.h"
@@ -14,7 +14,7 @@ struct Span {
     bool empty() const { return first >= last; }
 };
 
-// Everything but the scale, which the queries already hold. `distance`: from the tile's first key
+// Applies softcap and slopes; the queries are already scaled. `distance`: from the tile's first key
 // to the row's own position.
 static inline void adjust(float *s, const Scoring &scoring, int head, int distance) {
     if (scoring.softcap > 0.0f) {
@@ -40,8 +40,8 @@ struct Softmax {
     vec total;
 };
 
-// How far a score may rise above `top` before sums are brought to a new one: weights up to e^8
-// lose nothing in float32, and rows seldom have to look for their largest score.
+// How far a score may be above `top` before sums are rescaled for a new `top`. Weights up to e^8
+// lose no precision in float32, and so rows are seldom rescaled.
 inline constexpr float headroom = 8.0f;
 
 static inline bool any_above(vec a, float bound) {
@@ -54,8 +54,8 @@ static inline bool any_above(vec a, float bound) {
 #endif
 }
 
-// Turns a row's scores with a tile into e^(s - top), zero outside `seen`. Returns what older sums
-// must be multiplied by.
+// Turns a row's scores with a tile into e^(s - top), zero outside `seen`. Returns the factor for
+// older sums.
 static inline float soften(float *s, Span seen, Softmax &row) {
     for (int i = 0; i < seen.first; i++) s[i] = -__builtin_inff();
     for (int i = seen.last; i < tile_keys; i++) s[i] = -__builtin_inff();

@@ -1,6 +1,6 @@
-// Writes one token's K and V into the cache. A number beyond the cache's type is stored as NaN,
-// never as infinity: an infinite key can get the weight zero and be overlooked, NaN reaches the
-// logits, where it becomes an error.
+// Writes one token's K and V into the cache. A number too large for the cache's type is stored as
+// NaN, never as infinity: an infinite key can get the weight zero and go unnoticed, while NaN
+// reaches the logits and becomes an error.
 #include "backends/cpu/csrc/isa/attention/kv.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint16_t f16_infinity = 0x7c00, f16_nan = 0x7e00;
 
-// Makes infinities of `n` float16 NaN; says whether there are any.
+// Replaces infinities among `n` float16 by NaN. Returns whether there are any.
 bool infinities_to_nan(uint16_t *x, int n) {
     uint16_t any = 0;
     for (int i = 0; i < n; i++) {
@@ -20,8 +20,8 @@ bool infinities_to_nan(uint16_t *x, int n) {
     return any;
 }
 
-// d = max |x| / 127, q = x / d to the nearest, ties away from zero, as GGUF writes Q8_0. Says
-// whether d is beyond float16.
+// d = max |x| / 127, q = x / d to the nearest, ties away from zero, as GGUF writes Q8_0. Returns
+// whether d is too large for float16.
 bool store_q8(Q8Block *block, const float *x) {
     vec most = {};
     for (int i = 0; i < q8_block; i += lanes) most = max(most, magnitude(load(x + i)));
@@ -30,7 +30,7 @@ bool store_q8(Q8Block *block, const float *x) {
     block->d = to_f16(d);
     for (int i = 0; i < q8_block; i++) {
         const float scaled = x[i] * inverse;
-        // The bound is met only by infinities and NaN, which an int8 can't hold.
+        // Only infinities and NaN are larger than 127, which an int8 can't hold.
         float size = __builtin_fabsf(scaled);
         size = size < 127.0f ? size : 127.0f;
         int q = (int)size;
@@ -50,7 +50,7 @@ bool store_f16_row(uint16_t *row, const float *x, int dim) {
     return infinities_to_nan(row, dim);
 }
 
-// Says whether a number is beyond the type.
+// Stores a row. Returns whether a number is too large for the type.
 bool store_row(uint8_t *row, KVType type, const float *x, int dim) {
     bool is_beyond = false;
     switch (type) {
@@ -81,7 +81,7 @@ void spoil_row(uint8_t *row, KVType type) {
         __builtin_memcpy(row, &f16_nan, sizeof f16_nan);  // a block begins with its scale
 }
 
-// Asks for the memory of a row that is about to be written.
+// Prefetches the memory of a row that will be written.
 void ask_row(const uint8_t *row, KVType type, int dim) {
     const size_t bytes = row_bytes(type, dim);
     for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 1);
@@ -90,7 +90,8 @@ void ask_row(const uint8_t *row, KVType type, int dim) {
 }  // namespace
 
 void kv_store(const KVView &kv, int block, int slot, const float *k, const float *v) {
-    // Nobody has looked at it since the last step, which has read all weights.
+    // The cache's memory isn't in the processor's caches, since the step before has read all
+    // weights.
     for (int head = 0; head < kv.n_kv_heads; head++) {
         ask_row(head_rows(kv, true, head).row(block, slot), kv.k_type, kv.k_dim);
         ask_row(head_rows(kv, false, head).row(block, slot), kv.v_type, kv.v_dim);
@@ -100,7 +101,7 @@ void kv_store(const KVView &kv, int block, int slot, const float *k, const float
         const bool is_beyond = store_row(head_rows(kv, true, head).row(block, slot), kv.k_type,
                                          k + (size_t)head * kv.k_dim, kv.k_dim);
         store_row(value, kv.v_type, v + (size_t)head * kv.v_dim, kv.v_dim);
-        // A score that is NaN may become a weight; a value that is NaN spoils any sum.
+        // A NaN score may lead to a finite weight, but a NaN value makes every sum NaN.
         if (is_beyond && kv.v_dim > 0) spoil_row(value, kv.v_type);
     }
 }

@@ -1,15 +1,15 @@
-// The two products of attention over a tile of keys, blocked in registers. Every number of a
-// result is one chain of FMAs in the order of dimensions or keys, so it is the same whichever rows
-// are computed with it.
+// The two products of attention over a tile of keys, in blocks of registers. Every number of a
+// result is one chain of FMAs in the order of dimensions or keys, so it doesn't depend on the rows
+// that are computed with it.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/float.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Keys that go through the online softmax together.
+// How many keys go through the online softmax together.
 inline constexpr int tile_keys = 64;
-// Query rows and vectors that a register block covers: 24 of 32 registers, or 12 of 16, hold sums.
+// The query rows and vectors of a register block: 24 of 32 registers, or 12 of 16, hold sums.
 inline constexpr int block_rows = 6;
 #if defined(__AVX512F__) || defined(UNLADEN_NEON)
 inline constexpr int block_vectors = 4;

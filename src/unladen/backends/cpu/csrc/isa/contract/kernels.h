@@ -1,4 +1,4 @@
-// What an instruction-set level provides: one table of plain functions, filled once per level.
+// The functions of an instruction-set level: one table of plain functions, filled once per level.
 //
 // Every .cc in this folder is compiled once per level with UNLADEN_ISA set to its name and with
 // that level's compiler flags. Code in here lives in namespace unladen::cpu::UNLADEN_ISA and uses
@@ -17,14 +17,14 @@ enum class Activation : int32_t {
 
 enum class KVType : int32_t { f32, f16, q8_0 };
 
-// How activations lie when they meet weights of a type. `f32`: unrounded. `q8_32`, `q8_256`:
+// The layout of activations for products with weights of a type. `f32`: float32. `q8_32`, `q8_256`:
 // rounded to int8, with one float scale per 32 or 256 and sums of 16, for integer dot products.
 // `q8_32_pairs`, `q8_256_pairs`, `q8_256_lanes`: the same, but a single row is in the order of AVX2
 // or AVX-512 registers.
 enum class ActFormat : int32_t { f32, q8_32, q8_32_pairs, q8_256, q8_256_pairs, q8_256_lanes };
 
 // Prefetch strategy of products, named after the microarchitecture that it suits. Affects speed,
-// never results. It starts as this processor's, or as that of its nearest kin.
+// never results. At start it is this processor's, or that of the most similar one in the list.
 enum class Reading : int32_t { other, zen3, zen4, zen5, intel };
 extern Reading reading;
 
@@ -33,7 +33,7 @@ extern Reading reading;
 // n_rows. From many_rows on neither the layout nor the sums of a row depend on it.
 constexpr int many_rows = 8;
 
-// How many weight rows are interleaved with one another.
+// How many weight rows are interleaved.
 constexpr int interleaved_rows = 16;
 
 // Rows of numbers: row r begins at x + (rows ? rows[r] : r) * stride.
@@ -44,25 +44,26 @@ struct Floats {
 };
 
 struct Packer {
-    // Bytes for n_rows rows of n_cols; also for any smaller n_rows.
+    // Bytes that suffice for up to n_rows rows of n_cols.
     size_t (*bytes)(int n_rows, int n_cols);
-    // Packs numbers [k_first, k_last) of rows [first, last) of n_rows; `from` has them from k_first
-    // on. `first` is a multiple of `granule`, k_first of `block`, and so is k_last or it is n_cols.
+    // Rounds numbers [k_first, k_last) of rows [first, last) of n_rows; `from` has them from
+    // k_first on. `first` is a multiple of `granule`. k_first is a multiple of `block`, and so is
+    // k_last unless it is n_cols.
     void (*pack)(void *dst, Floats from, int n_rows, int n_cols, int first, int last, int k_first,
                  int k_last);
     int granule, block;
-    // Whether a row's sums don't depend on n_rows, however few there are.
+    // Whether a row's sums don't depend on n_rows, also below many_rows.
     bool has_one_order;
 };
 
-// Rows of whole blocks, one after another; or interleaved, as Linear::interleave leaves them, where
-// divided ones have their rest, and numbers that are known of them, elsewhere.
+// Rows of whole blocks, one after another; or interleaved by Linear::interleave. Divided rows have
+// their rest and their known numbers elsewhere.
 struct Weights {
     const uint8_t *data;
     bool interleaved = false;
     const uint8_t *rest = nullptr;
     const float *known = nullptr;
-    // Rows that the thread reads after these, where they don't follow; or nullptr.
+    // Rows that the thread reads after these, if these don't follow in memory; or nullptr.
     const uint8_t *next = nullptr;
 };
 
@@ -71,23 +72,23 @@ struct alignas(64) CacheLine {
     uint8_t bytes[64];
 };
 
-// Lengths of an activation row, which errors of products are multiples of: `first` of coarse
-// products, `left` of those that are left after a second look.
+// Lengths of an activation row, of which error bounds are multiples: `first` for the errors of
+// coarse products, `left` for the errors that remain after a second look.
 struct Lengths {
     double first, left;
 };
 
-// Reads a piece of the rest of single rows, and adds it to their coarse products.
+// Reads a piece of the rest of single rows and completes their coarse products with it.
 struct SecondLook {
     // prepare() writes activation row t as run() reads it, n_lines(n_cols) lines.
     size_t (*n_lines)(int n_cols);
     void (*prepare)(CacheLine *to, const void *act, int n_rows, int n_cols, int t);
-    // Takes interleaved_rows products y of rows from `first` on, which may be off by `off`. Writes
-    // the rows whose product may be `least` or more, returns their number, and leaves anything in
-    // the rest of interleaved_rows numbers.
+    // Takes interleaved_rows products y of the rows from `first` on, which may be off by `off`.
+    // Writes the rows whose product may be `least` or more and returns their number. The numbers
+    // after them, up to interleaved_rows, are undefined.
     int (*in_question)(int32_t *rows, const float *y, int first, float off, float least);
-    // Writes what is to be added to the products of n of these rows. The sums are then off by at
-    // most off[i] plus Lengths::left times the second number that is known of interleaved_rows
+    // Writes to `more` the numbers to add to the products of n of these rows. The error of a sum is
+    // then at most off[i] plus Lengths::left times the second known number of its interleaved_rows
     // rows.
     void (*run)(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
                 const CacheLine *prepared);
@@ -95,25 +96,25 @@ struct SecondLook {
 
 // Coarse products of divided rows: see Linear.
 struct Screen {
-    // Like Linear::run of interleaved rows, without their rest. A sum is off by at most its row's
-    // reach times Lengths::first of the activation row. The first number that is known of
+    // As Linear::run for interleaved rows, without their rest. The error of a sum is at most its
+    // row's reach times Lengths::first of the activation row. The first known number of
     // interleaved_rows rows is their largest reach.
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
     Lengths (*lengths)(const void *act, int n_rows, int n_cols, int t);
-    // run() takes activations that were written for at most this many rows.
+    // run() takes activations of at most this many rows.
     int most_rows;
-    // How many bytes of each rest_block it doesn't read.
+    // How many bytes of each rest_block run() doesn't read.
     int spared_bytes;
-    const SecondLook *second = nullptr;  // where there is one
+    const SecondLook *second = nullptr;  // nullptr: there is no second look
 };
 
 // y[t][n] = sum_k w[n][k] * x[t][k] for weight rows [n_first, n_last) and activation rows [t_first,
-// t_last); t_first is a multiple of the format's granule, n_first of `row_granule`. `act` is what
-// the Packer made of n_rows rows. y points at [t = 0][n = 0]; its stride is in floats. The order of
-// a sum depends on the shapes alone, never on the thread or tile that computes it, nor on whether
-// weights are interleaved. With n_rows from many_rows on, which may be more than there are, it
-// doesn't depend on t_first and t_last either.
+// t_last); t_first is a multiple of the format's granule, n_first of `row_granule`. `act` are
+// n_rows rows that the Packer has rounded. y points at [t = 0][n = 0]; its stride is in floats. The
+// order of a sum depends on the shapes alone, not on the thread or tile that computes it, and not
+// on whether weights are interleaved. If n_rows is at least many_rows (it may be more than there
+// are rows), the order doesn't depend on t_first and t_last either.
 struct Linear {
     ActFormat act;
     int block_size;
@@ -122,12 +123,13 @@ struct Linear {
     void (*run)(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_cols,
                 const void *act, int n_rows, int t_first, int t_last);
     // Copies n_rows rows, a multiple of interleaved_rows, in the order that is read fastest;
-    // nullptr: there is none. Rows n to n + interleaved_rows - 1 take the same place as before, and
-    // run() then takes multiples of interleaved_rows. Rows that are divided take less room at `to`:
-    // their rest goes to `rest`, and n_known numbers of each interleaved_rows rows go to `known`.
+    // nullptr: there is no such order. Rows n to n + interleaved_rows - 1 take as many bytes as
+    // before, and run() then takes multiples of interleaved_rows. Divided rows take fewer bytes at
+    // `to`: their rest goes to `rest`, and n_known numbers for each interleaved_rows rows go to
+    // `known`.
     void (*interleave)(uint8_t *to, uint8_t *rest, float *known, const uint8_t *w, int n_rows,
                        int n_cols) = nullptr;
-    // Rows of whole rest_blocks are divided: rest_bytes of each are the rest.
+    // Rows of whole rest_blocks are divided; rest_bytes of each rest_block are the rest.
     int rest_block = 0, rest_bytes = 0, n_known = 0;
     const Screen *screen = nullptr;
 
@@ -139,7 +141,7 @@ struct Linear {
     size_t row_rest_bytes(int n_cols) const {
         return divides(n_cols) ? static_cast<size_t>(n_cols / rest_block) * rest_bytes : 0;
     }
-    // How many numbers are known of n_rows rows, where they are divided.
+    // How many known numbers belong to n_rows divided rows.
     size_t n_known_of(size_t n_rows, int n_cols) const {
         return divides(n_cols) ? n_rows / interleaved_rows * n_known : 0;
     }
@@ -161,13 +163,13 @@ struct AttentionTask {
     const int32_t *blocks;   // the sequence's block table
     int32_t position;
     int32_t first, last;     // the token sees keys [first, last): at least one, but for parts
-    // nullptr: `out` is the result. Otherwise it is left out, and here, [n_heads][v_dim + 2], is
-    // what these keys add to it: sums of values, weighted by e^(score - top), that top, and the sum
-    // of the weights. The sinks count as a key.
+    // nullptr: the result goes to `out`. Otherwise the share of these keys goes here,
+    // [n_heads][v_dim + 2]: sums of values weighted by e^(score - top), then top, then the sum of
+    // the weights. The sinks count as a key.
     float *part;
 };
 
-// What becomes of q k^T before the softmax, in this order.
+// The changes to q k^T before the softmax, in this order.
 struct Scoring {
     float scale;
     float softcap;           // c: c tanh(s / c); 0: none
@@ -179,17 +181,17 @@ struct AttentionArgs {
     KVView kv;
     int32_t n_heads;
     Scoring scoring;
-    // n_tasks tokens of one sequence; blocks of keys that none of them sees are never looked up.
+    // n_tasks tokens of one sequence. Blocks of keys that no token sees are never looked up.
     const AttentionTask *tasks;
     int32_t n_tasks;
     int32_t kv_head;         // all query heads that share this K/V head are computed
     float *scratch;          // attention_scratch_floats(...) floats, this thread's own
-    // A row's sums have the same order however many rows there are.
+    // Whether a row's sums must have the same order for any number of rows.
     bool one_order;
 };
 
-// Rows of the cache that one token sees: at positions first, first + step ..., or at those listed.
-// Keys and values come from the cache's K or its V.
+// Rows of the cache that one token sees: at positions first, first + step ..., or at listed ones.
+// They are rows of the cache's K or of its V.
 enum class Plane : int32_t { k, v };
 struct RowRange {
     Plane keys, values;
@@ -204,14 +206,14 @@ struct AttentionRowsArgs {
     const int32_t *blocks;   // the sequence's block table
     const RowRange *ranges;
     int32_t n_ranges, n_heads;
-    int32_t k_dim, v_dim;    // how much of a row is key, and value; alike where both are one
+    int32_t k_dim, v_dim;    // numbers of a row that are its key, and its value
     float scale;
     const float *sinks;      // [n_heads] or nullptr
     float *scratch;          // attention_rows_scratch_floats(...) floats, this thread's own
 };
 
-// Nodes with recurrent state: the tokens of one sequence, everything from its first row on. `state`
-// is what the sequence keeps, changed in place.
+// Nodes with recurrent state: the tokens of one sequence, with all arrays from its first row on.
+// `state` is the sequence's state, which is changed in place.
 constexpr int max_conv_taps = 16;
 
 struct ConvArgs {
@@ -219,8 +221,8 @@ struct ConvArgs {
     float *y;
     const float *w;        // [n_channels][n_taps]
     const float *bias;     // [n_channels] or nullptr
-    const float *before;   // [n_taps - 1][n_channels], the last rows so far; nullptr: zeros
-    float *after;          // and with these tokens
+    const float *before;   // [n_taps - 1][n_channels], the last rows before; nullptr: zeros
+    float *after;          // the last rows after these tokens
     int32_t n_tokens, n_channels, n_taps;
     int32_t first, last;   // the channels to compute
     Activation act;
@@ -277,7 +279,7 @@ struct Kernels {
     void (*glu)(float *y, const float *gate, const float *up, int n, Activation act);
     void (*add)(float *y, const float *a, const float *b, int n);            // y = a + b
     void (*scale_add)(float *y, const float *x, int n, float s);             // y += s * x
-    // The largest of each interleaved_rows of n numbers, NaN where one is among them.
+    // The largest of each interleaved_rows of n numbers; NaN if one of them is NaN.
     void (*largest)(float *y, const float *x, int n);
     void (*softcap)(float *y, const float *x, int n, float cap);     // y = cap * tanh(x / cap)
     // Stores one token's k [n_kv_heads][k_dim] and v [n_kv_heads][v_dim] at `slot` of `block`.
@@ -285,7 +287,7 @@ struct Kernels {
     size_t (*attention_scratch_floats)(int n_heads_per_kv, int n_tasks, int k_dim, int v_dim,
                                        int block_tokens);
     void (*attention)(const AttentionArgs &args);
-    // One token's result [n_heads][v_dim] from its n_parts parts, which stand one after another.
+    // One token's result [n_heads][v_dim] from its n_parts shares, which follow one another.
     void (*attention_merge)(float *out, const float *parts, int n_parts, int n_heads, int v_dim);
     size_t (*attention_rows_scratch_floats)(int n_heads, int k_dim, int v_dim);
     void (*attention_rows)(const AttentionRowsArgs &args);
@@ -295,18 +297,18 @@ struct Kernels {
     void (*linear_attention)(const LinearAttentionArgs &args, float *scratch);
     void (*rwkv_mix)(const RwkvArgs &args, float *scratch);
     const Packer *(*packer)(ActFormat format);
-    // nullptr: no native kernel for this type. precise: activations stay float32.
+    // Returns nullptr if there is no kernel for this type. precise: activations stay float32.
     const Linear *(*linear)(const char *type, bool precise);
-    // With a screen, and the same sums; nullptr: there is none for this type.
+    // A kernel with a screen and the same sums; nullptr if there is none for this type.
     const Linear *(*screened_linear)(const char *type);
-    // Dequantizes n weights (whole blocks) of a row; nullptr: unknown type.
+    // A function that dequantizes n weights (whole blocks) of a row; nullptr for an unknown type.
     using Dequantize = void (*)(float *y, const uint8_t *w, int n);
     Dequantize (*dequantize)(const char *type);
-    // Writes rows as blocks; false where a number or a block's scale is beyond what the format
-    // holds. nullptr: unknown type, or one that can only be read.
+    // A function that writes rows as blocks and returns false if a number or a block's scale is too
+    // large for the format; nullptr for an unknown type and for one that can only be read.
     using Quantize = bool (*)(uint8_t *to, const QuantizeArgs &args);
     Quantize (*quantize)(const char *type);
-    bool (*finite)(const float *x, size_t n);  // neither NaN nor infinity among them
+    bool (*finite)(const float *x, size_t n);  // whether all n numbers are finite
 };
 
 // The levels present in this build; a level's table may be used only where the CPU has it.

@@ -11,24 +11,24 @@
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
-// What integer products are made of: AVX-512 with VNNI; AVX2; NEON; or plain C++.
+// The instructions of integer products: AVX-512 with VNNI; AVX2; NEON; or plain C++.
 #if defined(__AVX512VNNI__)
 #define UNLADEN_AVX512 1
 #elif defined(__AVX2__)
 #define UNLADEN_AVX2 1
 #endif
-// Whether output heads are screened: all of that is in screening/ and, behind this switch, in the
-// headers of the formats that can be.
+// Whether output heads are screened. The code for this is in screening/ and, behind this switch, in
+// the headers of the formats that can be divided.
 #if defined(UNLADEN_AVX512) || defined(UNLADEN_AVX2)
 #define UNLADEN_SCREENS 1
 #endif
-// Every 64-bit Arm processor has NEON; portable stays what compilers make of plain C++.
+// Every 64-bit Arm processor has NEON. Level portable is plain C++ there, too.
 #if defined(__aarch64__) && !defined(UNLADEN_PORTABLE)
 #define UNLADEN_NEON 1
 #include <arm_neon.h>
 #endif
 
-// How a .cc file hands its functions to table.cc.
+// The functions that .cc files define for table.cc.
 #include "backends/cpu/csrc/isa/contract/kernels.h"
 
 namespace unladen::cpu::UNLADEN_ISA {

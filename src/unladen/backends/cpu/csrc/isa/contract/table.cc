@@ -1,5 +1,6 @@
-// The table of one instruction-set level. One that refines another, UNLADEN_REFINES, has that one's
-// kernels but for integer products and for what rounds their activations.
+// The table of one instruction-set level. A level that refines another one, UNLADEN_REFINES, has
+// its own integer products and rounds their activations itself; the other kernels are those of the
+// base.
 #include "backends/cpu/csrc/isa/contract/level.h"
 
 #define UNLADEN_STRING_(a) #a

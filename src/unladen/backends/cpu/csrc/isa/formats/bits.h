@@ -1,4 +1,4 @@
-// The few moves that the block formats are made of.
+// The few operations on bits that block formats need.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline float half(const uint8_t *p) { return float_of_half(load<uint16_t>(p)); }
 
 inline constexpr uint64_t ones = 0x0101010101010101;  // a 1 in each of eight bytes
 
-// Eight numbers, one in each byte of the eight at p: those under `mask` once shifted down.
+// Eight numbers, one in each byte: the eight bytes at p, shifted down and masked with `mask`.
 inline uint64_t field(const uint8_t *p, int shift, uint8_t mask) {
     return load<uint64_t>(p) >> shift & mask * ones;
 }
@@ -57,8 +57,8 @@ inline uint64_t spread_bits(uint8_t b) {
     return (picked + 0x7f * ones) >> 7 & ones;
 }
 
-// y[i] = f(byte i of `packed`, signed). f takes a float or, for speed, a vector of them. In
-// intrinsics, because compilers make much worse of it.
+// y[i] = f(byte i of `packed`, signed). f takes a float or, for speed, a vector of floats. Written
+// with intrinsics, because compilers make much slower code of a loop.
 template <class F>
 inline void each(float *y, uint64_t packed, F f) {
 #if defined(__AVX2__)
@@ -90,8 +90,8 @@ inline void scale(float *y, float d, const uint8_t *q) {
     }
 }
 
-// The numbers that the low and the high nibbles of 16 bytes stand for in a codebook of 16, each an
-// int8 in a byte.
+// Looks up the low and the high nibbles of 16 bytes in a codebook of 16 numbers. Each result is an
+// int8.
 inline void look_up_nibbles(const uint8_t *p, const int8_t *codebook, uint8_t *low,
                             uint8_t *high) {
 #if defined(__AVX2__)

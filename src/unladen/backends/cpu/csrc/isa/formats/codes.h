@@ -12,14 +12,14 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class T>
 struct Codes;
 
-// What multiplies one row of T by a few columns, where a level has something faster for it than
-// products/rows.h makes of Codes<T>.
+// Multiplies one row of T by a few columns. For formats for which a level has a faster kernel than
+// products/rows.h with Codes<T>.
 template <class T>
 struct RowKernel;
 
-// Codes<T> = W of a block of 32 with 16 bytes of nibbles at nibbles_at, the first 16 codes in the
-// low ones. W::decode() makes codes of these; with has_fifth a bit more of each lies in the four
-// bytes before.
+// Codes<T> = W for a block of 32 with 16 bytes of nibbles at nibbles_at; the low nibbles are the
+// first 16 codes. W::decode() turns nibbles into codes. With has_fifth the four bytes before have a
+// fifth bit of each code.
 template <class W, int at, bool fifth = false>
 struct NibbleCodes {
     static constexpr int nibbles_at = at;
@@ -44,14 +44,14 @@ UNLADEN_INLINE Bytes32 codes_of(const uint8_t *b, int i) {
     else
         return Codes<T>::codes(b, i);
 }
-// As numbers around zero.
+// The same codes without their bias, so as signed numbers.
 template <class T>
 UNLADEN_INLINE Bytes32 signed_codes(const uint8_t *b, int i) {
     const Bytes32 q = codes_of<T>(b, i);
     return Codes<T>::bias ? q.less(Codes<T>::bias) : q;
 }
 
-// Two bits of each weight, 128 weights in 32 bytes, at bit `to`.
+// Codes of two bits, 128 of them in 32 bytes, placed at bit `to`.
 inline Bytes32 two_bits(const uint8_t *p, int s, int to = 0) {
     return Bytes32::load(p + s / 4 * 32).field(s % 4 * 2 - to, 3 << to);
 }

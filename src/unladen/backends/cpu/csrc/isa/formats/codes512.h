@@ -14,7 +14,7 @@ UNLADEN_INLINE __m512i look_up(__m512i q, const int8_t *codebook, int bias) {
 
 constexpr int log2_of(int power) { return __builtin_ctz(unsigned(power)); }
 
-// Word j and every fourth after it, eight times each.
+// Words j, j + 4, j + 8 and j + 12, eight times each.
 UNLADEN_INLINE __m512i every_fourth(__m256i words, int j) {
     const __m512i pick = _mm512_add_epi16(
         _mm512_inserti64x4(
@@ -24,11 +24,12 @@ UNLADEN_INLINE __m512i every_fourth(__m256i words, int j) {
     return _mm512_permutexvar_epi16(pick, _mm512_castsi256_si512(words));
 }
 
-// Codes512<T> for blocks of 256 that are decoded row by row, constructed from a block's bytes.
-// codes<j>(): numbers j, j + 4, j + 8 and j + 12 of its sixteens, below 64 and too large by `bias`,
-// 0 or a power of two; scales(): as 16 words; scale<j>(): what multiplies pairs of codes<j>(); d();
-// sub: how many weights share a scale; Pair, where two neighbouring blocks together take less:
-// their block<i>().
+// Codes512<T> for blocks of 256 that are decoded row by row, constructed from a block's bytes:
+// * codes<j>(): the codes of sixteens j, j + 4, j + 8 and j + 12, below 64, with a bias of `bias`,
+//   which is 0 or a power of two;
+// * scales(): the scales as 16 words; scale<j>(): the factors of pairs of codes<j>(); d();
+// * sub: how many weights share a scale;
+// * Pair, if decoding two neighbouring blocks together is faster: its block<i>().
 template <class T>
 struct Codes512;
 

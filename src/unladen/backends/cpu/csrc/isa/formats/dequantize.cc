@@ -9,7 +9,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 template <class T>
 void dequantize_row(float *y, const uint8_t *w, int n) {
-    // Compilers convert float16 one by one.
+    // By hand, since compilers convert float16 one by one.
     if constexpr (__is_same(T, F16)) {
         int i = 0;
         for (; i + lanes <= n; i += lanes) store(y + i, load_f16(w + 2 * i));

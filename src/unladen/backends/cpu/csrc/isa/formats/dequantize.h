@@ -5,8 +5,8 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Writes n weights of the whole blocks at w. dequantize.cc holds it for every format, so that other
-// files call it instead of compiling it again.
+// Writes the n weights of the whole blocks at w as float32. dequantize.cc compiles it for every
+// format, and other files call it.
 template <class T>
 void dequantize_row(float *y, const uint8_t *w, int n);
 #define UNLADEN_DEQUANTIZE(T) extern template void dequantize_row<T>(float *, const uint8_t *, int);

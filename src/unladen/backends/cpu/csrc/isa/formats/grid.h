@@ -1,5 +1,5 @@
-// What the IQ formats with grids share: eight weights at a time are small integers, the bytes of
-// one integer, times scales.
+// The IQ formats with grids: eight weights at a time are eight small integers, the bytes of one
+// uint64, times scales.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/bits.h"
@@ -19,7 +19,7 @@ inline uint64_t spread_nibbles(uint32_t x) {
     return (v | v << 4) & 15 * ones;
 }
 
-// Four times eight signs, each of whose indices has 7 bits.
+// Four times eight signs, from four indices of 7 bits each.
 inline uint32_t signs_of(uint32_t indices) {
     uint32_t signs = 0;
     for (int g = 0; g < 4; ++g) {
@@ -30,9 +30,9 @@ inline uint32_t signs_of(uint32_t indices) {
 
 }  // namespace bits
 
-// w[i] = unit * d * scale[i / sub] * code[i]. T has `unit` and `sub`, 16 or 32; d(block); scales(
-// block, half), eight of them in the bytes of an integer: all, or a half's if sub is 16. Its codes
-// are eight(block, g) for g < 32, signed bytes.
+// w[i] = unit * d * scale[i / sub] * code[i]. T has `unit`; `sub`, 16 or 32; d(block);
+// scales(block, half), eight scales in the bytes of a uint64, those of one half if sub is 16; and
+// eight(block, g) for g < 32, eight codes as signed bytes.
 template <class T>
 struct Grid {
     static constexpr int block_size = 256;
@@ -49,23 +49,23 @@ struct Grid {
     static inline float d(const uint8_t *block) { return bits::half(block); }
 };
 
-// With entries of a grid, entry(block, g), that are positive and no larger than max_code, and their
-// signs, 32 at a time as bits: signs(block, s).
+// Grids with entries entry(block, g) that are positive and at most max_code, and with separate
+// signs: signs(block, s) has 32 of them as bits.
 template <class T>
 struct SignedGrid : Grid<T> {
     static inline uint64_t eight(const uint8_t *block, int g) {
         const uint64_t minus = bits::spread_bits(uint8_t(T::signs(block, g / 4) >> 8 * (g % 4)));
-        return (T::entry(block, g) ^ minus * 0xff) + minus;  // no carry leaves a byte
+        return (T::entry(block, g) ^ minus * 0xff) + minus;  // carries stay inside bytes
     }
 };
 
-// With entries of -1, 0 and 1, moved up or down by 1/8; as codes these are 8 times as large.
-// is_down(block, g) says which.
+// Grids with entries of -1, 0 and 1, plus 1/8 or, if is_down(block, g), minus 1/8. Codes are 8
+// times these.
 template <class T>
 struct ShiftedGrid : Grid<T> {
     static inline uint64_t eight(const uint8_t *block, int g) {
         using bits::ones;
-        const uint64_t high = 0x80 * ones;  // so that no carry leaves a byte
+        const uint64_t high = 0x80 * ones;  // keeps carries inside bytes
         const uint64_t eights = (T::entry(block, g) << 3 & 0xf8 * ones) ^ high;
         return (T::is_down(block, g) ? eights - ones : eights + ones) ^ high;
     }

@@ -1,6 +1,7 @@
-// Grids as numbers: an entry consists of a few values, so it is eight numbers of two bits, or four
-// of three, and a block's entries are looked up in registers. With VBMI that takes less time than
-// to read them one by one from memory up to the largest grid of 2048, without it up to 1024.
+// Grids as short numbers: the values of an entry are from a small set, so an entry is eight numbers
+// of two bits or four of three. A block's entries are looked up in registers. With VBMI this is
+// faster than reading them one by one from memory for all grids, up to 2048 entries; without VBMI
+// for grids up to 1024.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/codes512.h"
@@ -10,7 +11,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class Entry, int n>
 struct Numbers {
     static constexpr int width = sizeof(Entry) == 8 ? 2 : 3, n_values = 1 << width;
-    static constexpr int n_entries = n, n_each = 8 / sizeof(Entry);  // of eight weights
+    static constexpr int n_entries = n, n_each = 8 / sizeof(Entry);  // n_each: for eight weights
     alignas(64) uint16_t numbers[n] = {};
 
     constexpr Numbers(const Entry (&grid)[n], const int8_t (&values)[n_values]) {
@@ -29,8 +30,9 @@ constexpr int group_at(int j, int m) { return 2 * j + m / 2 * 8 + m % 2; }
 
 }  // namespace unladen::cpu::UNLADEN_ISA
 
-// Grid512<Entry, n>: Numbers whose codes stand for values times a factor plus a bias. Entries at up
-// to 64 indices, and their codes<j>(). sevens() and threes() of packed bits.
+// Both headers define Grid512<Entry, n>, a Numbers with codes for values times a factor plus a
+// bias; Entries, those at up to 64 indices with their codes<j>(); and sevens() and threes(), which
+// unpack bits.
 #if defined(__AVX512VBMI__)
 #include "backends/cpu/csrc/isa/formats/grid_bytes512.h"
 #else

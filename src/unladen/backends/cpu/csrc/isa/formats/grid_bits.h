@@ -6,13 +6,13 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Seven bits and, in place of the highest, one that makes the number of set ones even.
+// Sets the highest bit of each byte so that the number of set bits is even.
 UNLADEN_INLINE __m256i with_eighth(__m256i bytes) {
 #if defined(__GFNI__)
-    // The row that makes bit i is byte 7 - i: bits 0 to 6 as they are, their parity above.
+    // Byte 7 - i of the matrix makes bit i: bits 0 to 6 are copied, bit 7 is their parity.
     return _mm256_gf2p8affine_epi64_epi8(bytes, _mm256_set1_epi64x(0x010204081020407f), 0);
 #else
-    // Whether nibbles have an odd number of set bits, in the highest bit.
+    // For each nibble, the highest bit says whether its number of set bits is odd.
     const __m256i odd = _mm256_broadcastsi128_si256(_mm_setr_epi8(
         0, -128, -128, 0, -128, 0, 0, -128, -128, 0, 0, -128, 0, -128, -128, 0));
     const __m256i nibble = _mm256_set1_epi8(15), seven = _mm256_set1_epi8(0x7f);
@@ -46,10 +46,10 @@ UNLADEN_INLINE __m256i odd_scales(__m256i s) {
     return _mm256_add_epi16(_mm256_add_epi16(s, s), _mm256_set1_epi16(1));
 }
 
-// Eight times IQ1's entries, moved by 1, are unsigned with it.
+// The bias that makes IQ1's codes, eight times the entries plus or minus 1, unsigned.
 constexpr int iq1_bias = 16;
 
-// IQ1_S's scales without the first step, two words each.
+// The steps s of IQ1_S's scales 2 s + 1, as two words each.
 UNLADEN_INLINE __m256i iq1_s_steps(const uint8_t *block) {
     const __m128i words = _mm_loadu_si128(reinterpret_cast<const __m128i *>(block + 34));
     const __m256i s = _mm256_cvtepu16_epi32(_mm_srli_epi16(words, 12));

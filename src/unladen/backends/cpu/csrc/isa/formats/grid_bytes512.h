@@ -1,4 +1,4 @@
-// With VBMI: as bytes, in two planes of the numbers' low and high eight bits.
+// With VBMI, grids are tables of bytes: one of the numbers' low eight bits, one of the high eight.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/grid512.h"
@@ -9,7 +9,7 @@ template <class Entry, int n>
 struct Grid512 : Numbers<Entry, n> {
     using Numbers<Entry, n>::n_values;
     alignas(64) uint8_t low[n] = {}, high[n] = {};
-    alignas(64) uint8_t code[64] = {};  // by six bits, of which `width` are the number
+    alignas(64) uint8_t code[64] = {};  // index: six bits, of which `width` are the number
 
     constexpr Grid512(const Entry (&grid)[n], const int8_t (&values)[n_values], int factor = 1,
                      int bias = 0) : Numbers<Entry, n>(grid, values) {
@@ -20,8 +20,8 @@ struct Grid512 : Numbers<Entry, n> {
     }
 };
 
-// Where in two registers of low and high bytes the entries of the groups of codes<j>() are, the
-// first of them at `first`.
+// The places, in two registers of low and high bytes, of the entries for the groups of codes<j>();
+// the first entry is at `first`.
 struct Places {
     alignas(64) uint8_t of[4][64] = {};
 
@@ -52,37 +52,39 @@ UNLADEN_INLINE __m512i from_table(const uint8_t *table, __m512i low, const __mma
 struct Entries {
     __m512i low, high;
 
-    // At up to 64 indices, whose bits from the ninth on are masks.
+    // The entries at up to 64 indices: q has their low eight bits, `masks` their higher bits.
     template <class Grid, class... Masks>
     UNLADEN_INLINE Entries(const Grid &grid, __m512i q, Masks... masks) {
         constexpr int n = Grid::n_entries;
         const __mmask64 more[] = {masks..., 0};
         const Grid *at = &grid;
-        // Registers don't hold larger ones: compilers would copy them to the stack for every row.
+        // Hides larger tables from the compiler, which would copy them to the stack for every row.
+        // They don't fit into registers.
         if constexpr (n > 256) __asm__ volatile("" : "+r"(at));
         low = from_table<n>(at->low, q, more);
         high = from_table<n>(at->high, q, more);
     }
-    // half: of two of 32 entries each.
+    // `half`: which half of the entries, if they are those of two blocks.
     template <int j, class Grid>
     UNLADEN_INLINE __m512i codes(const Grid &grid, int half = 0) const {
         const Places &places = Grid::n_each == 2 ? fours_in_order
                                : half            ? upper_eights
                                                  : eights_in_order;
         const __m512i entries = _mm512_permutex2var_epi8(low, load512(places.of[j]), high);
-        // The bits where numbers begin.
+        // The bit where each number begins.
         const int64_t from = Grid::width == 2 ? 0x0e0c0a0806040200 : 0x1916131009060300;
         return _mm512_permutexvar_epi8(
             _mm512_multishift_epi64_epi8(_mm512_set1_epi64(from), entries), load512(grid.code));
     }
 };
 
-// The four times seven low bits of each dword as bytes; their highest bits are anything.
+// The low 28 bits of each dword as four bytes of seven bits. The highest bits are undefined.
 UNLADEN_INLINE __m256i sevens(__m256i dwords) {
     return _mm256_multishift_epi64_epi8(_mm256_set1_epi64x(0x352e2720150e0700), dwords);
 }
 
-// For each word four bytes: three bits of it and, in bit 3, its highest; other bits are anything.
+// For each word four bytes: each has three bits of the word and, in bit 3, the highest bit of these
+// four. Other bits are undefined.
 UNLADEN_INLINE __m256i threes(__m128i words) {
     const __m256i index = _mm256_set1_epi64x(0x1916131009060300);
     const __m256i sign = _mm256_set1_epi64x(0x1c1c1c1c0c0c0c0c);

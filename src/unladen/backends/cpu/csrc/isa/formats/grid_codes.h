@@ -1,4 +1,4 @@
-// What integer products know of the formats with grids.
+// Codes of the formats with grids, for integer products.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/grid.h"

@@ -1,5 +1,5 @@
-// Codes512<T> of the formats with grids. Codes are the weights' sizes; negative<j>() says which
-// weights are below zero, and activations take their signs. IQ1's codes have a bias instead.
+// Codes512<T> of the formats with grids. Codes are the weights' magnitudes. negative<j>() says
+// which weights are negative; the activations get their signs. IQ1's codes have a bias instead.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/grid512.h"

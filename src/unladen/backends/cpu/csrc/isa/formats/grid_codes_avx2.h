@@ -1,5 +1,5 @@
-// Codes<T> of the formats with grids, on AVX2: the indices, signs and scales of a block are taken
-// apart many at a time, and entries go from the grid to where they are needed.
+// Codes<T> of the formats with grids, on AVX2: the indices, signs and scales of a block are
+// unpacked many at a time, and entries are loaded from the grid by index.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/codes.h"
@@ -16,7 +16,7 @@ UNLADEN_INLINE __m256i four_entries(const uint64_t *grid, const Index *i) {
     };
     return _mm256_castps_si256(_mm256_setr_m128(two(0), two(2)));
 }
-// Loads that fill a register with an entry, and blends: few units can move bytes in registers.
+// Done with loads that repeat an entry, and blends, since few units can move bytes in registers.
 template <class Index>
 UNLADEN_INLINE __m256i eight_entries(const uint32_t *grid, const Index *i) {
     const auto entry = [=](int k) { return _mm256_set1_epi32(int32_t(grid[i[k]])); };
@@ -25,7 +25,7 @@ UNLADEN_INLINE __m256i eight_entries(const uint32_t *grid, const Index *i) {
                               _mm256_blend_epi32(two(4), two(6), 0xcc), 0xf0);
 }
 
-// Codes as their sizes, and bytes below zero where a code is.
+// Codes as magnitudes, and in `minus` bytes that are negative where a code is negative.
 struct Signed32 {
     __m256i sizes, minus;
     operator Bytes32() const {
@@ -37,8 +37,8 @@ struct Signed32 {
     }
 };
 
-// Has numbers stored: compilers would take them out of a register one by one, which is slower than
-// to load them.
+// Forces numbers into memory. Compilers would extract them from a register one by one, which is
+// slower than loading them.
 template <class Number, int n>
 UNLADEN_INLINE void settle(Number (&numbers)[n]) {
     __asm__("" : "+m"(numbers));
@@ -47,7 +47,7 @@ UNLADEN_INLINE void settle(Number (&numbers)[n]) {
 template <class T>
 struct GridCodes {
     static constexpr int sub = T::sub;
-    static constexpr bool has_min = false, is_stored = true;  // what codes() loads
+    static constexpr bool has_min = false, is_stored = true;  // codes() loads stored numbers
     const uint8_t *b;
     __m256i words;
     GridCodes(const uint8_t *block, __m256i steps) : b(block), words(odd_scales(steps)) {}
@@ -62,7 +62,7 @@ struct SignedCodes : GridCodes<T> {
     using GridCodes<T>::GridCodes;
 };
 
-// Signs that have 7 bits for eight codes.
+// Formats whose sign indices have 7 bits for eight codes.
 template <class T>
 struct PackedSigns : SignedCodes<T> {
     alignas(32) uint32_t signs[8];
@@ -71,7 +71,7 @@ struct PackedSigns : SignedCodes<T> {
         _mm256_store_si256(reinterpret_cast<__m256i *>(signs), with_eighth(sevens));
         settle(signs);
     }
-    // In 32 bits four times 7, and above them the step of the scale.
+    // 32 bits have four sign indices of 7 bits and, above them, the step of the scale.
     PackedSigns(const uint8_t *block, __m256i rest)
         : PackedSigns(block, two_words(_mm256_srli_epi32(rest, 28)), sevens(rest)) {}
     Signed32 with_sign(__m256i sizes, int s) const { return {sizes, Bytes32::where(signs[s]).v}; }
@@ -88,7 +88,8 @@ private:
     }
 };
 
-// Words of eight bits from `low` and, above them, those of `high`.
+// Writes indices as words: their low eight bits are bytes of `low`, their higher bits are in
+// `high`.
 UNLADEN_INLINE void put_indices(uint16_t *to, const uint8_t *low, __m256i high) {
     const __m256i words = _mm256_cvtepu8_epi16(load128(low));
     _mm256_store_si256(reinterpret_cast<__m256i *>(to), _mm256_or_si256(words, high));
@@ -107,7 +108,7 @@ constexpr int64_t word_of_byte = int64_t(0x8000800080008000);
 constexpr int64_t next_byte = 0x0001000100010001;
 constexpr int64_t whole_word = 0x0100010001000100, next_word = 0x0202020202020202;
 
-// Eight times the entries plus the bias.
+// IQ1's grid as codes: eight times the entries plus the bias.
 struct IQ1Grid {
     alignas(64) uint64_t of[2048] = {};
     constexpr IQ1Grid() {
@@ -130,7 +131,7 @@ struct ShiftedCodes : GridCodes<T> {
     using GridCodes<T>::GridCodes;
 
     __m256i entries(int s) const { return four_entries(iq1_grid.of, index + 4 * s); }
-    // 1 or -1 in each byte, the latter where `down` has bits.
+    // Writes -1 in each byte where `down` has bits, else 1.
     void put_shifts(__m256i down) {
         _mm256_store_si256(reinterpret_cast<__m256i *>(shift),
                            _mm256_or_si256(down, _mm256_set1_epi8(1)));

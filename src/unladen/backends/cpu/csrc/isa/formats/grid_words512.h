@@ -1,4 +1,4 @@
-// Without VBMI: as words.
+// Without VBMI, grids are tables of words.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/grid512.h"
@@ -19,8 +19,8 @@ struct Grid512 : Numbers<Entry, n> {
     }
 };
 
-// Where in a register of words, or two, the entries of the groups of codes<j>() are: one for four
-// words or two for two each.
+// The places, in one or two registers of words, of the entries for the groups of codes<j>(): one
+// entry for four words, or two entries for two words each.
 struct Places {
     alignas(64) uint16_t of[4][32] = {};
 
@@ -51,28 +51,29 @@ UNLADEN_INLINE __m512i from_table(const uint16_t *table, __m512i low, const __mm
 struct Entries {
     __m512i part[2];
 
-    // At up to 64 indices, whose bits from the ninth on are masks. The compiler drops a part whose
-    // codes aren't asked for.
+    // The entries at up to 64 indices: q has their low eight bits, `masks` their higher bits. The
+    // compiler drops a part whose codes aren't used.
     template <class Grid, class... Masks>
     UNLADEN_INLINE Entries(const Grid &grid, __m512i q, Masks... masks) {
         const __mmask32 first[] = {__mmask32(masks)..., 0};
         const __mmask32 second[] = {__mmask32(masks >> 32)..., 0};
         const Grid *at = &grid;
-        // Registers don't hold larger ones: compilers would copy them to the stack for every row.
+        // Hides larger tables from the compiler, which would copy them to the stack for every row.
+        // They don't fit into registers.
         if constexpr (Grid::n_entries > 256) __asm__ volatile("" : "+r"(at));
         part[0] = from_table<Grid::n_entries>(
             at->numbers, _mm512_cvtepu8_epi16(_mm512_castsi512_si256(q)), first);
         part[1] = from_table<Grid::n_entries>(
             at->numbers, _mm512_cvtepu8_epi16(_mm512_extracti64x4_epi64(q, 1)), second);
     }
-    // half: of two of 32 entries each.
+    // `half`: which half of the entries, if they are those of two blocks.
     template <int j, class Grid>
     UNLADEN_INLINE __m512i codes(const Grid &grid, int half = 0) const {
         const __m512i code = _mm512_broadcast_i32x4(load128(grid.code));
         if constexpr (Grid::width == 2) {
             const __m512i entries =
                 _mm512_permutexvar_epi16(load512(eights_in_order.of[j]), part[half]);
-            // Each byte four times; its numbers lie where the codes are looked up.
+            // Each byte four times, with its numbers at the bits where codes are looked up.
             const __m512i four = _mm512_shuffle_epi8(
                 entries, _mm512_set4_epi32(0x09090909, 0x08080808, 0x01010101, 0));
             const __m512i down = _mm512_srlv_epi16(four, _mm512_set1_epi32(4 << 16));
@@ -87,7 +88,7 @@ struct Entries {
     }
 
 private:
-    // Three low bits of the words of both as bytes.
+    // The three low bits of the words of both, as bytes.
     static UNLADEN_INLINE __m512i either_of(__m512i even, __m512i odd) {
         return _mm512_ternarylogic_epi32(_mm512_and_si512(even, _mm512_set1_epi16(7)),
                                          _mm512_slli_epi16(odd, 8), _mm512_set1_epi16(0x0700),
@@ -95,7 +96,7 @@ private:
     }
 };
 
-// The four times seven low bits of each dword as bytes; their highest bits are anything.
+// The low 28 bits of each dword as four bytes of seven bits. The highest bits are undefined.
 UNLADEN_INLINE __m256i sevens(__m256i dwords) {
     const __m256i low = _mm256_set1_epi16(0x00ff), lower = _mm256_set1_epi32(0x0000ffff);
     // The first and the third, the second and the fourth.
@@ -106,7 +107,8 @@ UNLADEN_INLINE __m256i sevens(__m256i dwords) {
     return _mm256_ternarylogic_epi32(low, even, odd, 0xca);
 }
 
-// For each word four bytes: three bits of it and, in bit 3, its highest; other bits are anything.
+// For each word four bytes: each has three bits of the word and, in bit 3, the highest bit of these
+// four. Other bits are undefined.
 UNLADEN_INLINE __m256i threes(__m128i words) {
     const __m256i twice = _mm256_mullo_epi32(_mm256_cvtepu16_epi32(words),
                                              _mm256_set1_epi32(0x10001));

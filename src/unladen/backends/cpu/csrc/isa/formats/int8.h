@@ -1,5 +1,5 @@
-// What the header of a format includes to say how integer products read it at each level. A format
-// without any of this is multiplied as float32.
+// Included by the header of a format that integer products can read. A format that defines nothing
+// of the following is multiplied as float32.
 //
 // | level          | what a header has of format T                                         |
 // | AVX-512        | InLanes<T> and Fields<T>: sixteen rows at once, see lanes512.h; or    |

@@ -82,7 +82,7 @@ struct Codes<IQ1_M> : ShiftedCodes<IQ1_M> {
     }
 
 private:
-    // Three bits each, four in a word.
+    // Steps of three bits, four in a word.
     static __m256i steps(const uint8_t *p) {
         const __m128i packed = _mm_cvtsi64_si128(bits::load<int64_t>(p));
         const __m256i powers = _mm256_set1_epi64x(0x0001000800400200);

@@ -62,7 +62,7 @@ struct InLanes<IQ4_XS> {
 // IQ4_XS: eight scales plus 32, the high two bits in a uint16 at byte 2 of the block, the low four
 // in the nibbles of four bytes at 4.
 inline uint64_t iq4_xs_scales(const uint8_t *block) {
-    // Half of the fields move up, then half of each half's.
+    // Spreads the fields: half of them move up, then half of each half.
     uint64_t high = bits::load<uint16_t>(block + 2), low = bits::load<uint32_t>(block + 4);
     low = (low | low << 16) & 0x0000ffff0000ffff;
     low = (low | low << 8) & 0x00ff00ff00ff00ff;
@@ -122,7 +122,7 @@ struct RowKernel<IQ4_XS> {
             ahead.ask(row, T::block_bytes);
             const __m256i all_scales = scales(row);
             const auto *halves = reinterpret_cast<const __m128i *>(row);
-            const __m128 d = _mm_cvtph_ps(_mm_loadl_epi64(halves));  // and what isn't used
+            const __m128 d = _mm_cvtph_ps(_mm_loadl_epi64(halves));  // d in lane 0; others unused
             Sums sums[C];
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) sums[c] = Sums::zero();

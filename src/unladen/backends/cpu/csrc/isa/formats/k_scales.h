@@ -1,4 +1,4 @@
-// What Q4_K and Q5_K share: 12 bytes of 6-bit scales and minimums.
+// The 12 bytes of 6-bit scales and minimums of Q4_K and Q5_K.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/bits.h"
@@ -6,8 +6,8 @@
 
 namespace unladen::cpu::UNLADEN_ISA::bits {
 
-// Scale s of 8: the first four in the low 6 bits of bytes 0..3; of the others, the low 4 bits in
-// the low nibbles of bytes 8..11 and the rest in the top 2 bits of bytes 0..3.
+// Scale s of 8. The first four are the low 6 bits of bytes 0..3. The others have their low 4 bits
+// in the low nibbles of bytes 8..11 and their high 2 bits in the top 2 bits of bytes 0..3.
 inline int k_scale(const uint8_t *p, int s) {
     return s < 4 ? p[s] & 63 : (p[s + 4] & 15) | (p[s - 4] >> 6 << 4);
 }
@@ -59,7 +59,7 @@ struct KHeader {
         return Words16::twice((q & six) | uint64_t((r >> 4 & low) | (q >> 2 & high)) << 32);
     }
 #if defined(UNLADEN_AVX2)
-    // All this of eight rows, into a tile.
+    // Writes d, dmin, scales and minimums of eight rows into a tile.
     template <class Tile>
     static UNLADEN_INLINE void deal_header(Tile &tile, int half, const uint8_t *p, size_t stride) {
         Bytes32 header[4];
@@ -74,7 +74,7 @@ struct KHeader {
             put_half(tile.scale[s], half, two_words(scales[s / 4].v, s % 4, -1));
             if (s % 2) put_half(tile.min[s / 2], half, two_words(mins[s / 4].v, s % 4 - 1, s % 4));
         }
-        // Each row's d and dmin, then all d and all dmin.
+        // Gathers each row's d and dmin; then separates all d from all dmin.
         const __m256i pick = _mm256_broadcastsi128_si256(
             _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
         const __m256i apart = _mm256_shuffle_epi8(header[0].v, pick);

@@ -1,11 +1,11 @@
-// Sixteen weight rows at once, one in each 32-bit lane of AVX-512 registers, and how their blocks
-// lie interleaved.
+// Sixteen weight rows at once, one in each 32-bit lane of AVX-512 registers, and the layout of
+// their interleaved blocks.
 //
-// A block of sixteen rows takes the same bytes as before. They lie in the order in which they are
-// read, because the hardware prefetches by address: with d at its end Q6_K comes from memory at
-// 0.92 of the speed. Byte a of a block stands at 16 place(a): four bytes of all rows, then the next
-// four; smaller fields row after row. The blocks of sixteen rows follow one another, then the next
-// sixteen rows.
+// A block of sixteen rows takes as many bytes as before. They are in the order in which they are
+// read, because the hardware prefetches by address: with d at the end of a block, Q6_K is read from
+// memory at 0.92 of the speed. Byte a of a block is at 16 place(a): four bytes of all rows, then
+// the next four; smaller fields row after row. The blocks of sixteen rows follow one another, then
+// those of the next sixteen rows.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/int_avx512.h"
@@ -19,12 +19,12 @@ UNLADEN_INLINE __mmask16 mask_of(int n) {
     return n >= tile_rows ? __mmask16(-1) : n > 0 ? __mmask16((1u << n) - 1) : __mmask16(0);
 }
 
-// Lane r of v[j]: bytes 4 j ... 4 j + 3 of what was read from row r.
+// 16 bytes of each of sixteen rows: lane r of v[j] has bytes 4 j ... 4 j + 3 of row r.
 struct Lanes {
     __m512i v[4];
 };
 
-// The same place of sixteen rows; row r lies at p + r * stride.
+// The same place in sixteen rows; that of row r is at p + r * stride.
 struct Sixteen {
     const uint8_t *p;
     size_t stride;
@@ -42,7 +42,7 @@ struct Sixteen {
     UNLADEN_INLINE Lanes load() const {
         return transposed(every_fourth(0), every_fourth(1), every_fourth(2), every_fourth(3));
     }
-    // 16 bytes of every row but for the first `skipped`.
+    // 16 bytes of every row, without the first `skipped` of them.
     template <int skipped>
     UNLADEN_INLINE Lanes load_after() const {
         if constexpr (skipped == 0) return load();
@@ -60,7 +60,8 @@ struct Sixteen {
     }
 };
 
-// A block of sixteen rows, interleaved. Places are those in one row's block, as place() has them.
+// An interleaved block of sixteen rows. Its functions take places in one row's block, as place()
+// gives them.
 struct Interleaved {
     const uint8_t *p;
 
@@ -90,8 +91,8 @@ UNLADEN_INLINE void skip_codes(Interleaved &w, int n) {
     w.p += n;
 }
 
-// The bytes of each field of a block, in order: 1, 2, 4 or 16; and where the four bytes from a on
-// stand, or fewer of a smaller field. Formats without are never interleaved.
+// The bytes of each field of a block, in order: 1, 2, 4 or 16; and the place of the four bytes from
+// byte a on, or of fewer for a smaller field. Formats without FieldSizes are never interleaved.
 template <int... sizes>
 struct FieldSizes {
     static constexpr int n = sizeof...(sizes), bytes[] = {sizes...};
@@ -107,7 +108,7 @@ constexpr bool can_interleave = requires { Fields<T>::n; };
 template <class T>
 struct InLanes;
 
-// By how much codes stand for more than themselves, where they do.
+// The amount by which coarse codes are below the numbers that they stand for, 0 for whole codes.
 template <class A>
 constexpr int lacking() {
     if constexpr (requires { A::lacks; }) return A::lacks;
@@ -116,8 +117,8 @@ constexpr int lacking() {
 
 // Blocks of 32: w = scale * (code - bias), or, with bias 0, w = scale * code + min.
 
-// Where the sum of products of one column with a block's codes begins: at minus the bias times the
-// sum of what they are multiplied with, which is less than to multiply and add as floats.
+// The start of a sum of products of one column with a block's codes: minus the bias times the sum
+// of the activations. That is faster than multiplying and adding floats.
 template <class A>
 UNLADEN_INLINE __m512i first_products(const int32_t *minus_sum) {
     constexpr unsigned bias = A::bias, lacks = lacking<A>();
@@ -135,7 +136,7 @@ UNLADEN_INLINE __m512i first_products(const int32_t *minus_sum) {
 UNLADEN_INLINE __m512i nibble_line(Interleaved w, int first, int i) {
     return nibbles(w.four(first + i % 4 * 4), i / 4);
 }
-// With a fifth bit each, in the four bytes at `fifth`.
+// The same with a fifth bit of each code, in the four bytes at `fifth`.
 UNLADEN_INLINE __m512i nibble_line(Interleaved w, int first, int fifth, int i) {
     // Line i's four bits, one in each byte of a lane, as 16 or 0.
     const __m512i four = _mm512_and_si512(down(w.four(fifth), 4 * i), _mm512_set1_epi32(15));
@@ -143,13 +144,14 @@ UNLADEN_INLINE __m512i nibble_line(Interleaved w, int first, int fifth, int i) {
     return either(nibble_line(w, first, i), masked(spread, 16));
 }
 
-// Blocks of 256: w = scale[i / sub] * code[i] - dmin * min[i / sub], where the scales
-// hold d, and a bias of the codes is a min: the scale without d, dmin being d times the bias. With
-// `summed_bias`, which is for sub-blocks of 16, sums of products begin with it instead of a min.
-// Codes of sub-block s are times(s) as large, where they stand in their bytes, and the scale makes
-// up for it: no shift, and no other sums, for it is a power of two. With a bias it is one of s % 2.
+// Blocks of 256: w = scale[i / sub] * code[i] - dmin * min[i / sub]. The scales include d. A bias
+// of the codes becomes a min: the scale without d, with dmin = d times the bias. With
+// `summed_bias`, for sub-blocks of 16, sums of products start from the bias instead of using a min.
+// Codes of sub-block s may be times(s) as large, as they are in their bytes; the scale is divided
+// by times(s). That saves a shift and changes no sum, since times(s) is a power of two. With a bias
+// it depends on s % 2 only.
 
-// Everything of 256 weights of sixteen rows but the codes.
+// Scales and minimums of 256 weights of sixteen rows.
 struct Scales256 {
     alignas(64) float scale[16][16];  // [sub-block][row]
     alignas(64) int16_t min[8][32];   // [pair of sub-blocks][row][2]
@@ -158,7 +160,7 @@ struct Scales256 {
     UNLADEN_INLINE void put_scale(int s, __m512 d, __m512i value) {
         _mm512_store_ps(scale[s], _mm512_mul_ps(d, _mm512_cvtepi32_ps(value)));
     }
-    // From four signed bytes per lane, those of sub-blocks s ... s + 3 of A.
+    // Writes the scales of sub-blocks s ... s + 3 of A, from four signed bytes per lane.
     template <class A>
     UNLADEN_INLINE void put_scales(int s, __m512 d, __m512i bytes) {
         const auto put = [&](int i, __m512i value) {
@@ -195,7 +197,7 @@ private:
 template <class A>
 constexpr bool sums_bias = requires { A::summed_bias; };
 
-// Where the sums of products of sub-block s's codes with a column begin; times32 is 32 times minus
+// The start of the sums of products of sub-block s's codes with a column. times32 is 32 times minus
 // the sum of the column's numbers.
 template <class A>
 UNLADEN_INLINE __m512i first_products256(const int32_t *times32, int s) {

@@ -1,14 +1,14 @@
-// Eight lines of codes of five or three bits in five or three planes: some lines fill the low bits
-// of a plane, and pieces of the others the bits above. V is a register of bytes with functions
-// with_bits(), masked() and shifted().
+// Eight lines of codes of five or three bits in five or three planes: some lines are the low bits
+// of a plane, and pieces of the other lines are in the bits above. V is a register of bytes with
+// functions with_bits(), masked() and shifted().
 #pragma once
 
 #include "backends/cpu/csrc/isa/activations/layout.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Codes of five bits, which stand `up` bits high. In the bits besides, from `beside` on, the three
-// low ones of lines 5, 6 and 7 are with lines 0, 2 and 4, the high ones with 1 and 3.
+// Codes of five bits, `up` bits above the lowest bit. In the other bits, from bit `beside` on, the
+// three low bits of lines 5, 6 and 7 are with lines 0, 2 and 4, their high bits with 1 and 3.
 template <int up>
 struct FivePlanes {
     static constexpr int mask = 0x1f << up, beside = (5 + up) % 8;
@@ -35,8 +35,8 @@ struct FivePlanes {
     }
 };
 
-// Codes of three bits: lines 0 to 2 with 4 to 6 above them, 3 and 7 in pieces, two low bits and a
-// high one.
+// Codes of three bits: planes have lines 0 to 2 with lines 4 to 6 above them. Lines 3 and 7 are in
+// pieces: two low bits and a high one.
 struct ThreePlanes {
     // Line j, its bits from bit `to` on.
     template <class Plane>

@@ -1,7 +1,7 @@
-// Rows whose codes lie in planes once they are interleaved: lines of codes with bits of other lines
-// above them. That takes fewer instructions, and every byte is read once and in order. On Zen 4
-// Q3_K, Q5_K and Q6_K come from L2 1.53, 1.30 and 1.28 times as fast, from memory 1.25, 1.14 and
-// 1.07 times.
+// Rows whose codes are in planes once they are interleaved: lines of codes with bits of other lines
+// above them. Decoding takes fewer instructions, and every byte is read once and in order. On Zen 4
+// Q3_K, Q5_K and Q6_K are read from L2 1.53, 1.30 and 1.28 times as fast, from memory 1.25, 1.14
+// and 1.07 times.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/lanes512.h"
@@ -9,7 +9,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Blocks of T in planes: what stands before the codes is as in an interleaved block.
+// Blocks of T in planes. The bytes before the codes are as in an interleaved block.
 template <class T>
 struct Planes : T {};
 

@@ -30,7 +30,7 @@ struct Q10HeaderInLanes {
     static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
-// A line's codes lie in half a byte of each row.
+// A line's codes are half a byte of each row.
 template <>
 struct InLanes<Q1_0> : Q10HeaderInLanes {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {

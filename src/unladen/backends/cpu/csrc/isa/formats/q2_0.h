@@ -35,7 +35,7 @@ struct Q20HeaderInLanes {
     static UNLADEN_INLINE __m512 scale(Interleaved w) { return w.half(0); }
 };
 
-// A line's codes lie in a byte of each row.
+// A line's codes are a byte of each row.
 template <>
 struct InLanes<Q2_0> : Q20HeaderInLanes {
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {

@@ -30,7 +30,7 @@ struct Q2_K {
 
 template <>
 struct Fields<Q2_K> : FieldSizes<16, 16, 16, 16, 16, 2, 2> {
-    // d and dmin; the rest.
+    // d and dmin come first, then the other bytes.
     static constexpr int place(int a) { return a >= 80 ? a - 80 : a + 4; }
 };
 

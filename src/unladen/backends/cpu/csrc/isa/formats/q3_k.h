@@ -34,7 +34,7 @@ struct Q3_K {
 
 template <>
 struct Fields<Q3_K> : FieldSizes<16, 16, 16, 16, 16, 16, 4, 4, 4, 2> {
-    // d; scales; low bits beside the high ones; low bits.
+    // The order: d; scales; low bits next to the high bits of the same codes; other low bits.
     static constexpr int place(int a) {
         if (a >= 96) return a < 108 ? a - 94 : a - 108;
         return 14 + (a < 32 ? 2 * a + 4 : a < 64 ? 2 * (a - 32) : a);
@@ -118,7 +118,7 @@ struct Codes<Q3_K> {
 
 #if defined(UNLADEN_AVX2)
 
-// Two times 32 codes are put together in halves of bytes, with their third bits from a look-up.
+// Joins two times 32 codes in halves of bytes; their third bits come from a table.
 template <>
 struct RowKernel<Q3_K> {
     using Row = Row256;

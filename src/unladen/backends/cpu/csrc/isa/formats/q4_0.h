@@ -61,7 +61,7 @@ struct InLanes<Whole<Q4_0>> {
     }
 };
 
-// Codes are twice as large, so that the middle of two is a whole number.
+// Codes are doubled, so that the middle of two codes is a whole number.
 template <>
 struct InLanes<Coarse<Q4_0>> {
     static constexpr int bias = 16, lacks = 1;

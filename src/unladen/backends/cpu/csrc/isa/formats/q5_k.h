@@ -32,7 +32,7 @@ struct Q5_K {
 
 template <>
 struct Fields<Q5_K> : FieldSizes<2, 2, 4, 4, 4, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16> {
-    // Low bits beside the high ones.
+    // Low bits are next to the high bits of the same codes.
     static constexpr int place(int a) {
         if (a < 16 || a >= 80) return a;
         return 16 + (a < 48 ? 2 * (a - 16) + 4 : 2 * (a - 48));

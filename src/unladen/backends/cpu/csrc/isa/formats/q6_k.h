@@ -32,9 +32,9 @@ struct Q6_K {
 template <>
 inline constexpr int rest_bytes_of<Q6_K> = 32;
 
-// Half a code's step each, which blocks of sixteen activations meet all at once: those count as
-// the sum of their sizes. No code is larger than 64 such halves, no block's length than 4 times
-// one's.
+// A coarse code lacks at most half a step. All sixteen codes of a sub-block may lack it in the same
+// direction, so activations count as the sum of their magnitudes. A code is at most 64 half steps,
+// and the length of sixteen numbers at most 4 times the largest.
 inline void add_squares(Squares &to, const uint8_t *block, Q6_K) {
     const int sum = total(squares(_mm256_cvtepi8_epi16(load128(block + 192))));
     const double d = bits::half(block + 208), lacking = 0.25 * d * d * sum;
@@ -56,7 +56,7 @@ struct Fields<Q6_K> : FieldSizes<16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16, 16,
     }
 };
 
-// A: what says how high the codes stand.
+// A says by what power of two the codes are larger.
 template <class A>
 struct Q6KHeaderInLanes {
     static constexpr int sub = 16, summed_bias = 32;
@@ -78,7 +78,7 @@ struct InLanes<Q6_K> : Q6KHeaderInLanes<TimesOne>, Fields<Q6_K>, TimesOne {
     }
 };
 
-// Two bits each of line 3 stand above the others.
+// Two bits of each code of line 3 are above the codes of the other lines.
 template <>
 struct InLanes<Planes<Q6_K>> : Q6KHeaderInLanes<TimesOne>,
                               PlanesOf<Fields<Q6_K>::place(0), 4, 3>,
@@ -146,7 +146,7 @@ UNLADEN_INLINE Bytes32 whole_codes(Q6_K, const uint8_t *p, const uint8_t *rest, 
     return with_bits(highest_five(p, s).up(1), Bytes32::load(rest), s, 1, 0);
 }
 
-// Divided: scales and d stand behind the planes, as they do behind codes.
+// Divided rows: scales and d are after the planes, as they are after the codes of a block.
 struct DividedQ6KCodes {
     static constexpr int sub = 16;
     static constexpr bool has_min = false, is_signed = false;
@@ -155,7 +155,7 @@ struct DividedQ6KCodes {
     Words16 scales() const { return Words16::of_signed(p + 160); }
 };
 
-// 2 five + 1/2 - 32, twice as large.
+// Codes twice as large as 2 c + 1/2 - 32, where c are the five highest bits.
 template <>
 struct Codes<Coarse<Q6_K>> : DividedQ6KCodes {
     static constexpr int bias = 63, max_code = 124;

@@ -19,7 +19,7 @@ struct Q8_0 {
 template <>
 inline constexpr int rest_bytes_of<Q8_0> = 12;
 
-// Coarse codes stand for the middle of eight. Sums of codes with their bias are rounded as well.
+// A coarse code stands for the middle of eight codes. Sums with the bias of codes are rounded, too.
 inline void add_squares(Squares &to, const uint8_t *block, Q8_0) {
     __m256i lacking = _mm256_setzero_si256();
     for (int i = 0; i < 32; i += 16) {
@@ -42,8 +42,8 @@ struct Fields<Q8_0> : FieldSizes<2, 16, 16> {};
 template <>
 struct InLanes<Q8_0> {
     static constexpr int bias = 128;
-    // Codes that aren't decoded come by 3 % faster into L2, for there half of the loads take two
-    // lines.
+    // Codes that need no decoding are read 3 % faster if they are prefetched into L2: half of the
+    // loads cross a line.
     static constexpr size_t rolled_ahead = 4096;
     static constexpr bool rolled_into_l1 = false;
     static UNLADEN_INLINE __m512i line(Interleaved w, int i) {
@@ -63,7 +63,7 @@ struct InLanes<Coarse<Q8_0>> : DividedQ80 {
     static constexpr int lacks = 4;
 };
 
-// The three lowest bits lie as Q3_K's codes do.
+// The three lowest bits are in planes as Q3_K's codes are.
 template <>
 struct InLanes<Whole<Q8_0>> : DividedQ80 {
     static constexpr int n_rest = 3;
@@ -103,8 +103,8 @@ UNLADEN_INLINE Bytes32 whole_codes(Q8_0, const uint8_t *p, const uint8_t *rest, 
     return highest_five(p, s).up(3).plus(ThreePlanes::line(RowPlanes{rest}, s)).less(128);
 }
 
-// Where the planes of a divided row begin: behind the scales. The five bits of a code are those of
-// the signed code plus 128.
+// The byte at which the planes of a divided row begin, after the scales. The five bits of a code
+// are the highest of the signed code plus 128.
 constexpr int q8_0_planes = 16;
 
 template <>

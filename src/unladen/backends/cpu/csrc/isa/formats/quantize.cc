@@ -38,7 +38,7 @@ vec mean_squares(const float *const *rows, int n) {
 
 constexpr float largest_float = 0x1.fffffep127f;
 
-// Whether no number is larger than `bound`, nor NaN.
+// Whether no number is NaN or larger than `bound` in magnitude.
 bool within(const float *x, size_t n, float bound) {
     const ivec limit = (ivec)splat(bound);
     ivec beyond = {};
@@ -47,7 +47,7 @@ bool within(const float *x, size_t n, float bound) {
     return !any(beyond | ((ivec)magnitude(load_first(x + i, int(n - i))) > limit));
 }
 
-// Up to `lanes` rows; false where float16 can't hold a scale.
+// Writes up to `lanes` blocks at a time. Returns false if a scale is too large for float16.
 template <class T>
 bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
     constexpr int n = T::block_size;
@@ -66,7 +66,7 @@ bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
         const float *from[lanes], *weights[lanes];
         vec row_square = {};
         for (int l = 0; l < lanes; ++l) {
-            // Lanes behind the last block repeat it.
+            // Lanes after the last block repeat it.
             const int block = first + l < n_blocks ? first + l : n_blocks - 1;
             from[l] = args.x + size_t(block) * n;
             weights[l] = args.importance ? args.importance + size_t(block % per_row) * n : nullptr;
@@ -84,7 +84,7 @@ bool quantize_rows(uint8_t *to, const QuantizeArgs &args) {
 
 template <class T>
 bool quantize_all(uint8_t *to, const QuantizeArgs &args) {
-    // No scale of float16 reaches there, and the searches' sums would overflow.
+    // Larger numbers have no scale in float16, and the sums of searches would overflow.
     constexpr float bound = requires { Quantizer<T>::any_size; } ? largest_float : 1e10f;
     if (!within(args.x, size_t(args.n_rows) * args.n_cols, bound)) return false;
     const size_t row_bytes = size_t(args.n_cols / T::block_size) * T::block_bytes;

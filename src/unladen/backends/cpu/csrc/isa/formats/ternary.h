@@ -1,4 +1,4 @@
-// What the ternary formats share: codes of 0, 1 and 2, without scales but for the block's.
+// The ternary formats: codes of 0, 1 and 2, with one scale for each block.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/int8.h"

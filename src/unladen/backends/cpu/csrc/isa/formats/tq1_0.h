@@ -12,7 +12,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 struct TQ1_0 {
     static constexpr const char *name = "TQ1_0";
     static constexpr int block_size = 256, block_bytes = 54;
-    static constexpr bool is_looked_up = true;  // digits, where a level has tables of them
+    static constexpr bool is_looked_up = true;  // digits are, if a level has tables
     static inline void dequantize(const uint8_t *__restrict block, float *__restrict y) {
         const float d = bits::half(block + 52);
         unpack<32, 5>(y, d, block);
@@ -55,9 +55,9 @@ struct TernaryDigits {
 
 inline constexpr TernaryDigits ternary_digits;
 
-// Where the digits of codes<j>() are, by groups of four: the dword of `four` or, above 15, of
-// `fifth`, and their first bit. Digits k of bytes 0 ... 31 are sixteens 2 k and 2 k + 1, of 32 ...
-// 47 sixteen 10 + k, and of 48 ... 51 a fourth of sixteen 15.
+// The places of the digits for codes<j>(), in groups of four: the dword of `four` or, above 15, of
+// `fifth`, and the first bit. Digit k of bytes 0 ... 31 is in sixteens 2 k and 2 k + 1, that of
+// bytes 32 ... 47 in sixteen 10 + k, and that of bytes 48 ... 51 is a fourth of sixteen 15.
 struct TernaryPlaces {
     alignas(64) uint32_t dword[4][16] = {}, shift[4][16] = {};
 
@@ -110,8 +110,8 @@ struct Codes512<TQ1_0> {
 
 #if defined(UNLADEN_AVX2)
 
-// Digits in base 3, the first ones of fractions of 256 that are multiplied by powers of 3: see
-// quants/tq1_0.h. Fractions are less by 128, as signed bytes, and 3 times one is so again.
+// Digits in base 3: the first digits of fractions of 256, which are multiplied by powers of 3; see
+// above. Fractions are stored as signed bytes, less by 128, and so are their products with 3.
 template <>
 struct Codes<TQ1_0> : TernaryCodes {
     static constexpr int max_code = 2;
@@ -138,7 +138,7 @@ struct Codes<TQ1_0> : TernaryCodes {
     }
 
 private:
-    // Bytes modulo 256.
+    // Three times each byte, modulo 256.
     static __m256i tripled(__m256i v) { return _mm256_add_epi8(v, _mm256_add_epi8(v, v)); }
     static __m128i tripled(__m128i v) { return _mm_add_epi8(v, _mm_add_epi8(v, v)); }
 };

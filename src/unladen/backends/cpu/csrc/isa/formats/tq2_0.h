@@ -27,7 +27,7 @@ struct TQ2_0 {
 
 template <>
 struct Fields<TQ2_0> : FieldSizes<16, 16, 16, 16, 2> {
-    // d; the rest.
+    // d comes first, then the other bytes.
     static constexpr int place(int a) { return a >= 64 ? a - 64 : a + 2; }
 };
 

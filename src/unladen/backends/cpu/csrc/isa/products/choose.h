@@ -1,4 +1,5 @@
-// The kernels that choose.cc chooses from, each in a file of its name; nullptr: not for this type.
+// The functions from which choose.cc chooses a kernel, each in a file of its name. They return
+// nullptr for types that aren't theirs.
 #pragma once
 
 #include "backends/cpu/csrc/isa/contract/level.h"
@@ -10,7 +11,7 @@ const Linear *int8_32(const char *type);
 const Linear *int8_256(const char *type);
 const Linear *int8_grid(const char *type);
 
-// The same with a screen, for output heads.
+// The kernels with a screen, for output heads.
 const Linear *screened_32(const char *type);
 const Linear *screened_256(const char *type);
 

@@ -6,8 +6,8 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// sum += products of four codes of each row with the four at q. An instruction by hand, because GCC
-// 12 makes two of the intrinsic.
+// sum += products of four codes of each row with the four activations at q. Written in assembly,
+// because GCC 12 makes two instructions of the intrinsic.
 UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
 #ifdef UNLADEN_EMULATED
     sum = _mm512_dpbusd_epi32(sum, line, broadcast4(q));
@@ -18,7 +18,8 @@ UNLADEN_INLINE void add_products(__m512i &sum, __m512i line, const int8_t *q) {
 #endif
 }
 
-// Adds lines first ... first + n_lines - 1 of a block times n columns; q points at the first one's.
+// Adds lines first ... first + n_lines - 1 of a block times n columns. q points at the activations
+// of the first line.
 template <class T, int n_lines, int n, int columns>
 UNLADEN_INLINE void products(__m512i (&sum)[n], Block<T> w, int first, const int8_t *q) {
 #pragma GCC unroll 8
@@ -35,10 +36,10 @@ template <class T>
 constexpr size_t block_bytes = tile_rows * T::block_bytes;
 
 // How blocks are prefetched. `never`; `at_once`: a block at a time, which makes one column 3 to 15
-// % faster on Zen 5; `in_shares`: between products, which would otherwise wait for a whole block's
-// requests; `in_steps`: in shares, and a second time at half the distance, which on Emerald Rapids
-// brings one column of Q4_K at 0.96 of the memory's speed instead of 0.79, and eight of Q8_0 at
-// 0.83 instead of 0.61.
+// % faster on Zen 5; `in_shares`: a few lines between products, since products would wait for the
+// prefetches of a whole block; `in_steps`: in shares, and a second time at half the distance. On
+// Emerald Rapids this reads one column of Q4_K at 0.96 of the memory's speed instead of 0.79, and
+// eight of Q8_0 at 0.83 instead of 0.61.
 enum class Asking { never, at_once, in_shares, in_steps };
 
 template <int n>
@@ -48,8 +49,8 @@ Asking asking(const Job &job) {
     return job.interleaved && reads_alone() ? Asking::never : Asking::at_once;
 }
 
-// How far ahead one column's lines are asked for, and whether into L1: as InLanes<T> says, or like
-// this. Shortened blocks are asked for like the blocks that they are made of, T::Each.
+// How far ahead one column's lines are prefetched, and whether into L1: as InLanes<T> says,
+// otherwise as here. Shortened blocks follow the blocks that they are made of, T::Each.
 template <class T>
 struct RolledAhead {
     static constexpr size_t bytes = ahead_bytes;
@@ -65,13 +66,14 @@ template <class T>
     requires requires { typename T::Each; }
 struct RolledAhead<T> : RolledAhead<typename T::Each> {};
 
-// Asks for n lines so far ahead of p.
+// Prefetches n lines, at this distance ahead of p.
 template <class T>
 UNLADEN_INLINE void ask_rolled(const uint8_t *p, int n) {
     ask_lines(p + RolledAhead<T>::bytes, n, RolledAhead<T>::into_l1);
 }
 
-// Lines of A's codes after which the same come again, and their bytes, or a multiple of both.
+// After how many lines of A's codes their layout repeats, and how many bytes these take; or a
+// multiple of both.
 template <class A>
 struct Repeat {
     static constexpr int lines = A::rolled_lines, bytes = A::rolled_bytes;
@@ -82,7 +84,7 @@ struct Repeat<A> {
     static constexpr int lines = 8, bytes = 64 * A::n_planes * lines / A::n_lines;
 };
 
-// Prefetches the rest that is needed once the coarse blocks n blocks after `w` are.
+// Prefetches the rest that belongs to the coarse blocks n blocks after `w`.
 template <class T>
 UNLADEN_INLINE void ask_rest([[maybe_unused]] Block<T> w, [[maybe_unused]] int n,
                              [[maybe_unused]] bool into_l1) {
@@ -94,8 +96,8 @@ UNLADEN_INLINE void ask_rest([[maybe_unused]] Block<T> w, [[maybe_unused]] int n
     }
 }
 
-// What is prefetched: `far` is read one prefetch distance after this moment, `near` half of it
-// after.
+// Addresses to prefetch: the kernel reads `far` one prefetch distance later, `near` half of that
+// later.
 struct PrefetchTarget {
     const uint8_t *near, *far;
     Asking how;
@@ -116,7 +118,8 @@ struct PrefetchTarget {
     }
 };
 
-// Calls between products. They are no lambdas, because GCC 12 removes lambdas that only prefetch.
+// Functions that are called between products. They aren't lambdas, because GCC 12 removes lambdas
+// that only prefetch.
 struct AskNothing {
     UNLADEN_INLINE void operator()() const {}
 };
@@ -149,7 +152,7 @@ struct Columns256 {
 #pragma GCC unroll 16
         for (int s = 0; s < 256 / sub; ++s) {
             target.ask_share<block_bytes<T>>(s, 256 / sub);
-            // Or scales would be kept in registers that many sums need.
+            // Otherwise the compiler keeps scales in registers that many sums need.
             __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
             add_sub(sum, w, s, scales.scale[s], q, times32);
         }
@@ -158,7 +161,7 @@ struct Columns256 {
 
     static constexpr int rolled_k = 256;
 
-    // The same of one column.
+    // The same for one column.
     static UNLADEN_INLINE void add_rolled(__m512 (&c)[1], Block<T> w, const Panel &x, int k) {
         using Turn = Repeat<A>;
         constexpr int n_subs = 4 * Turn::lines / sub;
@@ -183,7 +186,7 @@ struct Columns256 {
     }
 
 private:
-    // Adds sub-block s of those whose first one's codes are multiplied with q.
+    // Adds sub-block s. q points at the activations of the first sub-block.
     template <int n>
     static UNLADEN_INLINE void add_sub(__m512 (&sum)[n], Block<T> w, int s, const float *scales,
                                        const int8_t *q, const int32_t *times32) {
@@ -200,7 +203,7 @@ private:
         }
     }
 
-    // Adds the block's sums and what it has beside them.
+    // Adds the block's sums and its minimums.
     template <int n>
     static UNLADEN_INLINE void add_rest(__m512 (&c)[n], __m512 (&sum)[n], const Scales256 &scales,
                                         const Panel &x, int k) {
@@ -234,7 +237,7 @@ private:
     }
 };
 
-// The same of blocks of 32, 64 or 128.
+// The same for blocks of 32, 64 or 128.
 template <class T, int columns>
 struct Columns32 {
     using Panel = Panel32Of<columns>;
@@ -247,7 +250,7 @@ struct Columns32 {
         add_blocks(c, w, x, k);
     }
 
-    // As many as take whole lines.
+    // As many blocks as fill whole lines.
     static constexpr int n_rolled = block_bytes<T> % 32 ? 4 : 2;
     static constexpr int rolled_k = T::block_size * n_rolled;
 
@@ -259,7 +262,7 @@ struct Columns32 {
             ask_rolled<T>(start + 64 * first, last - first);
             add_blocks(c, w, x, k + T::block_size * i);
             skip_blocks<T>(w, 1);
-            // Or all would be asked for at once.
+            // Otherwise the compiler moves all prefetches together.
             __asm__ volatile("" ::: "memory");
         }
     }
@@ -274,8 +277,8 @@ struct Columns32 {
         }
     }
 
-    // 32 weights at k, whose scales are these, from line `first` of a block on. half_way() is
-    // called between their products.
+    // Adds 32 weights at k with these scales, from line `first` of a block on. half_way() is called
+    // between their products.
     template <int n, class HalfWay>
     static UNLADEN_INLINE void add_block(__m512 (&c)[n], Block<T> w, __m512 scale, const Panel &x,
                                          int k, HalfWay half_way, int first = 0) {
@@ -298,14 +301,15 @@ struct Columns32 {
     }
 };
 
-// Whether the rest of blocks of T lies in an order that no hardware foresees.
+// Whether the rest of blocks of T is in an order that the hardware can't prefetch.
 template <class T>
 constexpr bool is_scattered = requires { T::is_scattered; };
 
 template <class T, class Columns, int n>
 void run_columns(const Job &job, const typename Columns::Panel &x) {
     alignas(64) uint8_t room[block_bytes<T>];
-    // Interleaved, what is read next lies next; else the rows after these are asked for in order.
+    // Interleaved rows are read in the order of memory. Otherwise the rows after these are
+    // prefetched in order.
     const size_t distance = job.interleaved ? ahead_bytes : tile_rows * job.row_bytes;
     const Asking how = asking<n>(job);
     const bool into_l1 = job.interleaved && asks_into_l1();
@@ -335,7 +339,7 @@ void run_columns(const Job &job, const typename Columns::Panel &x) {
     }
 }
 
-// One column of rows that have moved, of whole rolled_k.
+// One column times interleaved rows of whole rolled_k.
 template <class T, class Columns>
 void run_rolled(const Job &job) {
     const typename Columns::Panel x(job.act, job.n_cols);

@@ -1,5 +1,5 @@
 // Tiles of sixteen weight rows with AVX2 and NEON. Codes are decoded row by row and then dealt:
-// four codes of each of sixteen rows lie side by side, like four activations of each column in a
+// four codes of each of sixteen rows are side by side, as are four activations of each column in a
 // panel.
 #pragma once
 
@@ -9,24 +9,24 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// What makes the codes of T fit the level's products: added to each code, and taken off again
-// through sums of activations.
+// The number that makes codes of T suit the level's products: it is added to each code and
+// subtracted again through sums of activations.
 template <class T>
 constexpr int bias_of = lines_are_unsigned && !Codes<T>::is_signed ? Codes<T>::bias : 0;
 
-// Signed codes where products want unsigned ones: a tile also has what Flips holds.
+// Whether codes are signed and products need unsigned ones; a tile then has Flips, too.
 template <class T>
 constexpr bool flips = lines_are_unsigned && Codes<T>::is_signed;
 
 struct NoFlips {};
 
-// All that products of tiles depend on of the weights' format, so that formats share them.
+// The properties of a format on which products of tiles depend, so that formats can share products.
 template <bool are_flipped, int code_bias, bool with_min, int sub_block, int most>
 struct Shape {
     static constexpr bool flips = are_flipped, has_min = with_min;
     static constexpr int bias = code_bias, sub = sub_block, max_code = most;
 };
-// The largest code that is summed in as few bits.
+// The largest code that needs no more bits in sums.
 constexpr int rounded_max_code(int code) {
     return code <= 16 ? 16 : code <= 32 ? 32 : code <= 64 ? 64 : 127;
 }
@@ -45,9 +45,9 @@ using ShapeOf = decltype(shape_of<T>());
 // 256 weights of sixteen rows, of blocks of 256: w = d * scale * (code - bias) - dmin * min.
 template <bool are_flipped>
 struct TileOf256 : Choose<are_flipped, Flips<64>, NoFlips> {
-    alignas(64) Line q[64];  // those of rising k
-    Pairs scale[8];          // of the 16 weights 2 i and 2 i + 1
-    Pairs min[8];            // likewise; where 32 share one, of the 32 weights 2 i and 2 i + 1
+    alignas(64) Line q[64];  // in the order of k
+    Pairs scale[8];          // of sixteens 2 i and 2 i + 1
+    Pairs min[8];            // the same; if 32 weights share one, of their runs 2 i and 2 i + 1
     alignas(64) float d[16], dmin[16];
 };
 
@@ -68,7 +68,7 @@ using Tile256 = TileOf256<flips<T>>;
 template <class T>
 using Tile32 = TileOf32<flips<T>>;
 
-// Words 0 and 0, 2 and 2 and so on become words 0 and 2, 4 and 6.
+// Removes the doubles from pairs: words 0 and 0, 2 and 2 ... become words 0 and 2, 4 and 6 ...
 inline void every_second(Pairs (&words)[8]) {
     for (int p = 0; p < 4; ++p) {
         for (int r = 0; r < 16; ++r) {
@@ -222,8 +222,8 @@ struct Dealt {
     static UNLADEN_INLINE const uint8_t *codes_at(const Panel &x, int k) {
         return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
     }
-    // Calls body<n>(column) for a panel's first n_columns columns, or one more, which is zero: n
-    // columns at once, whose sums registers hold.
+    // Calls body<n>(column) for a panel's first n_columns columns, or one more, which is zero.
+    // Registers hold the sums of n columns at once.
     template <class Body>
     static UNLADEN_INLINE void each_columns(int n_columns, Body body) {
         int column = 0;

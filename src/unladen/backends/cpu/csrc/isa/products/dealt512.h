@@ -1,5 +1,5 @@
-// DealtRows<T>: tiles of formats that are decoded row by row, as for one activation row, and dealt
-// into lanes afterwards.
+// DealtRows<T>: tiles of formats that are decoded row by row, as for one activation row, and then
+// dealt into lanes.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/codes512.h"
@@ -12,11 +12,11 @@ struct DealtRows {
     using W = Codes512<T>;
     static constexpr int sub = W::sub == 16 ? 16 : 32;
     static constexpr int n_quarters = 4;
-    // Tiles have no signs.
+    // Tiles have no separate signs, so signed codes get a bias.
     static constexpr bool is_signed = requires(const W &w) { w.template negative<0>(); };
     static constexpr int bias = is_signed ? 64 : W::bias;
 
-    // Four rows each. Not inlined, since it is large and there are many calls.
+    // Writes the codes of four rows. Not inlined, since it is large and called in many places.
     static __attribute__((noinline)) void codes(Tile256 &tile, Sixteen w, int quarter) {
         __m512i q[4][4];
 #pragma GCC unroll 4

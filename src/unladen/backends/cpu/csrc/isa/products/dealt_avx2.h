@@ -1,4 +1,4 @@
-// Codes of eight rows dealt with AVX2 before they are decoded: that takes fewer and faster shuffles
+// Deals codes of eight rows with AVX2 before they are decoded. This takes fewer and faster shuffles
 // than dealing decoded codes.
 #pragma once
 
@@ -42,8 +42,7 @@ UNLADEN_INLINE void put_half(Pairs &to, int half, __m256i words) {
     _mm256_store_si256(reinterpret_cast<__m256i *>(&to) + half, words);
 }
 
-// What is dealt of strands looks like blocks of eight rows that hold four codes of each of the
-// eight.
+// Dealt strands look like blocks of eight rows, and each block has four codes of each row.
 template <class T>
     requires requires { Codes<T>::n_strands; }
 struct DealtFirst<T> {

@@ -1,6 +1,6 @@
-// Products with float32 activations. F32, F16 and BF16 are multiplied as they are read. Blocks of
-// any other format become float32 first, by one call for each 256 weights. So the loops here are
-// compiled once for all of these formats.
+// Products with float32 activations. F32, F16 and BF16 are converted as they are read. Blocks of
+// any other format are dequantized first, by one call for each 256 weights, so that the loops here
+// are compiled once for all these formats.
 #include "backends/cpu/csrc/isa/formats/dequantize.h"
 #include "backends/cpu/csrc/isa/products/choose.h"
 #include "backends/cpu/csrc/isa/products/loops.h"
@@ -10,19 +10,19 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
-// Weights that are unpacked together.
+// How many weights of a row are unpacked together.
 constexpr int tile_k = 256;
 
-// A block format as these products see it.
+// The properties of a block format that these products need.
 struct Format {
-    size_t tile_bytes;  // of tile_k weights
+    size_t tile_bytes;  // bytes of tile_k weights
     void (*dequantize)(float *y, const uint8_t *w, int n);
 };
 struct FloatJob : Job {
     const Format &format;
 };
 
-// What weights are: numbers of type T, multiplied as they are read; numbers of any other type;
+// Three kinds of weights: numbers of type T that are converted as they are read; other numbers; and
 // blocks.
 template <class T>
 struct Read : T {
@@ -48,7 +48,7 @@ template <class T>
 using WeightsOf =
     Choose<can_be_read<T>, Read<T>, Choose<T::block_size == 1, Numbers, Blocks>>;
 
-// Over the lanes. NEON has an instruction for it, which adds neighbours first.
+// The sum over the lanes. NEON has an instruction for it, which adds neighbours first.
 UNLADEN_INLINE float sum_of(vec v) {
 #if defined(UNLADEN_NEON)
     return vaddvq_f32((float32x4_t)v);
@@ -90,13 +90,14 @@ UNLADEN_INLINE void expand(float *to, const Format &format, const uint8_t *row, 
 struct FloatTile {
     alignas(64) float w[tile_k * lanes];
 };
-// What a tile is unpacked from. Past the last row comes the last again, whose sums are dropped.
+// The rows from which a tile is unpacked. After the last row the last is repeated; its sums are
+// dropped.
 struct FloatRows {
     const FloatJob &job;
     int row, k;
 };
 
-// What doesn't depend on the weights' format.
+// The part that doesn't depend on the weights' format.
 struct FloatProducts {
     using Row = RowF32;
     using Panel = PanelF32;
@@ -167,7 +168,7 @@ struct FloatProducts {
 
 template <class W>
 struct Float : FloatProducts {
-    // Plain numbers are quickly unpacked; of the others a tile must serve many columns.
+    // Plain numbers are unpacked quickly. A tile of other formats must serve many columns.
     static constexpr int n_tiles = W::is_number ? 2 : 1, columns = n_tiles == 2 ? 128 : 512;
 
     // Four independent sums hide the latency of a multiply-add; with more columns, the columns do.
@@ -175,8 +176,8 @@ struct Float : FloatProducts {
     static UNLADEN_INLINE void dot(float *out, WeightRow row, int n_cols, const Row *x,
                                    RowAhead<AsReading> ahead) {
         constexpr int n_sums = C == 1 ? 4 : C == 2 ? 2 : 1;
-        // Read and multiplied at once. On Zen 4 numbers come from memory 1.09 to 1.25 times as fast
-        // so; longer rows half as fast.
+        // Reads and multiplies in one loop without prefetching. On Zen 4 this reads numbers from
+        // memory 1.09 to 1.25 times as fast; longer rows half as fast.
         const bool alone = W::is_read && C == 1 && n_cols <= columns_in_l1 && reads_alone();
         const Format &format = *row.format;
         alignas(64) float w[tile_k];

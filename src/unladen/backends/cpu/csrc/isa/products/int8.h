@@ -1,5 +1,5 @@
-// What the three files of int8 products share: int8_32.cc (blocks of 32, 64 and 128), int8_256.cc
-// (blocks of 256) and int8_grid.cc (blocks of 256 whose codes are looked up in tables).
+// The part that the three files of int8 products share: int8_32.cc (blocks of 32, 64 and 128),
+// int8_256.cc (blocks of 256) and int8_grid.cc (blocks of 256 with codes from tables).
 #pragma once
 
 #include <cstring>
@@ -12,7 +12,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
-// Whether the header of T has what int8 products at this level read.
+// Whether the header of T defines what int8 products at this level need.
 template <class T>
 #if defined(UNLADEN_AVX512)
 constexpr bool has_int8 = requires { sizeof(InLanes<T>); } || requires { sizeof(Codes512<T>); };
@@ -23,7 +23,7 @@ constexpr bool has_int8 = requires { sizeof(Codes<T>); };
 template <class T>
 constexpr bool is_looked_up = requires { T::is_looked_up; };
 
-// Formats whose rows are taken two blocks of 32 at a time.
+// Formats whose rows are read two blocks of 32 at a time.
 template <class T>
 #if defined(UNLADEN_AVX2)
 constexpr bool by_two = has_nibbles<T>;
@@ -40,7 +40,7 @@ Job job_of(float *y, size_t y_stride, Weights w, int n_first, int n_last, int n_
             n_cols, act,      t_first, t_last,       w.rest,    w.known, w.next};
 }
 
-// One of the types that Family<T>::has says are its own; nullptr: not this one.
+// The kernel for T if Family<T>::has says that T belongs to the family, else nullptr.
 template <template <class> class Family, class T>
 const Linear *linear_of() {
     if constexpr (Family<T>::has)
@@ -55,7 +55,7 @@ const Linear *find(Types<T...>, const char *type) {
     return found;
 }
 
-// The same with a screen.
+// The same for kernels with a screen.
 template <template <class> class Family, class T>
 const Linear *screened_of() {
     if constexpr (Family<T>::has)

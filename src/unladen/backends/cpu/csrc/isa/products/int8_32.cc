@@ -125,8 +125,8 @@ struct Of32 {
 #if defined(UNLADEN_SCREENS)
         if constexpr (rest_bytes_of<T> > 0) {
 #if defined(UNLADEN_AVX512)
-            // Not where one column is read in a loop over a block's codes: coarse blocks have codes
-            // of two kinds, and whether such a loop is fast hasn't been measured.
+            // No screen where one column is read in a loop over a block's codes: coarse blocks have
+            // two kinds of codes, and such a loop hasn't been measured.
             if (has_short_scales<T> && reads_rolled()) return nullptr;
 #endif
             return &Screened<T>::linear;

@@ -1,5 +1,5 @@
 // Integer dot products with blocks of 256 weights whose codes are looked up: entries of grids, and
-// digits in base 3. Level vbmi compiles this file anew and takes other products from avx512.
+// digits in base 3. Level vbmi compiles this file itself and takes other products from avx512.
 #include "backends/cpu/csrc/isa/products/int8.h"
 
 #if defined(UNLADEN_AVX512)

@@ -1,4 +1,4 @@
-// How rows become interleaved: see formats/lanes512.h.
+// Interleaves rows; formats/lanes512.h describes the layout.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/planes512.h"
@@ -35,7 +35,7 @@ UNLADEN_INLINE void put_small(uint8_t *block, const Lanes &lanes) {
     if constexpr (at + size < n) put_small<T, i + 1, from, at + size, n>(block, lanes);
 }
 
-// Fields i and on, which stand from byte `at` on, of a block of sixteen rows.
+// Interleaves field i and those after it, from byte `at` on, of a block of sixteen rows.
 template <class T, int i = 0, int at = 0>
 UNLADEN_INLINE void interleave(uint8_t *to, Sixteen block) {
     if constexpr (i < Fields<T>::n) {
@@ -59,7 +59,8 @@ UNLADEN_INLINE void interleave(uint8_t *to, Sixteen block) {
     }
 }
 
-// The block at k of the sixteen rows from `row` on; `room` for it where they aren't interleaved.
+// The interleaved block at k of the sixteen rows from `row` on. Rows that aren't interleaved are
+// interleaved into `room`.
 template <class T>
 UNLADEN_INLINE Interleaved interleaved_at(const Job &job, int row, int k, uint8_t *room) {
     const size_t at = size_t(k / T::block_size) * T::block_bytes;

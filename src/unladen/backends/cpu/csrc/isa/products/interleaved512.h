@@ -7,7 +7,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// What many columns need of blocks of 32 besides what unpacks them; A: their Shape32.
+// The tiles of blocks of 32 for many columns, without the code that unpacks them. A: their Shape32.
 struct TiledBlocks {
     Tile32 block[8];
 };
@@ -27,7 +27,7 @@ struct Tiled32 {
     using Panel = Panel32;
     using Tile = TiledBlocks;
     static constexpr int tile_k = 256, slice_bytes = tile_k / T::block_size * T::block_bytes;
-    static constexpr int occasions = tile_k / 32;  // for each group of columns
+    static constexpr int occasions = tile_k / 32;  // moments for each group of columns
 
     static void unpack(Tile &tile, const Job &job, int row, int k, int n_k) {
         alignas(64) uint8_t room[tile_rows * T::block_bytes];
@@ -38,8 +38,8 @@ struct Tiled32 {
             for (int at = 0; at < T::block_size; at += 32) decode<T>(*block++, w, scale, at / 4);
         }
     }
-    // Prefetches what a panel has beside its codes. Every kernel has this function; where it makes
-    // no difference it does nothing.
+    // Prefetches scales and sums of a panel. Every kernel has this function; it does nothing where
+    // that makes no difference.
     static UNLADEN_INLINE void ask_sums(const Panel &x, int k) {
         const int at = k / 32 * panel_columns, n = tile_k / 32 * panel_columns;
         ask_numbers(x.d + at, n);
@@ -73,7 +73,7 @@ void run_blocks(const Job &job, bool panels) {
     if (job.t_last - job.t_first <= panel_columns) return run_panel<T, Columns>(job);
     run_pairs<Tiled<T>>(job);
 }
-// Rows that are interleaved, as blocks of T.
+// Multiplies rows that are interleaved as blocks of T.
 template <class T, template <class, int> class Columns, template <class> class Tiled>
 void run_moved(const Job &job, bool panels) {
     using One = Columns<T, 1>;

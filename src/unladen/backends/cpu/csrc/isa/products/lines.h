@@ -1,8 +1,10 @@
-// Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows; a level
-// says whether they must be unsigned (lines_are_unsigned), how eight rows of 32 bytes are dealt
-// into halves of eight lines or pairs of words (deal), and float16 of eight rows, `stride` apart,
-// into float32 (deal_halves), how lines meet n columns of a panel (LineSums<n>), and what signed
-// codes become where they must be unsigned (Flips).
+// Products of dealt weights below AVX-512. A line holds four codes of each of sixteen rows. A level
+// defines:
+// * lines_are_unsigned: whether the codes of lines must be unsigned;
+// * deal: deals eight rows of 32 bytes into halves of eight lines or of pairs of words;
+// * deal_halves: deals float16 of eight rows, `stride` apart, into float32;
+// * LineSums<n>: the sums of lines times n columns of a panel;
+// * Flips: signed codes as unsigned ones.
 #pragma once
 
 #include "backends/cpu/csrc/isa/contract/level.h"
@@ -11,7 +13,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 using Line = uint8_t[64];
 
-// Two words of each of sixteen rows, in the place of a line.
+// Two words of each of sixteen rows, as large as a line.
 struct alignas(64) Pairs {
     int16_t of[16][2];
 };
@@ -19,8 +21,9 @@ struct alignas(64) Pairs {
 template <int n_lines>
 struct Flips;
 
-// Where a level deals the codes of T before it decodes them: lines(q, half, p, stride) makes the
-// halves of a block's lines that eight rows fill, the first one's block at p.
+// Specialized for formats whose codes a level deals before it decodes them: lines(q, half, p,
+// stride) makes the halves of a block's lines that belong to eight rows, from the block of the
+// first row at p.
 template <class T>
 struct DealtFirst {};
 

@@ -1,5 +1,6 @@
-// What linear_lines.h describes, for AVX2: products of unsigned bytes with signed ones, added two
-// by two into 16 bits. Signed codes are split into their sizes and what flips the activations.
+// The definitions of lines.h for AVX2: products of unsigned bytes with signed ones, added two by
+// two into 16 bits. Signed codes are split into their magnitudes and into masks that flip the
+// activations.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/int.h"
@@ -7,7 +8,7 @@
 namespace unladen::cpu::UNLADEN_ISA {
 
 constexpr bool lines_are_unsigned = true;
-// Columns whose sums with sixteen rows stay in registers.
+// How many columns' sums with sixteen rows fit into registers.
 constexpr int columns_at_once = 4;
 
 // Dword j of row r, of eight, becomes dword r of the half of line j.
@@ -46,10 +47,12 @@ UNLADEN_INLINE __m256i broadcast4(const void *p) {
     return _mm256_set1_epi32(bits::load<int32_t>(static_cast<const uint8_t *>(p)));
 }
 
-// Has a sum computed here: compilers otherwise add up trees, for which registers don't suffice.
+// Forces a sum to be computed here. Compilers would otherwise add in trees, for which there are too
+// few registers.
 UNLADEN_INLINE void settle(__m256i &sum) { __asm__("" : "+x"(sum)); }
 
-// How many products of pairs of codes up to `most` with |x| <= 127 16 bits can sum up, at most 8.
+// How many pairs of products of codes up to `most` with |x| <= 127 can be summed in 16 bits, at
+// most 8.
 constexpr int pairs_in_16_bits(int most) {
     const int n = 32767 / (2 * 127 * most);
     return n >= 8 ? 8 : n >= 4 ? 4 : n >= 2 ? 2 : 1;
@@ -72,7 +75,7 @@ struct LineSums {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) v[0][j] = v[1][j] = _mm256_setzero_si256();
     }
-    // From a sum of each row.
+    // Starts from a sum for each row.
     UNLADEN_INLINE void start(const int32_t *sums) {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) v[0][j] = half_of(sums, 0), v[1][j] = half_of(sums, 1);
@@ -115,8 +118,8 @@ struct LineSums {
     UNLADEN_INLINE void add(const Line *q, const int8_t *x) {
         add_lines<W, 8>(q, x, _mm256_set1_epi16(1), _mm256_set1_epi16(1));
     }
-    // The same with sizes and flips of signed codes: 16 at a time where a line's pairs aren't all
-    // that 16 bits hold. 32 of IQ2_XXS take 1.2 times as long in one piece.
+    // The same with magnitudes and flips of signed codes. 16 codes at a time if 16 bits hold more
+    // than one line's pairs: 32 codes of IQ2_XXS at once take 1.2 times as long.
     template <class W>
     UNLADEN_INLINE void add(const Line *q, const Line *flip, const int8_t *x,
                             const Pairs &scales) {
@@ -140,7 +143,7 @@ struct LineSums {
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d) const {
         add_to(c, d, x_d, nullptr, nullptr);
     }
-    // And += m times x_sum, unless m is nullptr.
+    // The same, and += m times x_sum unless m is nullptr.
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d, const float *m,
                                const float *x_sum) const {
 #pragma GCC unroll 4
@@ -193,7 +196,8 @@ private:
         }
     }
 
-    // As if unsigned: flipped, x is as low as -128, which 16 bits hold where they hold 127.
+    // As with unsigned codes. A flipped x may be -128, and 16 bits hold these sums if they hold
+    // those for 127.
     template <class W, int n_lines>
     UNLADEN_INLINE void add_flipped(const Line *q, const Line *flip, const int8_t *x, __m256i s0,
                                     __m256i s1) {
@@ -206,7 +210,7 @@ private:
             add_flipped_half<step, 1>(q + i, flip + i, x_i, s1);
         }
     }
-    // Column by column where a line's pairs are all that 16 bits hold: fewer registers.
+    // Column by column if 16 bits hold only one line's pairs; this needs fewer registers.
     template <int n_lines, int h>
     UNLADEN_INLINE void add_flipped_half(const Line *q, const Line *flip, const int8_t *x,
                                          __m256i scale) {
@@ -238,8 +242,9 @@ private:
     }
 };
 
-// Lines of signed codes q, split: q becomes |q|, and `flip` is 255 where q was negative. Flipped, x
-// is -x - 1 and its product lacks |q|: `start` is what all of them lack.
+// Lines of signed codes q, split: q becomes |q|, and `flip` is 255 where q was negative. A flipped
+// x is -x - 1, so its product with |q| is too small by |q|. `start` has the sum of these
+// differences.
 template <int n_lines>
 struct Flips {
     alignas(64) Line flip[n_lines];
@@ -275,7 +280,7 @@ struct Flips {
     }
 
 private:
-    // Sums of pairs of what lacks.
+    // Sums of pairs of these differences.
     UNLADEN_INLINE __m256i split_half(Line *lines, int i, int half) {
         __m256i *q = reinterpret_cast<__m256i *>(lines[i]) + half;
         const __m256i size = _mm256_abs_epi8(*q);

@@ -1,5 +1,5 @@
-// What linear_lines.h describes, for NEON: products of signed bytes, added four by four into 32
-// bits where the level has such an instruction.
+// The definitions of lines.h for NEON: products of signed bytes, added four by four into 32 bits
+// where the level has an instruction for it.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/int.h"
@@ -7,7 +7,7 @@
 namespace unladen::cpu::UNLADEN_ISA {
 
 constexpr bool lines_are_unsigned = false;
-// Columns whose sums with eight rows stay in registers.
+// How many columns' sums with eight rows fit into registers.
 constexpr int columns_at_once = 4;
 
 // Dword j of row r, of eight, becomes dword r of 32 bytes at `to` + 64 j + 32 half.
@@ -26,8 +26,8 @@ inline void deal_dwords(uint8_t *to, int half, const Bytes32 (&rows)[8]) {
     }
 }
 
-// What meets the columns of a panel: of codes that are multiplied in pairs of rows, eight codes of
-// a row lie together, and two lines hold what they hold elsewhere, in another order.
+// Deals codes for products with the columns of a panel. If the level multiplies pairs of rows,
+// eight codes of a row are side by side, and two lines have their codes in another order.
 inline void deal(Line *to, int half, const Bytes32 (&rows)[8]) {
     if constexpr (panel_k == 4) {
         deal_dwords(to[0], half, rows);
@@ -52,7 +52,7 @@ inline void deal_halves(float *to, const uint8_t *p, size_t stride) {
 
 #if defined(__ARM_FEATURE_MATMUL_INT8)
 
-// acc[i][j] = what n_lines lines hold of rows 4 i ... 4 i + 3, of eight, times column j.
+// acc[i][j] = rows 4 i ... 4 i + 3, of eight, of n_lines lines times column j.
 template <int n_lines, int n>
 UNLADEN_INLINE void multiply_lines(int32x4_t (&acc)[2][n], const Line *q, int half,
                                    const int8_t *x) {
@@ -196,7 +196,7 @@ struct LineSums {
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d) const {
         add_to(c, d, x_d, nullptr, nullptr);
     }
-    // And += m times x_sum, unless m is nullptr.
+    // The same, and += m times x_sum unless m is nullptr.
     UNLADEN_INLINE void add_to(float *c, const float *d, const float *x_d, const float *m,
                                const float *x_sum) const {
 #pragma GCC unroll 4

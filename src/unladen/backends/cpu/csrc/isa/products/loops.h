@@ -23,12 +23,13 @@ struct Job {
     const uint8_t *next = nullptr;
 };
 
-// The order in which a job reads: to its last row's end and then, if it is known, from job.next on.
+// The order in which a thread reads: to the end of a job's last row, then from job.next on, if that
+// is set.
 class ReadOrder {
 public:
     explicit ReadOrder(const Job &job)
         : end_(job.w + job.n_last * job.row_bytes), jump_(job.next ? job.next - end_ : 0) {}
-    // The address that is read n_bytes after `here`.
+    // The address that is n_bytes after `here` in this order.
     UNLADEN_INLINE const uint8_t *after(const uint8_t *here, size_t n_bytes) const {
         const uint8_t *there = here + n_bytes;
         return there < end_ ? there : there + jump_;
@@ -55,7 +56,8 @@ private:
     size_t distance_;
 };
 
-// Kernel::dot(y, row, n_cols, x, ahead): the product of one weight row with one activation row.
+// Multiplies row by row, with Kernel::dot(y, row, n_cols, x, ahead): one weight row times one
+// activation row.
 template <class Kernel>
 void run_row(const Job &job) {
     const typename Kernel::Row first(job.act, job.n_cols);
@@ -89,9 +91,9 @@ void run_one(const Job &job, float *y, int n0, int n1, const typename Kernel::Ro
     }
 }
 
-// Kernel::dot<C>(out, row, n_cols, x, ahead): products of one weight row with the C activation rows
-// at x. Its loops over C must be unrolled: for registers, and because GCC 12 at -O2 vectorizes the
-// last of them wrongly. `one` is for a single activation row.
+// Multiplies with Kernel::dot<C>(out, row, n_cols, x, ahead): one weight row times the C activation
+// rows at x. Its loops over C must be unrolled, so that sums are in registers, and because GCC 12
+// at -O2 vectorizes the last loop wrongly. `one` is for a single activation row.
 template <class Kernel>
 void run_rows(const Job &job, decltype(run_one<Kernel>) *one = run_one<Kernel>) {
     using Row = typename Kernel::Row;
@@ -147,8 +149,8 @@ struct Slice {
     size_t stride;
 };
 
-// Columns k to k + n_k - 1 of `rows` rows from n on. Past the last row the last one is repeated,
-// and its sums are dropped: then the slice is copied to `spare`.
+// Columns k to k + n_k - 1 of `rows` rows from n on. After the last row the last one is repeated
+// and its sums are dropped; such a slice is a copy in `spare`.
 template <class T, int rows>
 Slice slice_of(const Job &job, int n, int k, int n_k, uint8_t *spare) {
     const uint8_t *first = job.w + size_t(k / T::block_size) * T::block_bytes;
@@ -170,7 +172,8 @@ auto slice_at(const Job &job, int n, int k, int n_k, uint8_t *spare) {
         return slice_of<typename Kernel::Type, Kernel::rows>(job, n, k, n_k, spare);
 }
 
-// Room for a tile of rows where fewer are left, for kernels that unpack rows as they lie.
+// Bytes for a copy of a tile's rows where fewer are left, for kernels that unpack rows that aren't
+// interleaved.
 template <class Kernel>
 constexpr size_t spare_bytes() {
     if constexpr (requires(const Job &job) { Kernel::slice(job, 0, 0); }) {
@@ -181,7 +184,7 @@ constexpr size_t spare_bytes() {
     }
 }
 
-// Kernel::multiply<n> for the n columns that a panel has, or one more, which is zero.
+// Calls Kernel::multiply<n> for the n columns of a panel, or one more, which is zero.
 template <class Kernel>
 void multiply_panel(float *c, const typename Kernel::Tile &tile, const typename Kernel::Panel &x,
                     int k, int n_k, int n_columns, Ahead ahead) {
@@ -214,7 +217,8 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
     for (int i = 0; i < n_tiles; ++i) {
         std::memset(c[i], 0, n_panels * panel_columns * rows * sizeof(float));
     }
-    // The next block of rows, from its start to its end while k goes through this one.
+    // The next block of rows is prefetched from its start to its end while k goes through this
+    // block.
     const bool is_last = n0 + 2 * Kernel::n_tiles * rows > job.n_last;
     const size_t slice_bytes = job.row_bytes * Kernel::tile_k / size_t(job.n_cols);
     Ahead ahead = {job.w + (n0 + Kernel::n_tiles * rows) * job.row_bytes,
@@ -229,7 +233,8 @@ void run_block(const Job &job, const typename Kernel::Panel &first, int n0, int 
             const typename Kernel::Panel x = first.at(p0 + p);
             const int n_columns = t1 - t0 - p * panel_columns;
             for (int i = 0; i < n_tiles; ++i) {
-                // Beside the first panel the next weights, beside the others the next panel.
+                // Products with the first panel prefetch the next weights, those with other panels
+                // the next panel.
                 Ahead next = {Kernel::codes_at(first.at(p0 + p + 1), k), i == 0 ? part_step : 0};
                 if (p == 0) next = is_last ? Ahead{nullptr, 0} : ahead;
                 if (p == 0) ahead.p += Kernel::occasions * ahead.step;

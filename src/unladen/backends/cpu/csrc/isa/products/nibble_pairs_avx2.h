@@ -1,4 +1,4 @@
-// Rows of codes that are halves of bytes: sixteen of one block of 32 and sixteen of another fill a
+// Rows with codes that are nibbles: sixteen codes of one block of 32 and sixteen of another fill a
 // register.
 #pragma once
 
@@ -49,7 +49,7 @@ UNLADEN_INLINE __m256i products_of(Bytes32 codes, const Pairs &x, int i) {
         return codes.pairs(x.q + i);
 }
 
-// Eight times 32 weights, from block to block of T.
+// Eight times 32 weights, in one block of T after the other.
 template <class T>
 struct EightBlocks {
     static constexpr int n_each = T::block_size / 32;

@@ -49,7 +49,7 @@ struct Int8Of256 {
         const int n_blocks = n_cols / 256;
         int b = 0;
         if constexpr (requires { W::is_stored; }) {
-            // What is stored takes some time to be there.
+            // Four blocks at a time, since a load has to wait for a store just before it.
             for (; b + 4 <= n_blocks; b += 4, row += 4 * bytes) {
                 ahead.ask(row, 4 * bytes);
                 const W w[4] = {W(row), W(row + bytes), W(row + 2 * bytes), W(row + 3 * bytes)};

@@ -1,7 +1,8 @@
-// One weight row of blocks of 32 times C int8 activation rows, on AVX2. Such rows arrive faster
-// from memory than a block after the other can be scaled and added to one sum, so blocks are taken
-// eight at a time: their scales meet the activations' in one register, biases of codes and minimums
-// are one product of all eight with sums of activations, and several sums run side by side.
+// One weight row of blocks of 32 times C int8 activation rows, on AVX2. Memory is faster than
+// scaling one block after the other and adding it to one sum. So eight blocks are computed at a
+// time: their scales are multiplied with those of the activations in one register, biases of codes
+// and minimums of all eight are one product with sums of activations, and several sums are
+// independent.
 #pragma once
 
 #include "backends/cpu/csrc/isa/products/loops.h"
@@ -17,7 +18,7 @@ struct Row32Of {
 
     template <int C>
     struct Eights {
-        // An addition takes four cycles, a block's other work less than two.
+        // Several sums, since an addition takes four cycles and a block's other work less than two.
         static constexpr int n_sums = C == 1 ? 4 : 2;
         __m256 products[C][n_sums], mins[C];
 
@@ -77,7 +78,7 @@ struct Row32Of {
             alignas(32) float d[C][8];
 #pragma GCC unroll 4
             for (int c = 0; c < C; ++c) _mm256_store_ps(d[c], scales[c]);
-            __asm__("" : "+m"(d));  // loads can spread a number for nothing, shuffles can't
+            __asm__("" : "+m"(d));  // a load repeats a number at no cost, a shuffle doesn't
 #pragma GCC unroll 8
             for (int i = 0; i < 8; ++i) {
                 const Bytes32 codes = w.codes(i);
@@ -129,7 +130,7 @@ struct Row32Of {
         for (int c = 0; c < C; ++c) out[c] = eights.sum(c) + rest[c];
     }
 
-    // 32 of those weights that are left.
+    // 32 weights after whole eights of blocks.
     static float block(const uint8_t *w, const Row &x, int b) {
         Sums sums = Sums::zero();
         sums.add_products(signed_codes<T>(w, b % n_each), x.q + 32 * b);

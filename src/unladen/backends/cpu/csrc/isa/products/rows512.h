@@ -13,8 +13,7 @@ struct Int8Of256 {
     using Row = Row256;
 
     // The products with block b, without its d. 16 bits hold sums of four products of codes below
-    // 64 and
-    // |q| <= 127.
+    // 64 with |q| <= 127.
     static UNLADEN_INLINE __m512 products(const W &w, const Row &x, int b) {
         const int8_t *q = x.q + 256 * b;
         __m512i acc = _mm512_setzero_si512();
@@ -52,7 +51,7 @@ struct Int8Of256 {
         *out = _mm512_reduce_add_ps(sum);
     }
 
-    // What codes<j>() are multiplied by.
+    // The activations for codes<j>().
     template <int j>
     static UNLADEN_INLINE __m512i activations(const W &w, const int8_t *q) {
         const __m512i x = load512(q + 64 * j);
@@ -62,7 +61,7 @@ struct Int8Of256 {
         return x;
     }
 
-    // Codes number j, and j + 1 where these have the same scales.
+    // Adds codes<j>(), and codes<j + 1>() if they have the same scales.
     template <int j>
     static UNLADEN_INLINE __m512i add_codes(__m512i acc, const W &w, const int8_t *q) {
         const __m512i first = w.template codes<j>(), x = activations<j>(w, q);

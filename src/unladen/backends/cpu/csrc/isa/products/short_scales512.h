@@ -1,21 +1,21 @@
-// Rows of formats of 32 weights whose scales stand shortened: of each float16 its sign and eleven
-// bits of its size instead of fifteen, which is enough where a row's scales lie within two octaves
-// of its smallest. The other four bits stand apart, and are read where in sixteen rows one has
-// scales farther apart.
+// Rows of formats of 32 weights with short scales: of each float16 the sign and eleven bits of its
+// magnitude instead of fifteen. That suffices where a row's scales are within two octaves of its
+// smallest. The other four bits are stored separately and read only if one of sixteen rows has a
+// wider range of scales.
 #pragma once
 
 #include "backends/cpu/csrc/isa/products/interleaved512.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Whether blocks of T are a float16 scale and four-bit codes, and stand so.
+// Whether blocks of T are a float16 scale and four-bit codes, stored with short scales.
 template <class T>
 constexpr bool has_short_scales = requires { InLanes<T>::has_short_scales; };
 
-// Eight blocks of T, which lie so in sixteen rows: block by block the scales' signs, each above
-// bits 4 to 10 of the scale; bits 0 to 3, those of blocks 4 to 7 above those of 0 to 3; then the
-// blocks' codes as they lie interleaved. Bits 11 to 14 stand apart, at `high`, in the order of bits
-// 0 to 3.
+// Eight blocks of T in sixteen rows. Block by block, the scales' signs, each above bits 4 to 10 of
+// the scale; then bits 0 to 3 of the scales, those of blocks 4 to 7 above those of blocks 0 to 3;
+// then the interleaved codes of the blocks. Bits 11 to 14 are elsewhere, at `high`, in the order of
+// bits 0 to 3.
 template <class T>
 struct Shortened {
     using Each = T;
@@ -24,16 +24,16 @@ struct Shortened {
     static constexpr int code_bytes = T::block_bytes - 2, scale_bytes = n_blocks * 12 / 8;
     static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes;
     static constexpr int high_bytes = n_blocks * 4 / 8;
-    // How many numbers are known of sixteen rows before the scales' origin.
+    // How many known numbers of sixteen rows come before the scales' origin.
     static constexpr int n_known_before = 0;
 
-    // Where block b's codes are.
+    // The byte at which block b's codes begin.
     static constexpr int codes_at(int b) { return tile_rows * (scale_bytes + b * code_bytes); }
     // Rows that hold whole blocks.
     static bool fits(int n_cols) { return n_cols % block_size == 0; }
 };
 
-// Where sixteen rows are written.
+// The place to which sixteen rows are written.
 template <class T>
 struct ShortPlace {
     using S = Shortened<T>;
@@ -45,20 +45,20 @@ struct ShortPlace {
     uint8_t *scales(int i) const { return to + size_t(i) * tile_rows * S::block_bytes; }
     uint8_t *low(int i) const { return scales(i) + tile_rows * S::n_blocks; }
     uint8_t *high(int i) const { return apart + size_t(i) * tile_rows * S::high_bytes; }
-    // The codes of block b, which lie interleaved in `block`.
+    // Writes the codes of block b, which is interleaved in `block`.
     void put_codes(int i, int b, const uint8_t *block) const {
         std::memcpy(scales(i) + S::codes_at(b), block + 2 * tile_rows, tile_rows * S::code_bytes);
     }
 };
 
-// What a scale's size is counted from, in sixteen rows: a float16's bits but for the sign, as an
-// integer, rise with its size.
+// The number from which magnitudes of scales are counted, for each of sixteen rows: the bits of a
+// float16 without the sign, as an integer, rise with its magnitude.
 struct ScaleOrigin {
     __m256i least;
     bool is_wide;  // all fifteen bits are needed
 
     static constexpr int n_bytes = 2 * tile_rows;
-    // No row's least.
+    // Marks rows with a wide range of scales; no row has this as its least.
     static constexpr uint16_t wide_mark = 0xffff;
 
     static UNLADEN_INLINE ScaleOrigin at(const uint8_t *p) {
@@ -95,13 +95,13 @@ UNLADEN_INLINE Block<T> interleaved_at(const Job &job, int row, int k, uint8_t *
                 row / tile_rows * ScaleOrigin::n_bytes};
 }
 
-// The codes of those of eight blocks that aren't alike, made ready.
+// The codes of those last blocks of eight that are stored differently, decoded as far as needed.
 template <class T>
 struct LastCodes;
 
-// Sixteen rows' scales of eight blocks. If they are coarse they are in the middle of those that
-// bits 4 and on of their sizes could belong to, and of the last blocks, whose codes are twice as
-// large, half of that.
+// Sixteen rows' scales of eight blocks. Coarse scales lack bits 0 to 3 and stand for the middle of
+// all scales with the same higher bits. For the last blocks, whose codes are twice as large, they
+// are half of that.
 template <class T>
 struct ShortScales {
     static constexpr bool are_coarse = T::is_coarse;
@@ -141,7 +141,7 @@ private:
     static UNLADEN_INLINE __m512i words_of(const uint8_t *p) {
         return _mm512_cvtepu8_epi16(load256(p));
     }
-    // Thirty-two signs, and seven bits where they belong.
+    // Thirty-two signs and seven bits, at their places in a float16.
     static UNLADEN_INLINE __m512i signed_bits(const uint8_t *p) {
         const __m512i words = _mm512_slli_epi16(_mm512_cvtepi8_epi16(load256(p)), 4);
         return _mm512_and_si512(words, _mm512_set1_epi16(short(0x87f0)));
@@ -200,7 +200,7 @@ private:
                                          const PrefetchTarget &target) {
         constexpr int bytes = block_bytes<T>, n_shares = 2 * T::n_blocks;
         target.ask_share<bytes>(2 * b, n_shares);
-        // Or scales would be kept in registers that many sums need.
+        // Otherwise the compiler keeps scales in registers that many sums need.
         __asm__ volatile("" ::"r"(n > 4 ? &scales : nullptr) : "memory");
         Each::add_block(c, codes.block(b), _mm512_load_ps(scales.of[b]), x, k + 32 * b,
                         AskShare<bytes>{target, 2 * b + 1, n_shares});
@@ -234,12 +234,12 @@ inline __m256i scales_of(Sixteen block) {
     for (int r = 0; r < tile_rows; ++r) half[r] = bits::load<uint16_t>(block.p + r * block.stride);
     return load256(half);
 }
-// Without their signs.
+// The scales without their signs.
 UNLADEN_INLINE __m256i sizes(__m256i scales) {
     return _mm256_and_si256(scales, _mm256_set1_epi16(0x7fff));
 }
 
-// Writes what the scales of sixteen rows of n blocks are counted from; returns it.
+// Writes and returns the numbers from which scales of sixteen rows of n blocks are counted.
 template <class T>
 __m256i put_origin(uint8_t *origin, Sixteen w, int n) {
     __m256i least = _mm256_set1_epi16(0x7fff), most = _mm256_setzero_si256();
@@ -258,7 +258,7 @@ __m256i put_origin(uint8_t *origin, Sixteen w, int n) {
 UNLADEN_INLINE void put_bytes(uint8_t *p, __m128i v) {
     _mm_storeu_si128(reinterpret_cast<__m128i *>(p), v);
 }
-// The low four bits of v as those of block b.
+// Writes the low four bits of v as those of block b.
 UNLADEN_INLINE void put_four(uint8_t *p, int b, __m256i v) {
     const __m128i four = _mm_and_si128(_mm256_cvtepi16_epi8(v), _mm_set1_epi8(0x0f));
     p += tile_rows * (b % 4);
@@ -275,7 +275,7 @@ UNLADEN_INLINE void put_scales(uint8_t *to, uint8_t *low, uint8_t *high, int b, 
     put_four(high, b, _mm256_srli_epi16(size, 11));
 }
 
-// Whole sixteens of rows, one after another, as blocks of S, written to where Place says.
+// Writes whole sixteens of rows, one after another, as blocks of S, to the addresses of Place.
 template <class S, class Place>
 void shorten_to(uint8_t *to, uint8_t *apart, float *known, const uint8_t *w, int n_rows,
                 int n_cols) {

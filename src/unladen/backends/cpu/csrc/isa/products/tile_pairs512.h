@@ -6,7 +6,7 @@
 namespace unladen::cpu::UNLADEN_ISA {
 
 constexpr int pair_rows = 2 * tile_rows;
-// How many columns a tile is unpacked for. With half of them prompts take 1 to 3 % longer.
+// The most columns for which a tile is unpacked. With half of them prompts take 1 to 3 % longer.
 constexpr int pair_columns = 512;
 
 // Writes the sums of one or two tiles, whose rows follow one another in y.
@@ -31,7 +31,8 @@ struct TileProducts256 {
     }
 };
 
-// The n columns that a panel has, or a few more, which are zero. Not inlined: formats share it.
+// Multiplies the n columns of a panel, or a few more, which are zero. Not inlined, so that formats
+// share it.
 template <class Products, int tiles, class Beside>
 __attribute__((noinline)) void multiply_panel(Totals c, const typename Products::Tile *tile,
                                               const typename Products::Panel &x, int k, int n_k,
@@ -50,8 +51,8 @@ void multiply_tiles(Totals c, const typename Products::Tile *tile, int n_tiles,
                  : multiply_panel<Products, 2>(c, tile, x, k, n_k, n, beside);
 }
 
-// Tiles of the same k, unpacked step by step on the occasions of a product that goes on meanwhile:
-// that uses units that the product leaves idle.
+// Tiles of the same k that are unpacked step by step at moments of a product that runs meanwhile,
+// to use units that the product leaves idle.
 template <class Kernel>
 struct Unpacking {
     typename Kernel::Tile *tile;
@@ -75,7 +76,7 @@ struct Unpacking {
     }
 };
 
-// One panel: each tile is used once, so the next tiles are unpacked beside its product.
+// One panel: each tile is used once, so the next tiles are unpacked during its product.
 template <class Kernel>
 struct OnePanel {
     using Tile = typename Kernel::Tile;
@@ -105,7 +106,7 @@ struct OnePanel {
 
     void run() {
         const int n_columns = job.t_last - job.t_first;
-        // The rows after these, from start to end while k goes through these.
+        // The rows after these are prefetched from start to end while k goes through these.
         const size_t n_ahead = pair_rows * job.row_bytes;
         const uint8_t *next = job.w + job.n_first * job.row_bytes;
         Ahead{next, n_ahead}.ask();
@@ -137,11 +138,11 @@ const uint8_t *codes_at(const Panel &x, int k) {
     return reinterpret_cast<const uint8_t *>(x.q + size_t(k) * panel_columns);
 }
 
-// A pair of tiles: its first row, and where in it.
+// The place of a pair of tiles: its first row, and the first k.
 struct Place {
     int row, k;
 };
-// Interleaved weights of a pair's tile i, or what follows the last.
+// The interleaved weights of a pair's tile i, or the address after the last row.
 template <class Kernel>
 const uint8_t *tile_at(const Job &job, Place pair, int i) {
     const size_t row = pair.row + i * tile_rows, slice = pair.k / Kernel::tile_k;
@@ -160,11 +161,11 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
     for (int i = 0; i < n_tiles; ++i) {
         std::memset(c[i], 0, n_panels * panel_columns * tile_rows * sizeof(float));
     }
-    // Asked for beside the first panels: of interleaved weights the next k's, a tile each; of rows
-    // apart the next pair's, from start to end while k goes through these. Beside the others: the
-    // next panel.
+    // During the first panels weights are prefetched: of interleaved rows those of the next k, a
+    // tile at each panel; of other rows those of the next pair, from start to end while k goes
+    // through this one. During the other panels the next panel is prefetched.
     const size_t tile_step = tile_rows * Kernel::slice_bytes / (2 * Kernel::occasions);
-    const size_t panel_step = Kernel::tile_k * panel_columns / (2 * Kernel::occasions);
+    constexpr size_t panel_step = Kernel::tile_k * panel_columns / (2 * Kernel::occasions);
     const bool is_last = n0 + 2 * pair_rows > job.n_last;
     Ahead apart = {job.w + (n0 + pair_rows) * job.row_bytes, is_last ? 0 : 2 * tile_step};
     for (int k = 0; k < job.n_cols; k += Kernel::tile_k) {
@@ -175,15 +176,20 @@ void run_pair(const Job &job, const typename Kernel::Panel &first, int n0, int t
             Kernel::unpack(tile[i], job, n0 + i * tile_rows, k, n_k);
         }
         for (int p = 0; p < n_panels; ++p) {
-            Ahead panel = {codes_at(first.at(p0 + p + 1), k), panel_step};
-            Ahead interleaved = {tile_at<Kernel>(job, soon, p), tile_step};
-            Ahead &beside = job.interleaved && p < 2 ? interleaved
-                            : !job.interleaved && p == 0 ? apart
-                                                         : panel;
             if (p + 1 < n_panels) Kernel::ask_sums(first.at(p0 + p + 1), k);
             const Totals to = {c[0] + p * panel_columns * tile_rows, pair_columns * tile_rows};
-            multiply_tiles<typename Kernel::Products>(to, tile, n_tiles, first.at(p0 + p), k, n_k,
-                                   t1 - t0 - p * panel_columns, beside);
+            const auto multiply = [&](auto beside) {
+                multiply_tiles<typename Kernel::Products>(to, tile, n_tiles, first.at(p0 + p), k,
+                                                          n_k, t1 - t0 - p * panel_columns, beside);
+                return beside;
+            };
+            if (job.interleaved && p < 2) {
+                multiply(Ahead{tile_at<Kernel>(job, soon, p), tile_step});
+            } else if (!job.interleaved && p == 0) {
+                apart = multiply(apart);
+            } else {
+                multiply(AheadBy<panel_step>{codes_at(first.at(p0 + p + 1), k)});
+            }
         }
     }
     store_pair(job, {c[0], pair_columns * tile_rows}, n0, t0, t1);

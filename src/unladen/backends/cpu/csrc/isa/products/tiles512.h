@@ -14,11 +14,11 @@ struct Tile256 : Scales256 {
     alignas(64) Line q[64];
 };
 
-// 32 weights of sixteen rows; lines are those of rising k.
+// 32 weights of sixteen rows; lines are in the order of k.
 struct Tile32 {
     alignas(64) Line q[8];
     alignas(64) float scale[16];
-    alignas(64) float min[16];  // without a bias alone
+    alignas(64) float min[16];  // used only without a bias
 };
 
 template <class T>
@@ -34,8 +34,8 @@ UNLADEN_INLINE void decode(Tile256 &tile, Block<T> w) {
     InLanes<T>::scales(tile, w);
 }
 
-// Products of one or two tiles with n neighbouring columns, as integers. Each column's codes are
-// loaded once for both tiles: loads are what such products would wait for.
+// Products of one or two tiles with n neighbouring columns, as integers. Each column's numbers are
+// loaded once for both tiles, since loads limit the speed of such products.
 template <int tiles, int n>
 struct Products {
     __m512i v[tiles][n];
@@ -44,7 +44,7 @@ struct Products {
 #pragma GCC unroll 8
         for (int i = 0; i < tiles * n; ++i) v[i / n][i % n] = _mm512_setzero_si512();
     }
-    // first(j): where those of column j begin.
+    // first(j): the number from which the sums of column j start.
     template <class First>
     static UNLADEN_INLINE Products from(First first) {
         Products products;
@@ -52,7 +52,7 @@ struct Products {
         for (int i = 0; i < tiles * n; ++i) products.v[i / n][i % n] = first(i % n);
         return products;
     }
-    // Four codes of each row and column.
+    // Adds four codes of each row times four numbers of each column.
     UNLADEN_INLINE void add_line(const __m512i (&w)[tiles], const int8_t *x) {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) {
@@ -61,7 +61,7 @@ struct Products {
             for (int t = 0; t < tiles; ++t) v[t][j] = _mm512_dpbusd_epi32(v[t][j], w[t], q);
         }
     }
-    // Pairs of minimums and of what they multiply.
+    // Adds pairs of minimums times pairs of sums of activations.
     UNLADEN_INLINE void add_words(const __m512i (&w)[tiles], const int16_t *x) {
 #pragma GCC unroll 4
         for (int j = 0; j < n; ++j) {
@@ -73,14 +73,14 @@ struct Products {
     UNLADEN_INLINE __m512 at(int t, int j) const { return _mm512_cvtepi32_ps(v[t][j]); }
 };
 
-// Where a tile's sums are: those of tile t begin at c + t * stride, as [column][row].
+// The places of sums: those of tile t begin at c + t * stride, as [column][row].
 struct Totals {
     float *c;
     size_t stride;
     UNLADEN_INLINE float *at(int t, int column) const { return c + t * stride + 16 * column; }
 };
 
-// Adds to the sums of columns what minimums make of them.
+// Adds the products of minimums to the sums of columns.
 template <int sub, int tiles, int n>
 UNLADEN_INLINE void add_mins(__m512 (&sum)[tiles][n], const Tile256 *tile, const Panel256 &x, int k,
                              int column) {
@@ -101,9 +101,9 @@ UNLADEN_INLINE void add_mins(__m512 (&sum)[tiles][n], const Tile256 *tile, const
     }
 }
 
-// All that products of decoded tiles depend on of the weights' format, so that formats share them.
-// Blocks of 32 with bias 0 have minimums. Sums of blocks of 256 begin with a bias that is one of
-// even or of odd sub-blocks, or they have minimums. For `lacks` see lacking().
+// The properties of a format on which products of decoded tiles depend, so that formats can share
+// products. Blocks of 32 with bias 0 have minimums. Sums of blocks of 256 start from a bias, one
+// for even and one for odd sub-blocks, or the blocks have minimums. For `lacks` see lacking().
 template <int code_bias, int code_lacks>
 struct Shape32 {
     static constexpr int bias = code_bias, lacks = code_lacks;
@@ -131,7 +131,7 @@ constexpr auto shape_of_256() {
 template <class A>
 using ShapeOf256 = decltype(shape_of_256<A>());
 
-// Columns `column` ... column + n - 1; `beside` is asked at 256 / sub regular moments.
+// Multiplies columns `column` ... column + n - 1. `beside` is called at 256 / sub regular moments.
 template <class A, int tiles, int n, class Beside>
 UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x, int k,
                                 int column, Beside &beside) {
@@ -179,7 +179,7 @@ UNLADEN_INLINE void multiply256(Totals c, const Tile256 *tile, const Panel256 &x
     }
 }
 
-// Tile is several Tile32. The same, `beside` being asked for each block.
+// The same for a Tile of several Tile32. `beside` is called once for each block.
 template <class A, int tiles, int n, class Tile, class Beside>
 UNLADEN_INLINE void multiply32(Totals c, const Tile *tile, int n_blocks, const Panel32 &x, int k,
                                int column, Beside &beside) {

@@ -1,5 +1,5 @@
-// Nodes with a state from token to token. Each function takes the tokens of one sequence in order
-// and changes the state in place; sums run over rows of the state, columns are vectors.
+// Nodes with recurrent state. Each function computes the tokens of one sequence in order and
+// updates the state in place. Sums are over rows of the state; vectors hold its columns.
 #include "backends/cpu/csrc/isa/simd/float.h"
 
 namespace unladen::cpu::UNLADEN_ISA {
@@ -25,7 +25,7 @@ inline void exp_rows(float *y, const float *x, int n) {
     }
 }
 
-// Calls body for all columns, `wide` vectors at a time, then one, the last one shorter.
+// Calls body for all columns: `wide` vectors at a time, then one at a time, the last one shorter.
 constexpr int wide = 4;
 
 template <int n>

@@ -6,8 +6,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 namespace {
 
-// The largest of interleaved_rows numbers, as integers in the order of the numbers that have these
-// bits; NaN where one is.
+// The largest of interleaved_rows numbers; NaN if one is NaN. Compares integers that are in the
+// order of the floats.
 inline float largest_of(const float *x) {
     int32_t most = INT32_MIN, size = 0;
     for (int i = 0; i < interleaved_rows; ++i) {
@@ -20,7 +20,7 @@ inline float largest_of(const float *x) {
     return bits::float_of(size > infinity ? size : most ^ (most >> 31 & INT32_MAX));
 }
 
-// Calls body(at, n) for all of [0, count), n = lanes but for a shorter last one.
+// Calls body(at, n) for all of [0, count), with n = lanes except at a shorter end.
 template <typename Body>
 inline void each_vector(int count, Body body) {
     int i = 0;
@@ -70,7 +70,7 @@ struct Function {
             return x / (1.0f + exp(-x));
         } else if constexpr (act == Activation::gelu) {
             // x (1 + tanh u) / 2 = x / (1 + e^(-2 u)) with u = sqrt(2 / pi) (x + 0.044715 x^3);
-            // this form loses nothing where tanh nears -1.
+            // this form loses no digits where tanh is near -1.
             return x / (1.0f + exp(-x * fma(x * x, splat(0.0713548163f), splat(1.59576912f))));
         } else if constexpr (act == Activation::gelu_erf) {
             const vec tail = normal_tail(magnitude(x));
@@ -112,7 +112,7 @@ inline void with_function(Activation act, Body body) {
     }
 }
 
-// Pairs as they lie in memory, in two vectors, to firsts and seconds; and back.
+// Turns two vectors of neighbouring pairs into one of first and one of second numbers, and back.
 template <int... i>
 inline void unzip(vec &a, vec &b, Seq<i...>) {
     const vec first = __builtin_shufflevector(a, b, (2 * i)...);

@@ -1,6 +1,6 @@
-// By how much coarse products can be off. By the Cauchy-Schwarz inequality that is at most the
-// length of what the coarse row lacks times the length of the activations, be it of single numbers
-// or of blocks' sums.
+// The bound of a coarse product's error. By the Cauchy-Schwarz inequality it is the length of the
+// difference between row and coarse row times the length of the activations; both lengths may be
+// those of single numbers or of sums of blocks.
 #pragma once
 
 #include "backends/cpu/csrc/isa/screening/squares.h"
@@ -12,12 +12,12 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Both sums are rounded at most once for each block and sixteen times in it, a few times besides,
-// and so is what becomes of them here. With a factor of two to spare.
+// Both sums have at most one rounding for each block, sixteen inside it and a few others, and so
+// have the computations here. Includes a factor of two as a reserve.
 inline double rounding(int n_blocks) { return 4.0 * (n_blocks + 32) * 0x1p-24; }
 
-// Writes, for each interleaved_rows rows, their largest reach as the first of n_known numbers, and
-// the largest after a second look as the second. squares_of(row, n): the squares of row n.
+// Writes, for each interleaved_rows rows, their largest reach as the first of n_known numbers and
+// their largest reach after a second look as the second. squares_of(row, n): the Squares of row n.
 template <class SquaresOf>
 void measure_rows(float *known, int n_known, const uint8_t *w, size_t row_bytes, int n_rows,
                   int n_blocks, SquaresOf squares_of) {
@@ -55,7 +55,7 @@ void divide(uint8_t *to, uint8_t *rest, float *reach, const uint8_t *w, int n_ro
 // Screen::most_rows of formats without short scales.
 constexpr int most_screened_rows = in_lanes ? 0x7fffffff : few_int8_rows;
 
-// Sums over numbers of an activation row: of their squares, and of their magnitudes.
+// Sums over numbers of an activation row: the sum of squares and the sum of magnitudes.
 struct BlockSums {
     int squares, sizes;
 };
@@ -65,7 +65,7 @@ template <class Panel>
 UNLADEN_INLINE int number_at(const Panel &x, int k, int columns, int column) {
     return x.q[size_t(k) / panel_k * panel_k * columns + panel_k * column + k % panel_k];
 }
-// Calls with(x, columns, column): row t of n_rows, laid out for T, is that column of x.
+// Calls with(x, columns, column) such that row t of n_rows, laid out for T, is this column of x.
 using Row32Alone = Choose<in_lanes, Panel32Of<1>, Row32>;
 using Row256Alone = Choose<in_lanes, Panel256Of<1>, Row256>;
 template <class T, class With>
@@ -77,9 +77,9 @@ auto with_row(const void *act, int n_rows, int n_cols, int t, With with) {
     return with(Panel(act, n_cols).at(t / panel_columns), panel_columns, t % panel_columns);
 }
 
-// The lengths of an activation row. square_of(sums, k) is what a block of 32, or 16 numbers of a
-// block of 256, from k on, add to the square of the first length; to the other length they add
-// their squares.
+// The lengths of an activation row. square_of(sums, k) is the share, in the square of the first
+// length, of the block of 32 (or the 16 numbers of a block of 256) from k on. Their squares are
+// summed for the other length.
 template <class T, class SquareOf>
 Lengths lengths_by(const void *act, int n_rows, int n_cols, int t, SquareOf square_of) {
     constexpr int size = T::block_size == 32 ? 32 : 16;

@@ -1,4 +1,4 @@
-// How rows of an output head are divided: see divided512.h.
+// Divides rows of an output head; divided512.h describes the layout.
 #pragma once
 
 #include "backends/cpu/csrc/isa/products/interleave512.h"
@@ -35,7 +35,7 @@ UNLADEN_INLINE void divide_block(uint8_t *to, uint8_t *rest, Sixteen block) {
     }
 }
 
-// Divides sixteens of rows: coarse rows one after another, and their rests likewise.
+// Divides sixteens of rows. The coarse rows follow one another, and so do their rests.
 template <class T>
 void divide_rows(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n_cols) {
     const size_t row_bytes = size_t(n_cols / T::block_size) * T::block_bytes;

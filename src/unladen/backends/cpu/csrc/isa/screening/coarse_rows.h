@@ -63,7 +63,7 @@ struct Row256Divided {
     }
 };
 
-// Divides rows: coarse rows one after another, and their rests likewise.
+// Divides rows. The coarse rows follow one another, and so do their rests.
 template <class T>
 void divide_rows(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n_cols) {
     using D = Divided<T>;
@@ -84,9 +84,9 @@ void divide_rows(uint8_t *to, uint8_t *rest, const uint8_t *w, int n_rows, int n
     }
 }
 
-// Lines of eight rows; line(s, i): where that of codes 4 i to 4 i + 3 of the 32 number s begins.
-// What is dealt of planes looks like planes of eight rows that hold four codes of each of the
-// eight.
+// Deals eight rows into lines. line(s, i) is the address of the line for codes 4 i to 4 i + 3 of
+// run s of 32 codes. Dealt planes look like planes of eight rows, and each plane has four codes of
+// each row.
 template <class T, class Line>
 void deal_planes(Line line, DividedRows rows) {
     alignas(32) uint8_t first[8][160], rest[8][Whole<T>::rest_bytes];
@@ -103,8 +103,8 @@ void deal_planes(Line line, DividedRows rows) {
     }
 }
 
-// For run_tiles, with the rest of the next rows prefetched meanwhile. Divided rows are whole
-// sixteens.
+// For run_tiles. The rest of the next rows is prefetched meanwhile. The number of divided rows is a
+// multiple of sixteen.
 template <class T>
 struct DealtDivided : Choose<T::block_size == 32, Dealt32<T>, Dealt256<T>> {
     static DividedRows slice(const Job &job, int n, int k) {

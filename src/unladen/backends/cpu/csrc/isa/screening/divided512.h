@@ -1,7 +1,7 @@
 // Divided rows of an output head: the coarse rows have the five highest bits of every code, the
-// rest has all other bits. Coarse products alone rule out most rows as the largest; that leaves 35
-// % of Q8_0 and 15 % of Q6_K unread. Coarse and rest together give bit for bit the sums of
-// undivided rows.
+// rest has all other bits. Coarse products show for most rows that they can't have the largest
+// product, so 35 % of Q8_0 and 15 % of Q6_K aren't read. Coarse and rest together give bit for bit
+// the sums of undivided rows.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/planes512.h"
@@ -13,8 +13,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class T>
 constexpr int rest_bytes_of = 0;
 
-// Coarse blocks of T, whose codes stand for the middle of what they may be; and coarse and rest
-// together.
+// Coarse<T>: coarse blocks of T, whose codes stand for the middle of all codes with these bits.
+// Whole<T>: coarse blocks and their rest together.
 template <class T>
 struct Coarse {
     static constexpr int block_size = T::block_size;

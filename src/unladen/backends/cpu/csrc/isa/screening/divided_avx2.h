@@ -1,6 +1,6 @@
-// Divided rows of an output head, as in divided512.h, but one by one. The coarse row has, for each
-// 256 weights, what stands beside the codes, and planes of the codes' five highest bits; the rest
-// has all other bits. Coarse and rest together give bit for bit the sums of undivided rows.
+// Divided rows of an output head, as in divided512.h, but not interleaved. For each 256 weights the
+// coarse row has the scales and planes of the codes' five highest bits; the rest has all other
+// bits. Coarse and rest together give bit for bit the sums of undivided rows.
 #pragma once
 
 #include "backends/cpu/csrc/isa/formats/planes.h"
@@ -13,7 +13,8 @@ namespace unladen::cpu::UNLADEN_ISA {
 template <class T>
 constexpr int rest_bytes_of = 0;
 
-// Coarse rows, whose codes stand for the middle of what they may be; and coarse and rest together.
+// Coarse<T>: coarse rows, whose codes stand for the middle of all codes with these bits. Whole<T>:
+// coarse rows and their rest together.
 template <class T>
 struct Coarse {
     static constexpr int block_size = 256, n_blocks = 256 / T::block_size;
@@ -49,12 +50,12 @@ struct DividedRows {
 };
 
 // How 256 weights of T are divided.
-// * codes(q, w) takes their codes, unsigned; the five highest bits begin at bit low_bits.
-// * put_header(to, w) copies what stands beside the codes. The planes begin at byte `planes`.
+// * codes(q, w) reads their codes as unsigned numbers; the five highest bits begin at bit low_bits.
+// * put_header(to, w) copies the scales. The planes begin at byte `planes`.
 // * join_rest(low, rest) makes n_rest planes of the lowest bits.
-// * deal_header(tile, half, rows) deals what stands beside the codes of eight rows into a tile.
-// * whole_codes(T(), p, rest, s), outside of Divided<T>, puts 32 codes together from the planes at
-//   p and at `rest`.
+// * deal_header(tile, half, rows) deals the scales of eight rows into a tile.
+// * whole_codes(T(), p, rest, s), outside of Divided<T>, joins 32 codes from the planes at p and at
+//   `rest`.
 template <class T>
 struct Divided;
 

@@ -1,5 +1,5 @@
-// The second look at rows of a Q4_0 head whose coarse products leave open whether they have the
-// largest product. It multiplies the lowest bits of their codes by activations, sixteen blocks of a
+// The second look at rows of a Q4_0 head that, by their coarse products, may have the largest
+// product. It multiplies the lowest bits of their codes by activations, with sixteen blocks of a
 // row in the lanes of a register.
 #pragma once
 
@@ -7,8 +7,8 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// The activations that meet divided blocks, sixteen blocks at a time: eight times four numbers of
-// each, and each block's sum and scale. Lanes after the last block are 0.
+// The activations for divided blocks, sixteen blocks at a time: eight times four numbers of each
+// block, and each block's sum and scale. Lanes after the last block are 0.
 struct LowBitActivations {
     using T = ShortDivided<true>;
     static constexpr int n_lanes = 16;
@@ -42,19 +42,20 @@ struct LowBitActivations {
     }
 };
 
-// Writes the rows, from `first` on, whose coarse products y may be `least` or more if none is off
-// by more than `off`. NaN may be anything.
+// Writes the rows, from `first` on, whose products may be `least` or more, if coarse products y are
+// off by at most `off`. A NaN counts as such a row.
 inline int rows_in_question(int32_t *rows, const float *y, int first, float off, float least) {
     const __m512 most = _mm512_add_ps(_mm512_loadu_ps(y), _mm512_set1_ps(off));
     const __mmask16 are = _mm512_cmp_ps_mask(most, _mm512_set1_ps(least), _CMP_NLT_UQ);
     static constexpr int32_t lanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const __m512i all = _mm512_add_epi32(_mm512_set1_epi32(first), load512(lanes));
-    // Not right to memory, which is microcode on Zen 4.
+    // Compressed in a register, since compressing to memory is microcode on Zen 4.
     _mm512_storeu_si512(rows, _mm512_maskz_compress_epi32(are, all));
     return __builtin_popcount(are);
 }
 
-// What the lowest bits of one row add, and by how much that may be off because its scales differ.
+// The product of one row's lowest bits, and the bound of its error that comes from the coarse
+// scales.
 struct LowBits {
     float more, off;
 };
@@ -81,7 +82,7 @@ UNLADEN_INLINE LowBits low_bits_of(const uint8_t *bits, ScaleSpread row, int n_b
 inline void look_again(float *more, float *off, const int32_t *rows, int n, Weights w, int n_cols,
                         const CacheLine *prepared) {
     const auto *x = reinterpret_cast<const LowBitActivations::Blocks *>(prepared);
-    constexpr int n_asked = 4;  // rows ahead: anywhere, so the hardware can't foresee them
+    constexpr int n_asked = 4;  // rows prefetched ahead; the hardware can't predict their places
     const int n_blocks = LowBitActivations::n_blocks(n_cols);
     const auto bits_of = [=](int row) {
         return ShortRest<const uint8_t>(w.rest, row, n_cols).bits(row % tile_rows);

@@ -1,7 +1,7 @@
 // Divided rows of a Q4_0 head with short scales. Coarse rows lack the four lowest bits of all
-// scales and, in four blocks of eight, the lowest bit of codes: 14 % of what is read. Without a bit
-// of every code half of all rows would stay in question. A second look reads these bits of the rows
-// that do, so they lie row by row.
+// scales and, in four blocks of eight, the lowest bit of codes: 14 % of the bytes. If all codes
+// lacked a bit, half of all rows could still have the largest product. A second look reads the
+// lacking bits of codes for single rows, so these are stored row by row.
 #pragma once
 
 #include "backends/cpu/csrc/isa/products/short_scales512.h"
@@ -10,9 +10,9 @@
 namespace unladen::cpu::UNLADEN_ISA {
 
 // Eight blocks of sixteen rows. Coarse: the scales' high bits, the codes of four blocks, and three
-// bits of the codes of the other four. The rest: the lowest bits of these codes, row by row, four
-// bytes a block, inverted where the scale is negative; then the low bits of all scales; then the
-// bits of scales that stand apart, see ShortScales.
+// bits of the codes of the other four. Rest: the lowest bits of these codes, row by row, four bytes
+// a block, inverted where the scale is negative; then the low bits of all scales; then bits 11 to
+// 14 of the scales, see Shortened.
 template <bool screens>
 struct ShortDivided {
     using Each = Q4_0;
@@ -25,15 +25,15 @@ struct ShortDivided {
     static constexpr int block_bytes = scale_bytes + n_blocks * code_bytes - bit_bytes;
     static constexpr int spared_bytes = bit_bytes + low_bytes;
     static constexpr int apart_bytes = spared_bytes + n_blocks * 4 / 8;
-    // What is known of sixteen rows before their scales' origin: their reach, that of what their
-    // scales lack alone, and two numbers of each row: see ScaleSpread.
+    // The known numbers of sixteen rows before their scales' origin: their reach, their reach if
+    // only bits of scales are lacking, and two numbers for each row, see ScaleSpread.
     static constexpr int n_known_before = 2 + 2 * tile_rows;
     static constexpr size_t known_at(int row) {
         return size_t(row / tile_rows) * n_known + 2 + 2 * (row % tile_rows);
     }
     static constexpr int n_known = n_known_before + ScaleOrigin::n_bytes / int(sizeof(float));
 
-    // Where block b's codes are.
+    // The byte at which block b's codes begin.
     static constexpr int codes_at(int b) {
         const int n_before = b < n_alike ? 0 : b - n_alike;
         return tile_rows * (scale_bytes + b * code_bytes - n_before * rest_bytes_of<Q4_0>);
@@ -57,8 +57,9 @@ struct ShortRest {
         return p + tile_rows * (n * T::bit_bytes + i * T::low_bytes);
     }
     UNLADEN_INLINE Byte *high(size_t i) const { return low(n + i); }
-    // What products with all of it ask for beside the i-th eight blocks: of the next sixteen rows,
-    // for here each row's bits begin at once; a little further on, or it would be wanted too soon.
+    // The address that products with the whole rest prefetch at the i-th eight blocks: in the rest
+    // of the next sixteen rows, since each row's bits are one stretch; two places further on, so
+    // that it arrives in time.
     UNLADEN_INLINE Byte *ahead(size_t i) const {
         const size_t there = i + 2 < n ? i + 2 : i + 2 - n;
         return p + bytes() * (i + 2 < n ? 1 : 2) + there * tile_rows * T::spared_bytes;
@@ -135,7 +136,7 @@ struct LastCodes<ShortDivided<true>> {
     UNLADEN_INLINE LastCodes(const Block<T> &block, const ShortScales<T> &) : w(block) {}
     UNLADEN_INLINE Interleaved block(int b) const { return w.block(b); }
 };
-// With the lowest bits as lines want them: of each block four bytes of each row.
+// The lowest bits in the order of lines: four bytes of each row for each block.
 template <>
 struct LastCodes<ShortDivided<false>> {
     using T = ShortDivided<false>;
@@ -176,17 +177,18 @@ private:
     }
 };
 
-// A coarse row lacks, in the last blocks, half a scale times each activation, up or down. `scale`:
-// half of the mean magnitude of these scales as the coarse row has them; `spread`: the length of
-// the differences of half of each magnitude from that.
+// In the last blocks, a coarse row is off by half a scale times each activation, up or down.
+// `scale`: half of the mean magnitude of these coarse scales. `spread`: the length of the
+// differences between half of each magnitude and `scale`.
 struct ScaleSpread {
     float scale, spread;
 };
 
-// Adds what the coarse row lacks of a block whose scale is counted from `least`. All codes lack
-// what their scale lacks; in the last of eight blocks each lacks half a step, which all activations
-// meet together, so their magnitudes are summed. No code is larger than 8. A second look leaves
-// what the scales lack. Returns the magnitude of the scale as the coarse row has it.
+// Adds the squares of the errors of a block whose scale is counted from `least`. The lacking bits
+// of the scale affect all codes, which are at most 8. In the last four of eight blocks each code is
+// also off by half a step, possibly all in the same direction, so magnitudes of activations are
+// summed. After a second look only the errors of scales are left. Returns the magnitude of the
+// coarse scale.
 inline double add_squares(Squares &to, const uint8_t *block, bool is_last, int least) {
     const int half = bits::load<uint16_t>(block), size = (half & 0x7fff) - least;
     const int middle = size / 16 * 16 + 8 + least;
@@ -221,7 +223,7 @@ inline void measure_short(float *known, const uint8_t *w, int n_rows, int n_cols
             if (!is_last(b)) continue;
             sum += half, square += half * half;
         }
-        // From the mean as it is rounded; and a little more, for this is rounded as well.
+        // Around the rounded mean, and a little larger, since this is rounded, too.
         const float mean = float(sum / n_last);
         const double around = square - 2.0 * mean * sum + double(mean) * mean * n_last;
         const double most = (around < 0 ? 0 : around) + 1e-12 * square;

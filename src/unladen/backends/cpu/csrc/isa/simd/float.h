@@ -1,5 +1,5 @@
-// One vector register of floats and what the kernels do with it, alike at every level. Everything
-// is elementwise or has a fixed order, so a result never depends on where an element lies.
+// One vector register of floats and its operations, with the same names at every level. Operations
+// are elementwise or have a fixed order, so a result never depends on an element's lane.
 #pragma once
 
 #include "backends/cpu/csrc/isa/contract/level.h"
@@ -41,7 +41,7 @@ static inline vec load(const float *p) {
 
 static inline void store(float *p, vec v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// The first n <= lanes floats at p, zeros behind them; memory past them isn't touched.
+// The first n <= lanes floats at p, then zeros. Memory after these floats isn't read.
 static inline vec load_first(const float *p, int n) {
 #if defined(__AVX512F__)
     return (vec)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), p);
@@ -97,7 +97,8 @@ static inline vec exchange(vec v, Seq<i...>) {
     return __builtin_shufflevector(v, v, (i ^ n)...);
 }
 
-// Sum and maximum over the lanes: lane i meets lane i + lanes / 2, then i + lanes / 4, and so on.
+// Sum and maximum over the lanes: first lanes i and i + lanes / 2, then i and i + lanes / 4, and so
+// on.
 template <int n = lanes / 2>
 static inline float sum(vec v) {
     v += exchange<n>(v, LaneNumbers{});
@@ -112,12 +113,12 @@ static inline float largest(vec v) {
     return v[0];
 }
 
-// p * 2^n for whole numbers n, rounded once: also into the subnormals and to infinity.
+// p * 2^n for whole numbers n, rounded once, also to subnormals and to infinity.
 static inline vec scale_by_power(vec p, vec n) {
 #if defined(__AVX512F__)
     return (vec)_mm512_scalef_ps((__m512)p, (__m512)n);
 #else
-    // Two factors, as 2^n itself may be out of range; |n| <= 252.
+    // Two factors, since 2^n itself may be out of range; |n| <= 252.
     const ivec whole = __builtin_convertvector(n, ivec);
     const ivec half = whole >> 1;
     const vec first = (vec)((half + 127) << 23);
@@ -126,11 +127,12 @@ static inline vec scale_by_power(vec p, vec n) {
 #endif
 }
 
-// e^x for x < 88.7 within 1.5 * 2^-23 of it relatively (plus half a subnormal step): 0 below -104;
-// NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24, the rest rounding.
+// e^x for x < 88.7, with a relative error of at most 1.5 * 2^-23 (plus half a subnormal step); 0
+// below -104; NaN stays NaN. The polynomial's own error on [-ln2/2, ln2/2] is 0.1 * 2^-24; the rest
+// is rounding.
 static inline vec exp_of_moderate(vec x) {
-    // Those are 0 from the start: rounding what is less than any number to 0 takes a core of Intel
-    // 240 cycles, and everything that is masked out of a softmax is such a number.
+    // The result of these is 0, set here: rounding to 0 what is smaller than any number takes an
+    // Intel core 240 cycles, and every score that is masked out of a softmax is such a case.
     const ivec none = x < splat(-104.5f);
     x = choose(none, vec{}, x);
     // Adding 1.5 * 2^23 leaves the nearest whole number in the low bits.
@@ -160,8 +162,9 @@ static inline vec log_1p(vec x) {
     return (s + s) * p;
 }
 
-// tanh within 3 * 2^-23 of it relatively; NaN stays NaN. Up to 0.55 an odd polynomial fitted to
-// 2^-29, beyond it (1 - e) / (1 + e) with e = e^-2|x|, whose numerator loses no digits there.
+// tanh with a relative error of at most 3 * 2^-23; NaN stays NaN. Up to 0.55 an odd polynomial
+// fitted to 2^-29; above it (1 - e) / (1 + e) with e = e^-2|x|, whose numerator loses no digits
+// there.
 static inline vec tanh(vec x) {
     const vec size = magnitude(x), square = x * x;
     vec p = splat(-6.273981e-3f);
@@ -176,9 +179,9 @@ static inline vec tanh(vec x) {
 }
 
 // The normal distribution's lower tail, erfc(x / sqrt(2)) / 2, for x >= 0: relative error below
-// (4 + x^2 / 2) * 2^-23, where x^2 / 2 is what rounding the exponent costs. With
-// t = 1 / (1 + 0.35 x) it is e^(-x^2 / 2) * t * P(t), P fitted to 5.3e-8 for x <= 14.5; beyond,
-// float32 holds nothing but zero.
+// (4 + x^2 / 2) * 2^-23, where x^2 / 2 comes from rounding the exponent. With t = 1 / (1 + 0.35 x)
+// it is e^(-x^2 / 2) * t * P(t), P fitted to 5.3e-8 for x <= 14.5; for larger x float32 can only
+// hold zero.
 static inline vec normal_tail(vec x) {
     const vec t = 1.0f / fma(x, splat(0.35f), splat(1.0f));
     vec p = splat(-0.029157863930f);
@@ -200,7 +203,7 @@ static inline float from_f16(uint16_t h) {
 #elif defined(UNLADEN_NEON)
     return (float)__builtin_bit_cast(__fp16, h);
 #else
-    // In a float's place they mean 2^112 too little, subnormals included.
+    // As bits of a float, they are too small by a factor of 2^112, subnormals included.
     uint32_t bits = (uint32_t)(h & 0x7fff) << 13;
     float f;
     __builtin_memcpy(&f, &bits, sizeof f);
@@ -213,7 +216,7 @@ static inline float from_f16(uint16_t h) {
 #endif
 }
 
-// Nearest, ties to even; from 65520 on infinity; NaN stays NaN.
+// The nearest float16, ties to even; infinity from 65520 on; NaN stays NaN.
 static inline uint16_t to_f16(float f) {
 #if defined(__F16C__)
     return _cvtss_sh(f, _MM_FROUND_TO_NEAREST_INT);
@@ -227,7 +230,7 @@ static inline uint16_t to_f16(float f) {
     if (bits > 0x7f800000) return (uint16_t)(sign | 0x7e00);
     if (bits >= 0x47800000) return (uint16_t)(sign | 0x7c00);
     if (bits < 0x38800000) {
-        // Below 2^-14 the step is 2^-24: that of floats in [0.5, 1), so adding 0.5 rounds.
+        // Below 2^-14 the step is 2^-24, the step of floats in [0.5, 1). So adding 0.5 rounds.
         __builtin_memcpy(&f, &bits, sizeof f);
         f += 0.5f;
         __builtin_memcpy(&bits, &f, sizeof f);
@@ -351,8 +354,8 @@ static inline hvec load_corners(const uint16_t *const (&p)[corners]) {
 
 static inline void store_f16(uint16_t *p, hvec v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// t[i] holds 8 float16 of each of the rows i, i + 8, i + 16 ...; t[j] gets the j-th of all rows in
-// their order. Three times over, row i is woven with row i + 4.
+// t[i] has 8 float16 of each of the rows i, i + 8, i + 16 ...; then t[j] has the j-th float16 of
+// all rows in order. In each of three steps row i is interleaved with row i + 4.
 template <int... i>
 static inline void transpose_f16(hvec *t, Seq<i...>) {
     constexpr int n = 2 * lanes;

@@ -1,8 +1,10 @@
-// Small vectors for the integer dot products; with AVX-512 its registers as they are. Below that:
-// Bytes32, 32 codes; Words16, 16 words;
-// Sums, the products of 32 codes and activations, added up to a level's own number of lanes;
-// SmallSums, the same of ternary codes; Scales, what multiplies the sums of 16; Total, the lanes as
-// float32.
+// Small vectors for integer dot products. Levels with AVX-512 use its registers directly. Other
+// levels have:
+// * Bytes32: 32 codes; Words16: 16 words;
+// * Sums: the products of 32 codes and activations, summed to the level's number of lanes;
+// * SmallSums: the same for ternary codes;
+// * Scales: the factors of the sums of 16;
+// * Total: the lanes as float32.
 #pragma once
 
 #include "backends/cpu/csrc/isa/contract/level.h"

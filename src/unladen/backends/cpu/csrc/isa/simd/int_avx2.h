@@ -1,4 +1,4 @@
-// What linear_regs.h describes, in AVX2 registers.
+// The vectors of int.h in AVX2 registers.
 #pragma once
 
 #include "backends/cpu/csrc/isa/activations/layout.h"
@@ -35,7 +35,7 @@ struct Bytes32 {
         const __m256i bit = _mm256_set1_epi64x(int64_t(0x8040201008040201));
         return {_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit)};
     }
-    // Bits that a shift down, or up where it is negative, brings where the mask has them.
+    // The bits under the mask after a shift down, or up if `shift` is negative.
     Bytes32 field(int shift, int mask) const {
         const __m256i there = shift < 0 ? _mm256_slli_epi16(v, -shift)
                                         : _mm256_srli_epi16(v, shift);
@@ -45,9 +45,9 @@ struct Bytes32 {
     Bytes32 up(int shift) const { return {_mm256_slli_epi16(v, shift)}; }
     Bytes32 plus(Bytes32 b) const { return {_mm256_add_epi8(v, b.v)}; }
     Bytes32 less(int b) const { return {_mm256_sub_epi8(v, _mm256_set1_epi8(char(b)))}; }
-    // Products with x, two by two. Below 64 and |x| <= 127: 16 bits hold a pair.
+    // Products with x, summed two by two. 16 bits hold a pair of codes below 64 with |x| <= 127.
     __m256i pairs(const int8_t *x) const { return _mm256_maddubs_epi16(v, load256(x)); }
-    // As signed bytes, at most 128 in size: of |w| and sign(w) * x.
+    // The same for codes as signed bytes of magnitude at most 128: products of |w| and sign(w) * x.
     __m256i signed_pairs(const int8_t *x) const {
         return _mm256_maddubs_epi16(_mm256_abs_epi8(v), _mm256_sign_epi8(load256(x), v));
     }
@@ -61,7 +61,7 @@ UNLADEN_INLINE Bytes32 masked(Bytes32 v, int mask) { return v.field(0, mask); }
 UNLADEN_INLINE Bytes32 shifted(Bytes32 v, int from, int n, int to) {
     return v.field(from - to, ((1 << n) - 1) << to);
 }
-// And `other`.
+// The same, combined with `other`.
 UNLADEN_INLINE Bytes32 with_bits(Bytes32 other, Bytes32 v, int from, int n, int to) {
     return other.plus(shifted(v, from, n, to));
 }
@@ -88,7 +88,7 @@ struct Sums {
         const __m256i pairs = w.signed_pairs(x);
         add(pairs, _mm256_set1_epi16(1));
     }
-    // Sums of two products times a scale for each.
+    // Adds sums of two products, times a scale for each.
     UNLADEN_INLINE void add(__m256i pairs, __m256i scale) {
         v = _mm256_add_epi32(v, _mm256_madd_epi16(pairs, scale));
     }
@@ -137,7 +137,7 @@ struct Scales {
     }
 };
 
-// The products of 256 codes up to 3: 16 bits hold the sums of sixteen.
+// Sums of products of 256 codes up to 3. 16 bits hold the sums of sixteen.
 struct SmallSums {
     __m256i v = _mm256_setzero_si256();
     void add_products(Bytes32 w, const int8_t *x) { v = _mm256_add_epi16(v, w.pairs(x)); }
@@ -150,7 +150,7 @@ struct SmallSums {
 struct Total {
     __m256 v = _mm256_setzero_ps();
     void add(float d, Sums sums) { add(_mm_set_ss(d), sums); }
-    // Times the first number of d.
+    // Adds sums times the first number of d.
     UNLADEN_INLINE void add(__m128 d, Sums sums) {
         v = _mm256_fmadd_ps(_mm256_broadcastss_ps(d), _mm256_cvtepi32_ps(sums.v), v);
     }

@@ -24,8 +24,8 @@ UNLADEN_INLINE __m512i masked(__m512i v, int byte) {
 }
 UNLADEN_INLINE __m512i either(__m512i a, __m512i b) { return _mm512_or_si512(a, b); }
 UNLADEN_INLINE __m512i down(__m512i v, int n) { return _mm512_srli_epi32(v, unsigned(n)); }
-// n bits from bit `from` of each byte, at bit `to`. Beside products shifts cost less than GFNI's
-// instruction, which wants the units that multiply: with eight columns 0.82 of the time for Q6_K.
+// n bits from bit `from` of each byte, at bit `to`. Next to products, shifts cost less than GFNI's
+// instruction, which needs the units that multiply: 0.82 of the time for Q6_K with eight columns.
 UNLADEN_INLINE __m512i shifted(__m512i v, int from, int n, int to) {
     const __m512i there = from < to ? _mm512_slli_epi32(v, unsigned(to - from))
                                     : down(v, from - to);

@@ -1,4 +1,4 @@
-// What linear_regs.h describes, in NEON registers.
+// The vectors of int.h in NEON registers.
 #pragma once
 
 #include "backends/cpu/csrc/isa/activations/layout.h"
@@ -6,7 +6,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Adds the products of 16 signed bytes, four lanes of sums of four.
+// Adds the products of 16 signed bytes: four lanes, each the sum of four products.
 UNLADEN_INLINE int32x4_t add_dots(int32x4_t sums, int8x16_t a, int8x16_t b) {
 #if defined(__ARM_FEATURE_DOTPROD)
     return vdotq_s32(sums, a, b);
@@ -43,7 +43,7 @@ struct Bytes32 {
             vcombine_u8(vdup_n_u8(uint8_t(set >> 16)), vdup_n_u8(uint8_t(set >> 24)));
         return {{vtstq_u8(first, bit), vtstq_u8(second, bit)}};
     }
-    // Negated where a bit of `set` is 1.
+    // The bytes, negated where a bit of `set` is 1.
     Bytes32 negated(uint32_t set) const {
         const Bytes32 minus = where(set);
         return {{vsubq_u8(veorq_u8(v[0], minus.v[0]), minus.v[0]),
@@ -138,7 +138,7 @@ struct Words16 {
     }
 };
 
-// The products of 256 codes up to 3.
+// Sums of products of 256 codes up to 3.
 struct SmallSums {
     Sums all = Sums::zero();
     void add_products(Bytes32 w, const int8_t *x) { all.add_products(w, x); }

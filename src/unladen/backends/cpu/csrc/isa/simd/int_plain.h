@@ -1,4 +1,4 @@
-// What linear_regs.h describes, for compilers to vectorize.
+// The vectors of int.h in plain C++, which compilers can vectorize.
 #pragma once
 
 #include "backends/cpu/csrc/isa/activations/layout.h"
@@ -6,7 +6,7 @@
 
 namespace unladen::cpu::UNLADEN_ISA {
 
-// Sums of n products, not inlined: so compilers see a loop that they know how to vectorize.
+// The sum of n products. Not inlined, so that compilers see a loop that they can vectorize.
 template <int n, class T>
 __attribute__((noinline)) int dot(const T *__restrict a, const int8_t *__restrict b) {
     int total = 0;
@@ -120,7 +120,7 @@ struct Words16 {
     }
 };
 
-// The products of 256 codes up to 3.
+// Sums of products of 256 codes up to 3.
 struct SmallSums {
     Sums all = Sums::zero();
     void add_products(const Bytes32 &w, const int8_t *x) { all.add_products(w, x); }

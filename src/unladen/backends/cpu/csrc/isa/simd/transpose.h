@@ -1,4 +1,4 @@
-// Turns tiles of weights around, from rows to columns: one register of each of `lanes` rows.
+// Transposes tiles of weights: one register of each of `lanes` rows.
 #pragma once
 
 #include "backends/cpu/csrc/isa/simd/float.h"
@@ -7,7 +7,7 @@ namespace unladen::cpu::UNLADEN_ISA {
 
 #if defined(__AVX512F__)
 
-// r[i] lane j <-> r[j] lane i, of 32-bit lanes.
+// Swaps lane j of r[i] with lane i of r[j], for 32-bit lanes.
 inline __attribute__((always_inline)) void transpose(__m512i r[16]) {
     __m512i t[16];
 #pragma GCC unroll 8

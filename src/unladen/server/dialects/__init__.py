@@ -1,0 +1,1 @@
+"""The dialects, one folder each, found by scanning; none knows another."""

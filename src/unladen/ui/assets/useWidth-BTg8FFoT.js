@@ -1,0 +1,1 @@
+import{r as e}from"./rolldown-runtime-XKyaHtl9.js";import{t}from"./react-DlmbjZJV.js";var n=e(t(),1);function r(){let e=(0,n.useRef)(null),[t,r]=(0,n.useState)(0);return(0,n.useEffect)(()=>{let t=e.current;if(!t)return;let n=new ResizeObserver(()=>r(Math.floor(t.clientWidth)));return n.observe(t),()=>n.disconnect()},[]),[e,t]}export{r as t};

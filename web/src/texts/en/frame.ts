@@ -1,0 +1,38 @@
+export const frame = {
+  name: "unladen",
+  views: { chat: "Chat", models: "Models", watch: "Watch" },
+  navigation: "Views",
+  settings: "Settings",
+  shortcuts: "Keyboard shortcuts",
+  loadingView: "Loading",
+  close: "Close",
+  cancel: "Cancel",
+  dismiss: "Dismiss",
+  messages: "Messages of the page",
+  hint: (hint: string) => `Hint: ${hint}`,
+  status: {
+    lost: "No connection to the server. Trying again",
+  },
+  unreachable: {
+    message: "The server can't be reached",
+    hint: "check that unladen serve still runs",
+  },
+  key: {
+    title: "This server needs a key",
+    text: "unladen serve shows the key when it starts. It stays in this tab until you close it.",
+    field: "Key",
+    wrong: "The server doesn't know this key",
+    send: "Continue",
+  },
+  theme: { label: "Theme", system: "As the system", light: "Light", dark: "Dark" },
+  singleKeys: "Shortcuts of one key, such as ?",
+  sendWithEnter: "Enter sends the message",
+  storage: {
+    label: "Storage",
+    used: (used: string) => `Conversations take ${used} in this browser.`,
+    kept: "The browser keeps them until you delete them.",
+    mayGo: "The browser may delete them when space runs out. Export what matters.",
+  },
+  version: (version: string) => `unladen ${version}`,
+  notices: "Licences",
+};

@@ -1,0 +1,50 @@
+export const watch = {
+  title: "Watch",
+  loading: "Loading the plots",
+  plots: "The last 10 minutes",
+  ago: (minutes: number) => (minutes === 0 ? "now" : `${minutes} min`),
+  speed: {
+    title: "Tokens a second",
+    decode: "answers",
+    prefill: "prompts",
+  },
+  memory: { title: "Memory of models", none: "nothing is loaded" },
+  requests: { title: "Requests", running: "running", waiting: "waiting" },
+  cache: {
+    title: "Prompt tokens from the cache",
+    share: "in a minute",
+    none: "no prompts",
+  },
+  value: (name: string, value: string) => `${name} ${value}`,
+  devices: {
+    title: "Devices",
+    none: "The devices aren't known yet.",
+    used: (used: string, total: string) => `${used} of ${total} in use`,
+    models: (size: string) => `${size} by models`,
+    bar: (name: string) => `Memory of ${name}`,
+    pretended: "pretended",
+  },
+  models: {
+    title: "Models",
+    none: "No model is loaded.",
+    open: "Models",
+    requests: (running: number, waiting: number) => `${running} running, ${waiting} waiting`,
+  },
+  log: {
+    title: "Log",
+    level: "Level",
+    levels: { debug: "All", info: "Info", warning: "Warnings", error: "Errors" },
+    names: { debug: "debug", info: "info", warning: "warning", error: "error" } as Record<
+      string, string
+    >,
+    search: "Search the log",
+    follow: "Follow",
+    copy: "Copy",
+    copied: (n: string) => `${n} lines are copied`,
+    notCopied: { message: "The lines can't be copied", hint: "select them and copy by keyboard" },
+    none: "The log is empty",
+    noneFound: "No line is like that",
+    notAllowed: "This key may not see the log.",
+    lines: "Lines of the log",
+  },
+};
