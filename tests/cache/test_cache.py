@@ -26,7 +26,8 @@ class Memory:
 
 
 class Tracked:
-    """A sequence and what ought to be in it. It can go back to any length from ``floor`` on."""
+    """A sequence and what ought to be in it. It can go back to any length from ``floor`` on. After
+    a step that is less than its length: the last token can be taken back."""
 
     def __init__(self, cached: CachedSequence, tokens: list[int], floor: int) -> None:
         self.cached = cached
@@ -160,7 +161,6 @@ class Cache(RuleBasedStateMachine):
         left = seq.cached.truncate(length)
         if left < length:
             assert self.windows and length < seq.floor and left % SIZE == 0
-            assert length < len(seq.tokens) - 1, "the last token can be taken back"
             seq.floor = floor_of_adopted(left)
         assert left <= length
         seq.tokens = seq.tokens[:left]
