@@ -112,7 +112,7 @@ class GgmlBackend(Backend):
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:
-        return scratch_bytes(self._driver(device), node, limits)
+        return scratch_bytes(self._driver(device), node, limits, precise=options.precise)
 
     def compile(self, segment: Segment) -> Program:
         return GgmlProgram(self._driver(segment.device), segment)

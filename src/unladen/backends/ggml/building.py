@@ -44,13 +44,15 @@ class Builder:
 
     * ``room``: the most tensors.
     * ``quant_of``: gives a weight's format on the device.
+    * ``precise``: products take activations as float32.
     * ``segment``: None for the largest step of a plan that isn't there yet.
     * ``inputs``: a buffer of ``input_bytes`` or more. Without it nothing is placed, and the builder
       only counts ``scratch_bytes`` and ``input_bytes``.
     """
 
-    def __init__(self, library: Library, sizes: Sizes, room: int, quant_of: QuantOf,
-                 segment: Segment | None = None, inputs: GgmlBuffer | None = None) -> None:
+    def __init__(self, library: Library, sizes: Sizes, room: int, quant_of: QuantOf, *,
+                 precise: bool = False, segment: Segment | None = None,
+                 inputs: GgmlBuffer | None = None) -> None:
         self.library, self.sizes, self.segment = library, sizes, segment
         self._quant_of = quant_of
         self._input_buffer = inputs
@@ -68,7 +70,7 @@ class Builder:
         self._cursor = 0
         self.scratch_bytes = 0
         self.input_bytes = 0
-        self.precise = segment is not None and segment.options.precise
+        self.precise = precise
 
     # Tensors that have contents already
 

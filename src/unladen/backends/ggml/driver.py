@@ -64,7 +64,7 @@ class Driver:
         self.handle: int = library["backend_dev_init"](self._device, None)
         if not self.handle:
             raise BackendNotInitialised(f"ggml can't open {self.device.description}",
-                                        hint="UNLADEN_LOG=debug shows what ggml says")
+                                        hint="--debug shows what ggml says")
         weakref.finalize(self, library["backend_free"], self.handle).atexit = False
         self.kind: int = library["backend_dev_buffer_type"](self._device)
         self.is_cpu = library["backend_dev_type"](self._device) == CPU

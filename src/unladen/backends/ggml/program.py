@@ -18,7 +18,7 @@ from unladen.backends.ggml.memory import GgmlBuffer, address, alloc, of_ggml, re
 from unladen.backends.ggml.sizes import Sizes
 from unladen.errors import DeviceLost
 from unladen.graph.batch import Batch
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node
 from unladen.types import Limits
 
 MOST_GRAPHS: Final = 16
@@ -90,16 +90,15 @@ class GgmlProgram:
     def _graph(self, nodes: Sequence[Node], sizes: Sizes) -> list[Step]:
         if not nodes:
             return []
-        driver, room = self._driver, room_for(nodes, sizes)
-        segment = self._segment
+        driver, segment = self._driver, self._segment
 
-        def quant_of(weight: Weight) -> str:
-            return segment.weights[weight.name].quant
-        first = lowered(Builder(driver.library, sizes, room, quant_of, segment), nodes, driver)
-        inputs = alloc(driver.library, driver.device, driver.kind, first.input_bytes,
-                       driver.free_bytes())
-        builder = lowered(Builder(driver.library, sizes, room, quant_of, segment, inputs), nodes)
-        stage = Stage(builder, inputs)
+        def builder(inputs: GgmlBuffer | None) -> Builder:
+            return Builder(driver.library, sizes, room_for(nodes, sizes),
+                           lambda weight: segment.weights[weight.name].quant,
+                           precise=segment.options.precise, segment=segment, inputs=inputs)
+        n_bytes = lowered(builder(None), nodes, driver).input_bytes
+        inputs = alloc(driver.library, driver.device, driver.kind, n_bytes, driver.free_bytes())
+        stage = Stage(lowered(builder(inputs), nodes), inputs)
         return [lambda batch: stage.run(driver, batch)]
 
     def _on_host(self, node: Node, placed: PlacedKV) -> Step:
@@ -133,20 +132,20 @@ def room_for(nodes: Sequence[Node], sizes: Sizes) -> int:
     return sum(PER_NODE * (1 + n_parts(node, sizes)) for node in nodes)
 
 
-def counted(driver: Driver, node: Node, sizes: Sizes) -> Builder:
+def counted(driver: Driver, node: Node, sizes: Sizes, *, precise: bool = False) -> Builder:
     """A builder that built ``node`` alone and placed nothing."""
     builder = Builder(driver.library, sizes, room_for([node], sizes),
-                      lambda weight: driver.format_of(node, weight))
+                      lambda weight: driver.format_of(node, weight), precise=precise)
     return lowered(builder, [node])
 
 
-def scratch_bytes(driver: Driver, node: Node, limits: Limits) -> int:
+def scratch_bytes(driver: Driver, node: Node, limits: Limits, *, precise: bool) -> int:
     """Bytes of temporaries of ``node`` in the largest step."""
     sizes = Sizes.largest(limits)
     if not _has_rows(node, sizes):
         return 0
     # The plan's memory may begin anywhere; temporaries are aligned.
-    return counted(driver, node, sizes).scratch_bytes + ALIGNMENT
+    return counted(driver, node, sizes, precise=precise).scratch_bytes + ALIGNMENT
 
 
 def _has_rows(node: Node, sizes: Sizes) -> bool:
