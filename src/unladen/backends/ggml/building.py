@@ -14,7 +14,6 @@ from unladen.backends.ggml.memory import Context, GgmlBuffer, of_ggml
 from unladen.backends.ggml.sizes import Sizes
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value, Weight
-from unladen.quants import get
 
 F32, I32, I64 = 0, 26, 27
 """ggml's numbers of plain types."""
@@ -103,7 +102,7 @@ class Builder:
         """The tensor of a weight in its format on the device."""
         if weight.name not in self._leaves:
             rows, n = weight.n_elements // weight.shape[-1], weight.shape[-1]
-            leaf = self._make("new_tensor_2d", get(self._quant_of(weight)).type_id, n, rows)
+            leaf = self._make("new_tensor_2d", self.library.types[self._quant_of(weight)], n, rows)
             if self.segment is not None:
                 placed = self.segment.weights[weight.name]
                 self._at(leaf, placed.buffer, placed.offset)
@@ -123,7 +122,7 @@ class Builder:
                 layout = placed.layout
                 quant = layout.k_type if which == "k" else layout.v_type
                 n_rows = layout.n_blocks * spec.n_kv_heads * layout.block_tokens
-            leaf = self._make("new_tensor_2d", get(quant).type_id, width, n_rows)
+            leaf = self._make("new_tensor_2d", self.library.types[quant], width, n_rows)
             if placed is not None:
                 self._at(leaf, placed.k if which == "k" else placed.v, 0)
             self._leaves[key] = leaf

@@ -12,7 +12,6 @@ from unladen.backends.ggml.library import Library, SetThreads
 from unladen.errors import BackendNotInitialised, UnsupportedOp
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops import get_op
-from unladen.quants import get
 
 CPU: Final = 0
 """ggml's number of the kind of device that is the host's processor."""
@@ -22,12 +21,11 @@ doesn't say."""
 CPU_GUESS: Final = 1e10
 """The same for the host's processor."""
 
-LAST_TYPE: Final = 35
-"""The largest number of a block format that every library understands; ggml ends the process for
-numbers that it doesn't know."""
 PADDING: Final = 512
 """Columns of a matrix in blocks that devices other than the CPU read at once, beyond its end
 too."""
+PLAIN: Final = ("F32", "F64", "I8", "I16", "I32", "I64")
+"""Types that are no block formats."""
 SET_THREADS: Final = b"ggml_backend_set_n_threads"
 """A function that only some devices have."""
 HALVES: Final = ("F16", "BF16")
@@ -102,7 +100,6 @@ class Driver:
             return "F32"
         if weight.quant in HALVES:
             return weight.quant if node.op == "embed" else "F32"
-        quant = get(weight.quant)
-        is_known = quant.block_size > 1 and quant.type_id <= LAST_TYPE
+        is_known = weight.quant not in PLAIN and weight.quant in self.library.types
         fits = self.is_cpu or weight.shape[-1] % PADDING == 0
         return weight.quant if is_known and fits else "F32"

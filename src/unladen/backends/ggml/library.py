@@ -33,6 +33,10 @@ HINT: Final = (f"install ggml (Debian: libggml0), or set {VARIABLE} to the folde
                f"{NAMES[0]}; the package llama-cpp-python has one in llama_cpp/lib")
 """What to do where no library is found."""
 
+LAST_TYPE: Final = 35
+"""The largest number of a type that every library has; ggml ends the process for numbers that it
+doesn't have."""
+
 _P, _I, _L, _Z, _F, _B, _S = (ctypes.c_void_p, ctypes.c_int, ctypes.c_int64, ctypes.c_size_t,
                               ctypes.c_float, ctypes.c_bool, ctypes.c_char_p)
 
@@ -58,6 +62,7 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "ggml_init": (_P, InitParams),
     "ggml_free": (None, _P),
     "ggml_version": (_S,),
+    "ggml_type_name": (_S, _I),
     "ggml_log_set": (None, LogCallback, _P),
     "ggml_tensor_overhead": (_Z,),
     "ggml_graph_overhead_custom": (_Z, _Z, _B),
@@ -122,6 +127,7 @@ class Library:
     def __init__(self, handles: list[ctypes.CDLL]) -> None:
         self._functions = {name: _declared(handles, name, kinds)
                            for name, kinds in _SIGNATURES.items()}
+        self.types = self._types()
         self._log = LogCallback(_forward)  # ggml keeps the pointer
         self["log_set"](self._log, None)
         # Without a path ggml would also load libraries from the current directory.
@@ -132,6 +138,11 @@ class Library:
     def folder(self) -> Path:
         """The folder that the library was loaded from."""
         return _folder_of(self["backend_dev_count"])
+
+    def _types(self) -> Mapping[str, int]:
+        """ggml's numbers of types, by their names in GGUF."""
+        names = ((i, self["type_name"](i)) for i in range(LAST_TYPE + 1))
+        return {name.decode().upper(): i for i, name in names if name}
 
     def __getitem__(self, name: str) -> Any:
         return self._functions["ggml_" + name]
