@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unladen.errors import ConstraintFailed, InvalidArgument, UnladenError
 from unladen.sample.constrain.base import Constrains, Make, Mask, n_words
 from unladen.sample.constrain.language import Grammars, Language, split
+from unladen.sample.constrain.states import LOST, State, States
 from unladen.sample.constrain.ways import MAX_STEPS, Way, Ways
 
 if TYPE_CHECKING:
@@ -24,12 +25,17 @@ MAX_LEXER_STATES = 50_000
 """States of a grammar's lexer that are kept, 1 to 2 kB each: a hostile grammar takes 100 MB."""
 KEPT = 32
 """Compiled grammars that are kept for the next request with the same one."""
+MASK_BYTES = 1 << 21
+"""Bytes of the masks that are kept for the states of one grammar, the latest 110 at 150,000 tokens.
+"""
 _UNUSUAL = r"\x00-\x1F\x7F\u{80}-\u{A0}\u{2000}-\u{206F}"
 """Control characters, and the white space and marks that grammars leave out of lines."""
-SLICES = (r"[\x20\x0A\x0D\x09]+", rf'[^0-9"\\{_UNUSUAL}]{{1,10}}', rf'[^"\\{_UNUSUAL}]{{1,10}}',
+SLICES = (r"[\x20\x0A\x0D\x09]+", r"[A-Za-z_][0-9A-Za-z_]*",
+          rf'[^0-9"\\{_UNUSUAL}]{{1,10}}', rf'[^"\\{_UNUSUAL}]{{1,10}}',
           r'[^"\\\x00-\x1F\x7F]{1,30}', r'[^"\\\x00-\x1F\x7F]+')
 """Expressions for tokens that a mask takes together where a text may go on with all of them. The
-first that fits a token counts. llguidance's own suit JSON; these suit lines and words as well."""
+first that fits a token counts. llguidance's own suit JSON; these suit names, lines and words as
+well."""
 
 
 class Guide:
@@ -54,12 +60,13 @@ class Guide:
         if not eog_ids:  # a token beyond the vocabulary stands for the end of the text
             eog_ids = [len(known)]
             known.append(b"<end>")
-            special_ids = [*special_ids, *eog_ids]
         self.ends = tuple(eog_ids)
+        self._special_ids = frozenset([*special_ids, *eog_ids])
         self.tokens, self._encode = tokens, encode
-        self.ways = Ways(known, special_ids, self.ends)
+        self.ways = Ways(known, self._special_ids, self.ends)
         self._tokenizer: LLTokenizer = llguidance.LLTokenizer(
-            llguidance.TokenizerWrapper(_Vocabulary(known, special_ids, self.ends, encode)),
+            llguidance.TokenizerWrapper(_Vocabulary(
+                known, sorted(self._special_ids), self.ends, encode)),
             eos_token=[*self.ends], slices=[*SLICES])
         self._limits: LLParserLimits = llguidance.LLParserLimits(
             max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
@@ -78,11 +85,9 @@ class Guide:
                 raise self._blamed(grammars, _reason(matcher))
             made = Compiled(self, matcher, [self.ids_of(text) for text in dict.fromkeys(
                 end for part in grammars.parts for end in part.ways_on) if text],
-                language.must_be_whole)
+                language.must_be_whole, language.states())
         self._compiled[text] = made
-        # Another thread may have dropped the same one.
-        for old in list(itertools.islice(self._compiled, max(0, len(self._compiled) - KEPT))):
-            self._compiled.pop(old, None)
+        _keep_latest(self._compiled, KEPT)
         return made
 
     def _made(self, text: str) -> LLMatcher:
@@ -104,6 +109,10 @@ class Guide:
             special = self._special.get(piece)
             found += [special] if special is not None else self._encode(piece.encode())
         return found
+
+    def text_of(self, token: int) -> bytes | None:
+        """The bytes that ``token`` adds to a text; None for special tokens."""
+        return None if token in self._special_ids else self.tokens[token]
 
     @property
     def n_mask_words(self) -> int:
@@ -129,11 +138,14 @@ class _Vocabulary:
 
 class Compiled:
     """A compiled grammar: each call returns a new constraint. ``closings``: tokens that end a part
-    of the text which could go on for ever. ``must_be_whole``: as :class:`Language` has it."""
+    of the text which could go on for ever. ``must_be_whole``, ``states``: as :class:`Language` has
+    them. :attr:`masks`: the latest masks by their states."""
 
     def __init__(self, guide: Guide, matcher: LLMatcher, closings: Sequence[Sequence[int]],
-                 must_be_whole: bool) -> None:
+                 must_be_whole: bool, states: States | None) -> None:
         self.guide, self.closings, self.must_be_whole = guide, closings, must_be_whole
+        self.states = states
+        self.masks: dict[State, Mask] = {}  # the one that was used last comes last
         self._matcher = matcher
         self._lock = threading.Lock()
         self._way: Way | None = None
@@ -164,6 +176,8 @@ class Guided(Constrains):
         self._compiled, self._guide, self._matcher = compiled, compiled.guide, matcher
         self._scratch: Mask | None = None
         self._n_accepted = self._n_after_end = 0
+        # The state before each accepted token, and the latest; always LOST without states.
+        self._states: list[State] = [compiled.states.begin if compiled.states else LOST]
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -181,6 +195,11 @@ class Guided(Constrains):
 
     def mask(self, out: Mask) -> None:
         """See :meth:`Constrains.mask`. Raises :class:`ConstraintFailed`."""
+        state, kept = self._states[-1], self._compiled.masks
+        if state != LOST and (mask := kept.pop(state, None)) is not None:  # put back as the latest
+            kept[state] = mask
+            out[:len(mask)] = mask[:len(out)]
+            return
         n = self._guide.n_mask_words
         words = out
         if len(out) != n or not out.flags.c_contiguous:
@@ -192,6 +211,9 @@ class Guided(Constrains):
         if words is not out:
             n = min(n, len(out))
             out[:n] = words[:n]
+        if state != LOST:
+            kept[state] = words.copy()
+            _keep_latest(kept, MASK_BYTES // words.nbytes)
 
     def accept(self, token: int) -> None:
         """See :meth:`Constrains.accept`. Raises :class:`ConstraintFailed` for a token that isn't
@@ -202,6 +224,10 @@ class Guided(Constrains):
         self._n_accepted += 1
         if not self._matcher.consume_token(token):
             self._check()
+        if self._compiled.states is not None:
+            text = self._guide.text_of(token)
+            self._states.append(LOST if text is None else self._compiled.states.after(
+                self._states[-1], token, text))
 
     def rollback(self, n: int) -> None:
         """See :meth:`Constrains.rollback`."""
@@ -210,6 +236,8 @@ class Guided(Constrains):
         self._n_accepted -= n - n_after
         if n > n_after and not self._matcher.rollback(n - n_after):
             self._check()
+        if self._compiled.states is not None:
+            del self._states[self._n_accepted + 1:]
 
     def forced(self) -> list[int]:
         """The tokens that come next in any case, as the tokenizer would cut them. One that ends the
@@ -255,3 +283,8 @@ class Guided(Constrains):
 def _reason(matcher: LLMatcher) -> str:
     return " ".join(matcher.get_error().split())
 
+
+def _keep_latest(kept: dict[Any, Any], n_most: int) -> None:
+    """Drop all but the last ``n_most`` of ``kept``. Another thread may drop the same ones."""
+    for old in list(itertools.islice(kept, max(0, len(kept) - n_most))):
+        kept.pop(old, None)

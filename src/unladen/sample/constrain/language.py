@@ -17,6 +17,7 @@ from unladen.parameters.kinds import Text
 if TYPE_CHECKING:
     from unladen.sample.constrain.base import Make
     from unladen.sample.constrain.guide import Guide
+    from unladen.sample.constrain.states import States
 
 
 class Language:
@@ -30,6 +31,10 @@ class Language:
         """Returns a new constraint for each sequence whose text is to be of this language. Raises
         :class:`InvalidArgument` where it can't be compiled."""
         return guide.compiled(self)
+
+    def states(self) -> States | None:
+        """What tells texts apart that can't be continued in the same ways; None: nothing does."""
+        return None
 
     def read(self, text: str) -> Any:
         """The value that ``text`` of this language stands for: by default the text. Raises
