@@ -12,7 +12,7 @@ import numpy as np
 from unladen.errors import ConstraintFailed, InvalidArgument, UnladenError
 from unladen.sample.constrain.base import Constrains, Make, Mask, n_words
 from unladen.sample.constrain.language import Grammars, Language, split
-from unladen.sample.constrain.states import LOST, State, States
+from unladen.sample.constrain.states import LOST, State
 from unladen.sample.constrain.ways import MAX_STEPS, Way, Ways
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Guide:
                 raise self._blamed(grammars, _reason(matcher))
             made = Compiled(self, matcher, [self.ids_of(text) for text in dict.fromkeys(
                 end for part in grammars.parts for end in part.ways_on) if text],
-                language.must_be_whole, language.states())
+                language)
         self._compiled[text] = made
         _keep_latest(self._compiled, KEPT)
         return made
@@ -138,13 +138,14 @@ class _Vocabulary:
 
 class Compiled:
     """A compiled grammar: each call returns a new constraint. ``closings``: tokens that end a part
-    of the text which could go on for ever. ``must_be_whole``, ``states``: as :class:`Language` has
-    them. :attr:`masks`: the latest masks by their states."""
+    of the text which could go on for ever. ``must_be_whole``, ``is_hurried``, ``states``: as
+    ``language`` has them. :attr:`masks`: the latest masks by their states."""
 
     def __init__(self, guide: Guide, matcher: LLMatcher, closings: Sequence[Sequence[int]],
-                 must_be_whole: bool, states: States | None) -> None:
-        self.guide, self.closings, self.must_be_whole = guide, closings, must_be_whole
-        self.states = states
+                 language: Language) -> None:
+        self.guide, self.closings = guide, closings
+        self.must_be_whole, self.is_hurried = language.must_be_whole, language.is_hurried
+        self.states = language.states()
         self.masks: dict[State, Mask] = {}  # the one that was used last comes last
         self._matcher = matcher
         self._lock = threading.Lock()
@@ -157,7 +158,9 @@ class Compiled:
 
     def way(self, n_most: int) -> Way | None:
         """A way from the beginning to the end, which is made as short as possible where it has more
-        than ``n_most`` tokens. None: none was found."""
+        than ``n_most`` tokens. None: none was found, or the text breaks off."""
+        if not self.is_hurried:
+            return None
         with self._lock:
             ways = self.guide.ways
             if not self._is_looked_for:
@@ -265,6 +268,8 @@ class Guided(Constrains):
         """See :meth:`Foresees.way_out`."""
         if self._n_after_end or first in self._guide.ends:
             return []
+        if not self._compiled.is_hurried:
+            return None
         ways, matcher = self._guide.ways, self._matcher
         if first is not None:
             found = ways.after(matcher, n_most, first, known)

@@ -32,6 +32,12 @@ class Language:
         :class:`InvalidArgument` where it can't be compiled."""
         return guide.compiled(self)
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether a text that runs out of tokens is brought to its end in time, by tokens that the
+        model might not have chosen. False: it breaks off."""
+        return True
+
     def states(self) -> States | None:
         """What tells texts apart that can't be continued in the same ways; None: nothing does."""
         return None
@@ -151,6 +157,11 @@ class Joined(Language):
         """Whether any of the parts must."""
         return any(part.must_be_whole for part in self.parts)
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether all of the parts are."""
+        return all(part.is_hurried for part in self.parts)
+
 
 @dataclass(frozen=True, eq=False)
 class OneOf(Language):
@@ -169,6 +180,11 @@ class OneOf(Language):
     def must_be_whole(self) -> bool:
         """Whether all of the parts must."""
         return all(part.must_be_whole for part in self.parts)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether all of the parts are."""
+        return all(part.is_hurried for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,6 +209,11 @@ class After(Language):
     def must_be_whole(self) -> bool:
         """Whether what follows the mark must."""
         return self.then.must_be_whole
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether what follows the mark is."""
+        return self.then.is_hurried
 
     def read(self, text: str) -> Any:
         """The value of what follows the mark."""
