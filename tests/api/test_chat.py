@@ -12,7 +12,7 @@ import pytest
 from chat.strange_templates import TEMPLATES
 from unladen import Model
 from unladen.chat.deltas import CallArguments, CallBegun, ContentDelta, ReasoningDelta
-from unladen.errors import ContextOverflow, InvalidArgument, TemplateError
+from unladen.errors import ContextOverflow, InvalidArgument, TemplateError, UnsupportedSchema
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
@@ -197,6 +197,14 @@ def test_a_schema_that_cant_be_compiled_is_no_reason_to_refuse(model: Model) -> 
     assert any("propertyNames at #/properties/more" in note for note in answer.notes)
     assert answer.tool_calls[0].name == "f"
     assert json.loads(answer.tool_calls[0].arguments)["n"] == 7
+
+
+@pytest.mark.parametrize("more", [{}, {"reasoning": True}, {"tools": [add]}])
+def test_a_form_that_cant_be_compiled_names_the_keyword(model: Model, more: dict[str, Any]) -> None:
+    """Also beside the reasoning and the calls that may come before it."""
+    form = {"type": "object", "properties": {"list": {"type": "array", "uniqueItems": True}}}
+    with pytest.raises(UnsupportedSchema, match="uniqueItems at #/properties/list"):
+        model.chat(HELLO, response_format=form, **more)
 
 
 @pytest.mark.parametrize("choice", ["none", {"type": "none"}])

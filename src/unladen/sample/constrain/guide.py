@@ -94,11 +94,13 @@ class Guide:
         return self._matcher_of(self._tokenizer, text, log_level=0, limits=self._limits)
 
     def _blamed(self, grammars: Grammars, reason: str) -> InvalidArgument:
-        """The error of the part that can't be compiled, or else of the whole."""
-        for part in reversed(grammars.parts):
-            alone = self._made(Grammars(part, self._special).text())
-            if alone.is_error():
-                return part.blamed(_reason(alone))
+        """The error of the smallest part that can't be compiled, or else of the whole."""
+        alone = sorted((Grammars(part, self._special) for part in grammars.parts),
+                       key=lambda each: len(each.parts))
+        for each in alone:
+            matcher = self._made(each.text())
+            if matcher.is_error():
+                return each.parts[0].blamed(_reason(matcher))
         return grammars.parts[0].blamed(reason)
 
     def ids_of(self, text: str) -> list[int]:
