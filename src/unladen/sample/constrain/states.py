@@ -16,6 +16,7 @@ from unladen.sample.constrain.expressions import (
     Name,
     Repeat,
     Sequence_,
+    chars_in,
 )
 
 MAX_STATES = 2_000
@@ -43,8 +44,8 @@ class States:
 
     def __init__(self, rules: Mapping[str, Expression]) -> None:
         self._rules = rules
-        self._edges = sorted({edge for low, high in _ranges(rules.values())
-                              for edge in (low, high + 1)})
+        self._edges = sorted({edge for chars in chars_in(rules.values())
+                              for low, high in chars.ranges for edge in (low, high + 1)})
         # The place of number n, and the number of each place. Expressions are told apart by their
         # ids, because to compare large ones takes long; ``rules`` keeps them alive.
         self._places: list[tuple[Expression, int, int]] = [(Sequence_(()), 0, _END)]
@@ -145,19 +146,6 @@ class States:
             if high is None or n_matched < high:
                 n = min(n_matched + 1, low) if high is None else n_matched + 1
                 yield self._place(expression.part, 0, self._place(expression, n, rest))
-
-
-def _ranges(rules: Iterable[Expression]) -> Iterator[tuple[int, int]]:
-    """The ranges of all characters in ``rules``."""
-    todo = [*rules]
-    while todo:
-        expression = todo.pop()
-        if isinstance(expression, Chars):
-            yield from expression.ranges
-        elif isinstance(expression, Repeat):
-            todo.append(expression.part)
-        else:
-            todo += getattr(expression, "parts", ())
 
 
 def _whole_characters(text: bytes) -> tuple[bytes, bytes]:
