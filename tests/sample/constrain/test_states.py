@@ -11,11 +11,13 @@ from numpy.random import Generator
 from sample.constrain.conftest import END, MARK
 from sample.constrain.grammars import matches, random_grammar, random_text
 from sample.constrain.test_gbnf import by_characters
+from unladen.chat.wanted import BehindBlank
 from unladen.sample.constrain import guide as guides
 from unladen.sample.constrain.base import Mask, n_words
 from unladen.sample.constrain.gbnf import Gbnf
 from unladen.sample.constrain.guide import Compiled, Guide, Guided
-from unladen.sample.constrain.states import LOST, MAX_KEPT, MAX_STATES, States
+from unladen.sample.constrain.language import After, Exactly, Joined, OneOf
+from unladen.sample.constrain.states import LOST, MAX_KEPT, MAX_STATES, states_of
 
 JSON = r'''
 root ::= object
@@ -67,23 +69,60 @@ def test_masks_are_those_of_the_grammar_by_characters(rng: Generator, of_bytes: 
     assert n_kept > n_masks / 4
 
 
+@pytest.mark.parametrize(("begin", "end"), [("<t>", "</t>"), ("<mark>", "<mark>"), ("<t>", "aab"),
+                                            ("", "a</t><mark>")])
+def test_masks_of_a_grammar_behind_reasoning(
+        rng: Generator, monkeypatch: pytest.MonkeyPatch, of_bytes: Guide, begin: str, end: str
+        ) -> None:
+    """Where a model may think first, in a chat: marks are text or special tokens."""
+    plain = Guide(of_bytes.tokens, [END, MARK], [END], list)
+    n_kept = n_known = 0
+    for _ in range(15):
+        grammar = Gbnf(random_grammar(rng))
+        behind = After(end, BehindBlank(grammar))
+        language = OneOf([grammar, Joined([Exactly(begin), behind])]) if begin else behind
+        kept = language.make(of_bytes)
+        with monkeypatch.context() as patch:
+            patch.setattr(guides, "states_of", lambda language, special_ids: None)
+            expected_of = language.make(plain)
+        assert isinstance(kept, Compiled)
+        n_known += kept.states is not None
+        for _ in range(20):
+            thought = "".join(rng.choice(list("ab</t>"), int(rng.integers(0, 9))))
+            blank = " " * int(rng.choice([0, 1, 8, 9]))
+            text = str(rng.choice(["", begin + thought + end + blank])) + random_text(rng)
+            ours, expected = kept(), expected_of()
+            assert isinstance(ours, Guided) and isinstance(expected, Guided)
+            for token in [*of_bytes.ids_of(text), END, END]:
+                n_kept += ours._states[-1] in kept.masks
+                mask = mask_after(ours, MARK + 1)
+                np.testing.assert_array_equal(mask, mask_after(expected, MARK + 1), err_msg=text)
+                if not int(mask[token // 32]) >> token % 32 & 1:
+                    break
+                ours.accept(token)
+                expected.accept(token)
+    assert n_known and n_kept > 50
+
+
 def test_states_match(rng: Generator) -> None:
     """A text has a state behind which it may end if it matches, and only then."""
     for _ in range(100):
-        rules = Gbnf(random_grammar(rng)).rules
-        states = States(rules)
+        grammar = Gbnf(random_grammar(rng))
+        states = states_of(grammar, {})
+        assert states is not None
         for _ in range(20):
             text = random_text(rng)
             state = states.begin
             for c in text:
                 state = states.after(state, ord(c), c.encode())
             is_end = state != LOST and 0 in states._sets[state[0]]
-            assert is_end == matches(rules, text), text
+            assert is_end == matches(grammar.rules, text), text
 
 
 def test_the_same_state_comes_again() -> None:
     """What was written before doesn't matter, only what may follow."""
-    states, known = States(Gbnf(JSON).rules), list[bytes]()
+    states, known = states_of(Gbnf(JSON), {}), list[bytes]()
+    assert states is not None
 
     def after(*pieces: bytes) -> tuple[int, bytes]:
         state = states.begin

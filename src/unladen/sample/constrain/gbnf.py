@@ -27,7 +27,7 @@ from unladen.sample.constrain.expressions import (
 )
 from unladen.sample.constrain.language import Grammars, Language
 from unladen.sample.constrain.lexemes import lark_of
-from unladen.sample.constrain.states import States
+from unladen.sample.constrain.states import Spelled
 
 MAX_REPEATS = 2000
 """The largest number in a repetition, as in llama.cpp: each repeat is written out."""
@@ -56,9 +56,9 @@ class Gbnf(Language):
         object.__setattr__(self, "rules", rules)
         object.__setattr__(self, "written", written)
 
-    def states(self) -> States:
-        """Those of the rules."""
-        return States(self.rules)
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """The rules themselves."""
+        return Name("root") if spelled.add(self.rules) else None
 
     def define(self, grammars: Grammars) -> Mapping[str, Any]:
         """A Lark grammar with the same texts."""

@@ -12,7 +12,7 @@ import numpy as np
 from unladen.errors import ConstraintFailed, InvalidArgument, UnladenError
 from unladen.sample.constrain.base import Constrains, Make, Mask, n_words
 from unladen.sample.constrain.language import Grammars, Language, split
-from unladen.sample.constrain.states import LOST, State
+from unladen.sample.constrain.states import LOST, State, States, states_of
 from unladen.sample.constrain.ways import MAX_STEPS, Way, Ways
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Guide:
                 raise self._blamed(grammars, _reason(matcher))
             made = Compiled(self, matcher, [self.ids_of(text) for text in dict.fromkeys(
                 end for part in grammars.parts for end in part.ways_on) if text],
-                language)
+                language, states_of(language, self._special))
         self._compiled[text] = made
         _keep_latest(self._compiled, KEPT)
         return made
@@ -140,14 +140,14 @@ class _Vocabulary:
 
 class Compiled:
     """A compiled grammar: each call returns a new constraint. ``closings``: tokens that end a part
-    of the text which could go on for ever. ``must_be_whole``, ``is_hurried``, ``states``: as
-    ``language`` has them. :attr:`masks`: the latest masks by their states."""
+    of the text which could go on for ever. ``must_be_whole``, ``is_hurried``: as ``language`` has
+    them. ``states``: its states, if they are known; :attr:`masks`: the latest masks by states."""
 
     def __init__(self, guide: Guide, matcher: LLMatcher, closings: Sequence[Sequence[int]],
-                 language: Language) -> None:
+                 language: Language, states: States | None) -> None:
         self.guide, self.closings = guide, closings
         self.must_be_whole, self.is_hurried = language.must_be_whole, language.is_hurried
-        self.states = language.states()
+        self.states = states
         self.masks: dict[State, Mask] = {}  # the one that was used last comes last
         self._matcher = matcher
         self._lock = threading.Lock()
@@ -230,9 +230,8 @@ class Guided(Constrains):
         if not self._matcher.consume_token(token):
             self._check()
         if self._compiled.states is not None:
-            text = self._guide.text_of(token)
-            self._states.append(LOST if text is None else self._compiled.states.after(
-                self._states[-1], token, text))
+            self._states.append(self._compiled.states.after(
+                self._states[-1], token, self._guide.text_of(token)))
 
     def rollback(self, n: int) -> None:
         """See :meth:`Constrains.rollback`."""

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Text
+from unladen.sample.constrain.expressions import Alternatives, Sequence_
 
 if TYPE_CHECKING:
     from unladen.sample.constrain.base import Make
+    from unladen.sample.constrain.expressions import Expression
     from unladen.sample.constrain.guide import Guide
-    from unladen.sample.constrain.states import States
+    from unladen.sample.constrain.states import Spelled
 
 
 class Language:
@@ -38,8 +40,9 @@ class Language:
         model might not have chosen. False: it breaks off."""
         return True
 
-    def states(self) -> States | None:
-        """What tells texts apart that can't be continued in the same ways; None: nothing does."""
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """The texts as an expression over characters; None where that isn't known. ``spelled``
+        has the rules that the expression names."""
         return None
 
     def read(self, text: str) -> Any:
@@ -140,6 +143,10 @@ class Exactly(Language):
         """A rule with one literal."""
         return {"lark_grammar": f"start: {grammars.literal(self.text) or EMPTY}"}
 
+    def expression(self, spelled: Spelled) -> Expression:
+        """The characters and special tokens of the text."""
+        return spelled.literal(self.text)
+
 
 @dataclass(frozen=True, eq=False)
 class Joined(Language):
@@ -151,6 +158,10 @@ class Joined(Language):
         """A rule that names the parts."""
         return {"lark_grammar": "start: " + " ".join(
             grammars.name_of(part) for part in self.parts)}
+
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """A sequence."""
+        return spelled.several(Sequence_, self.parts)
 
     @property
     def must_be_whole(self) -> bool:
@@ -176,6 +187,10 @@ class OneOf(Language):
         return {"lark_grammar": "start: " + " | ".join(
             grammars.name_of(part) for part in self.parts)}
 
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """Alternatives."""
+        return spelled.several(Alternatives, self.parts)
+
     @property
     def must_be_whole(self) -> bool:
         """Whether all of the parts must."""
@@ -199,6 +214,11 @@ class After(Language):
         """A lazy lexeme up to the mark."""
         return {"lark_grammar": f"start: head {grammars.name_of(self.then)}\n"
                                 f"{grammars.until('head', self.mark)}\n{TEXT}"}
+
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """Any characters up to the mark."""
+        then = self.then.expression(spelled)
+        return None if then is None else spelled.behind(self.mark, then)
 
     @property
     def ways_on(self) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""States of rules over characters: numbers for what may follow a text.
+"""States of languages that are spelled by characters: numbers for what may follow a text.
 
 Texts with the same state can be continued in the same ways, so one mask serves after all of them.
 """
@@ -6,10 +6,12 @@ Texts with the same state can be continued in the same ways, so one mask serves 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from unladen.sample.constrain.expressions import (
+    ANY,
+    LAST,
     Alternatives,
     Chars,
     Expression,
@@ -18,6 +20,10 @@ from unladen.sample.constrain.expressions import (
     Sequence_,
     chars_in,
 )
+from unladen.sample.constrain.language import split
+
+if TYPE_CHECKING:
+    from unladen.sample.constrain.language import Language
 
 MAX_STATES = 2_000
 """States of one grammar that are told apart."""
@@ -35,45 +41,120 @@ _END = 0
 """The place behind the whole text."""
 
 
+def code_of(token: int) -> int:
+    """What stands for a special ``token`` in sets of characters."""
+    return LAST + 1 + token
+
+
+class Spelled:
+    """Languages as rules over characters. ``special_ids``: special tokens by their texts.
+    :attr:`rules`: the rules so far, by name."""
+
+    def __init__(self, special_ids: Mapping[str, int]) -> None:
+        self._special_ids = special_ids
+        self.rules: dict[str, Expression] = {}
+
+    def add(self, rules: Mapping[str, Expression]) -> bool:
+        """Add ``rules``; False where others have one of their names."""
+        return all(self.rules.setdefault(name, rule) is rule for name, rule in rules.items())
+
+    def several(self, kind: Callable[[tuple[Expression, ...]], Expression],
+                parts: Sequence[Language]) -> Expression | None:
+        """An expression of a ``kind`` that has several parts; None where one isn't known."""
+        found = [part.expression(self) for part in parts]
+        known = [part for part in found if part is not None]
+        return kind(tuple(known)) if len(known) == len(found) else None
+
+    def literal(self, text: str) -> Expression:
+        """``text``: its characters, and the special tokens whose texts are in it."""
+        pieces = split(text, self._special_ids)
+        return _literal(code for piece in pieces for code in (
+            [code_of(self._special_ids[piece])] if piece in self._special_ids else map(ord, piece)))
+
+    def behind(self, mark: str, then: Expression) -> Expression | None:
+        """Any characters up to the first ``mark``, and then a text of ``then``. What stands before
+        a special token in the mark is a part of the text."""
+        pieces = split(mark, self._special_ids)
+        at = next((i for i, each in enumerate(pieces) if each in self._special_ids), None)
+        if at is not None:
+            return Sequence_((Repeat(ANY, 0, None), self.literal("".join(pieces[at:])), then))
+        names = [Name(f"{n} of {mark}") for n in range(len(mark) + 1)]
+        rules: dict[str, Expression] = {names[-1].name: then}
+        others = Chars.of(((ord(c), ord(c)) for c in mark), inverted=True)
+        for n in range(len(mark)):  # so many characters of the mark were written
+            rules[names[n].name] = Alternatives((Sequence_((others, names[0])), *(
+                Sequence_((_literal([ord(c)]), names[_overlap(mark[:n] + c, mark)]))
+                for c in dict.fromkeys(mark))))
+        return names[0] if self.add(rules) else None
+
+    def may_begin(self, expression: Expression, characters: str) -> bool:
+        """Whether a text of ``expression`` may begin with one of ``characters``."""
+        states = States(self.rules, expression)
+        return any(states.after(states.begin, ord(c), c.encode()) != LOST for c in characters)
+
+
+def _literal(codes: Iterable[int]) -> Expression:
+    return Sequence_(tuple(Chars(((code, code),)) for code in codes))
+
+
+def _overlap(text: str, mark: str) -> int:
+    """How many characters at the end of ``text`` are the beginning of ``mark``."""
+    return next(n for n in range(min(len(text), len(mark)), -1, -1)
+                if text.endswith(mark[:n]))
+
+
+def states_of(language: Language, special_ids: Mapping[str, int]) -> States | None:
+    """The states of ``language``; None where it isn't known how it is spelled."""
+    spelled = Spelled(special_ids)
+    whole = language.expression(spelled)
+    return None if whole is None else States(spelled.rules, whole)
+
+
 class States:
-    """The states of ``rules``, none of which begins with itself. Threads may share it.
+    """The states of a language: of the expression ``whole``, which names ``rules``, none of which
+    begins with itself. Threads may share it.
 
     A place is what the text still has to match: an expression, how much of it was matched, and the
     place after it. A state is the set of places at which a character, or the end, may come next.
     """
 
-    def __init__(self, rules: Mapping[str, Expression]) -> None:
-        self._rules = rules
-        self._edges = sorted({edge for chars in chars_in(rules.values())
+    def __init__(self, rules: Mapping[str, Expression], whole: Expression) -> None:
+        self._rules, self._whole = rules, whole
+        self._edges = sorted({edge for chars in chars_in([*rules.values(), whole])
                               for low, high in chars.ranges for edge in (low, high + 1)})
         # The place of number n, and the number of each place. Expressions are told apart by their
-        # ids, because to compare large ones takes long; ``rules`` keeps them alive.
+        # ids, because to compare large ones takes long; they are kept alive here.
         self._places: list[tuple[Expression, int, int]] = [(Sequence_(()), 0, _END)]
         self._numbers: dict[tuple[int, int, int], int] = {}
         self._sets: list[frozenset[int]] = []
         self._states: dict[frozenset[int], int] = {}
         self._next: dict[tuple[int, int], int] = {}
         self._after: dict[tuple[State, int], State] = {}
-        first = self._closed([self._place(rules["root"], 0, _END)])
+        first = self._closed([self._place(whole, 0, _END)])
         self.begin: State = (first, b"") if first >= 0 else LOST
 
-    def after(self, state: State, token: int, text: bytes) -> State:
-        """The state after ``text``, the bytes of ``token``, from ``state`` on."""
+    def after(self, state: State, token: int, text: bytes | None) -> State:
+        """The state after ``token``, from ``state`` on. ``text``: its bytes; None: it is a special
+        token, which text doesn't have."""
         found = self._after.get((state, token))
         if found is None:
-            found = self._found(state, text)
+            found = self._found(state, text) if text is not None else (
+                self._after_codes(state, [code_of(token)], b"") if not state[1] else LOST)
             if len(self._after) < MAX_KEPT:
                 self._after[state, token] = found
         return found
 
     def _found(self, state: State, text: bytes) -> State:
-        number, pending = state
-        if number < 0:
-            return LOST
-        whole, rest = _whole_characters(pending + text)
+        whole, rest = _whole_characters(state[1] + text)
         try:
             codes = [ord(c) for c in whole.decode()]
         except UnicodeDecodeError:
+            return LOST
+        return self._after_codes(state, codes, rest)
+
+    def _after_codes(self, state: State, codes: Sequence[int], rest: bytes) -> State:
+        number = state[0]
+        if number < 0:
             return LOST
         for code in codes:
             number = self._after_character(number, code)
