@@ -17,7 +17,7 @@ from unladen.sample.constrain.base import Mask, n_words
 from unladen.sample.constrain.gbnf import Gbnf
 from unladen.sample.constrain.guide import Compiled, Guide, Guided
 from unladen.sample.constrain.language import After, Exactly, Joined, OneOf
-from unladen.sample.constrain.states import LOST, MAX_KEPT, MAX_STATES, states_of
+from unladen.sample.constrain.states import LOST, MAX_KEPT, MAX_STATES, Spelled, states_of
 
 JSON = r'''
 root ::= object
@@ -159,6 +159,15 @@ def test_hostile_grammars(rng: Generator, of_bytes: Guide, text: str, letters: b
     for byte in written[:3]:
         assert int(mask_after(constraint, MARK + 1)[byte // 32]) >> byte % 32 & 1
         constraint.accept(byte)
+
+
+def test_what_a_text_may_begin_with_is_not_guessed() -> None:
+    """A grammar that is too large to be looked through may begin with anything."""
+    for text, expected in (('root ::= "a"? " "', True), ('root ::= "a" " "', False),
+                           ('root ::= ' + '"a"? ' * 310, True)):
+        spelled = Spelled({})
+        whole = Gbnf(text).expression(spelled)
+        assert whole is not None and spelled.may_begin(whole, " \n") == expected
 
 
 def test_masks_that_are_kept_are_few(monkeypatch: pytest.MonkeyPatch, of_bytes: Guide) -> None:

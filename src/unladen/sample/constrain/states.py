@@ -88,9 +88,11 @@ class Spelled:
         return names[0] if self.add(rules) else None
 
     def may_begin(self, expression: Expression, characters: str) -> bool:
-        """Whether a text of ``expression`` may begin with one of ``characters``."""
+        """Whether a text of ``expression`` may begin with one of ``characters``, or its state is
+        not known."""
         states = States(self.rules, expression)
-        return any(states.after(states.begin, ord(c), c.encode()) != LOST for c in characters)
+        return states.begin == LOST or any(states.behind(states.begin[0], ord(c))
+                                           for c in characters)
 
 
 def _literal(codes: Iterable[int]) -> Expression:
@@ -166,13 +168,16 @@ class States:
         key = number, bisect_right(self._edges, code)
         found = self._next.get(key)
         if found is None:
-            found = self._closed(
-                rest for expression, _, rest in map(self._places.__getitem__, self._sets[number])
-                if isinstance(expression, Chars)
-                and any(low <= code <= high for low, high in expression.ranges))
+            found = self._closed(self.behind(number, code))
             if len(self._next) < MAX_KEPT:
                 self._next[key] = found
         return found
+
+    def behind(self, number: int, code: int) -> list[int]:
+        """The places behind the character ``code`` in the state ``number``."""
+        return [rest for expression, _, rest in map(self._places.__getitem__, self._sets[number])
+                if isinstance(expression, Chars)
+                and any(low <= code <= high for low, high in expression.ranges)]
 
     def _place(self, expression: Expression, n_matched: int, rest: int) -> int:
         """The number of a place: ``n_matched`` parts or repeats of ``expression`` were matched."""
@@ -190,7 +195,7 @@ class States:
             return self._place(whole.parts[n_matched], 0, rest) if n_left else rest
         return self._place(whole, n_matched, rest)
 
-    def _closed(self, places: Iterable[int]) -> int:
+    def _closed(self, places: Sequence[int]) -> int:
         """The number of the state that has ``places``; negative where there is none."""
         todo, seen, found = [*places], set[int](), set[int]()
         while todo:
