@@ -278,6 +278,10 @@ class Guided(Constrains):
                 return found
             matcher = matcher.deep_copy()
             matcher.consume_token(first)
+            found = ways.around(matcher.deep_copy(), n_most, known, self._compiled.closings,
+                                banned)
+            if found is not None:
+                return found
         return ways.out_of(matcher, n_most, self._compiled.closings, banned)
 
     def _check(self) -> None:
