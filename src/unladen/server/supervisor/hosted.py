@@ -80,6 +80,7 @@ class Hosted:
         self._changes = Changes()
         self._is_leaving = self._is_stopping = False
         self._fault: Fault | None = None
+        """Ends requests that come soon after a load failed, instead of another load."""
         self._n_failures, self._not_before = 0, 0.0
         self._staying = Staying(own, settings, self._expire)
         self._leaving: asyncio.Task[None] | None = None
