@@ -43,7 +43,8 @@ def test_columns_are_those_of_the_samples(rng: np.random.Generator,
             columns: Any = kept.columns(seconds)
             wanted = [each for each in taken[-50:] if each["time"] >= now - seconds]
             for name in COLUMNS:
-                assert columns[name] == [each[name] for each in wanted]  # type: ignore[literal-required]
+                listed: list[Any] = [dict(each)[name] for each in wanted]
+                assert columns[name] == listed
             names = {name for each in wanted for name in each["bytes"]}
             assert columns["bytes"] == {
                 name: [each["bytes"].get(name, 0) for each in wanted] for name in names}
