@@ -19,7 +19,7 @@ pytest.importorskip("httpx")
 
 import httpx
 
-from server.scripted import ScriptedCore, Step
+from server.scripted import ScriptedCore, Step, answer
 from unladen.server import listening
 from unladen.server.core import Core
 from unladen.server.events import Begun, Piece
@@ -114,6 +114,37 @@ def test_slow_headers_end() -> None:
         assert server.is_well()
         assert received(silent) == b""
         assert received(slow).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("n_bytes", [1, 7, 10**6])
+def test_many_headers_end_before_they_are_read(n_bytes: int) -> None:
+    """``n_bytes`` are sent at a time."""
+    with running(ScriptedCore()) as server:
+        for n_headers, status in ((900, b"200"), (1100, b"431")):
+            head = b"\r\n".join([
+                b"GET /health HTTP/1.1", b"Host: localhost", b"Connection: close",
+                *(b"x%d: a" % i for i in range(n_headers)), b"", b""])
+            client = server.connect()
+            with contextlib.suppress(ConnectionError):  # it is refused before its end
+                for begin in range(0, len(head), n_bytes):
+                    client.sendall(head[begin:begin + n_bytes])
+            first = received(client)
+            # What comes after the refusal may take it away from the client.
+            assert first.startswith(b"HTTP/1.1 " + status) or (
+                not first and status == b"431" and n_bytes < len(head))
+
+
+def test_a_body_counts_for_no_header() -> None:
+    body = b'{"model": "tiny-chat",' + b"\n" * 2000 + b'"prompt": "' + b"a" * 20_000 + b'"}'
+    head = (b"POST /completion HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(body))
+    with running(ScriptedCore(answer("a")), max_header_bytes=1024) as server:
+        for cut in (len(head) - 3, len(head) - 2, len(head) - 1, len(head), len(head) + 5):
+            client = server.connect()
+            client.sendall((head + body)[:cut])
+            time.sleep(0.05)
+            client.sendall((head + body)[cut:])
+            assert received(client).startswith(b"HTTP/1.1 200 ")
 
 
 def test_headers_that_are_too_large_end() -> None:

@@ -288,6 +288,54 @@ def test_a_model_answers_after_an_unload_that_was_cancelled() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_load_that_comes_while_the_model_is_unloaded_loads_it_again(waits: bool) -> None:
+    async def test() -> None:
+        async with hosting(TINY) as core:
+            await core.load("tiny")
+            pid, = workers()
+            os.kill(pid, signal.SIGSTOP)  # so that the unload lasts
+            running = asyncio.ensure_future(asked(core, "tiny", story(max_tokens=4)))
+            await soon(lambda: core.cards()[0].waiting == 1)
+            unloading = asyncio.ensure_future(core.unload("tiny"))
+            await asyncio.sleep(0.05)
+            load = core.load if waits else core.begin
+            loading = asyncio.ensure_future(load("tiny", Wish(options={"context_size": 256})))
+            await asyncio.sleep(0.05)
+            assert loading.done() != waits
+            os.kill(pid, signal.SIGCONT)
+            assert text_of(await running)
+            await unloading
+            await loading
+            await soon(lambda: core.cards()[0].state == "ready")
+            card, = core.cards()
+            assert (card.context_size, card.n_arrivals, card.n_restarts) == (256, 2, 0)
+            assert pid not in workers()
+            await core.unload("tiny")
+            assert core.cards()[0].state == "unloaded"
+            assert workers() == []
+    run(test)
+
+
+def test_the_last_of_unloads_and_loads_counts() -> None:
+    async def test() -> None:
+        async with hosting(TINY) as core:
+            await core.load("tiny")
+            pid, = workers()
+            os.kill(pid, signal.SIGSTOP)
+            running = asyncio.ensure_future(asked(core, "tiny", story(max_tokens=4)))
+            await soon(lambda: core.cards()[0].waiting == 1)
+            steps = []
+            for step in (core.unload, core.load, core.unload):
+                steps.append(asyncio.ensure_future(step("tiny")))
+                await asyncio.sleep(0.05)
+            os.kill(pid, signal.SIGCONT)
+            assert text_of(await running)
+            assert [(await each).state for each in steps] == ["unloaded"] * 3
+            assert workers() == []
+    run(test)
+
+
 def test_draining_ends_what_takes_too_long() -> None:
     async def test() -> None:
         core = Supervisor(_settings())

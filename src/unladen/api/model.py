@@ -259,9 +259,9 @@ class Model(Ranking, Chatting, Tapping):
     def place(self, **changes: Unpack[PlaceNames]) -> None:
         """Compute on other devices, or with another context or cache type, from the next step on.
         Takes parameters of :class:`Model`; those that aren't given keep their values. Requests
-        under way go on with the tokens that they have: their cache is copied where type and size
-        allow, else computed again. Raises :class:`OutOfMemory`, :class:`InvalidArgument` and
-        :class:`BackendNotInitialised`; the model then stays as it was.
+        under way go on with the tokens that they have: their cache is copied where type, size and
+        free memory allow, else computed again. Raises :class:`OutOfMemory`,
+        :class:`InvalidArgument` and :class:`BackendNotInitialised`; the model then stays as it was.
         """
         taken: Any = PLACE.taken(with_kv_type(changes))
         if "devices" in taken:
