@@ -17,8 +17,8 @@ export interface Follow {
 /**
  * Keeps the end of `inner` in view while it grows, as long as the view is there.
  *
- * Only an input upwards ends that, not a movement: contents that get their sizes move the view,
- * too. Nothing moves the view when an answer ends. `isWritten`: an answer is being written.
+ * Only somebody who moves it upwards ends that, not contents that get their sizes and move it, too.
+ * Nothing moves the view when an answer ends. `isWritten`: an answer is being written.
  */
 export function useFollow(
   scroller: RefObject<HTMLElement | null>, inner: RefObject<HTMLElement | null>, isWritten: boolean,
@@ -32,8 +32,13 @@ export function useFollow(
     const view = scroller.current;
     const content = inner.current;
     if (!view || !content) return;
-    let [upward, last, dragging] = [0, view.scrollTop, false];
-    const isNear = () => view.scrollHeight - view.scrollTop - view.clientHeight < NEAR;
+    const room = () => view.scrollHeight - view.clientHeight;
+    const isNear = () => room() - view.scrollTop < NEAR;
+    let [upward, last, lastRoom, dragging] = [0, view.scrollTop, room(), false];
+    const note = () => {
+      last = view.scrollTop;
+      lastRoom = room();
+    };
     const up = () => {
       upward = performance.now();
       follows.current = false;
@@ -42,7 +47,8 @@ export function useFollow(
       if (event.deltaY < 0) up();
     };
     const onKey = (event: KeyboardEvent) => {
-      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) up();
+      const isSpaceBack = event.key === " " && event.shiftKey;
+      if (isSpaceBack || ["ArrowUp", "PageUp", "Home"].includes(event.key)) up();
     };
     let touch = 0;
     const onTouchStart = (event: TouchEvent) => {
@@ -60,8 +66,11 @@ export function useFollow(
     };
     const onScroll = () => {
       const isUp = view.scrollTop < last - 1;
-      last = view.scrollTop;
-      if (dragging && isUp) up();
+      // Contents that get their sizes move the view and change its room. Others who move it
+      // upwards mean it: the wheel's button, an extension of the browser.
+      const isMeant = dragging || room() === lastRoom;
+      note();
+      if (isUp && isMeant) up();
       else if (isNear() && performance.now() - upward > INTENT_MS) follows.current = true;
       else if (isNear() && !isUp) follows.current = true;
       setAway(!isNear() && !follows.current);
@@ -70,6 +79,7 @@ export function useFollow(
       // A row that somebody unfolds or edits grows below what they look at.
       const isTouched = !written.current && content.contains(document.activeElement);
       if (follows.current && !isTouched) view.scrollTop = view.scrollHeight;
+      note();
       setAway(!isNear() && !follows.current);
     });
     observer.observe(content);
