@@ -1,13 +1,12 @@
 import type { Rate } from "../store/measured.ts";
-import { count, rate, t } from "../texts/index.ts";
+import { count, percent, rate, t } from "../texts/index.ts";
 import type { Predicted, PlanFacts } from "./facts.ts";
 import css from "./Speed.module.css";
 
 const words = t.plan.speed;
-const share = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
 
 function boundText({ bound, terms, seconds }: Predicted): string {
-  return bound ? words.bound(bound, share.format((terms[bound] ?? 0) / (seconds || 1))) : "";
+  return bound ? words.bound(bound, percent((terms[bound] ?? 0) / (seconds || 1))) : "";
 }
 
 function predictedText({ n_tokens }: Predicted): string {

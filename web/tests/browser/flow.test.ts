@@ -4,7 +4,7 @@ import { newConversation, newMessage } from "../../src/store/records.ts";
 import { answers, ask, box, log, questions, say, settled, until } from "./chatting.ts";
 import { axe, launch, open, PHONE, type Watched } from "./page.ts";
 import { scripted, type Script, type Scripted } from "./scripted.ts";
-import { work } from "./work.ts";
+import { work, type Work } from "./work.ts";
 
 let browser: Browser;
 let server: Scripted;
@@ -68,14 +68,24 @@ const noteFrames = () => at.page.evaluate(() => {
 const longestGap = () => at.page.evaluate(() =>
   Math.max(...(globalThis as unknown as { gaps: number[] }).gaps.slice(1)));
 
-/** Times count only on a machine that does nothing else. */
+/** On a machine that does nothing else clocks count; elsewhere the page's own work does. */
 const isQuiet = process.env["UNLADEN_QUIET"] === "1";
+
+/** Runs `run` and gives the page's work, which costs time itself; null where clocks count. */
+async function worked(run: () => Promise<unknown>): Promise<Work | null> {
+  if (!isQuiet) return work(at.page, run);
+  await run();
+  return null;
+}
+
+const told = (done: Work | null): string => done
+  ? `tasks of ${done.sum_ms.toFixed(0)} ms, the longest ${done.longest_ms.toFixed(0)} ms` : "quiet";
 
 describe("complaints", () => {
   test("1: a long conversation opens with only what is seen in the document", async () => {
     await importLong(500);
     let opened = 0;
-    const { sum_ms } = await work(at.page, async () => {
+    const done = await worked(async () => {
       opened = await at.page.evaluate(async () => {
         const link = [...document.querySelectorAll("a")].find((a) => a.textContent === "Long");
         const begun = performance.now();
@@ -85,12 +95,12 @@ describe("complaints", () => {
         return performance.now() - begun;
       });
     });
-    console.log(`500 messages: opened in ${opened.toFixed(0)} ms, work of ${sum_ms.toFixed(0)} ms`);
-    expect(sum_ms).toBeLessThan(300);
-    if (isQuiet) expect(opened).toBeLessThan(300);
+    console.log(`500 messages opened in ${opened.toFixed(0)} ms; ${told(done)}`);
+    expect(done ? done.sum_ms : opened).toBeLessThan(300);
     expect(await at.page.locator("[data-row]").count()).toBeLessThan(40);
-    const bottom = await log(at.page).evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight);
-    expect(bottom).toBeLessThan(2);
+    // Rows get their sizes in the first frames.
+    await until(
+      () => log(at.page).evaluate((e) => e.scrollHeight - e.scrollTop - e.clientHeight < 2), "the end");
     await log(at.page).evaluate((e) => e.scrollTo(0, 0));
     await at.page.getByText("Question 0", { exact: true }).waitFor();
     expect(await at.page.locator("[data-row]").count()).toBeLessThan(40);
@@ -105,17 +115,15 @@ describe("complaints", () => {
     const text = part.repeat(100).slice(0, 4 * 1500);
     server.play({ deltas: [...tokens("thought ".repeat(250), "reasoning_content"), ...tokens(text)], every_ms: 5 });
     await noteFrames();
-    const { longest_ms } = await work(at.page, async () => {
+    const done = await worked(async () => {
       await say(at.page, "go");
       await at.page.getByRole("button", { name: /^Thinking/ }).waitFor();
       expect(await log(at.page).getByText("thought thought").count()).toBe(0);
       await settled(at.page);
     });
     const gap = await longestGap();
-    console.log(
-      `longest gap between frames ${gap.toFixed(0)} ms, longest task ${longest_ms.toFixed(0)} ms`);
-    expect(longest_ms).toBeLessThan(50);
-    if (isQuiet) expect(gap).toBeLessThan(50);
+    console.log(`longest gap between frames ${gap.toFixed(0)} ms; ${told(done)}`);
+    expect(done ? done.longest_ms : gap).toBeLessThan(50);
     await at.page.getByRole("button", { name: /^Thought for/ }).click();
     await log(at.page).getByText("thought thought").waitFor();
   });
