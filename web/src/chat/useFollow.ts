@@ -17,8 +17,8 @@ export interface Follow {
 /**
  * Keeps the end of `inner` in view while it grows, as long as the view is there.
  *
- * Only somebody who moves it upwards ends that, not contents that get their sizes and move it, too.
- * Nothing moves the view when an answer ends. `isWritten`: an answer is being written.
+ * Only an input upwards ends that, not a movement: contents that get their sizes move the view,
+ * too. Nothing moves the view when an answer ends. `isWritten`: an answer is being written.
  */
 export function useFollow(
   scroller: RefObject<HTMLElement | null>, inner: RefObject<HTMLElement | null>, isWritten: boolean,
@@ -32,13 +32,8 @@ export function useFollow(
     const view = scroller.current;
     const content = inner.current;
     if (!view || !content) return;
-    const room = () => view.scrollHeight - view.clientHeight;
-    const isNear = () => room() - view.scrollTop < NEAR;
-    let [upward, last, lastRoom, dragging] = [0, view.scrollTop, room(), false];
-    const note = () => {
-      last = view.scrollTop;
-      lastRoom = room();
-    };
+    let [upward, last, dragging] = [0, view.scrollTop, false];
+    const isNear = () => view.scrollHeight - view.scrollTop - view.clientHeight < NEAR;
     const up = () => {
       upward = performance.now();
       follows.current = false;
@@ -57,20 +52,18 @@ export function useFollow(
     const onTouchMove = (event: TouchEvent) => {
       if ((event.touches[0]?.clientY ?? 0) > touch + 4) up();
     };
-    // The scrollbar belongs to the element itself.
+    // The scrollbar belongs to the element itself. The wheel's button begins to scroll by itself.
     const onDown = (event: PointerEvent) => {
       dragging = event.target === view;
+      if (event.button === 1) up();
     };
     const onUp = () => {
       dragging = false;
     };
     const onScroll = () => {
       const isUp = view.scrollTop < last - 1;
-      // Contents that get their sizes move the view and change its room. Others who move it
-      // upwards mean it: the wheel's button, an extension of the browser.
-      const isMeant = dragging || room() === lastRoom;
-      note();
-      if (isUp && isMeant) up();
+      last = view.scrollTop;
+      if (dragging && isUp) up();
       else if (isNear() && performance.now() - upward > INTENT_MS) follows.current = true;
       else if (isNear() && !isUp) follows.current = true;
       setAway(!isNear() && !follows.current);
@@ -79,7 +72,6 @@ export function useFollow(
       // A row that somebody unfolds or edits grows below what they look at.
       const isTouched = !written.current && content.contains(document.activeElement);
       if (follows.current && !isTouched) view.scrollTop = view.scrollHeight;
-      note();
       setAway(!isNear() && !follows.current);
     });
     observer.observe(content);

@@ -33,8 +33,9 @@ export function bytes(value: number): string {
   return `${unit === 0 ? whole.format(rest) : short.format(rest)} ${units[unit]}`;
 }
 
-/** `6 s`, `2 min 5 s`. */
+/** `30 ms`, `6 s`, `2 min 5 s`. */
 export function duration(seconds: number): string {
+  if (seconds > 0 && seconds < 0.1) return `${Math.ceil(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const rounded = Math.round(seconds);
   if (rounded < 60) return `${rounded} s`;
