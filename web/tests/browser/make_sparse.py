@@ -17,17 +17,19 @@ U32, FLOAT, STRING, ALIGNMENT = 4, 6, 8, 32
 
 
 def text(value: str) -> bytes:
+    """A string of a GGUF file."""
     return struct.pack("<Q", len(value)) + value.encode()
 
 
 def entry(key: str, value: int | float | str) -> bytes:
+    """A key of the metadata with its value."""
     if isinstance(value, str):
         return text(key) + struct.pack("<I", STRING) + text(value)
     kind, form = (FLOAT, "<If") if isinstance(value, float) else (U32, "<II")
     return text(key) + struct.pack(form, kind, value)
 
 
-METADATA = {
+METADATA: dict[str, int | float | str] = {
     "general.architecture": "llama", "general.name": "Swallow 8B", "general.file_type": 15,
     "llama.block_count": N_LAYERS, "llama.embedding_length": N_EMBD,
     "llama.feed_forward_length": N_FF, "llama.attention.head_count": 32,
@@ -50,6 +52,7 @@ TENSORS = {
 
 
 def main(path: Path) -> None:
+    """Write the header to ``path``, and nothing where the weights would be."""
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(TENSORS), len(METADATA))
     head += b"".join(entry(key, value) for key, value in METADATA.items())
     offset = 0
