@@ -13,6 +13,7 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import loadable
 from unladen.cli._placement import placeable
 from unladen.cli._table import fitted, legend, paragraph, room
 from unladen.cli._text import visible
@@ -33,6 +34,7 @@ _SIZES: Final = {
 
 
 @placeable
+@loadable("context_size", "cache_tokens", "batch_size", "kv_type")
 def command(
     model: o.ModelArg,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
@@ -43,14 +45,11 @@ def command(
                           "24GB:1000GBs,8GB:300GBs (memory, bandwidth, link).")] = None,
     explain: Annotated[bool, typer.Option(
         "--explain", help="List every node, its device, and why.")] = False,
-    context_size: o.ContextSize = None, cache_tokens: o.CacheTokens = None,
-    batch_size: o.BatchSize = 512, kv_type: o.KVType = "f16", *, placement: Parameters,
+    *, loading: Parameters, placement: Parameters,
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
-    report = plan(fetched(model), pretend=pretend, context_size=context_size,
-                  cache_tokens=cache_tokens, batch_size=batch_size,
-                  kv_type=o.kv_types(kv_type), **placement)
+    report = plan(fetched(model), pretend=pretend, **loading, **placement)
     if svg is not None:
         svg.write_text(report.svg(), encoding="utf-8")
     if as_json:
