@@ -26,7 +26,7 @@ from unladen.server.core import Core
 from unladen.server.events import Begun, Piece
 from unladen.server.settings import ModelSettings, Settings
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a test gives up. A busy machine takes a few."""
 FOREVER: list[Step] = [Begun(1), Piece(0, "Hi"), 1000.0]
 """An answer that doesn't end."""
