@@ -114,7 +114,7 @@ def test_create_and_cp(unladen: Run, no_stores: Path, tmp_path: Path,
                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = unladen("create", "keeper")
-    assert ran.code == 1 and "Modelfile doesn't exist" in ran.err
+    assert ran.code == 1 and "Modelfile doesn't exist" in ran.err and "-f FILE" in ran.err
     Path("Modelfile").write_text("FROM tiny-chat\nSYSTEM You keep a lighthouse.\n"
                                  "PARAMETER temperature 0\nPARSER qwen3\n")
     ran = unladen("create", "keeper")

@@ -17,6 +17,7 @@ from unladen.cli._loading import loadable
 from unladen.cli._placement import placeable
 from unladen.cli._table import fitted, legend, paragraph, room
 from unladen.cli._text import visible
+from unladen.errors import InvalidArgument
 from unladen.types import MAIN
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def command(
     from unladen.api import plan
     report = plan(fetched(model), pretend=pretend, **loading, **placement)
     if svg is not None:
-        svg.write_text(report.svg(), encoding="utf-8")
+        _draw(report, svg)
     if as_json:
         json.dump(report.facts(), sys.stdout)
         sys.stdout.write("\n")
@@ -59,6 +60,14 @@ def command(
         _show(report)
     if explain:
         print(report.blueprint.explain())
+
+
+def _draw(report: PlanReport, path: Path) -> None:
+    try:
+        path.write_text(report.svg(), encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"--svg {str(path)!r} can't be written: {error.strerror}",
+                              hint="name a file in a folder that can be written") from None
 
 
 def _show(report: PlanReport) -> None:
