@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import threading
 import time
@@ -25,7 +26,7 @@ from unladen.server.core import Core
 from unladen.server.events import Begun, Piece
 from unladen.server.settings import ModelSettings, Settings
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a test gives up. A busy machine takes a few."""
 FOREVER: list[Step] = [Begun(1), Piece(0, "Hi"), 1000.0]
 """An answer that doesn't end."""
@@ -94,7 +95,9 @@ def received(client: socket.socket) -> bytes:
 
 
 def test_slow_bodies_block_nobody() -> None:
-    with running(ScriptedCore(FOREVER), body_seconds=2.0, header_seconds=0.5) as server:
+    with (running(ScriptedCore(FOREVER), body_seconds=3.0) as server,
+          httpx.Client(base_url=server.address, timeout=PATIENCE) as other):
+        assert other.get("/health").is_success
         clients = [server.connect() for _ in range(40)]
         for client in clients:
             client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
@@ -102,13 +105,13 @@ def test_slow_bodies_block_nobody() -> None:
         for _ in range(3):
             for client in clients:
                 client.sendall(b" ")
-            assert server.is_well()
+            assert other.get("/health").is_success
         for client in clients:
             assert b" 408 " in received(client).split(b"\r\n")[0]
 
 
 def test_slow_headers_end() -> None:
-    with running(ScriptedCore(), header_seconds=0.5) as server:
+    with running(ScriptedCore(), header_seconds=1.5) as server:
         silent, slow = server.connect(), server.connect()
         slow.sendall(b"GET /health HTTP/1.1\r\nhost: loc")
         assert server.is_well()
@@ -160,10 +163,11 @@ def test_headers_that_are_too_large_end() -> None:
 
 
 def test_a_connection_serves_many_requests() -> None:
-    with running(ScriptedCore(), header_seconds=0.3) as server, httpx.Client() as client:
-        for _ in range(3):
-            assert client.get(f"{server.address}/v1/models").is_success
-            time.sleep(0.4)  # an idle connection isn't a slow request
+    with (running(ScriptedCore(), header_seconds=1.5) as server,
+          httpx.Client(base_url=server.address, timeout=PATIENCE) as client):
+        assert client.get("/v1/models").is_success
+        time.sleep(1.6)  # an idle connection isn't a slow request
+        assert client.get("/v1/models").is_success
 
 
 def test_too_many_connections_are_refused_and_idle_ones_give_way() -> None:
@@ -213,12 +217,8 @@ def test_many_large_bodies_at_once_are_bounded() -> None:
         clients = [server.connect() for _ in range(4)]
         for client in clients:
             client.sendall(body + b" " * 50000)
-        answers = b""
-        for client in clients[1:]:
-            client.settimeout(2)
-            with contextlib.suppress(TimeoutError):
-                answers += client.recv(15)
-        assert b" 429 " in answers
+        answered, _, _ = select.select(clients, [], [], PATIENCE)  # the others wait for the rest
+        assert all(b" 429 " in client.recv(15) for client in answered) and answered
         for client in clients:
             client.close()
         end = time.monotonic() + PATIENCE
