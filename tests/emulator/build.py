@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build/emulator"
 """The folder of what was compiled; a file's name is the hash of its text and flags."""
 PORT = HERE / "emulator.h"
-FLAGS = ("-std=c++17", "-O1", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing",
+FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing",
          "-Wall", "-Wno-unused", "-Wno-unknown-pragmas")
 POISON = ("-ftrivial-auto-var-init=pattern",)
 """Variables that no one sets hold what no one wants; the flag is g++ 12's."""

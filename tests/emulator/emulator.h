@@ -6,7 +6,6 @@
 
 #define FN static inline
 #define PRIVATE
-#define CONSTANT static const
 
 #include "vectors.h"
 

@@ -6,8 +6,6 @@ typedef unsigned int u32;
 
 #define FN static __device__ __forceinline__
 #define PRIVATE
-#define CONSTANT __device__ const
-#define UNLADEN_C_PORT_SUBGROUP 32u
 
 #include "vectors.h"
 
@@ -70,6 +68,24 @@ FN u32 u32_of(int x) { return (u32)x; }
 #define load_u128(b, at) (((const u4 *)(b))[(at) >> 4])
 #define store_u16(b, at, bits) (((u16 *)(b))[(at) >> 1] = (u16)(bits))
 #define store_u32(b, at, bits) (((u32 *)(b))[(at) >> 2] = (bits))
+
+// copy_async copies 16 bytes, from byte `at` on, to element i of a shared array of u4. copy_commit
+// ends a group of copies; copy_wait(n), with n known to the compiler, waits until at most n groups
+// of this thread are left. Other threads see the copies after a barrier.
+#if __CUDA_ARCH__ >= 800
+FN void copy_16(u4 *to, const u8 *from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)),
+               "l"(from));
+}
+
+#define copy_async(to, i, from, at) copy_16(&(to)[i], (const u8 *)(from) + (at))
+#define copy_commit() asm volatile("cp.async.commit_group;")
+#define copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
+#else
+#define copy_async(to, i, from, at) ((to)[i] = load_u128(from, at))
+#define copy_commit()
+#define copy_wait(n)
+#endif
 
 #define sqrt_f32(x) __fsqrt_rn(x)
 #define log_f32(x) logf(x)

@@ -7,7 +7,6 @@ typedef unsigned int u32;
 
 #define FN static __device__ __forceinline__
 #define PRIVATE
-#define CONSTANT __device__ const
 
 #include "vectors.h"
 
@@ -70,6 +69,11 @@ FN u32 u32_of(int x) { return (u32)x; }
 #define load_u128(b, at) (((const u4 *)(b))[(at) >> 4])
 #define store_u16(b, at, bits) (((u16 *)(b))[(at) >> 1] = (u16)(bits))
 #define store_u32(b, at, bits) (((u32 *)(b))[(at) >> 2] = (bits))
+
+// Copies that are done at once.
+#define copy_async(to, i, from, at) ((to)[i] = load_u128(from, at))
+#define copy_commit()
+#define copy_wait(n)
 
 #define sqrt_f32(x) sqrtf(x)
 #define log_f32(x) logf(x)

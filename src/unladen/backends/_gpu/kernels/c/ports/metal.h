@@ -14,7 +14,6 @@ typedef const device u32 *Bytes;
 
 #define FN static inline
 #define PRIVATE thread
-#define CONSTANT constant
 
 #define IN_PARAM(i, T, name) const device T *name [[buffer(i)]]
 #define OUT_PARAM(i, T, name) device T *name [[buffer(i)]]
@@ -27,8 +26,8 @@ typedef const device u32 *Bytes;
 #define OUT_ARG(T, name) device T *name
 #define STRUCT_ARG(T, name) constant T &name
 #define SHARED_ARG(T, name) threadgroup T *name
-#define THREAD_ARG u32 lane_, metal::uint3 group_, metal::uint3 n_groups_, u32 simd_, u32 n_simds_, \
-    u32 in_simd_,
+#define THREAD_ARG \
+  u32 lane_, metal::uint3 group_, metal::uint3 n_groups_, u32 simd_, u32 n_simds_, u32 in_simd_,
 #define THREAD_PASS lane_, group_, n_groups_, simd_, n_simds_, in_simd_,
 
 #define KERNEL(name) \
@@ -73,6 +72,11 @@ typedef const device u32 *Bytes;
 #define load_u128(b, at) (((const device u4 *)(b))[(at) >> 4])
 #define store_u16(b, at, bits) (((device u16 *)(b))[(at) >> 1] = (u16)(bits))
 #define store_u32(b, at, bits) (((device u32 *)(b))[(at) >> 2] = (bits))
+
+// Copies that are done at once.
+#define copy_async(to, i, from, at) ((to)[i] = load_u128(from, at))
+#define copy_commit()
+#define copy_wait(n)
 
 #define sqrt_f32(x) metal::precise::sqrt(x)
 #define log_f32(x) metal::precise::log(x)

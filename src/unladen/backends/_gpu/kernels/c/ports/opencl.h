@@ -1,5 +1,5 @@
-// The port for OpenCL C 1.2 and later, also for SYCL, which takes OpenCL C. An argument in memory is
-// a buffer and an offset, since sub-buffers need not begin where a range does.
+// The port for OpenCL C 1.2 and later, also for SYCL, which takes OpenCL C. An argument in memory
+// is a buffer and an offset, since sub-buffers need not begin where a range does.
 
 typedef uchar u8;
 typedef ushort u16;
@@ -12,7 +12,6 @@ typedef const __global uint *Bytes;
 
 #define FN static inline
 #define PRIVATE __private
-#define CONSTANT __constant
 
 #define IN_PARAM(i, T, name) const __global uchar *name##_buffer, ulong name##_offset
 #define OUT_PARAM(i, T, name) __global uchar *name##_buffer, ulong name##_offset
@@ -66,6 +65,11 @@ typedef const __global uint *Bytes;
 #define load_u128(b, at) (((const __global uint4 *)(b))[(at) >> 4])
 #define store_u16(b, at, bits) (((__global ushort *)(b))[(at) >> 1] = (ushort)(bits))
 #define store_u32(b, at, bits) (((__global uint *)(b))[(at) >> 2] = (bits))
+
+// Copies that are done at once.
+#define copy_async(to, i, from, at) ((to)[i] = load_u128(from, at))
+#define copy_commit()
+#define copy_wait(n)
 
 #define sqrt_f32(x) sqrt(x)
 #define log_f32(x) log(x)

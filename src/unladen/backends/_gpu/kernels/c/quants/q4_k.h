@@ -1,9 +1,10 @@
-#use packed k_scales
 // 0: d, dmin float16; 4: scales and minimums; 16: 64 weights in 32 bytes, byte j holds q[j] low,
 // q[j + 32] high.
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 1
+
+#use packed k_scales
 
 FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
 

@@ -1,9 +1,10 @@
-#use packed
 // 0: 128 weights in 64 bytes, byte j holds the low nibbles of q[j], q[j + 64]; 128: 128 weights in
 // 32 bytes, byte j holds the high 2 bits of q[j], q[j + 32], ...; 192: scale int8; 208: d float16.
 #define SPAN 64u
 #define GROUP 4u
 #define SHIFTED 0
+
+#use packed
 
 FN u32 unit_at(u32 u) { return 128u * (u / 16u) + 4u * (u % 16u); }
 

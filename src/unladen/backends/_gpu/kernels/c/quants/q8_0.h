@@ -1,8 +1,9 @@
-#use packed
 // 0: d float16; 2: q int8.
 #define SPAN 16u
 #define GROUP 4u
 #define SHIFTED 0
+
+#use packed
 
 FN u32 unit_at(u32 u) { return 4u * u; }
 
