@@ -10,7 +10,8 @@ typedef uint2 u2;
 typedef uint4 u4;
 typedef const __global uint *Bytes;
 
-#define FN static inline
+// Always inlined: PoCL 3.1 loses what a function of its own stores in shared arrays.
+#define FN static inline __attribute__((always_inline))
 #define PRIVATE __private
 
 #define IN_PARAM(i, T, name) const __global uchar *name##_buffer, ulong name##_offset
