@@ -140,6 +140,15 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, P
     return plant
 
 
+def check_in_all_orders(bench: running.Bench) -> None:
+    for _ in ORDERS:
+        running.check(bench.case, bench.run(), precise=False, what="planted")
+        if bench.case.kv is not None:
+            expected = running.on_paper(bench.case)[2]
+            for mine, wanted in zip(bench.cache(), expected, strict=True):
+                np.testing.assert_array_equal(mine, wanted)
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None], rng: Rng
                                  ) -> None:
@@ -152,11 +161,7 @@ def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None
         bench.run()
         return
     with pytest.raises(AssertionError, match=told) as error:
-        for _ in ORDERS:
-            running.check(case, bench.run(), precise=False, what="planted")
-            if case.kv is not None:
-                for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
-                    np.testing.assert_array_equal(mine, wanted)
+        check_in_all_orders(bench)
     if told != WRONG:
         assert isinstance(error.value, KernelFault)
         assert re.search(r"threads (up|down|shuffled)", str(error.value))

@@ -120,7 +120,7 @@ def test_ports_define_the_same_names() -> None:
                 r"^FN [\w ]+?[ &*](\w+)\(", text, re.M) for name in name if name}
     own = {"UNLADEN_F2", "UNLADEN_F4", "UNLADEN_U", "copy_16"}
     shared = set.intersection(*words.values())
-    assert {"KERNEL", "BARRIER", "LANE", "f4", "Bytes", "load_u128", "dot_i8", "copy_wait"} <= shared
+    assert {"KERNEL", "BARRIER", "f4", "Bytes", "load_u128", "dot_i8", "copy_wait"} <= shared
     for port, found in words.items():
         assert found - own == shared, port
 
@@ -143,7 +143,8 @@ def test_types_of_arguments_come_first(folder: Path) -> None:
                                 "typedef struct {\n  In each[N];\n} Out;\n#bind struct Out params\n"
                                 "#bind in f4 x\n#shared float sums (WG * 2u)\nKERNEL(k) {}\n")
     made = c_texts.assemble("k", "", {"N": 3, "F": True}, folder / "ports/p.h")
-    lines = [line for line in made.text.splitlines() if line and not line.startswith(("#line", "// "))]
+    lines = [line for line in made.text.splitlines()
+             if line and not line.startswith(("#line", "// "))]
     assert lines == [
         "#define N 3u", "#define F 1", "typedef struct {", "  u32 n;", "} In;",
         "typedef struct {", "  In each[N];", "} Out;",

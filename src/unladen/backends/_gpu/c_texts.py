@@ -108,7 +108,7 @@ def _apart(lines: Sequence[Line], wanted: set[str]) -> tuple[list[Line], list[Li
     while at < len(lines):
         end = at + 1
         if lines[at][2].startswith("typedef "):
-            while not lines[end - 1][2].startswith(("}", "typedef ")) or ";" not in lines[end - 1][2]:
+            while not re.match(r"(\}|typedef ).*;", lines[end - 1][2]):
                 end += 1
             places.append(slice(at, end))
         at = end

@@ -111,7 +111,9 @@ def rocm_available() -> bool:
 
 def metal_available() -> bool:
     """Whether this is a Mac with a device that Metal can use."""
-    metal = load_library(METAL, "MTLCreateSystemDefaultDevice") if sys.platform == "darwin" else None
+    metal = None
+    if sys.platform == "darwin":
+        metal = load_library(METAL, "MTLCreateSystemDefaultDevice")
     if metal is None:
         return False
     metal.MTLCreateSystemDefaultDevice.restype = ctypes.c_void_p
@@ -121,7 +123,8 @@ def metal_available() -> bool:
 def vulkan_available() -> bool:
     """Whether Vulkan's loader is there and one of its drivers has a device. Software devices, as
     that of Mesa's lavapipe, count too."""
-    vulkan = load_library(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkDestroyInstance")
+    vulkan = load_library(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices",
+                          "vkDestroyInstance")
     instance = ctypes.c_void_p()
     if vulkan is None or vulkan.vkCreateInstance(ctypes.byref(_VkInstanceCreateInfo()), None,
                                                  ctypes.byref(instance)) != 0:

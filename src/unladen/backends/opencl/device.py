@@ -224,7 +224,8 @@ class Gpu:
     def _options(self) -> bytes:
         dot = "int_dot" in self.found.available and "int_dot" in self.features
         newer = dot or "subgroups" in self.features
-        return b"-w -cl-std=CL%s%s" % (b"3.0" if newer else b"1.2", b" -DHAS_INT_DOT" if dot else b"")
+        version = b"3.0" if newer else b"1.2"
+        return b"-w -cl-std=CL%s%s" % (version, b" -DHAS_INT_DOT" if dot else b"")
 
     def kernel(self, compiled: Compiled, ranges: Mapping[str, Range | bytes]) -> c_void_p:
         """A kernel with all of its arguments, which stay as they are."""
