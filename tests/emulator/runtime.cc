@@ -10,6 +10,9 @@
 #ifndef __x86_64__
 #include <ucontext.h>
 #endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 #include "types.h"
 
@@ -251,6 +254,10 @@ static void start_fibers() {
     fiber.n_shared = fiber.copy_group = 0;
     fiber.copies.clear();
     fiber.stack.resize(STACK_BYTES);
+#ifdef __SANITIZE_ADDRESS__
+    // A thread never returns from its first function, which leaves marks on its stack.
+    __asan_unpoison_memory_region(fiber.stack.data(), STACK_BYTES);
+#endif
     make_context(&fiber.context, fiber.stack, run_fiber);
   }
 }

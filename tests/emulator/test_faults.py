@@ -3,7 +3,10 @@ ones."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -223,6 +226,41 @@ def test_small_faults(body: str, told: str, tmp_path: Path, monkeypatch: pytest.
                       ) -> None:
     _, found = small(f"KERNEL(small) {{\n  {body}\n}}\n", tmp_path, monkeypatch)
     assert (told in found) if told else not found
+
+
+OWN_ARRAY = """
+import sys
+sys.path.append(sys.argv[1])
+from pathlib import Path
+import numpy as np
+from emulator import build
+from emulator.backend import run
+from unladen.backends._gpu import c_texts
+
+folder = Path(sys.argv[2])
+c_texts._shelf = lambda: c_texts.Shelf(folder, ".h", "c")
+memory = {"x": np.zeros(256, np.uint8), "y": np.zeros(256, np.uint8)}
+for name in ("good", "bad"):
+    run(c_texts.assemble(name, "", {"WG": 64}, build.PORT), memory, (1, 1, 1), 64, 2, 1)
+    print(name, "ran", flush=True)
+"""
+
+
+def test_private_arrays_are_checked_with_asan(tmp_path: Path) -> None:
+    found = subprocess.run([build.compiler(), "-print-file-name=libasan.so"], capture_output=True,
+                           text=True, check=True).stdout.strip()
+    if not Path(found).is_absolute():
+        pytest.skip("needs libasan")
+    for name, at in (("good", "LANE % 2u"), ("bad", "x[LANE] + 2u")):
+        (tmp_path / f"{name}.h").write_text(
+            f"#bind in u32 x\n#bind out float y\n\nKERNEL({name}) {{\n  float own[2];\n"
+            f"  own[0] = own[1] = 1.0f;\n  BARRIER();\n  y[LANE] = own[{at}];\n}}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", OWN_ARRAY, str(build.HERE.parent), str(tmp_path)], text=True,
+        capture_output=True, env={**os.environ, "LD_PRELOAD": found, build.ASAN_VARIABLE: "1",
+                                  "ASAN_OPTIONS": "detect_leaks=0"})
+    assert done.stdout == "good ran\n", done.stderr
+    assert "stack-buffer-overflow" in done.stderr and "bad.h:8" in done.stderr
 
 
 def test_subgroups_have_32_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
