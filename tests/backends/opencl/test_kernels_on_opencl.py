@@ -51,7 +51,7 @@ def product(quant: str, n_tokens: int, n: int, rng: Rng) -> Case:
 
 @every_quant
 def test_products(quant: str, rng: Rng) -> None:
-    """Of one row, of a few, and of many."""
+    """One row, a few, and many."""
     for n_tokens in (1, 3, 70):
         case = product(quant, n_tokens, width(quant, rng), rng)
         running.check(case, bench(case).run(), precise=True, what=quant)
