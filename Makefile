@@ -18,6 +18,7 @@
 #   make site    the documentation as a site in build/site; a broken link is an error
 #   make web     the page that the server shows: build it, compare it with the built files in the
 #                package, and test it; needs Node 20.19 or newer and Chromium
+#   make pictures   those of the page in docs/pictures, which README.md and the guide show
 #   make wheels  wheels for Linux on x86-64 and 64-bit Arm, in dist/, each tried; wants qemu-user
 #   make gate    compile all C++ for Windows and macOS, by zig's clang
 #   make clean   remove what the others made
@@ -26,7 +27,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        site threads wheels gate soak fuzz-api web
+        site threads wheels gate soak fuzz-api web pictures
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -150,6 +151,10 @@ web: .venv/installed web/node_modules/.made
 	    echo 'hint: (cd web && npm run build), and commit src/unladen/ui' >&2; exit 1; }
 	cd web && npm test --silent
 	cd web && UNLADEN_COMMAND=$(CURDIR)/$(BIN)/unladen npm run --silent browser
+
+pictures: .venv/installed web/node_modules/.made
+	cd web && UNLADEN_COMMAND=$(CURDIR)/$(BIN)/unladen UNLADEN_PICTURES=$(CURDIR)/docs/pictures \
+	    npm run --silent browser -- pictures
 
 web/node_modules/.made: web/package.json web/package-lock.json
 	cd web && npm ci --ignore-scripts --silent >&2

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -19,6 +20,11 @@ sys.path.append(str(Path(__file__).parent))
 
 # A shell's background jobs ignore SIGINT, and the programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes is the machine's affair: a busy one fails no test.
+hypothesis.settings.register_profile("unladen", deadline=None, suppress_health_check=[
+    hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large])
+hypothesis.settings.load_profile("unladen")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -37,6 +43,17 @@ def _no_default_gpu() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("unladen.backends.wgpu.gpu.hardware", list)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _patient_clients() -> None:
+    """A request of httpx that names no limit waits for a busy machine, too: five seconds are its
+    own default."""
+    try:
+        from httpx._config import DEFAULT_TIMEOUT_CONFIG as default
+    except ImportError:
+        return  # tests that ask a server skip where there is no httpx
+    default.connect = default.read = default.write = default.pool = 120.0
 
 
 @pytest.fixture

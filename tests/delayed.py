@@ -39,7 +39,7 @@ from unladen.graph.ops import registry
 
 Bytes = npt.NDArray[np.uint8]
 
-PATIENCE = 60.0
+PATIENCE = 600.0
 """Seconds after which a thread that waits for another one gives up: the test has failed then."""
 
 

@@ -21,6 +21,7 @@ from unladen.backends._gpu import c_texts  # noqa: E402
 from unladen.backends._gpu.lowering import registry as lowerings  # noqa: E402
 from unladen.backends._gpu.lowering.moe import MAX_EXPERTS  # noqa: E402
 from unladen.backends._gpu.target import Family  # noqa: E402
+from unladen.backends.ggml.lowering import LOWERINGS as on_ggml  # noqa: E402
 from unladen.backends.wgpu import source as wgsl  # noqa: E402
 from unladen.graph.ops import registry as ops  # noqa: E402
 from unladen.quants import registry as quants  # noqa: E402
@@ -37,8 +38,8 @@ Every op of the [graph](../concepts/graph.md), and the backends that run it. `re
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
 weights in any block format; other weights are F32.
 
-| op | what it is | weights | reference | null | cpu | wgpu | opencl |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| op | what it is | weights | reference | null | cpu | wgpu | opencl | ggml |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 OPS_TAIL = """
 Limits; a node beyond them runs on another device, and a warning names it:
@@ -46,6 +47,7 @@ Limits; a node beyond them runs on another device, and a warning names it:
 * `cpu`: {cpu}.
 * `wgpu`, `opencl`: `moe` with at most {experts} experts, whose gate and up matrices have the same
   format; recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
+* `ggml`: what the library's device answers that it computes; no `softplus`; `concat` of whole rows.
 """
 FORMATS_HEAD = """# Block formats and levels
 
@@ -77,7 +79,8 @@ def ops_page() -> str:
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
         rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in cpu)} "
-                    f"| {_yes(_is_lowered(name, wgsl))} | {_yes(_is_lowered(name, c_texts))} |")
+                    f"| {_yes(_is_lowered(name, wgsl))} | {_yes(_is_lowered(name, c_texts))} "
+                    f"| {_yes(name in on_ggml)} |")
     limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
     tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
     return OPS_HEAD + "\n".join(rows) + "\n" + tail

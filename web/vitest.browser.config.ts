@@ -4,6 +4,6 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
   test: {
     include: ["tests/browser/**/*.test.ts"], environment: "node", fileParallelism: false,
-    testTimeout: 180_000, hookTimeout: 180_000,
+    testTimeout: 180_000, hookTimeout: 400_000,
   },
 });

@@ -12,7 +12,7 @@ import pytest
 from chat.strange_templates import TEMPLATES
 from unladen import Model
 from unladen.chat.deltas import CallArguments, CallBegun, ContentDelta, ReasoningDelta
-from unladen.errors import ContextOverflow, InvalidArgument, TemplateError
+from unladen.errors import ContextOverflow, InvalidArgument, TemplateError, UnsupportedSchema
 
 HELLO = [{"role": "user", "content": "Hello!"}]
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12},
@@ -114,6 +114,43 @@ def test_a_required_tool_is_called_with_its_arguments(model: Model) -> None:
             assert set(call.values()) == {"a", "b"}
 
 
+@pytest.mark.parametrize("more", [{}, {"logprobs": 0}])
+def test_a_call_of_the_models_choice_breaks_off(model: Model, more: dict[str, Any]) -> None:
+    """Where tokens run out inside it, nothing is written that the model wouldn't have written."""
+    question = [{"role": "user", "content": "What is 3 plus 4?"}]
+    wanted: dict[str, Any] = {"tools": [add], "temperature": 0.0, **more}
+    whole = model.chat(question, **wanted)
+    assert whole.stop_reason == "tool_calls"
+    call, = whole.tool_calls
+    n_cut = 0
+    for n in range(1, len(whole.tokens)):
+        cut = model.chat(question, max_tokens=n, **wanted)
+        assert (cut.stop_reason, cut.tokens) == ("length", whole.tokens[:n])
+        if cut.tool_calls:
+            part, = cut.tool_calls
+            assert call.arguments.startswith(part.arguments) and not cut.text
+            assert not part.is_complete or part.arguments == call.arguments
+            n_cut += not part.is_complete
+        else:
+            assert cut.text.strip() == model.detokenize(whole.tokens[:n]).strip()
+    assert n_cut > 5
+
+
+def test_a_call_that_must_come_is_whole_or_refused(model: Model) -> None:
+    wanted: dict[str, Any] = {"tools": [add], "tool_choice": "required", "seed": 3}
+    with pytest.raises(InvalidArgument, match="the shortest answer of the wanted form") as refused:
+        model.chat(HELLO, max_tokens=6, **wanted)
+    least = int(refused.value.message.rpartition("takes ")[2].split()[0])
+    for n in (least, least + 1, least + 7):
+        answer = model.chat(HELLO, max_tokens=n, **wanted)
+        assert len(answer.tokens) <= n
+        assert answer.stop_reason in ("length", "tool_calls")
+        for call in answer.tool_calls:
+            assert call.is_complete
+            assert {type(value) for value in call.values().values()} == {int}
+            assert set(call.values()) == {"a", "b"}
+
+
 def test_a_call_streams_its_name_and_then_its_arguments(model: Model) -> None:
     with model.stream_chat(HELLO, tools=[add], tool_choice="add", max_tokens=120,
                            temperature=0.0) as stream:
@@ -160,6 +197,14 @@ def test_a_schema_that_cant_be_compiled_is_no_reason_to_refuse(model: Model) -> 
     assert any("propertyNames at #/properties/more" in note for note in answer.notes)
     assert answer.tool_calls[0].name == "f"
     assert json.loads(answer.tool_calls[0].arguments)["n"] == 7
+
+
+@pytest.mark.parametrize("more", [{}, {"reasoning": True}, {"tools": [add]}])
+def test_a_form_that_cant_be_compiled_names_the_keyword(model: Model, more: dict[str, Any]) -> None:
+    """Also beside the reasoning and the calls that may come before it."""
+    form = {"type": "object", "properties": {"list": {"type": "array", "uniqueItems": True}}}
+    with pytest.raises(UnsupportedSchema, match="uniqueItems at #/properties/list"):
+        model.chat(HELLO, response_format=form, **more)
 
 
 @pytest.mark.parametrize("choice", ["none", {"type": "none"}])

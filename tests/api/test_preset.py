@@ -55,6 +55,17 @@ def test_settings_hold_where_the_caller_gives_none(keeper: Model) -> None:
     assert plan("keeper", devices=["cpu"]).context_size == 300
 
 
+def test_what_is_given_counts_also_where_it_is_the_default(no_stores: Path) -> None:
+    make("small", "FROM tiny-chat\nPARAMETER num_batch 64\nPARAMETER main_gpu 1\n"
+                  "PARAMETER num_ctx 300\nPARAMETER draft_num_predict 3\n")
+    for given, n_batch, n_draft in (({}, 64, 3), ({"batch_size": 512}, 300, 3),
+                                    ({"n_batch": 512, "n_draft": 15}, 300, 15),
+                                    ({"context_size": None}, 64, 3)):
+        with Model("small", **CPU, main_gpu=0, **given) as model:
+            assert model.engine.plan.blueprint.limits.n_tokens == n_batch
+            assert (model._n_draft, model.context_size) == (n_draft, 300)
+
+
 def test_messages_begin_with_those_of_the_settings(keeper: Model) -> None:
     text = text_of(keeper)
     places = [text.index(word) for word in ("You keep a lighthouse.", "Ahoy", "Aye", "Hello")]

@@ -12,7 +12,9 @@ import pytest
 import ollama_store
 from unladen import Model
 from unladen.api.begin import chat_abilities
-from unladen.hub import INCLUDED
+from unladen.gguf.glance import glance
+from unladen.hub import INCLUDED, find_model
+from unladen.hub.creating import copy
 from unladen.hub.gotemplate import render
 
 CHAT = INCLUDED["tiny-chat"]
@@ -34,6 +36,7 @@ FIRST = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ah
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a store without models."""
     monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path / "store"))
+    monkeypatch.setenv("UNLADEN_MODELS", str(tmp_path / "created"))
     return tmp_path / "store"
 
 
@@ -133,3 +136,20 @@ def test_a_built_in_format_of_ollama_is_the_files(store: Path) -> None:
             None, None, None).template.source
     with opened("plain") as model:  # the file has no template
         assert model._prompt([USER], None, "auto", {}).text == "Hello!!"
+    for name in ("built", "plain"):  # a copy does the same
+        copy(name, f"own-{name}", lambda text: find_model(text, aliases=INCLUDED).path, glance)
+        with opened(name) as model, opened(f"own-{name}") as same:
+            assert model._format(None, None, None).template.source == same._format(
+                None, None, None).template.source
+
+
+def test_a_malformed_message_is_left_out_and_told(store: Path, caplog: pytest.LogCaptureFixture
+                                                  ) -> None:
+    odd: Any = [{"role": "user"}, *FIRST, 7]
+    ollama_store.add(store, "odd", CHAT, template=TEMPLATE, messages=odd)
+    with opened("odd") as model:
+        prompt = model._prompt([USER], None, "auto", {})
+    assert prompt.text == render(TEMPLATE, messages=[*FIRST, USER])
+    assert [line for line in caplog.messages if "left out" in line] == [
+        "message 1 of 4 of odd:latest is left out: its content is no text",
+        "message 4 of 4 of odd:latest is left out: it is no message"]

@@ -18,4 +18,5 @@ Cases = Callable[[np.random.Generator], Iterator[Case]]
 def registry() -> Mapping[str, Cases]:
     """The function ``cases`` of each file, by the op that the file is named after."""
     return {info.name: importlib.import_module(f"cases.{info.name}").cases
-            for info in pkgutil.iter_modules(__path__) if info.name not in ("base", "running")}
+            for info in pkgutil.iter_modules(__path__)
+            if info.name not in ("base", "libggml", "running")}

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from cases import libggml
 from cases.base import HOST, Array, Bytes, Case
 from unladen import quants
 from unladen.backends import registry
@@ -43,6 +44,8 @@ def opened(name: str) -> Iterator[Backend]:
         return
     backend = registry()[base]
     try:
+        if base == "ggml":
+            libggml.load()
         device_of(backend)
     except BackendNotInitialised:
         pytest.skip(f"{base}: {backend.why_none()}")

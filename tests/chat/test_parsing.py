@@ -164,6 +164,19 @@ def test_what_is_cut_off_is_reported_as_far_as_it_came(hermes: AnswerForm) -> No
     assert streamed(Parser(hermes), [text]).content == text
 
 
+def test_a_call_that_is_cut_off_leaves_no_text(hermes: AnswerForm, random_seed: random.Random
+                                               ) -> None:
+    """Wherever it breaks off, also in a number, a word or an escape."""
+    arguments = '{"a": -12.5e-7, "b": [true, null], "c": "\\u00e9\\n\\"x\\""}'
+    text = f'<tool_call>\n{{"name": "now", "arguments": {arguments}}}\n</tool_call>'
+    begin = text.index(arguments)
+    for n in range(begin + 1, text.index("</tool_call>")):
+        for given in ([text[:n]], pieces(text[:n], random_seed)):
+            message = streamed(Parser(hermes), given, is_cut=True)
+            call, = message.tool_calls
+            assert (call.arguments, message.content) == (arguments[:n - begin], ""), n
+
+
 @pytest.mark.parametrize("arguments", [
     '{"city": "Os', '{"city": "Oslo}}\n</tool_call>', "{", '{"city"', '{"city": 1, "b": [', "Oslo"])
 def test_no_call_is_made_of_one_that_breaks_off(hermes: AnswerForm, arguments: str) -> None:

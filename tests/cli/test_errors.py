@@ -65,6 +65,12 @@ def test_bad_files(unladen: Run, tmp_path: Path, command: str, name: str, conten
     check(unladen(command, path), name)
 
 
+@pytest.mark.parametrize("name", ["folder", "none/picture.svg"])
+def test_a_picture_that_can_not_be_written(unladen: Run, tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    check(unladen("plan", "tiny", "--svg", tmp_path / name), "--svg", name)
+
+
 def test_directory(unladen: Run, tmp_path: Path) -> None:
     check(unladen("run", tmp_path, "a"), str(tmp_path), "directory")
 

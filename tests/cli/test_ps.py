@@ -22,8 +22,11 @@ pytest.importorskip("httpx")
 
 from cli.conftest import Run, Terminal
 from cli.test_serve import serving
+from clients.greeter import CONTEXT, write_greeter
+from seen_terminal import SeenTerminal
 from server.live import live
 from server.scripted import CARD, ScriptedCore
+from unladen.cli._ending import Code
 from unladen.cli._running import Running
 from unladen.cli.ps import models_of, table
 from unladen.errors import InvalidArgument
@@ -213,20 +216,17 @@ def test_ollamas_own_answer_is_understood(unladen: Run) -> None:
 
 def test_on_a_terminal_it_is_drawn_in_place(terminal: Terminal, address: str, core: ScriptedCore
                                             ) -> None:
-    def change() -> None:
-        time.sleep(1.5)
+    command = [sys.executable, "-m", "unladen", "ps"]
+    with SeenTerminal(command, {**terminal.environment, "UNLADEN_SERVER": address}, 110) as seen:
+        seen.wait_for("loading 42%")
         core._cards["coming"] = replace(core._cards["coming"], share=0.87)
-        time.sleep(1.5)
+        seen.wait_for("loading 87%")
         core._cards.clear()
-
-    threading.Thread(target=change, daemon=True).start()
-    # The command ends itself: timeout sends what Ctrl-C does.
-    code, text = terminal(110, ["timeout", "--foreground", "-s", "INT", "6", sys.executable, "-m",
-                                "unladen", "ps"], UNLADEN_SERVER=address)
-    assert code == 124  # timeout's own
-    assert text.count("model  ") == 1  # the head is written once, later rows alone change
-    assert "loading 42%" in text and "loading 87%" in text and "no model is in memory" in text
-    assert "\x1b[" in text and "Traceback" not in text
+        seen.wait_for("no model is in memory")
+        seen.type("\x03")
+        assert seen.end() == Code.INTERRUPTED
+        assert seen.raw.count(b"model  ") == 1  # the head is written once, later rows alone change
+        assert b"\x1b[" in seen.raw and b"Traceback" not in seen.raw
     code, text = terminal(110, [sys.executable, "-m", "unladen", "ps", "--once"],
                           UNLADEN_SERVER=address)
     assert (code, text) == (0, "no model is in memory\n")
@@ -236,13 +236,15 @@ def test_a_real_server(unladen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
     damaged = tmp_path / "damaged.gguf"
     damaged.write_bytes(b"GGUF" + os.urandom(100))
     monkeypatch.delenv("UNLADEN_KEY", raising=False)
-    with serving(tmp_path, "tiny-chat", f"damaged={damaged}", UNLADEN_KEY="a-key") as served:
+    talker = write_greeter(tmp_path / "talker.gguf", again_and_again=True)
+    with serving(tmp_path, f"talker={talker}", f"damaged={damaged}", UNLADEN_KEY="a-key"
+                 ) as served:
         monkeypatch.setenv("UNLADEN_SERVER", served.wait_for(r"(http://\S+)"))
         monkeypatch.setenv("UNLADEN_KEY", "a-key")
         served.wait_for("try: ")
         import httpx
-        body = {"model": "tiny-chat", "prompt": "a", "stream": True, "ignore_eos": True,
-                "max_tokens": 950}
+        body = {"model": "talker", "prompt": "a", "stream": True, "ignore_eos": True,
+                "max_tokens": CONTEXT // 2}
         headers = {"x-api-key": "a-key"}
         address = os.environ["UNLADEN_SERVER"]
         assert httpx.post(f"{address}/v1/completions", headers=headers, timeout=60, json={
@@ -252,8 +254,8 @@ def test_a_real_server(unladen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
             pieces = reply.iter_text()
             next(pieces)
             found = {each["name"]: each for each in json.loads(unladen("ps", "--json").out)}
-            assert found["tiny-chat"]["running"] == 1
-            assert sum(found["tiny-chat"]["memory"].values()) > 1 << 20
+            assert found["talker"]["running"] == 1
+            assert sum(found["talker"]["memory"].values()) > 1 << 20
             assert found["damaged"]["state"] == "failed" and found["damaged"]["error"]
             end = time.monotonic() + 60
             while not (speed := json.loads(unladen("ps", "--json").out)[0]["tokens_per_second"]):
@@ -261,7 +263,7 @@ def test_a_real_server(unladen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyP
                 assert time.monotonic() < end
                 time.sleep(0.05)
             assert 0 < speed < 1e6
-        assert unladen("stop", "tiny-chat").out == "tiny-chat is unloaded\n"
+        assert unladen("stop", "talker").out == "talker is unloaded\n"
         assert [each["name"] for each in json.loads(unladen("ps", "--json").out)] == ["damaged"]
         served.end(signal.SIGTERM)
         assert "no server answers" in unladen("ps").err

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import time
 
 import pytest
 
@@ -90,19 +88,7 @@ def test_reader_that_leaves_is_no_crash(start: Start, model: str) -> None:
         assert process.stdout.read(3)
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(20) in (0, 1)
-
-
-def test_interrupt_ends_at_once(start: Start, model: str) -> None:
-    # The reference is slow enough to be still at work.
-    with start("run", model, "abc", "--device", "reference") as process:
-        assert process.stdout is not None
-        assert process.stdout.read(1)
-        process.send_signal(signal.SIGINT)
-        begin = time.monotonic()
-        _, err = process.communicate(timeout=20)
-        assert time.monotonic() - begin < 5
-    assert (process.returncode, err) == (130, b"")
+        assert process.wait(120) in (0, 1)
 
 
 def test_ascii_stdout_shows_what_it_can(start: Start, model: str, expected: str) -> None:

@@ -114,7 +114,7 @@ def test_create_and_cp(unladen: Run, no_stores: Path, tmp_path: Path,
                        monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ran = unladen("create", "keeper")
-    assert ran.code == 1 and "Modelfile doesn't exist" in ran.err
+    assert ran.code == 1 and "Modelfile doesn't exist" in ran.err and "-f FILE" in ran.err
     Path("Modelfile").write_text("FROM tiny-chat\nSYSTEM You keep a lighthouse.\n"
                                  "PARAMETER temperature 0\nPARSER qwen3\n")
     ran = unladen("create", "keeper")
@@ -140,6 +140,24 @@ def test_create_and_cp(unladen: Run, no_stores: Path, tmp_path: Path,
     assert "SYSTEM x" in unladen("show", "piped", "--modelfile").out
     ran = unladen("pull", "keeper")
     assert ran.code == 1 and "was made on this machine" in ran.err
+
+
+@pytest.mark.parametrize(("line", "n_batch", "n_layers"), [
+    ([], 64, 3), (["-b", "512"], 512, 3), (["-b", "100"], 100, 3), (["-ngl", "auto"], 64, None),
+    (["--kv-type", "f16", "--n-gpu-layers", "0"], 64, 0)], ids=str)
+def test_an_option_counts_more_than_a_models_own(
+        unladen: Run, no_stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        line: list[str], n_batch: int, n_layers: int | None) -> None:
+    """Also one that is given with its default as its value."""
+    monkeypatch.setenv("UNLADEN_NULL_MEMORY", str(10**8))
+    file = tmp_path / "Modelfile"
+    file.write_text("FROM tiny\nPARAMETER num_batch 64\nPARAMETER num_gpu 3\n")
+    assert unladen("create", "mine", "-f", file).code == 0
+    ran = unladen("plan", "mine", "--device", "null:0,cpu", "--json", *line)
+    found = json.loads(ran.out)["resolved"]
+    assert found["batch_size"]["value"] == n_batch, ran
+    if n_layers is not None:
+        assert found["n_gpu_layers"]["value"] == n_layers
 
 
 def test_pull_by_the_endpoint_of_the_environment(hub: Pretend, tmp_path: Path) -> None:

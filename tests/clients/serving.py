@@ -19,7 +19,7 @@ import pytest
 
 from server.hosting import is_alive, workers
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds that a server may take to start or to end on a busy machine. It needs one or two."""
 WAIT = 0.02
 """Seconds between two looks."""

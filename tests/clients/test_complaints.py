@@ -32,6 +32,8 @@ TOO_MANY = 4 * SENTENCES
 """Sentences that have more tokens than the model's context."""
 BEAT = 0.02
 """Seconds between two heartbeats."""
+HASTE = httpx.Timeout(60, read=0.4)
+"""The limits of a client that leaves soon when nothing comes."""
 LONG_PATHS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/api/chat")
 """The routes that answer conversations."""
 
@@ -218,7 +220,7 @@ def test_8_a_whole_answer_ends_with_its_client(client: Any, patient: Served, pat
     body = endless() if path == "/v1/completions" else (
         body_for(path, long_text()) if path.startswith("/v1") else
         {"model": "greeter", "prompt": long_text(), "stream": False})
-    with left_alone(client), httpx.Client(base_url=patient.address, timeout=0.4) as hasty, \
+    with left_alone(client), httpx.Client(base_url=patient.address, timeout=HASTE) as hasty, \
             pytest.raises(httpx.ReadTimeout):
         hasty.post(path, json=body)
 
@@ -229,7 +231,7 @@ def test_8_a_request_in_the_queue_ends_with_its_client(client: Any, patient: Ser
         lines = stream.iter_lines()
         next(lines)
         assert number(client, "unladen_requests_running") == 1
-        with httpx.Client(base_url=patient.address, timeout=0.4) as hasty:
+        with httpx.Client(base_url=patient.address, timeout=HASTE) as hasty:
             with pytest.raises(httpx.ReadTimeout):
                 hasty.post("/v1/completions", json=endless())
             until(lambda: number(client, "unladen_requests_waiting") == 0)
@@ -244,7 +246,7 @@ def test_8_a_request_in_the_queue_ends_with_its_client(client: Any, patient: Ser
 def test_8_a_prompt_is_read_no_further_than_its_client_stays(client: Any, patient: Served) -> None:
     text = long_text()
     path = "/v1/chat/completions"
-    with left_alone(client), httpx.Client(base_url=patient.address, timeout=0.4) as hasty, \
+    with left_alone(client), httpx.Client(base_url=patient.address, timeout=HASTE) as hasty, \
             pytest.raises(httpx.ReadTimeout):
         hasty.post(path, json=body_for(path, text))
     usage = client.post(path, json=body_for(path, text)).json()["usage"]

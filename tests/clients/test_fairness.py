@@ -28,7 +28,7 @@ PEER_BATCH = 2048
 """Tokens that a peer reads at a time unless it is told otherwise."""
 ENDLESS = CONTEXT - 1_000
 """Tokens that no stream reaches."""
-PATIENCE = 150.0
+PATIENCE = 600.0
 """Seconds after which a test gives up."""
 SETTINGS: dict[str, dict[str, object]] = {
     "as it comes": {}, "in batches of a peer": {"batch_size": PEER_BATCH, "step_seconds": 0.0}}

@@ -32,7 +32,7 @@ from unladen.tokenizer import Tokenizer
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 GREEDY: dict[str, Any] = {"temperature": 0.0, "max_tokens": 12}
 ENDLESS: dict[str, Any] = {"temperature": 0.0, "max_tokens": 10**6, "ignore_eos": True}
-SECONDS = 60
+SECONDS = 240
 
 
 def in_child(work: Callable[[], object]) -> None:

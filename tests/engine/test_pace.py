@@ -35,10 +35,12 @@ class Prompt:
     is_decoding: bool = False
     n: int = 0
     n_passed_over: int = 0
+    is_recurrent: bool = False
     request: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        self.request = SimpleNamespace(wants_all_logits=False, priority=self.priority)
+        self.request = SimpleNamespace(wants_all_logits=False, priority=self.priority,
+                                       tokens=range(self.n_left))
 
     @property
     def n_pending(self) -> int:
@@ -46,7 +48,7 @@ class Prompt:
 
     @property
     def cached(self) -> Any:
-        return SimpleNamespace(length=self.n, is_recurrent=False)
+        return SimpleNamespace(length=self.n, is_recurrent=self.is_recurrent)
 
 
 def picked(prompts: list[Prompt], pace: Pace, limits: Limits = LIMITS) -> list[Work]:
@@ -147,6 +149,19 @@ def test_deep_tokens_count_more() -> None:
     assert work.n_tokens == 250 / 4 // 1
     load = pace.load([work])
     assert load is not None and load.units == work.n_tokens * 4
+
+
+def test_a_recurrent_prompt_stops_where_its_last_whole_block_ends(rng: np.random.Generator) -> None:
+    """There it leaves a checkpoint for the next turn, wherever time ends its steps."""
+    for _ in range(50):
+        size = LIMITS.block_tokens
+        n_left = int(rng.integers(size, 20 * size))
+        others = [Prompt(1, is_decoding=True) for _ in range(rng.integers(0, 3))]
+        prompt = Prompt(n_left, is_recurrent=True)
+        pace = paced(bound=float(rng.uniform(0.02, 0.3)), fixed=0.01, unit=0.001)
+        steps = run_all([*others, prompt, Prompt(int(rng.integers(1, 300)))], pace)
+        ends = np.cumsum([step[len(others)] for step in steps])
+        assert n_left // size * size in ends, (n_left, ends)
 
 
 def test_accidents_change_little(rng: np.random.Generator) -> None:

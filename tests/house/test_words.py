@@ -20,7 +20,7 @@ import pytest
 
 from house.tree import ROOT, Source, read
 
-BINARY = {".gguf", ".npz"}
+BINARY = {".gguf", ".npz", ".png"}
 """Suffixes of tracked files that aren't text."""
 
 

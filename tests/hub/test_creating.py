@@ -230,7 +230,7 @@ def test_what_is_no_name(no_stores: Path, name: str) -> None:
 
 JUNK = ("", "[]", "{", '{"format": 2, "files": ["x"]}', '{"format": 1}', "\0",
         '{"format": 1, "files": []}', '{"format": 1, "files": [1]}',
-        '{"format": 1, "files": ["/x"], "messages": [1]}',
+        '{"format": 1, "files": ["/x"], "messages": {"role": "user"}}',
         '{"format": 1, "files": ["/x"], "parameters": []}', '{"format": 1, "files": ["\\u0000"]}',
         '{"format": 1, "files": ["/x"], "system": {}}')
 
@@ -247,6 +247,21 @@ def test_damaged_records(no_stores: Path) -> None:
         with pytest.raises(ModelNotFound, match="record"):
             find_model(f"odd:t{i}", aliases={})
         assert remove(f"odd:t{i}").files
+
+
+def test_a_malformed_message_is_left_out_and_told(no_stores: Path, gguf: Path,
+                                                  caplog: pytest.LogCaptureFixture) -> None:
+    made = make("odd", FULL, gguf.parent)
+    record = json.loads(made.record.read_text())
+    record["messages"] = ["x", {"role": "user", "content": [1]}, *record["messages"], {}]
+    made.record.write_text(json.dumps(record))
+    found = find_model("odd", aliases={})
+    assert found.preset is not None and found.preset.system == "Be brief."
+    assert [m["content"] for m in found.preset.messages] == ["Who?", "I."]
+    assert [line.partition(" is left out: ")[::2] for line in caplog.messages] == [
+        ("message 1 of 5 of odd:latest", "it is no message"),
+        ("message 2 of 5 of odd:latest", "its content is no text"),
+        ("message 5 of 5 of odd:latest", "its role is no text")]
 
 
 def test_texts_that_are_too_long(no_stores: Path) -> None:

@@ -74,6 +74,8 @@ def test_aliases(tmp_path: Path) -> None:
         resolve_model("gone", aliases=aliases)
     with pytest.raises(ModelNotFound, match="aliases: gone, tiny"):
         resolve_model("other", aliases=aliases)
+    with pytest.raises(ModelNotFound, match="did you mean tiny"):
+        resolve_model("tinny", aliases=aliases)
 
 
 def test_a_file_that_is_there_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

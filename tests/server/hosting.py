@@ -17,7 +17,7 @@ from unladen.server.events import Event, Piece
 from unladen.server.settings import ModelSettings, Settings
 from unladen.server.supervisor import Supervisor
 
-PATIENCE = 150.0
+PATIENCE = 600.0
 """Seconds after which a test gives up. A busy machine takes some."""
 LONG: dict[str, Any] = {"max_tokens": 900, "ignore_eos": True, "seed": 1}
 """A text that is long enough to be interrupted."""

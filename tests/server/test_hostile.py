@@ -71,7 +71,7 @@ def test_pipelined_requests_are_answered_in_turn() -> None:
 def test_headers_in_one_piece_are_bounded() -> None:
     with running(ScriptedCore(), max_header_bytes=4096) as server:
         many = b"".join(b"X-%d: abc\r\n" % i for i in range(500))
-        assert statuses(server, get(b"/health", many)) == [413]
+        assert statuses(server, get(b"/health", many)) == [431]
         assert statuses(server, get(b"/health", many[:3000].rpartition(b"X")[0])) == [200]
 
 

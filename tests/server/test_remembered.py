@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import sys
+import json
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -12,41 +13,63 @@ from unladen.server.dialects.ollama.generate import Contexts
 from unladen.server.dialects.openai.responses import store
 from unladen.server.dialects.openai.responses.store import Kept, Store
 from unladen.server.faults import Fault
-from unladen.server.remembered import Remembered, size_of
+from unladen.server.remembered import Remembered
 
 
 def test_random_uses_are_those_of_a_list(rng: np.random.Generator) -> None:
-    kept: Remembered[int, str] = Remembered(max_items=20, max_bytes=5000)
-    known: list[tuple[int, str]] = []
+    kept: Remembered[int] = Remembered(max_items=20, max_bytes=5000)
+    known: list[tuple[int, list[str]]] = []
+
+    def n_bytes() -> int:
+        return sum(len(json.dumps(value)) for _, value in known)
+
     for key in range(2000):
-        text = "x" * int(rng.integers(0, 800))
-        kept.add(key, text, [text])
-        known.append((key, text))
-        while len(known) > 20 or sum(size_of([t]) for _, t in known) > 5000:
+        value = ["x" * int(rng.integers(0, 800))]
+        kept.add(key, value)
+        known.append((key, value))
+        while len(known) > 20 or n_bytes() > 5000:
             known.pop(0)
         if known and rng.random() < 0.2:
             gone, _ = known.pop(int(rng.integers(len(known))))
             kept.remove(gone)
+            assert gone not in kept
         assert len(kept) == len(known)
-        assert kept.n_bytes == sum(size_of([t]) for _, t in known) <= 5000
-        assert all(kept.get(k) == t for k, t in known)
+        assert kept.n_bytes == n_bytes() <= 5000
+        assert all(kept.get(k) == value for k, value in known)
 
 
 def test_a_value_that_is_too_large_puts_no_other_out() -> None:
-    kept: Remembered[int, str] = Remembered(max_items=20, max_bytes=5000)
-    kept.add(1, "a", "a")
-    kept.add(2, "b", "b" * 10_000)
-    assert kept.get(1) == "a" and kept.get(2) is None and len(kept) == 1
+    kept: Remembered[int] = Remembered(max_items=20, max_bytes=5000)
+    kept.add(1, "a")
+    kept.add(2, "b" * 10_000)
+    assert kept.get(1) == "a"
+    assert 2 not in kept and len(kept) == 1
+    with pytest.raises(KeyError):
+        kept.get(2)
 
 
 @pytest.mark.parametrize("value", [
-    "x" * 100_000, [0.5] * 10_000, {"a": [{"b": "c" * 1000}] * 3}, [[]] * 1000, "é" * 1000, None])
-def test_a_size_counts_all_that_is_inside(value: Any) -> None:
-    def counted(each: Any) -> int:
-        inside = ([*each, *each.values()] if isinstance(each, dict) else
-                  each if isinstance(each, list) else [])
-        return sys.getsizeof(each) + sum(map(counted, inside))
-    assert size_of(value) == counted(value)
+    "\ud800", "é\U0001f600\0", 10**30, [0.1, 1e-300, None, True], {"a": [{"b": {}}] * 3}])
+def test_a_value_comes_back_as_a_copy(value: Any) -> None:
+    kept: Remembered[str] = Remembered(max_items=1, max_bytes=1000)
+    kept.add("key", [value])
+    found = kept.get("key")
+    assert found == [value]
+    found.clear()
+    assert kept.get("key") == [value]
+
+
+def test_what_is_kept_takes_no_more_memory_than_its_text_and_a_little() -> None:
+    kept: Remembered[int] = Remembered(max_items=1000, max_bytes=2**28)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for key in range(1000):
+            kept.add(key, [{"role": "user", "content": [{"text": str(key)}]}] * 20)
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert kept.n_bytes < taken < 1.2 * kept.n_bytes + 200 * 1000
 
 
 def test_large_responses_are_forgotten_early() -> None:

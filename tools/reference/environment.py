@@ -24,6 +24,7 @@ OURS = {
                        "Without it: `unladen/history` in the folder of the user's state.",
     "UNLADEN_PLUGIN_PATH": "Folders with plug-ins, with `:` between them (`;` on Windows).",
     "UNLADEN_NULL_MEMORY": "Bytes of the null backend's devices, by comma.",
+    "UNLADEN_GGML": "A libggml, or the folder that it is in, for the devices `ggml:0` and so on.",
     "UNLADEN_PROBE": "`0`: use every kernel without trying it on the device first.",
     "UNLADEN_KEY": "The key that clients of `unladen serve` must send, and that `unladen ps` and "
                    "`unladen stop` send, where `--key` gives none.",

@@ -52,7 +52,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Any], ...]], ...] = (
     ("Models on this machine", (
         ("unladen.hub.stores.listed", stores.listed), ("unladen.hub.stores.find", stores.find),
         ("unladen.hub.stores.find_one", stores.find_one),
-        ("unladen.hub.stores.described", stores.described),
+        ("unladen.hub.stores.read_preset", stores.read_preset),
         ("unladen.hub.stores.StoredModel", stores.StoredModel),
         ("unladen.gguf.glance.glance", glance))),
     ("Modelfiles and Go templates", (

@@ -1,4 +1,3 @@
-import { Tooltip } from "@base-ui/react/tooltip";
 import { lazy, Suspense, useState } from "react";
 import css from "./App.module.css";
 import { ChatView } from "./chat/ChatView.tsx";
@@ -7,6 +6,7 @@ import { KeyDialog } from "./parts/KeyDialog.tsx";
 import { Rail } from "./parts/Rail.tsx";
 import { SettingsDialog } from "./parts/SettingsDialog.tsx";
 import { Status } from "./parts/Status.tsx";
+import { Tooltip } from "./parts/Tooltip.tsx";
 import { useRoute } from "./route.ts";
 import { t } from "./texts/index.ts";
 
@@ -17,21 +17,20 @@ export function App() {
   const route = useRoute();
   const [settings, setSettings] = useState(false);
   return (
-    <Tooltip.Provider delay={500}>
-      <div className={css.app}>
-        <Rail view={route.view} onSettings={() => setSettings(true)} />
-        <div className={css.main}>
-          <Status />
-          <Suspense fallback={<p className="unseen">{t.frame.loadingView}</p>}>
-            {route.view === "chat" && <ChatView id={route.id} />}
-            {route.view === "models" && <ModelsView id={route.id} />}
-            {route.view === "watch" && <WatchView />}
-          </Suspense>
-        </div>
-        <Toasts />
-        <KeyDialog />
-        <SettingsDialog open={settings} onClose={() => setSettings(false)} />
+    <div className={css.app}>
+      <Rail view={route.view} onSettings={() => setSettings(true)} />
+      <div className={css.main}>
+        <Status />
+        <Suspense fallback={<p className="unseen">{t.frame.loadingView}</p>}>
+          {route.view === "chat" && <ChatView id={route.id} />}
+          {route.view === "models" && <ModelsView id={route.id} />}
+          {route.view === "watch" && <WatchView />}
+        </Suspense>
       </div>
-    </Tooltip.Provider>
+      <Toasts />
+      <KeyDialog />
+      <Tooltip />
+      <SettingsDialog open={settings} onClose={() => setSettings(false)} />
+    </div>
   );
 }

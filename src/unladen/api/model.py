@@ -18,11 +18,11 @@ from unladen.api.stepper import Stepper
 from unladen.api.tap import Tapping
 from unladen.api.wishes import (
     ParametersShown,
+    given_of,
     options_of,
     plan_wishes,
-    wishes_of,
+    wanted_of,
     with_kv_type,
-    with_preset,
     within_trained,
 )
 from unladen.errors import InvalidArgument
@@ -145,12 +145,11 @@ class Model(Ranking, Chatting, Tapping):
 
     def __init__(self, path: str | os.PathLike[str] = NO_FILE, **parameters: Unpack[ModelNames]
                  ) -> None:
-        path, wanted = wishes_of(path, parameters)
+        path, given = given_of(path, parameters)
         found = find_model(path, aliases=INCLUDED, look=look)
         self.path, self._preset, self._record = found.path, found.preset, found.record
         self._ref = str(self.path) if found.preset is None else path
-        is_open = wanted["context_size"] is None
-        wanted = with_preset(wanted, found.preset)
+        wanted = wanted_of(given, found.preset)
         self._n_draft = wanted["n_draft"] if wanted["speculate"] else 0
         self._max_queue, self._step_seconds = wanted["max_queue"], wanted["step_seconds"]
         mapping = map_file(str(self.path))
@@ -162,7 +161,7 @@ class Model(Ranking, Chatting, Tapping):
         from unladen.assembly.setup import device_names
         from unladen.gguf import check_numbers, open_gguf
         self._file: GGUFFile = open_gguf(self.path, mapping)
-        if is_open:
+        if given.get("context_size") is None:
             wanted["context_size"] = within_trained(wanted["context_size"], self._file.metadata)
         self._engine: Engine | None = None
         self._stepper = Stepper()
@@ -259,9 +258,9 @@ class Model(Ranking, Chatting, Tapping):
     def place(self, **changes: Unpack[PlaceNames]) -> None:
         """Compute on other devices, or with another context or cache type, from the next step on.
         Takes parameters of :class:`Model`; those that aren't given keep their values. Requests
-        under way go on with the tokens that they have: their cache is copied where type and size
-        allow, else computed again. Raises :class:`OutOfMemory`, :class:`InvalidArgument` and
-        :class:`BackendNotInitialised`; the model then stays as it was.
+        under way go on with the tokens that they have: their cache is copied where type, size and
+        free memory allow, else computed again. Raises :class:`OutOfMemory`,
+        :class:`InvalidArgument` and :class:`BackendNotInitialised`; the model then stays as it was.
         """
         taken: Any = PLACE.taken(with_kv_type(changes))
         if "devices" in taken:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from unladen.api.model import Model
-from unladen.api.wishes import options_of, plan_wishes, wishes_of, with_kv_type
+from unladen.api.wishes import given_of, options_of, plan_wishes, wanted_of, with_kv_type
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Text, flag
 from unladen.parameters.model import NO_FILE
@@ -69,7 +69,7 @@ class Paper:
         """
         from unladen.api.resolved import resolved
         from unladen.assembly.setup import device_names
-        _, wanted = wishes_of(self._file.path, parameters)
+        wanted = wanted_of(given_of(self._file.path, parameters)[1])
         named: Any = wanted["devices"]
         names = device_names(named)
         wishes = plan_wishes(names, wanted, options_of(wanted, None))
@@ -115,7 +115,7 @@ def plan(path: str | os.PathLike[str] = NO_FILE, *, pretend: str | None = None,
     model = OnPaper(path, **parameters)
     model.close()
     from unladen.api.resolved import resolved
-    _, wanted = wishes_of(path, parameters)
+    wanted = wanted_of(given_of(path, parameters)[1], model._preset)
     return replace(model.report, resolved=resolved(
         wanted, list(parameters), model.report, model.architecture.context_length,
         [each.name for each in model.report.blueprint.devices]))

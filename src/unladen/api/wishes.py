@@ -39,8 +39,8 @@ class ParametersShown:
             for name, each in MODEL.parameters.items())])
 
 
-def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelNames]:
-    """The path, and every parameter by its name in this package, checked; raises
+def given_of(path: object, given: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
+    """The path, and the ``given`` parameters by their names in this package, checked; raises
     :class:`InvalidArgument`."""
     named = with_kv_type(given)
     for other in ("model_path", "model"):
@@ -49,18 +49,18 @@ def wishes_of(path: object, given: Mapping[str, object]) -> tuple[str, ModelName
                 raise InvalidArgument(f"both path and {other} are given",
                                       hint="they mean the same: give path once")
             path = PATH.of(other, named.pop(other))
-    wanted: Any = MODEL.defaults() | MODEL.taken(named)
+    taken = MODEL.taken(named)
     chosen: str = PATH.of("path", path)
-    return chosen, wanted
+    return chosen, taken
 
 
-def with_preset(wanted: ModelNames, preset: Preset | None) -> ModelNames:
-    """``wanted`` with what ``preset`` sets where the caller left a parameter at its default."""
-    given = {} if preset is None else preset.loading()
-    usual: Any = {name: value for name, value in given.items()
-                  if dict(wanted)[name] == MODEL.parameters[name].default}
-    found: Any = {**wanted, **usual}
-    checked: ModelNames = found
+def wanted_of(given: Mapping[str, Any], preset: Preset | None = None) -> ModelNames:
+    """Every parameter: as ``given``, else as ``preset`` sets it, else its default. None leaves a
+    parameter to the preset."""
+    usual = {} if preset is None else preset.loading()
+    wanted: Any = MODEL.defaults() | usual | {
+        name: value for name, value in given.items() if value is not None or name not in usual}
+    checked: ModelNames = wanted
     return checked
 
 

@@ -11,7 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from unladen.assembly.ladder import Ladder, Wishes
-from unladen.assembly.setup import allocate, blueprint_for, with_pool
+from unladen.assembly.setup import (
+    allocate,
+    blueprint_for,
+    check_beside,
+    check_instead,
+    with_pool,
+)
 from unladen.assembly.sources import Sources
 from unladen.backends.base import Device
 from unladen.engine import Engine
@@ -75,37 +81,83 @@ class Planner:
         """Make ``engine``, between two steps, go on with less memory. Where nothing fits, the old
         plans are made again, as far as they can be, and :class:`OutOfMemory` raised."""
         self._untapped = None
-        kept = engine.plans.surrender(shortage)
+        kept = engine.surrender(shortage)
         made = self._descend(shortage, engine.plans.blueprint.n_offloaded(), engine.context_size,
                              kept, engine.n_needed)
         if not isinstance(made, OutOfMemory):
             engine.adopt(*made)
             return
-        restored = self._make(self._wishes, kept)
-        if not isinstance(restored, OutOfMemory):
-            engine.adopt(*restored)
-        del kept, restored  # the error's traceback would keep their memory
+        self._restore(engine, kept)
+        del kept  # the error's traceback would keep its memory
         raise made.again()
 
     def place(self, engine: Engine, changes: PlaceNames) -> None:
-        """Make ``engine`` go on with other plans. Where this raises, the old plans stay."""
+        """Make ``engine`` go on with other plans. They are made beside the old ones where there is
+        room for both. Else the old ones are freed first, if that makes room enough; requests under
+        way then compute their cache again. Where this raises, the old plans stay, or are made
+        again."""
         def move() -> None:
             wishes = _changed(self._wishes, changes)
             kept = engine.plans.keep()
             blueprint, context = self._blueprint(wishes, kept)
-            try:
-                plans = allocate(self._sources, blueprint, kept)
-            except OutOfMemory as error:
-                # The error's frames refer to memory, and the caller may keep the error.
-                traceback.clear_frames(error.__traceback__)
-                raise
+            shortage = self._shortage(engine, blueprint, kept)
+            if shortage is None:
+                plans = self._allocated(blueprint, kept)
+            else:
+                del kept
+                plans, context = self._instead(engine, wishes, shortage)
             engine.adopt(plans, context)
             self._untapped = None
             if "override_tensor" in changes:
                 _warn_of_idle(wishes.options.place, self._sources.names())
             self._wishes = wishes
-            _report_layers(blueprint)
+            _report_layers(plans.blueprint)
         engine.between_steps(move)
+
+    @staticmethod
+    def _shortage(engine: Engine, blueprint: BlueprintSet, kept: Kept) -> OutOfMemory | None:
+        """Why plans of ``blueprint`` don't fit beside those of ``engine``; None: they do. Raises
+        :class:`OutOfMemory` where they don't fit either once those are freed."""
+        try:
+            check_beside(blueprint, kept)
+        except OutOfMemory as error:
+            shortage = error.again()
+        else:
+            return None
+        check_instead(blueprint, engine.plans)
+        return shortage
+
+    def _allocated(self, blueprint: BlueprintSet, kept: Kept) -> PlanSet:
+        try:
+            return allocate(self._sources, blueprint, kept)
+        except OutOfMemory as error:
+            # The error's frames refer to memory, and the caller may keep the error.
+            traceback.clear_frames(error.__traceback__)
+            raise
+
+    def _instead(self, engine: Engine, wishes: Wishes, shortage: OutOfMemory
+                 ) -> tuple[PlanSet, int]:
+        """Plans for ``wishes`` and their context size, in the memory of ``engine``'s, which are
+        freed first. Where that fails, these are made again."""
+        self._untapped = None
+        kept = engine.surrender(shortage)
+        try:
+            made = self._make(wishes, kept)
+        except BaseException:
+            self._restore(engine, kept)
+            raise
+        if isinstance(made, OutOfMemory):
+            self._restore(engine, kept)
+            del kept  # the error's traceback would keep its memory
+            raise made.again()
+        return made
+
+    def _restore(self, engine: Engine, kept: Kept) -> None:
+        """Make the plans of the present wishes again after they were freed, if there still is the
+        memory for them."""
+        restored = self._make(self._wishes, kept)
+        if not isinstance(restored, OutOfMemory):
+            engine.adopt(*restored)
 
     def close(self, engine: Engine) -> None:
         """Close ``engine``, and drop the plans that wait until a tap ends. Raises

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypedDict, Unpack
@@ -121,11 +122,29 @@ def allocate(sources: Sources, blueprint: BlueprintSet, kept: Kept | None = None
     earlier plans. Raises :class:`OutOfMemory`; where a device lacks room, it allocates nothing
     first."""
     kept = Kept() if kept is None else kept
-    kept.restrict_to(blueprint)
-    blueprint.memory.check(_with_shared(fit.free_bytes(blueprint.devices), blueprint, kept))
+    check_beside(blueprint, kept)
     plans = PlanSet(blueprint, sources.data, kept)
     log.debug("memory:\n%s", plans.memory())
     return plans
+
+
+def check_beside(blueprint: BlueprintSet, kept: Kept) -> None:
+    """Raise :class:`OutOfMemory` where a device lacks the room for ``blueprint`` beside all that is
+    in memory now. What it takes over from ``kept`` is there already."""
+    kept.restrict_to(blueprint)
+    blueprint.memory.check(_with_shared(fit.free_bytes(blueprint.devices), blueprint, kept))
+
+
+def check_instead(blueprint: BlueprintSet, plans: PlanSet) -> None:
+    """Raise :class:`OutOfMemory` where a device lacks the room for ``blueprint`` even once
+    ``plans`` are freed."""
+    taken = {m.device: m.taken_bytes or 0 for m in plans.memory().devices}
+    on_host = sum(n for device, n in taken.items() if device.is_host)
+    free = fit.free_bytes(blueprint.devices)
+    blueprint.memory.check({
+        d.name: min(d.memory_bytes or sys.maxsize,
+                    free[d.name] + (on_host if d.is_host else taken.get(d, 0)))
+        for d in blueprint.devices})
 
 
 def blueprint_for(architectures: Mapping[str, Architecture], options: PlanOptions,

@@ -204,11 +204,18 @@ class ValueScanner:
         end = match.end() if match else at
         if end - at > MAX_SCALAR:
             raise NotACall(f"a number or word has more than {MAX_SCALAR} characters")
-        if end == len(text) and not ended:
-            return at
+        if end == len(text) and not (ended and self._is_scalar(text[at:end])):
+            return at  # it goes on, or breaks off
         self.out.append(self._written(text[at:end]))
         self._after_value()
         return end
+
+    def _is_scalar(self, word: str) -> bool:
+        try:
+            self._written(word)
+        except NotACall:
+            return False
+        return True
 
     def _written(self, word: str) -> str:
         if _NUMBER.fullmatch(word):

@@ -92,6 +92,10 @@ class Tape:
         self._taken.append(piece)
         return piece
 
+    def rest(self) -> str:
+        """Take all that has arrived."""
+        return self.take(self.n_waiting)
+
     def run(self, scan: Callable[[str, int, bool], int]) -> None:
         """Take what ``scan(text, at, ended)`` returns as its new place."""
         self.take(scan(self._text, self._at, self.ended) - self._at)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from unladen.chat.answer import Answer
 from unladen.chat.json_text import JSON, Syntax, ValueScanner
-from unladen.chat.marks import NotACall, Steps, Tape
+from unladen.chat.marks import Ended, NotACall, Steps, Tape
 from unladen.chat.values import Tools
 
 
@@ -44,6 +44,8 @@ class Reader:
             yield from steps()
         except NotACall as error:
             if self.tape.ended and self.is_cut and self.answer.keep_cut_call():
+                if isinstance(error, Ended):
+                    self.tape.rest()  # what breaks off belongs to the call
                 return True
             text = self.tape.taken
             self.answer.drop_call("" if is_quiet and not self.answer.has_open_call
@@ -77,6 +79,8 @@ class Reader:
             emit(scanner.drain())
             if scanner.done:
                 return
+            if self.tape.ended and self.is_cut and syntax is JSON:
+                emit(self.tape.rest())  # a number, a word or an escape that breaks off
             yield from self.tape.wait()
 
     def object(self, emit: Callable[[str], object], syntax: Syntax = JSON) -> Steps[None]:

@@ -225,7 +225,7 @@ class _Value:
         if free:
             unlike = [rf"\s*{_OPENS[kind]}{ANY_TEXT}" for kind in _OPENS if kind in kinds
                       ] if self._is_raw else []
-            texts += [s for part in free for s in self._text(part, unlike, len(parts) == 1)]
+            texts += [s for part in free for s in self._text(part, unlike)]
         for part in parts:
             if "enum" in part:
                 self._values(part["enum"], texts, others, is_free=bool(free))
@@ -254,7 +254,7 @@ class _Value:
         own = _WORDS.get(str(kind), ()) if self._is_raw else ()
         return self._json(part) + [[Fixed(word + self._close)] for word in own]
 
-    def _text(self, part: Schema, unlike: list[str], is_alone: bool) -> list[list[Piece]]:
+    def _text(self, part: Schema, unlike: list[str]) -> list[list[Piece]]:
         """Raw texts of a schema of the type string."""
         for word in sorted(part.keys() - _OF_TEXT):
             self._arguments.note(self._key, f"{word} can't be kept to in raw text")

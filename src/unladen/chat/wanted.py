@@ -18,11 +18,13 @@ from unladen.chat.values import tools_of
 from unladen.errors import InvalidArgument
 from unladen.sample.constrain.budget import Budgeted
 from unladen.sample.constrain.calls import Call, Calls
+from unladen.sample.constrain.expressions import Chars, Expression, Repeat, Sequence_
 from unladen.sample.constrain.language import After, Anything, Exactly, Joined, Language, OneOf
 from unladen.sample.constrain.regex import Regex
 from unladen.sample.constrain.relaxing import relaxed
 from unladen.sample.constrain.rules import TextUpTo
 from unladen.sample.constrain.schema import JsonSchema, plain
+from unladen.sample.constrain.states import Spelled
 
 BLANK = Regex(r"[ \t\r\n]{0,8}")
 """White space that may stand between the end of reasoning and an answer of a given form."""
@@ -91,6 +93,21 @@ def _with_calls(called: CalledForm, answer: Language | None, notes: list[str], *
     return language if answer is None or called.is_required else OneOf([language, answer])
 
 
+class BehindBlank(Joined):
+    """A text of ``answer``, with white space before it."""
+
+    def __init__(self, answer: Language) -> None:
+        super().__init__([BLANK, answer])
+
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """None where the answer itself may begin with white space: whose that is, llguidance
+        decides."""
+        answer = self.parts[1].expression(spelled)
+        if answer is None or spelled.may_begin(answer, WHITE):
+            return None
+        return Sequence_((Repeat(Chars.of((ord(c), ord(c)) for c in WHITE), 0, 8), answer))
+
+
 def _call(tool: ToolText, notes: list[str]) -> Call:
     """Calls of ``tool``. It takes no arguments but those in its schema, unless that says so.
     ``notes`` gets what arguments aren't held to."""
@@ -117,7 +134,7 @@ def _call(tool: ToolText, notes: list[str]) -> Call:
 def _after_reasoning(body: Language, marks: ReasoningMarks | None, form: AnswerForm) -> Language:
     """``body`` behind the reasoning that the prompt opens, or behind one that the model may begin
     itself."""
-    answer = Joined([BLANK, body])
+    answer = BehindBlank(body)
     if marks is not None:
         return After(marks.closing, answer)
     if isinstance(body, Calls) and body.has_text:

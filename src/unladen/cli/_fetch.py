@@ -23,7 +23,7 @@ def fetched(model: str) -> str:
     from unladen.cli._progress import Download
     from unladen.gguf.glance import glance
     try:
-        found = find_model(model, aliases={}, progress=Download, look=glance)
+        found = find_model(model, aliases=INCLUDED, progress=Download, look=glance)
     except (ModelNotFound, InvalidArgument) as error:
         if _OLLAMA.fullmatch(model) and "did you mean" not in error.hint and not _is_known(model):
             raise unknown(model, f"ollama pull {model} gets it for Ollama, whose store is read"
@@ -36,7 +36,8 @@ def unknown(model: str, more: str) -> ModelNotFound:
     """The error for a short name that nothing on this machine knows. ``more``: what else to try."""
     from unladen.hub.short_names import own_table
     return ModelNotFound(
-        f"{model!r} is neither a file nor an alias, no store has it, and no table of names",
+        f"{model!r} is neither a file nor an alias, no store has it, and it is in no table "
+        "of names",
         hint=f"{more}; or give a GGUF file, or a model of Hugging Face such as org/repo:Q4_K_M; a "
              f"line in {own_table()} gives that a short name")
 

@@ -15,17 +15,9 @@ from unladen.parameters.model import MODEL
 ModelArg = Annotated[str, typer.Argument(
     metavar="MODEL", help="A GGUF file, 'tiny', 'tiny-chat', a name that unladen list shows, "
                           "a short name such as llama3.2:1b, or org/repo:QUANT on Hugging Face.")]
-ContextSize = Annotated[int | None, option(MODEL.parameters["context_size"])]
-CacheTokens = Annotated[int | None, option(MODEL.parameters["cache_tokens"])]
-BatchSize = Annotated[int, option(MODEL.parameters["batch_size"])]
 Threads = Annotated[int | None, option(MODEL.parameters["n_threads"])]
-ThreadsBatch = Annotated[int | None, option(MODEL.parameters["n_threads_batch"])]
 KVType = Annotated[str, option(MODEL.parameters["kv_type"])]
-Deterministic = Annotated[bool, option(MODEL.parameters["deterministic"])]
-Speculate = Annotated[bool, option(MODEL.parameters["speculate"])]
-NDraft = Annotated[int, option(MODEL.parameters["n_draft"])]
 TokenizerFile = Annotated[str | None, option(MODEL.parameters["tokenizer"])]
-OnOom = Annotated[str | None, option(MODEL.parameters["on_oom"])]
 System = Annotated[str | None, typer.Option(
     "--system", metavar="TEXT", show_default="none", help="The system message of a chat.")]
 Tools = Annotated[str | None, typer.Option(
@@ -63,12 +55,6 @@ def reasoning_of(text: str | None) -> dict[str, Any]:
     limit = ({"reasoning_seconds": float(word[:-1])} if word.endswith("s")
              else {"reasoning_tokens": int(word)})
     return {"reasoning": True, **limit}
-
-
-def kv_types(text: str) -> str | tuple[str, str]:
-    """The cache's type for keys and values, or a pair of types."""
-    k_type, comma, v_type = text.partition(",")
-    return (k_type, v_type) if comma else text
 
 
 def numbers(text: str, option: str, *, least: int) -> list[int]:

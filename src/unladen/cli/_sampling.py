@@ -30,7 +30,7 @@ def _options(name: str, names: Sequence[str]) -> Callable[..., Parameters]:
     return with_options(
         name, {each: SAMPLING.parameters[each] for each in names},
         {"logit_bias": _biases, "order": _steps},
-        many=frozenset(["logit_bias", "dry_sequence_breakers"]), only_given=True)
+        many=frozenset(["logit_bias", "dry_sequence_breakers"]), shows_defaults=False)
 
 
 def _steps(text: str) -> list[str]:

@@ -14,6 +14,7 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import kv_types
 from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._progress import Bar
@@ -59,7 +60,7 @@ def command(
         for n_batch in o.numbers(batch_size, "-b", least=1):
             loaded = Model(
                 path, context_size=max(t.context for t in wanted),
-                batch_size=n_batch, n_threads=n_threads, kv_type=o.kv_types(kv_type), **placement)
+                batch_size=n_batch, n_threads=n_threads, kv_type=kv_types(kv_type), **placement)
             with loaded:
                 if not records:
                     note_unused(loaded, placement, as_json=as_json or as_csv)

@@ -9,6 +9,7 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import ANSWERING, loadable
 from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
@@ -17,6 +18,7 @@ from unladen.cli._tools import tools_of
 
 @placeable
 @samples
+@loadable(*ANSWERING)
 def command(
     model: o.ModelArg,
     system: o.System = None, tools: o.Tools = None, reasoning: o.Reasoning = None,
@@ -27,13 +29,7 @@ def command(
     load: Annotated[str | None, typer.Option(
         "--load", metavar="FILE", show_default="none",
         help="Go on from a conversation that /save wrote.")] = None,
-    check_tensors: Annotated[bool, typer.Option(
-        "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
-    context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
-    threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
-    tokenizer_file: o.TokenizerFile = None, speculate: o.Speculate = True,
-    n_draft: o.NDraft = 15, deterministic: o.Deterministic = False,
-    *, sampling: Parameters, repetition: Parameters, placement: Parameters,
+    *, loading: Parameters, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Talk with a model. /help lists the commands of a conversation.
 
@@ -48,12 +44,7 @@ def command(
     offered = tools_of(tools)
     wanted: Parameters = {"max_tokens": max_tokens, "template": template,
                           **o.reasoning_of(reasoning), **sampling, **repetition}
-    loaded = Model(
-        fetched(model), context_size=context_size, batch_size=batch_size,
-        kv_type=o.kv_types(kv_type), n_threads=threads, n_threads_batch=threads_batch,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], tokenizer=tokenizer_file,
-        speculate=speculate, n_draft=n_draft, deterministic=deterministic,
-        check_tensors=check_tensors, **placement)
+    loaded = Model(fetched(model), **loading, **placement)
     note_unused(loaded, placement)
     with loaded:
         talk(loaded, system=system, tools=offered, given=wanted, load=load)

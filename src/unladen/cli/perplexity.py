@@ -14,6 +14,7 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import loadable
 from unladen.cli._notes import note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._progress import Bar
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @placeable
+@loadable("batch_size", "n_threads", "kv_type", "tokenizer")
 def command(
     model: o.ModelArg,
     text: Annotated[Path | None, typer.Option("--text", "-f", help="A text file.")] = None,
@@ -38,15 +40,12 @@ def command(
     precise: Annotated[bool, typer.Option(
         "--precise", help="Keep activations float32 where they meet quantized weights.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
-    batch_size: o.BatchSize = 512, threads: o.Threads = None, kv_type: o.KVType = "f16",
-    tokenizer_file: o.TokenizerFile = None, *, placement: Parameters,
+    *, loading: Parameters, placement: Parameters,
 ) -> None:
     """Perplexity of a text, and the divergence from another model's predictions."""
     from unladen.api import Model
     from unladen.measure.perplexity import Evaluation
-    loaded = Model(fetched(model), context_size=chunk, batch_size=batch_size, n_threads=threads,
-                   kv_type=o.kv_types(kv_type), precise=precise, tokenizer=tokenizer_file,
-                   **placement)
+    loaded = Model(fetched(model), context_size=chunk, precise=precise, **loading, **placement)
     with loaded:
         note_unused(loaded, placement, as_json=as_json)
         evaluation = Evaluation(loaded, _tokens(loaded, text, ids), chunk)

@@ -13,9 +13,11 @@ import typer
 from unladen.cli import _options as o
 from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import loadable
 from unladen.cli._placement import placeable
 from unladen.cli._table import fitted, legend, paragraph, room
 from unladen.cli._text import visible
+from unladen.errors import InvalidArgument
 from unladen.types import MAIN
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _SIZES: Final = {
 
 
 @placeable
+@loadable("context_size", "cache_tokens", "batch_size", "kv_type")
 def command(
     model: o.ModelArg,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
@@ -43,16 +46,13 @@ def command(
                           "24GB:1000GBs,8GB:300GBs (memory, bandwidth, link).")] = None,
     explain: Annotated[bool, typer.Option(
         "--explain", help="List every node, its device, and why.")] = False,
-    context_size: o.ContextSize = None, cache_tokens: o.CacheTokens = None,
-    batch_size: o.BatchSize = 512, kv_type: o.KVType = "f16", *, placement: Parameters,
+    *, loading: Parameters, placement: Parameters,
 ) -> None:
     """Show what would run where: bytes by device and predicted speed. Allocates nothing."""
     from unladen.api import plan
-    report = plan(fetched(model), pretend=pretend, context_size=context_size,
-                  cache_tokens=cache_tokens, batch_size=batch_size,
-                  kv_type=o.kv_types(kv_type), **placement)
+    report = plan(fetched(model), pretend=pretend, **loading, **placement)
     if svg is not None:
-        svg.write_text(report.svg(), encoding="utf-8")
+        _draw(report, svg)
     if as_json:
         json.dump(report.facts(), sys.stdout)
         sys.stdout.write("\n")
@@ -60,6 +60,14 @@ def command(
         _show(report)
     if explain:
         print(report.blueprint.explain())
+
+
+def _draw(report: PlanReport, path: Path) -> None:
+    try:
+        path.write_text(report.svg(), encoding="utf-8")
+    except OSError as error:
+        raise InvalidArgument(f"--svg {str(path)!r} can't be written: {error.strerror}",
+                              hint="name a file in a folder that can be written") from None
 
 
 def _show(report: PlanReport) -> None:

@@ -16,6 +16,7 @@ from unladen.cli._extend import Parameters
 from unladen.cli._fetch import fetched
 from unladen.cli._form import form_of
 from unladen.cli._input import from_stdin
+from unladen.cli._loading import ANSWERING, loadable
 from unladen.cli._notes import note_applied, note_unused
 from unladen.cli._placement import placeable
 from unladen.cli._sampling import samples
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 @placeable
 @samples
+@loadable(*ANSWERING)
 def command(
     model: o.ModelArg,
     prompt: Annotated[str | None, typer.Argument(
@@ -43,24 +45,18 @@ def command(
     stop: Annotated[list[str] | None, typer.Option(
         "--stop", help="End at this text; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object instead.")] = False,
-    check_tensors: Annotated[bool, typer.Option(
-        "--check-tensors", help="Look for NaN and infinity in the weights first.")] = False,
-    context_size: o.ContextSize = None, batch_size: o.BatchSize = 512, threads: o.Threads = None,
-    threads_batch: o.ThreadsBatch = None, kv_type: o.KVType = "f16", on_oom: o.OnOom = None,
     raw: Annotated[bool, typer.Option(
         "--raw", "--no-conversation", "-no-cnv",
         help="Continue the text as it is, also where the model has a chat template.")] = False,
     system: o.System = None, tools: o.Tools = None, reasoning: o.Reasoning = None,
     template: o.Template = None,
-    tokenizer_file: o.TokenizerFile = None, speculate: o.Speculate = True,
-    n_draft: o.NDraft = 15, deterministic: o.Deterministic = False,
     json_schema: Annotated[str | None, typer.Option(
         "--json-schema", metavar="FILE|JSON", show_default="any text",
         help="Write JSON that this schema describes.")] = None,
     grammar: Annotated[str | None, typer.Option(
         "--grammar", metavar="FILE|GBNF", show_default="any text",
         help="Write text that this GBNF grammar describes.")] = None,
-    *, sampling: Parameters, repetition: Parameters, placement: Parameters,
+    *, loading: Parameters, sampling: Parameters, repetition: Parameters, placement: Parameters,
 ) -> None:
     """Answer through the model's chat template, or continue the text where it has none.
 
@@ -77,11 +73,7 @@ def command(
     talks = prompt is None and not as_json and not raw and has_terminal()
     text = prompt if prompt is not None else "" if talks else from_stdin(
         f'unladen run {shlex.quote(model)} "Hello!" gives one; so does a pipe', "prompt")
-    loaded = Model(
-        path, context_size=context_size, batch_size=batch_size, kv_type=o.kv_types(kv_type),
-        n_threads=threads, n_threads_batch=threads_batch, tokenizer=tokenizer_file,
-        on_oom=[rung for rung in (on_oom or "").split(",") if rung], speculate=speculate,
-        n_draft=n_draft, deterministic=deterministic, check_tensors=check_tensors, **placement)
+    loaded = Model(path, **loading, **placement)
     note_unused(loaded, placement, as_json=as_json)
     wanted: Parameters = {"max_tokens": max_tokens, "stop": stop or (), "response_format": form,
                           **sampling, **repetition}

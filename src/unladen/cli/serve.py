@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from unladen.cli import _options as o
 from unladen.cli._ending import Ended, Misused
-from unladen.cli._extend import Parameters, extended, with_options
+from unladen.cli._extend import Parameters, extended
 from unladen.cli._fetch import fetched
+from unladen.cli._loading import SERVING, loadable
 from unladen.cli._placement import placeable
 from unladen.cli._running import KEY_VARIABLE
 from unladen.cli._text import visible
 from unladen.errors import InvalidArgument
-from unladen.parameters.model import MODEL
 
 if TYPE_CHECKING:
     from unladen.server.core import Card, Core
@@ -85,17 +84,10 @@ def bounds(
             "audit": audit, "log_requests": log_requests or None}
 
 
-loading = with_options(
-    "loading", {name: MODEL.parameters[name] for name in (
-        "context_size", "cache_tokens", "batch_size", "n_threads", "n_threads_batch", "kv_type",
-        "speculate", "deterministic")},
-    {"kv_type": o.kv_types}, many=frozenset())
-"""The options of a model that aren't about its place."""
-
-
 def configurable(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with the options of :func:`where`, :func:`bounds` and :func:`loading`."""
-    return extended(extended(extended(command, loading), bounds), where)
+    """``command`` with the options of :func:`where` and :func:`bounds`, and of how models are
+    loaded."""
+    return extended(extended(loadable(*SERVING)(command), bounds), where)
 
 
 @placeable
@@ -117,7 +109,6 @@ def command(
     make_key: Annotated[str | None, typer.Option(
         "--make-key", metavar="NAME", show_default="none",
         help="Make a key, add it to --key-file, print it, and end.")] = None,
-    on_oom: o.OnOom = None,
     *, where: Parameters, bounds: Parameters, loading: Parameters, placement: Parameters,
 ) -> None:
     """Serve models to OpenAI's, Anthropic's, Ollama's and llama.cpp's clients."""
@@ -129,8 +120,7 @@ def command(
     for name, value in {**where, **bounds, "key_file": key_file}.items():
         if value is not None:
             given[name] = str(value) if isinstance(value, Path) else value
-    settings = settings_of(given, found(models or [], named, changed({
-        **loading, **placement, "on_oom": [rung for rung in (on_oom or "").split(",") if rung]})))
+    settings = settings_of(given, found(models or [], named, options_of(loading, placement)))
     if not settings.models and not settings.allow_any:
         raise Misused("there is no model to serve",
                       hint="name one: unladen serve tiny-chat; or give --config FILE")
@@ -199,15 +189,10 @@ def _file_of(ref: str) -> str:
     return local if found.preset is not None else os.path.abspath(found.path)
 
 
-def changed(options: Parameters) -> Parameters:
-    """The ``options`` that differ from their defaults, so that those of a file count otherwise."""
-    given = {}
-    for name, value in options.items():
-        default = MODEL.parameters[name].default
-        if name != "progress" and value != (list(default) if isinstance(default, tuple)
-                                            else default):
-            given[name] = value
-    return given
+def options_of(*given: Parameters) -> Parameters:
+    """The options of models in ``given``; those of a file count where none is given here. Workers
+    tell themselves how far a load has come."""
+    return {name: value for each in given for name, value in each.items() if name != "progress"}
 
 
 def with_key(settings: Settings, key: str | None) -> tuple[Settings, str]:

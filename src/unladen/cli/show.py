@@ -7,6 +7,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,23 +73,27 @@ def _verify(path: Path) -> None:
 
 
 def _modelfile(named: FoundModel) -> str:
+    return _written([os.path.abspath(named.path)], named.preset)
+
+
+def _written(sources: Sequence[str], preset: Preset | None) -> str:
+    """A Modelfile of ``sources`` with what ``preset`` sets. A template that yields to the file's
+    own is left out: the instruction would not yield."""
     from unladen.hub.modelfile.writing import written
-    preset, source = named.preset, os.path.abspath(named.path)
     if preset is None:
-        return written([source])
-    return written([source], template="" if preset.yields else preset.template,
-                   system=preset.system, parameters=preset.parameters, messages=preset.messages)
+        return written(sources)
+    return written(sources, template="" if preset.yields else preset.template,
+                   system=preset.system, parameters=preset.parameters, messages=preset.messages,
+                   licenses=preset.licenses)
 
 
 def _settings(preset: Preset | None) -> Iterator[str]:
     """The settings of a name, in the words of a Modelfile."""
     if preset is None:
         return
-    from unladen.hub.modelfile.writing import written
     columns = width()
     yield from ("", "settings")
-    text = written((), template="" if preset.yields else preset.template, system=preset.system,
-                   parameters=preset.parameters, messages=preset.messages)
+    text = _written((), replace(preset, licenses=()))
     yield from (_cut(f"  {visible(line)}", columns) for line in text.splitlines())
 
 

@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 import typer
 
-from unladen.cli import _options as o
-from unladen.cli._extend import Parameters, extended
+from unladen.cli._extend import Parameters
+from unladen.cli._loading import SERVING, loadable
 from unladen.cli._placement import placeable
 from unladen.cli._running import KEY_VARIABLE
-from unladen.cli.serve import changed, found, loading, say, serve, with_key
+from unladen.cli.serve import found, options_of, say, serve, with_key
 
 NAME: Final = "app"
 """The command's name: the module of this name is the program."""
@@ -27,7 +27,7 @@ DISPLAYS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
 
 def started(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` with the options of how models are loaded and of where they run."""
-    return placeable(extended(command, loading))
+    return placeable(loadable(*SERVING)(command))
 
 
 @started
@@ -45,7 +45,6 @@ def command(
         help="How long a model stays loaded when nobody asks; -1: for ever.")] = "1h",
     no_browser: Annotated[bool, typer.Option(
         "--no-browser", help="Only print the page's address.")] = False,
-    on_oom: o.OnOom = None,
     *, loading: Parameters, placement: Parameters,
 ) -> None:
     """Open the app: models, chat and what runs where, in the browser."""
@@ -53,8 +52,7 @@ def command(
 
     from unladen.server.config import settings_of
     from unladen.server.keys import make_key
-    options = changed({**loading, **placement,
-                       "on_oom": [rung for rung in (on_oom or "").split(",") if rung]})
+    options = options_of(loading, placement)
     settings = settings_of({"port": port, "allow_any": True, "keep_alive": keep_alive},
                            found(models or [], [], options))
     key = key or os.environ.get(KEY_VARIABLE) or make_key()

@@ -53,8 +53,8 @@ def pick(running: Sequence[Running], limits: Limits, pace: Pace) -> list[Work]:
             n = n if n <= min(n_tokens, n_outputs) else 0
         elif wants_all:
             n = min(n, n_outputs)
-        elif n == each.n_pending:
-            n = _to_checkpoint(each, limits.block_tokens) or n
+        else:
+            n = min(n, _to_checkpoint(each, limits.block_tokens) or n)
         n_rows = n if wants_all else int(n == each.n_pending)
         if n > 0 and n_rows <= n_outputs:
             chosen.append(Work(each, n, n_rows))

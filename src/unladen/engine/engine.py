@@ -35,6 +35,7 @@ from unladen.engine.tally import Tally
 from unladen.engine.tap import Watch
 from unladen.engine.turns import Turns
 from unladen.errors import Cancelled, ContextOverflow, DeviceLost, OutOfMemory, QueueFull
+from unladen.runtime.carry import Kept
 from unladen.runtime.plan import Plan
 from unladen.runtime.plan_set import PlanSet
 from unladen.types import Limits
@@ -251,6 +252,13 @@ class Engine:
         except BaseException:
             self._restart()
             raise
+
+    def surrender(self, error: OutOfMemory) -> Kept:
+        """Free the memory of the plans, but what others may take over. Call it
+        :meth:`between_steps` only, and :meth:`adopt` afterwards: until then every step raises
+        ``error``."""
+        self._settle()
+        return self.plans.surrender(error)
 
     def forget(self) -> None:
         """Empty the cache, and compute requests under way again from the tokens that they have.

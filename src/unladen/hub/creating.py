@@ -12,12 +12,13 @@ from typing import Any, Final
 from unladen.errors import InvalidArgument, ModelfileError, ModelNotFound, UnladenError
 from unladen.hub.included import INCLUDED
 from unladen.hub.modelfile import Modelfile
-from unladen.hub.preset import WITHOUT_EFFECT, check
+from unladen.hub.preset import WITHOUT_EFFECT, Preset, check
 from unladen.hub.resolve import candidates, is_gguf, kind_of, parts, quant_of
-from unladen.hub.stores import Look, StoredModel, described
+from unladen.hub.stores import Look, StoredModel
 from unladen.hub.stores.created import created, write
 from unladen.hub.stores.finding import every_called, listed
 from unladen.hub.stores.naming import new_name
+from unladen.hub.stores.presets import read_preset
 
 Resolve = Callable[[str], Path]
 """Finds or downloads the model that a name stands for, as :func:`unladen.hub.resolve_model` does.
@@ -50,17 +51,13 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What a new model begins with: files, and settings that come with them."""
+    """What a new model begins with: files, and the ``preset`` that comes with them."""
 
     files: tuple[Path, ...]
     quant: str = ""
     digests: Mapping[Path, str] = field(default_factory=dict)
     projectors: tuple[Path, ...] = ()
-    template: str | None = None
-    system: str | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    messages: Sequence[Mapping[str, str]] = ()
-    licenses: Sequence[str] = ()
+    preset: Preset = field(default_factory=Preset)
 
     def record(self) -> dict[str, Any]:
         """This as a record of the store of created models."""
@@ -69,10 +66,10 @@ class _Base:
         return {"files": [included.get(path) or os.path.abspath(path) for path in self.files],
                 "quant": self.quant, "digests": digests,
                 "projectors": [os.path.abspath(path) for path in self.projectors],
-                "template": self.template, "system": self.system,
-                "parameters": dict(self.parameters),
-                "messages": [dict(each) for each in self.messages],
-                "licenses": [*self.licenses]}
+                "template": self.preset.template, "yields": self.preset.yields,
+                "system": self.preset.system, "parameters": dict(self.preset.parameters),
+                "messages": [dict(each) for each in self.preset.messages],
+                "licenses": [*self.preset.licenses]}
 
 
 def copy(source: str, name: str, resolve: Resolve, look: Look) -> Made:
@@ -107,13 +104,15 @@ def create(name: str, modelfile: Modelfile, folder: Path | None, resolve: Resolv
     template, system = modelfile.last("TEMPLATE"), modelfile.last("SYSTEM")
     if isinstance(template, str):
         _check_template(template)
-    made = replace(
-        base, projectors=(*base.projectors, *projectors),
-        template=template if isinstance(template, str) else base.template,
-        system=system if isinstance(system, str) else base.system,
-        parameters={**base.parameters, **parameters},
-        messages=modelfile.messages or base.messages,
-        licenses=(*base.licenses, *modelfile.every("LICENSE")))
+    of_base, has_own = base.preset, isinstance(template, str)
+    preset = Preset(
+        template=str(template) if has_own else of_base.template,
+        yields=not has_own and of_base.yields,
+        system=system if isinstance(system, str) else of_base.system,
+        messages=modelfile.messages or of_base.messages,
+        parameters={**of_base.parameters, **parameters},
+        licenses=(*of_base.licenses, *modelfile.every("LICENSE")))
+    made = replace(base, projectors=(*base.projectors, *projectors), preset=preset)
     digest = modelfile.last("DIGEST")
     if isinstance(digest, str):
         made = replace(made, digests={**made.digests, made.files[0]: _checked(
@@ -254,10 +253,8 @@ def _named(text: str, resolve: Resolve, look: Look) -> _Base:
     if model.adapters:
         raise InvalidArgument(f"{text} has an adapter, and adapters aren't applied yet",
                               hint="merge the adapter into the model's file first")
-    whole = described(model)
     return _Base(model.files or (model.path,), model.quant or look(path).quant, model.digests,
-                 model.projectors, whole.template, whole.system, whole.parameters or {},
-                 whole.messages or (), whole.licenses or ())
+                 model.projectors, read_preset(model))
 
 
 def _stored(text: str, path: Path) -> StoredModel | None:

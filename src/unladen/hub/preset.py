@@ -47,6 +47,7 @@ class Preset:
     * ``system``: the system message of conversations that have no other.
     * ``messages``: dicts of role and content with which every conversation begins.
     * ``parameters``: by the names that Modelfiles have for them; the caller's count more.
+    * ``licenses``: texts of licenses; they change nothing.
     """
 
     template: str = ""
@@ -54,6 +55,7 @@ class Preset:
     system: str = ""
     messages: Sequence[Mapping[str, str]] = ()
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    licenses: Sequence[str] = ()
 
     def __bool__(self) -> bool:
         """Whether it sets anything."""
@@ -67,6 +69,21 @@ class Preset:
     def answering(self) -> dict[str, Any]:
         """The parameters of :meth:`unladen.Model.chat` that it sets; see :meth:`loading`."""
         return _usable(self.parameters, ANSWERING)
+
+
+def messages_in(owner: str, told: Sequence[object]) -> list[Mapping[str, str]]:
+    """Those of ``told``, stored messages of the model ``owner``, that are messages: dicts whose
+    role and content are texts. The others are left out, each with a warning that says why."""
+    found: list[Mapping[str, str]] = []
+    for i, each in enumerate(told, start=1):
+        wrong = "it" if not isinstance(each, dict) else next(
+            (f"its {key}" for key in ("role", "content") if not isinstance(each.get(key), str)), "")
+        if wrong:
+            log.warning("message %d of %d of %s is left out: %s is no %s", i, len(told), owner,
+                        wrong, "message" if wrong == "it" else "text")
+        elif isinstance(each, dict):
+            found.append({"role": each["role"], "content": each["content"]})
+    return found
 
 
 def check(name: str, value: object) -> None:

@@ -83,10 +83,15 @@ def parse_ref(text: str, *, aliases: Mapping[str, Path]) -> ModelRef:
     if "/" in text:
         return _hub_ref(text, text)
     known = ", ".join(sorted(aliases)) or "none"
-    near = similar(path)
+    near = [*_close_to(text, aliases), *similar(path)]
     raise ModelNotFound(f"{text[:_LONGEST]!r} is neither a file nor an alias", hint=(
         f"did you mean {' or '.join(near)}?" if near else
         f"aliases: {known}; or give {_FORMS}"))
+
+
+def _close_to(text: str, aliases: Mapping[str, Path]) -> list[str]:
+    from difflib import get_close_matches
+    return get_close_matches(text[:_LONGEST], aliases, n=2)
 
 
 def _is_there(path: str) -> bool:

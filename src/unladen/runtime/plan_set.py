@@ -28,6 +28,7 @@ class PlanSet:
         kept = Kept() if kept is None else kept
         options = blueprint.main.options
         self.blueprint = blueprint
+        self._is_ended = False
         self._hold = Hold(blueprint.devices, options.backend)
         for member in blueprint.members.values():
             member.let_go()
@@ -73,6 +74,11 @@ class PlanSet:
         """The plan of the language model's own graph."""
         return self._members[MAIN]
 
+    @property
+    def is_ended(self) -> bool:
+        """Whether the memory was freed, so that no step can run any more."""
+        return self._is_ended
+
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         return self.blueprint.explain()
@@ -112,6 +118,7 @@ class PlanSet:
         self._hold.release()
 
     def _end(self, error: Callable[[], UnladenError]) -> None:
+        self._is_ended = True
         for plan in self._members.values():
             plan.end(error)
         for held in (self._placed, self._owned, self._arenas, self._staging):

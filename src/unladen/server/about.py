@@ -19,7 +19,7 @@ NAME = "server"
 def dialect(spoken: Sequence[Dialect], metrics: Metrics, *, has_keys: bool) -> Dialect:
     """The routes as a dialect. ``spoken``: the others, which are described. ``has_keys``: whether a
     key is needed."""
-    described: list[dict[str, Any]] = []
+    described: list[bytes] = []
 
     async def health(exchange: Exchange) -> Response:
         """Whether the server answers; it tells nothing else, as it needs no key."""
@@ -33,10 +33,10 @@ def dialect(spoken: Sequence[Dialect], metrics: Metrics, *, has_keys: bool) -> D
         return Response(page, media_type=media)
 
     async def description(exchange: Exchange) -> Response:
-        """The API, made at the first look."""
+        """The API, written at the first look."""
         if not described:
-            described.append(describe([*spoken, own], has_keys=has_keys))
-        return JSONResponse(described[0])
+            described.append(bytes(JSONResponse(describe([*spoken, own], has_keys=has_keys)).body))
+        return Response(described[0], media_type="application/json")
 
     own = Dialect(NAME, [
         Endpoint("GET", "/health", health, "whether the server answers", scope="open"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,6 +24,11 @@ body of its request."""
 _DISCARDED: Final = 4
 """Multiples of ``max_body_bytes`` that a client may send after its body was refused. A client that
 sends all before it reads gets to see the answer; ``header_seconds`` bounds the time."""
+_MOST_LINES: Final = 1000
+"""Lines of a request's headers at most. Each becomes objects of a hundred bytes and more, so that
+thousands of short ones would take megabytes."""
+_END: Final = re.compile(rb"\n\r?\n")
+"""The end of headers, as parsers take it."""
 _RETRY_S: Final = 1
 """Seconds after which a client may try again where too many connections are open."""
 
@@ -67,6 +73,10 @@ class Bounded(_Base):
     settings: Settings
     _n_unread = 0
     """Bytes of headers, or of a body that was answered before its end."""
+    _n_lines = 0
+    """Lines of the headers that have come."""
+    _tail = b""
+    """The last bytes of these headers, which may be a part of their end."""
     _is_ending = False
     """The server takes no more requests."""
 
@@ -90,12 +100,16 @@ class Bounded(_Base):
         if self.transport.is_closing():
             return
         if self._is_between():
+            if not self._has_rest() and self._has_too_large_headers(data):
+                self._refuse(b"431 Request Header Fields Too Large")
+                return
             self._n_unread += len(data)
             if not self._reading.is_set:
                 self._expect_headers()
         super().data_received(data)
         if not self._is_between():
-            self._n_unread = 0
+            self._n_unread = self._n_lines = 0
+            self._tail = b""
             self._reading.stop()
         elif self._has_rest():
             if self._n_unread > _DISCARDED * self.settings.max_body_bytes:
@@ -138,6 +152,17 @@ class Bounded(_Base):
     def _has_rest(self) -> bool:
         """Whether the rest of a body comes whose request was answered already."""
         return self.cycle is not None and self.cycle.response_complete and self.cycle.more_body
+
+    def _has_too_large_headers(self, data: bytes) -> bool:
+        """Whether headers that begin or go on with ``data`` are over their bounds. This is asked
+        before the parser makes objects of them."""
+        most = self.settings.max_header_bytes
+        window = self._tail + data[:most]
+        end = _END.search(window)
+        n_bytes = len(data) if end is None else end.end() - len(self._tail)
+        self._n_lines += data.count(b"\n", 0, n_bytes)
+        self._tail = window[-len(b"\n\r"):]
+        return self._n_unread + n_bytes > most or self._n_lines > _MOST_LINES
 
     def _expect_headers(self) -> None:
         seconds = self.settings.header_seconds

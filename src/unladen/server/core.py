@@ -22,8 +22,8 @@ class Card:
 
     * ``name``: the name by which it is asked for. ``aliases``: other names.
     * ``path``: its file; dialects show it to nobody.
-    * ``state``, ``share``, ``error``: the state; the share of the weights that is loaded; why it
-      failed. ``fault``: that reason with its kind and hint, also where only a move failed.
+    * ``state``, ``share``: the state, and the share of the weights that is loaded. ``fault``: why
+      the last load or move failed, or what is wrong with the file; None: nothing is known.
     * ``done_bytes``, ``total_bytes``: of the weights, while they are loaded; 0: not known.
     * ``context_size``: tokens of a sequence, as loaded, or as it would be; 0: not known.
     * ``trained_context``: tokens that it was trained for. ``n_embd``: numbers of an embedding.
@@ -53,7 +53,6 @@ class Card:
     path: str = ""
     state: State = "unloaded"
     share: float = 0.0
-    error: str = ""
     context_size: int = 0
     trained_context: int = 0
     n_embd: int = 0
@@ -88,6 +87,16 @@ class Card:
     n_written: int = 0
     n_prompt: int = 0
     n_cached: int = 0
+
+    @property
+    def error(self) -> str:
+        """The message of the ``fault``; "" for none."""
+        return "" if self.fault is None else self.fault.message
+
+    def condition(self) -> dict[str, Any]:
+        """Fields that routes of all dialects show: how the model is."""
+        return {"state": self.state, "progress": self.share, "error": self.error,
+                "restarts": self.n_restarts}
 
 
 Told: TypeAlias = Callable[[float, float], None]

@@ -26,7 +26,7 @@ class Exchange:
     * ``request``: Starlette's. ``id``: its number, also in the answer's headers.
     * ``core``: the models. ``caller``: who asks.
     * ``body``: what the endpoint's ``body`` made of the JSON; None where it has none.
-    * ``state``: what the server keeps between requests (stored responses, settings, metrics).
+    * ``state``: what the server keeps between requests, and its settings.
     """
 
     request: Request

@@ -2,6 +2,8 @@
 
 An answer is: any number of :class:`Waiting`, one :class:`Begun` before the prompt is computed, then
 pieces, then one :class:`Ended` for each of the ``n`` answers. :class:`Fault` ends it at any place.
+Where a worker dies between :class:`Begun` and the first piece, another one begins again: then
+:class:`Waiting` may come there, but no second :class:`Begun`.
 """
 
 from __future__ import annotations

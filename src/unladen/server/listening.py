@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import os
 import signal
@@ -46,6 +47,8 @@ _SPARE_FILES: Final = 128
 """File descriptors for everything but connections."""
 _MOST_FILES: Final = 65536
 """File descriptors that a process asks the system for at most."""
+N_BEFORE_COLLECTION: Final = 700
+"""New objects after which Python's garbage collector runs, as it does by default."""
 SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
                        if hasattr(signal, name))
 """Signals that end the server."""
@@ -194,6 +197,7 @@ def run(settings: Settings, bound: list[socket.socket],
             await serve(settings, bound, make_core, ready, ended)
             return ended.result() if ended.done() else signal.SIGTERM
 
+    _collect_garbage_soon()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(until_signal())
@@ -201,6 +205,15 @@ def run(settings: Settings, bound: list[socket.socket],
         for each in bound:
             each.close()
         _unlink(settings)
+
+
+def _collect_garbage_soon() -> None:
+    """Let Python collect what requests leave soon after it is garbage: a process that starts and
+    ends lets it wait, and here it would pile up. What the imports made stays for good, so that
+    nobody looks at it again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(N_BEFORE_COLLECTION)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from unladen.server.keys import Key
@@ -100,3 +100,9 @@ class Settings:
     def needs_key(self) -> bool:
         """Whether callers must send a key."""
         return bool(self.keys) or self.key_file is not None
+
+
+def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of :class:`unladen.Model` as JSON."""
+    return {name: str(value) if isinstance(value, PurePath) else value
+            for name, value in options.items()}

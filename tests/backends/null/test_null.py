@@ -55,5 +55,6 @@ def test_full_is_full(null: NullBackend, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(OutOfMemory) as error:
         null.alloc(device, 401, "arena")
     assert (error.value.requested, error.value.free) == (401, 400)
+    assert MEMORY_VARIABLE in error.value.hint
     assert null.alloc(device, 400, "arena").nbytes == 400
     assert null.used_bytes("null:0") == kept.nbytes

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from clients.greeter import GREETING, write_greeter
 from seen_terminal import SeenTerminal
 
 HELLO = "Hello! How can I help you?"
@@ -89,20 +90,22 @@ def test_ten_turns(begin: Begin, tmp_path: Path) -> None:
 
 def test_ctrl_c_stops_the_answer_and_keeps_it(begin: Begin, tmp_path: Path) -> None:
     talk = tmp_path / "talk.json"
-    with begin("chat", "tiny-chat", "--ignore-eos", *ENDLESS) as there:
+    talker = write_greeter(tmp_path / "talker.gguf", again_and_again=True)
+    with begin("chat", talker) as there:
         there.wait_for_prompt()
-        for _ in range(2):
-            there.type("Tell me a story about a fox.\r")
-            there.wait(lambda: there.text().count("Once ") > there.text().count("stopped, "))
-            there.type("\x03\x03\x03")  # more than once doesn't end the program
-            there.wait(lambda: there.text().count("Once ") == there.text().count("stopped, "))
+        for question in ("First?", "Second?"):
+            there.type(f"{question}\r")
+            for wanted, keys in (GREETING, "\x03\x03\x03"), ("stopped, ", ""):
+                there.wait(lambda wanted=wanted, question=question: (
+                    wanted in there.text().partition(question)[2]))
+                there.type(keys)  # Ctrl-C more than once doesn't end the program
             there.wait_for_prompt()
         there.ask(f"/save {talk}")
         there.type("\x04")
         assert there.end() == 0
     messages = json.loads(talk.read_text())["messages"]
     assert [m["role"] for m in messages] == ["user", "assistant"] * 2
-    assert all(m["content"].startswith("Once ") for m in messages[1::2])
+    assert all(m["content"].startswith(GREETING) for m in messages[1::2])
 
 
 def test_ctrl_c_at_the_prompt(begin: Begin) -> None:

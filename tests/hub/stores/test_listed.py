@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import ollama_store
 from hub.stores.conftest import Built
 from unladen.errors import UnladenError
 from unladen.gguf.glance import glance
-from unladen.hub import resolve_model
-from unladen.hub.stores import StoredModel, described, find_one, listed, stores
+from unladen.hub import INCLUDED, resolve_model
+from unladen.hub.preset import Preset
+from unladen.hub.stores import StoredModel, find_one, listed, stores
+from unladen.hub.stores.presets import read_preset
 
 both = pytest.mark.parametrize("scenario", ["env", "home"])
 
@@ -70,19 +73,18 @@ def test_every_name_leads_to_its_file(built: Built) -> None:
 
 
 def test_what_belongs_to_a_model(built: Built) -> None:
-    model = described(find_one("pebble:1b"))
-    assert (model.template, model.system) == ("{{ .Prompt }}", "Be brief.")
-    assert model.parameters == {"stop": ["<|end|>"], "temperature": 0.6}
-    assert model.messages is None and model.licenses == ("CC0-1.0",)
-    other = described(find_one("marlow/story-teller:v2"))
-    assert other.place == model.place and other.system == "Tell stories."
-    assert other.messages == [{"role": "user", "content": "hi"}] and other.template is None
+    model, other = find_one("pebble:1b"), find_one("marlow/story-teller:v2")
+    assert read_preset(model) == Preset(
+        "{{ .Prompt }}", system="Be brief.", messages=[], licenses=("CC0-1.0",),
+        parameters={"stop": ["<|end|>"], "temperature": 0.6})
+    settings = read_preset(other)
+    assert other.place == model.place and settings.system == "Tell stories."
+    assert settings.messages == [{"role": "user", "content": "hi"}] and not settings.template
     assert len(other.adapters) == len(other.projectors) == 1
     assert [p.name for p in find_one("quarry/Slate-4B-GGUF:Q6_K").projectors] == [
         "mmproj-Slate-4B-GGUF-f16.gguf"]
     assert find_one("tin.roof/Walnut_3B-GGUF:Q8_0").files[2].name.endswith("00003-of-00003.gguf")
-    plain = find_one("orphan-Q8_0")
-    assert described(plain) == plain
+    assert read_preset(find_one("orphan-Q8_0")) == Preset()
 
 
 def test_no_stores(no_stores: Path) -> None:
@@ -123,6 +125,17 @@ def some_json(draw: random.Random, depth: int = 3) -> object:
     return draw.choice(JSON)
 
 
+@pytest.mark.parametrize("layer", [3, None, {}, {"mediaType": 7, "digest": "sha256:0"}])
+def test_a_malformed_layer_is_told(no_stores: Path, layer: object) -> None:
+    """It may be what the model writes by, so that the model isn't used without it."""
+    manifest = ollama_store.add(no_stores / ".ollama/models", "odd:1b", INCLUDED["tiny"])
+    told = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**told, "layers": [*told["layers"], layer]}))
+    found, = listed()
+    assert (found.name, found.is_usable) == ("odd:1b", False)
+    assert "malformed" in found.problem
+
+
 @pytest.mark.parametrize("first", [None, 5, "x.gguf", [], {"rfilename": "gone.gguf", "size": 1}])
 def test_a_manifest_whose_projector_is_a_model(no_stores: Path, first: object) -> None:
     """What the manifest says of its first file doesn't count for another one."""
@@ -156,6 +169,6 @@ def test_any_record_is_survived(no_stores: Path) -> None:
     for model in found:
         if model.store == "Ollama":
             with contextlib.suppress(UnladenError):
-                described(model)
+                read_preset(model)
     (no_stores / ".lmstudio-home-pointer").write_text("~nobody-of-this-name/x")
     assert len(listed()) == len(found)

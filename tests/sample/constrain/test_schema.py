@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.random import Generator
 
 from sample.constrain.conftest import Fits
 from unladen.errors import ConstraintFailed, InvalidArgument, UnsupportedSchema
@@ -32,7 +34,38 @@ def test_shared_schemas(shared: Path, fits: Fits) -> None:
         assert language.read(json.dumps(each["valid"])) == each["valid"]
 
 
+@pytest.mark.parametrize(("name", "after"), [("date", ""), ("date-time", "T23:59:58Z")])
+def test_dates_are_those_of_the_calendar(rng: Generator, fits: Fits, name: str, after: str) -> None:
+    """As Python's calendar has them, also beside other keywords."""
+    language = JsonSchema({"anyOf": [{"type": "string", "format": name}, {"type": "null"}]})
+    beside = JsonSchema({"type": "string", "format": name, "pattern": "^.*-29", "maxLength": 30,
+                         "allOf": [{"pattern": "02"}]})
+    n_real = 0
+    for _ in range(300):
+        year = int(rng.choice([0, 4, 100, 400, 1900, 2000, 2023, 9999, rng.integers(10_000)]))
+        month, day = int(rng.choice([0, 1, 2, 2, 2, 4, 12, 13])), int(rng.integers(27, 33))
+        text = f"{year:04}-{month:02}-{day:02}"
+        try:
+            datetime.date.fromisoformat(text)
+            is_real = True
+        except ValueError:
+            is_real = False
+        n_real += is_real
+        assert fits(language, f'"{text}{after}"') == is_real, text
+        assert fits(beside, f'"{text}{after}"') == (is_real and "02" in text and day == 29), text
+    assert 50 < n_real < 250
+    assert fits(language, "null") and not fits(beside, "null")
+
+
+@pytest.mark.parametrize(("text", "is_one"), [
+    ("23:59:59Z", True), ("23:59:60Z", False), ("24:00:00Z", False), ("07:30:00.25+01:00", True)])
+def test_times(fits: Fits, text: str, is_one: bool) -> None:
+    assert fits(JsonSchema({"format": "time"}), f'"{text}"') == is_one
+    assert fits(JsonSchema({"format": "date-time"}), f'"2024-02-29T{text}"') == is_one
+
+
 @pytest.mark.parametrize(("schema", "keyword", "place"), [
+    ({"format": ["date"]}, "format", "#"),
     ({"properties": {"a/b": {"items": {"not": {}}}}}, "not", "#/properties/a~1b/items"),
     ({"$defs": {"x": {"if": {}}}, "$ref": "#/$defs/x"}, "if", "#/$defs/x"),
     ({"type": "string", "format": "colour"}, "format", "#"),

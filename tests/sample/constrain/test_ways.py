@@ -19,6 +19,7 @@ from unladen.sample.constrain.guide import Guide
 from unladen.sample.constrain.language import After, Language
 from unladen.sample.constrain.running import RunningConstraint
 from unladen.sample.constrain.schema import JsonSchema
+from unladen.sample.constrain.ways import Ways
 from unladen.tokenizer import Tokenizer
 
 jsonschema = pytest.importorskip("jsonschema")
@@ -143,6 +144,24 @@ def test_no_text_is_shorter(rng: Generator, of_tiny: Guide, tokenizer: Tokenizer
         fewest = min(len(tokenizer.encode(text, add_special=False, special=False, continues=True))
                      for text in texts)
         assert least_of(of_tiny, JsonSchema(schema)) <= fewest, schema
+
+
+def test_a_long_way_is_kept_where_its_beginning_changes(
+        monkeypatch: pytest.MonkeyPatch, of_tiny: Guide, tokenizer: Tokenizer) -> None:
+    """A few tokens lead back to it: to look for another one takes as long as it is long."""
+    form = {"type": "array", "minItems": 40, "items": {
+        "type": "object", "properties": {"size": {"type": "number"}, "when": {"type": "string",
+                                                                             "format": "date"}},
+        "required": ["size", "when"], "additionalProperties": False}}
+    constraint = foresees(JsonSchema(form).make(of_tiny)())
+    assert constraint is not None
+    way = constraint.way_out(5000)
+    monkeypatch.setattr(Ways, "out_of", lambda *_: pytest.fail("the whole way is looked for"))
+    for text in '[{"size": -1.5e-7, "when": "2024-02-2':
+        first, = tokenizer.encode(text, add_special=False, continues=True)
+        way = constraint.way_out(5000, first, way or ())
+        assert way is not None and constraint.n_valid([first, *way]) == 1 + len(way)
+        constraint.accept(first)
 
 
 def test_banned_tokens_are_not_on_the_way(rng: Generator, of_tiny: Guide) -> None:

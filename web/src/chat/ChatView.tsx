@@ -11,6 +11,7 @@ import { Composer } from "./Composer.tsx";
 import { FindBar } from "./FindBar.tsx";
 import { Header } from "./Header.tsx";
 import { MessageList } from "./MessageList.tsx";
+import { Palette } from "./Palette.tsx";
 import { rowsOf } from "./rows.ts";
 import { Sidebar } from "./Sidebar.tsx";
 import { useKeys } from "./useKeys.ts";
@@ -18,7 +19,6 @@ import { useModel } from "./useModel.ts";
 import { Welcome } from "./Welcome.tsx";
 
 const PlanPanel = lazy(() => import("../plan/PlanPanel.tsx"));
-const Palette = lazy(() => import("./Palette.tsx"));
 const Shortcuts = lazy(() => import("./Shortcuts.tsx"));
 const SettingsPanel = lazy(() => import("./SettingsPanel.tsx"));
 

@@ -57,7 +57,7 @@ export function MessageList({ rows, model }: { rows: readonly Row[]; model: stri
         onBlur={() => setFocused(-1)}
       >
         <div ref={inner} className={css.inner}>
-          <Virtualizer ref={list} scrollRef={scroller} keepMounted={kept} bufferSize={600}>
+          <Virtualizer ref={list} scrollRef={scroller} keepMounted={kept} bufferSize={600} itemSize={200}>
             {rows.map((row, i) => (
               <div key={row.message.id} data-row={i} className={css.row}>
                 {row.message.role === "assistant" ? (

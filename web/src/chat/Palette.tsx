@@ -26,8 +26,11 @@ export interface PaletteProps {
   onOver: (over: Over) => void;
 }
 
-/** Finds conversations by all their texts, models and commands. */
-export default function Palette({ onClose, model, onOver }: PaletteProps) {
+/**
+ * Finds conversations by all their texts, models and commands. It is no chunk of its own: what is
+ * typed right after its key would be lost.
+ */
+export function Palette({ onClose, model, onOver }: PaletteProps) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
   const field = useRef<HTMLInputElement>(null);

@@ -9,6 +9,15 @@ export interface Row {
 
 const NONE: ReadonlyMap<string, Message> = new Map();
 
+/** The same row for the same message: it isn't drawn again. */
+const known = new WeakMap<Message, Row>();
+
+function rowOf(message: Message): Row {
+  const found = known.get(message) ?? { message, results: NONE };
+  known.set(message, found);
+  return found;
+}
+
 /** The rows of a branch. A result without its call is a row of its own. */
 export function rowsOf(path: readonly Message[]): Row[] {
   const rows: Row[] = [];
@@ -20,7 +29,7 @@ export function rowsOf(path: readonly Message[]): Row[] {
       rows[rows.length - 1] = {
         ...last, results: new Map(last.results).set(message.tool_call_id, message),
       };
-    else rows.push({ message, results: NONE });
+    else rows.push(rowOf(message));
   }
   return rows;
 }

@@ -42,7 +42,8 @@ export function useFollow(
       if (event.deltaY < 0) up();
     };
     const onKey = (event: KeyboardEvent) => {
-      if (["ArrowUp", "PageUp", "Home"].includes(event.key)) up();
+      const isSpaceBack = event.key === " " && event.shiftKey;
+      if (isSpaceBack || ["ArrowUp", "PageUp", "Home"].includes(event.key)) up();
     };
     let touch = 0;
     const onTouchStart = (event: TouchEvent) => {
@@ -51,9 +52,10 @@ export function useFollow(
     const onTouchMove = (event: TouchEvent) => {
       if ((event.touches[0]?.clientY ?? 0) > touch + 4) up();
     };
-    // The scrollbar belongs to the element itself.
+    // The scrollbar belongs to the element itself. The wheel's button begins to scroll by itself.
     const onDown = (event: PointerEvent) => {
       dragging = event.target === view;
+      if (event.button === 1) up();
     };
     const onUp = () => {
       dragging = false;

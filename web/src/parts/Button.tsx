@@ -1,6 +1,6 @@
 import type { ComponentProps, ReactNode } from "react";
 import css from "./Button.module.css";
-import { Tooltip } from "./Tooltip.tsx";
+import { named } from "./Tooltip.tsx";
 
 export interface ButtonProps extends ComponentProps<"button"> {
   kind?: "plain" | "primary" | "quiet" | "danger";
@@ -34,10 +34,8 @@ export function IconButton(props: IconButtonProps) {
     .filter(Boolean)
     .join(" ");
   return (
-    <Tooltip text={label}>
-      <button type="button" aria-label={label} aria-pressed={pressed} className={classes} {...rest}>
-        {icon}
-      </button>
-    </Tooltip>
+    <button type="button" {...named(label)} aria-pressed={pressed} className={classes} {...rest}>
+      {icon}
+    </button>
   );
 }

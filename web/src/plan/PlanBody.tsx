@@ -8,7 +8,7 @@ import { Apply } from "./Apply.tsx";
 import { Controls } from "./Controls.tsx";
 import { tooMuchOn } from "./kinds.ts";
 import { useMeasured } from "./measured.ts";
-import { changeable, sent } from "./options.ts";
+import { changeable, changes, sent } from "./options.ts";
 import { Picture } from "./Picture.tsx";
 import css from "./PlanBody.module.css";
 import { PlanTables } from "./PlanTables.tsx";
@@ -56,7 +56,10 @@ export function PlanBody({ id, source, model }: PlanBodyProps) {
                 t.plan.lacks(device.name, bytes(tooMuchOn(device)))))}
             </p>
           )}
-          <Speed plan={plan} measured={measured} isLoaded={model?.state === "ready"} />
+          <Speed
+            plan={plan} measured={measured} isLoaded={model?.state === "ready"}
+            isChanged={Object.keys(changes(base, wishes)).length > 0}
+          />
           <Controls
             resolved={plan.resolved} wishes={wishes} devices={server.devices} onWishes={setWishes}
             hosts={hostsIn(plan.devices, server.devices)}

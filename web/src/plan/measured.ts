@@ -2,7 +2,7 @@
 
 import { useEffect, useState } from "react";
 import type { ModelState, ServerState } from "../api/types.ts";
-import { useMeasurements } from "../store/measured.ts";
+import { useMeasurements, type Measured } from "../store/measured.ts";
 import { onServerEvent, useServer } from "../store/server.ts";
 
 /** Seconds of samples that are kept. */
@@ -37,7 +37,7 @@ const isAlone = (state: ServerState | null) =>
  */
 export function useMeasured(
   model: ModelState | undefined,
-): { decode: number | null; prefill: number | null } {
+): Pick<Measured, "decode" | "prefill"> {
   const told = useMeasurements((all) => (model ? all[model.id] : undefined));
   const alone = useServer((server) => isAlone(server.state));
   const [samples, setSamples] = useState<readonly number[]>([]);
@@ -49,6 +49,10 @@ export function useMeasured(
         setSamples((known) => [...known, event.data.decode_tps].slice(-WINDOW));
     });
   }, [arrived, model?.id]);
-  if (told && told.arrived === arrived) return { decode: told.decode, prefill: told.prefill };
-  return { decode: alone && model?.state === "ready" ? lastRate(samples) : null, prefill: null };
+  const mine = told?.arrived === arrived ? told : undefined;
+  const seen = alone && model?.state === "ready" ? lastRate(samples) : null;
+  return {
+    decode: mine?.decode ?? (seen === null ? null : { per_second: seen, n_tokens: null }),
+    prefill: mine?.prefill ?? null,
+  };
 }

@@ -1,31 +1,44 @@
 import { create } from "zustand";
 import type { ModelState } from "../api/types.ts";
+import type { Timings } from "./records.ts";
 
-/** Tokens a second of a model's last answer in this tab. `arrived` is the model's count of moves
- * then: after another move its speed is another. */
+/** Tokens a second, and how many tokens they were measured over; null: it isn't known. */
+export interface Rate {
+  per_second: number;
+  n_tokens: number | null;
+}
+
+/** How fast the last answers of a model were. `arrived` is the model's count of moves then: after
+ * another move its speed is another. */
 export interface Measured {
   arrived: number;
-  decode: number | null;
-  prefill: number | null;
+  decode: Rate | null;
+  prefill: Rate | null;
 }
 
-/** What was measured last, by the model's id. */
+/** Shorter answers and prompts say nothing: their time is that of a few steps. */
+const LEAST = { decode: 8, prefill: 16 };
+
+/** What was measured last in this tab, by the model's id. */
 export const useMeasurements = create<Record<string, Measured>>(() => ({}));
 
-/** The part of an answer's `timings` that says how fast it was. */
-export interface Speeds {
-  prompt_per_second?: number | undefined;
-  predicted_per_second?: number | undefined;
+function rateOf(
+  per_second: number | undefined, n_tokens: number | undefined, least: number,
+): Rate | null {
+  return per_second && n_tokens && n_tokens >= least ? { per_second, n_tokens } : null;
 }
 
-/** Keeps how fast an answer of `model` was. A part of it that was too short says nothing. */
-export function tellMeasured(model: ModelState | undefined, speeds: Speeds | null): void {
-  if (!model || !speeds) return;
-  const known = (value: number | undefined) => (value !== undefined && value > 0 ? value : null);
+/** Keeps how fast an answer of `model` was. What is too short leaves what was known. */
+export function tellMeasured(model: ModelState | undefined, timings: Timings | null): void {
+  if (!model || !timings) return;
+  const known = useMeasurements.getState()[model.id];
+  const before = known?.arrived === model.arrived ? known : null;
+  const decode = rateOf(timings.predicted_per_second, timings.predicted_n, LEAST.decode);
+  const prefill = rateOf(timings.prompt_per_second, timings.prompt_n, LEAST.prefill);
   useMeasurements.setState({
     [model.id]: {
-      arrived: model.arrived, decode: known(speeds.predicted_per_second),
-      prefill: known(speeds.prompt_per_second),
+      arrived: model.arrived, decode: decode ?? before?.decode ?? null,
+      prefill: prefill ?? before?.prefill ?? null,
     },
   });
 }

@@ -8,13 +8,22 @@ const whole = new Intl.NumberFormat(locale);
 const short = new Intl.NumberFormat(locale, { maximumSignificantDigits: 3 });
 const relative = new Intl.RelativeTimeFormat(locale, { numeric: "auto" });
 const day = new Intl.DateTimeFormat(locale, { dateStyle: "medium" });
-const clock = new Intl.DateTimeFormat(locale, { timeStyle: "short" });
+const clock = new Intl.DateTimeFormat(locale, {
+  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
+});
+const share = new Intl.NumberFormat(locale, { style: "percent", maximumFractionDigits: 0 });
 
 /** `1,234`. */
 export const count = (value: number): string => whole.format(value);
 
 /** `41.2`: three digits that say something. */
 export const rate = (value: number): string => short.format(value);
+
+/** `47%` of 0.47. */
+export const percent = (value: number): string => share.format(value);
+
+/** `07:13:06` of seconds since 1970. */
+export const clockOf = (seconds: number): string => clock.format(seconds * 1000);
 
 /** `8.4 GiB`. */
 export function bytes(value: number): string {
@@ -24,8 +33,9 @@ export function bytes(value: number): string {
   return `${unit === 0 ? whole.format(rest) : short.format(rest)} ${units[unit]}`;
 }
 
-/** `6 s`, `2 min 5 s`. */
+/** `30 ms`, `6 s`, `2 min 5 s`. */
 export function duration(seconds: number): string {
+  if (seconds > 0 && seconds < 0.1) return `${Math.ceil(seconds * 1000)} ms`;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
   const rounded = Math.round(seconds);
   if (rounded < 60) return `${rounded} s`;
@@ -42,5 +52,3 @@ export function dayOf(time: number, now = Date.now()): string {
   }
   return day.format(time);
 }
-
-export const clockOf = (time: number): string => clock.format(time);

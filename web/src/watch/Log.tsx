@@ -7,15 +7,12 @@ import { copyText } from "../parts/copy.ts";
 import { TextField } from "../parts/Field.tsx";
 import { Select } from "../parts/Select.tsx";
 import { note, tell } from "../store/toasts.ts";
-import { count, t } from "../texts/index.ts";
+import { clockOf, count, t } from "../texts/index.ts";
 import { asText, LEVELS, shown, withoutHint, type Level } from "./lines.ts";
 import css from "./Log.module.css";
 import { useLines } from "./useLines.ts";
 
 const words = t.watch.log;
-const clock = new Intl.DateTimeFormat("en", {
-  hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23",
-});
 /** Pixels from the end within which the list counts as being there. */
 const NEAR = 24;
 /** Keys that scroll towards older lines. */
@@ -107,7 +104,7 @@ function Row({ line }: { line: Line }) {
   return (
     <div className={`${css.line} ${css[line.level] ?? ""}`}>
       <time dateTime={new Date(line.time * 1000).toISOString()}>
-        {clock.format(line.time * 1000)}
+        {clockOf(line.time)}
       </time>
       <span className={css.level}>{words.names[line.level] ?? line.level}</span>
       <span className={css.text}>

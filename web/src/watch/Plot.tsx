@@ -1,9 +1,9 @@
 import { useEffect, useRef, useState } from "react";
 import uPlot from "uplot";
 import { t } from "../texts/index.ts";
-import css from "./Plots.module.css";
 import { useWidth } from "../plan/useWidth.ts";
-import { SECONDS } from "./samples.ts";
+import { marksOf, minutesFor } from "./axis.ts";
+import css from "./Plots.module.css";
 
 /** A line of a plot. `colour`: the name of a property of CSS. `shown`: its value as text. */
 export interface Series {
@@ -62,7 +62,7 @@ function useTheme(): string {
   return theme;
 }
 
-/** Lines over the last ten minutes. The caption has the newest values, or those pointed at. */
+/** Lines over the last minutes, ten at most. The caption has the newest values, or those pointed at. */
 export function Plot({ title, time, series, none, most }: PlotProps) {
   const [box, width] = useWidth<HTMLDivElement>();
   const plot = useRef<uPlot | null>(null);
@@ -135,7 +135,10 @@ function options(
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     hooks: { setCursor: [(made) => point(made.cursor.idx ?? null)] },
     scales: {
-      x: { time: false, range: (_, __, max) => [(max || 0) - SECONDS, max || 0] },
+      x: {
+        time: false,
+        range: (_, min, max) => [(max || 0) - 60 * minutesFor((max || 0) - (min || 0)), max || 0],
+      },
       y: { range }, right: { range },
     },
     series: [{}, ...series.map((own): uPlot.Series => {
@@ -151,8 +154,8 @@ function options(
     axes: [
       {
         ...axis, size: 26, grid: { show: false },
-        splits: (_, __, ___, max) =>
-          (width < NARROW ? [0, 5, 10] : [0, 2, 4, 6, 8, 10]).map((minutes) => max - minutes * 60),
+        splits: (_, __, min, max) =>
+          marksOf((max - min) / 60, width < NARROW).map((minutes) => max - minutes * 60),
         values: (_, splits) => splits.map((at) =>
           t.watch.ago(Math.round((at - (splits[0] ?? at)) / 60))),
       },

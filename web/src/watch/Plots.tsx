@@ -1,12 +1,11 @@
 import "uplot/dist/uPlot.min.css";
 import { useMemo } from "react";
 import type { Columns } from "../api/types.ts";
-import { bytes, count, rate, t } from "../texts/index.ts";
+import { bytes, count, percent, rate, t } from "../texts/index.ts";
 import { Plot, type Series } from "./Plot.tsx";
 import css from "./Plots.module.css";
 import { cacheShares, stacked } from "./samples.ts";
 
-const percent = new Intl.NumberFormat("en", { style: "percent", maximumFractionDigits: 0 });
 /** Steps of an axis of bytes: powers of two, so that its numbers are round. */
 const POWERS = Array.from({ length: 50 }, (_, i) => 2 ** i);
 /** Steps of an axis of things that are counted. */
@@ -45,7 +44,7 @@ export default function Plots({ columns }: { columns: Columns }) {
   ], [columns]);
   const cache = useMemo((): Series[] => [{
     name: t.watch.cache.share, colour: "--plot-3", values: cacheShares(columns),
-    shown: (value) => percent.format(value), isFilled: true,
+    shown: percent, isFilled: true,
   }], [columns]);
   return (
     <section className={css.plots} aria-label={t.watch.plots}>

@@ -82,7 +82,7 @@ test("a model that doesn't fit says so before and after loading; another plan go
   await picture(page, /null:0: 0 layers, .* left/).waitFor();
   await page.getByRole("button", { name: "Load" }).click();
   await isLoaded(page);
-  await page.getByText("It is in memory as planned.").waitFor();
+  await page.getByText("It is in memory with these options.").waitFor();
   await page.getByText(/planned [\d.]+ MiB · in memory [\d.]+ MiB/).first().waitFor();
   expect(faults).toEqual([]);
   await context.close();
@@ -104,7 +104,7 @@ test("a conversation goes on while layers and context of its model change", asyn
   await panel.getByText("Conversations go on where they are.").waitFor();
   expect(await everywhere(page)).toEqual([]);
   await panel.getByRole("button", { name: "Apply" }).click();
-  await panel.getByText("It is in memory as planned.").waitFor();
+  await panel.getByText("It is in memory with these options.").waitFor();
   await panel.getByText("not measured yet").first().waitFor();
   const slider = page.getByRole("slider", { name: "Layers on GPUs" });
   expect(await slider.getAttribute("aria-valuetext")).toBe("2 of 5");
@@ -121,7 +121,7 @@ test("a conversation goes on while layers and context of its model change", asyn
   await page.getByRole("button", { name: "Cache type: set. Back to auto" }).click();
   await slide(page, "Layers on GPUs", 0);
   await panel.getByRole("button", { name: "Apply" }).click();
-  await panel.getByText("It is in memory as planned.").waitFor();
+  await panel.getByText("It is in memory with these options.").waitFor();
   await page.keyboard.press("Escape");
   await box.fill("And more");
   await page.keyboard.press("Enter");

@@ -7,7 +7,7 @@ import { join } from "node:path";
 const COMMAND = (process.env["UNLADEN_COMMAND"] ?? "unladen").split(" ");
 
 /** Milliseconds in which a server must be up, on a busy machine. */
-const UP_MS = 60_000;
+const UP_MS = 180_000;
 
 export interface Server {
   url: string;

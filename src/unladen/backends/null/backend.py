@@ -68,7 +68,9 @@ class NullBackend(Backend):
         used = self._used.get(device.name, 0)
         if used + nbytes > device.memory_bytes:
             raise OutOfMemory(device=device.name, requested=nbytes,
-                              free=device.memory_bytes - used)
+                              free=device.memory_bytes - used,
+                              hint=f"let {device.name} have less to hold, or set "
+                                   f"{MEMORY_VARIABLE} to more bytes")
         self._used[device.name] = used + nbytes
         buffer = NullBuffer(device, nbytes)
         weakref.finalize(buffer, self._free, device.name, nbytes)

@@ -8,16 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._host import host
+from unladen.backends._kv_rows import encoded
 from unladen.backends.base import PlacedKV
 from unladen.graph.batch import Batch
 from unladen.graph.graph import KVSpec
 from unladen.graph.ops.base import Array
-from unladen.quants import dequantize, get, quantize
-
-NAN16 = np.array([np.nan], np.float16).view(np.uint8)
-"""NaN as bytes, for a float16 and for the scale at the begin of a Q8_0 block."""
-NAN32 = np.array([np.nan], np.float32).view(np.uint8)
-"""NaN as bytes, for a float32."""
+from unladen.quants import dequantize, get
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +30,7 @@ class PagedKV:
     def store(self, batch: Batch, k: Array, v: Array) -> None:
         """See :class:`~unladen.graph.ops.base.KVState`."""
         layout = self.placed.layout
-        keys, is_beyond = _encoded(layout.k_type, k.astype(np.float32))
-        values, _ = _encoded(layout.v_type, v.astype(np.float32))
-        # A NaN score may lead to a finite weight, but a NaN value makes every sum NaN.
-        nan = NAN32 if layout.v_type == "F32" else NAN16
-        values[is_beyond, :len(nan)] = nan[:values.shape[-1]]
+        keys, values = encoded(layout, k.astype(np.float32), v.astype(np.float32))
         for raw, pages in ((keys, self._pages("k")), (values, self._pages("v"))):
             for t in range(batch.n_tokens):
                 block, slot = self._where(batch, int(batch.seq_of[t]), int(batch.index[t]))
@@ -69,20 +61,3 @@ class PagedKV:
         row = get(layout.k_type if is_k else layout.v_type).row_bytes(
             spec.k_dim if is_k else spec.v_dim)
         return host(buffer).data.reshape(layout.n_blocks, spec.n_kv_heads, layout.block_tokens, row)
-
-
-def _encoded(quant: str, rows: npt.NDArray[np.float32]
-             ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.bool_]]:
-    """``rows`` float32 [n_tokens, n_heads, dim] in format ``quant``, with NaN in place of numbers
-    that the format can't hold; and bool [n_tokens, n_heads]: the rows with such numbers. An
-    infinite key could get the weight zero and go unnoticed, while NaN reaches the logits and raises
-    an error."""
-    size = get(quant).block_size
-    blocks = rows.reshape(-1, size)
-    with np.errstate(over="ignore"):
-        scales = np.abs(blocks).max(axis=1) / np.float32(1 if size == 1 else 127)
-        is_beyond = ~np.isfinite(scales.astype(np.float16)) & (quant != "F32")
-    raw = quantize(quant, np.where(is_beyond[:, None], np.float32(0), blocks))
-    raw[is_beyond, :2] = NAN16
-    return (raw.reshape(*rows.shape[:-1], -1),
-            is_beyond.reshape(*rows.shape[:-1], -1).any(axis=-1))

@@ -52,7 +52,7 @@ class _MarkedAnswer:
 
     def __init__(self, r: Reader, dialect: Dialect, families: Sequence[ReasoningMarks],
                  family: ReasoningMarks | None) -> None:
-        self._r, self._dialect, self._family = r, dialect, family
+        self._r, self._family = r, family
         forms = dialect.forms if r.allows_calls else ()
         self._triggers = {mark: form for form in reversed(forms) for mark in self._marks_of(form)}
         self._opens = {f.opening: f for f in reversed(families)}

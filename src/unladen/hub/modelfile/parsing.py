@@ -49,7 +49,8 @@ def read(path: str | os.PathLike[str]) -> Modelfile:
     """
     name = os.fspath(path)
     if problem := problem_of(name):
-        raise ModelNotFound(f"{name} {problem.what}", hint=problem.hint or "check the path")
+        raise ModelNotFound(f"{name} {problem.what}", hint=(
+            "name a Modelfile, a text with a line FROM MODEL: unladen create NAME -f FILE"))
     try:
         with Path(name).open("rb") as file:
             data = file.read(MAX_BYTES + 1)

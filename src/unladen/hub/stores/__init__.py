@@ -5,6 +5,8 @@ written into them, and nothing but the headers of files is read for a list.
 """
 
 from unladen.hub.stores.base import Look, Store, StoredModel
-from unladen.hub.stores.finding import described, find, find_one, listed, stores
+from unladen.hub.stores.finding import find, find_one, listed, stores
+from unladen.hub.stores.presets import read_preset
 
-__all__ = ["Look", "Store", "StoredModel", "described", "find", "find_one", "listed", "stores"]
+__all__ = ["Look", "Store", "StoredModel", "find", "find_one", "listed", "read_preset",
+           "stores"]

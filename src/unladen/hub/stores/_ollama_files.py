@@ -111,7 +111,7 @@ def _is_for_gguf(child: Mapping[str, Any]) -> bool:
 
 def layers_of(models: Path, manifest: Mapping[str, Any]) -> list[Layer]:
     """The layers of ``manifest`` in their order."""
-    return [layer_of(models, told) for told in _dicts(manifest.get("layers"))]
+    return [layer_of(models, told) for told in manifest["layers"]]
 
 
 def config_of(models: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -122,8 +122,10 @@ def config_of(models: Path, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def layer_of(models: Path, told: Mapping[str, Any]) -> Layer:
+def layer_of(models: Path, told: Any) -> Layer:
     """The blob that ``told``, a part of a manifest, names."""
+    if not isinstance(told, dict):
+        return Layer("", None, "", 0, "has a manifest with a malformed layer")
     media, digest, size = told.get("mediaType"), told.get("digest"), told.get("size")
     kind = media.removeprefix(_IMAGE) if isinstance(media, str) else ""
     match = _DIGEST.fullmatch(digest) if isinstance(digest, str) else None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from unladen.hub.preset import Preset
 from unladen.hub.stores._disk import printable
 from unladen.types import Glance
 
@@ -31,11 +32,6 @@ class StoredModel:
     * ``projectors``, ``adapters``: files that belong to it.
     * ``digests``: the SHA-256 of its files, as far as the store knows them.
     * ``record``: the file that describes it to its program.
-    * ``template``: its Go template, ``system``: its system message, ``parameters``: its settings,
-      ``messages``: what every conversation begins with, ``licenses``: their texts. They are None
-      until :func:`unladen.hub.stores.described` reads them, and where it has none.
-    * ``renderer``: Ollama's name of the format that it uses in place of the template; "" for none,
-      and until it is read.
     """
 
     name: str
@@ -54,12 +50,6 @@ class StoredModel:
     adapters: tuple[Path, ...] = ()
     digests: Mapping[Path, str] = field(default_factory=dict)
     record: Path | None = None
-    template: str | None = None
-    system: str | None = None
-    parameters: Mapping[str, Any] | None = None
-    messages: Sequence[Mapping[str, str]] | None = None
-    licenses: Sequence[str] | None = None
-    renderer: str = ""
 
     @property
     def is_usable(self) -> bool:
@@ -102,6 +92,7 @@ class Store(ABC):
         """The files that go when ``model`` is removed: its own, and those that only it needs.
         Raises :class:`~unladen.errors.UnladenError` where some lie outside of the store."""
 
-    def described(self, model: StoredModel) -> StoredModel:
-        """``model`` with its template, system message and parameters, if the store has some."""
-        return model
+    def preset(self, model: StoredModel) -> Preset:
+        """The settings of ``model`` beside its weights; an empty one where the store has none.
+        Raises :class:`~unladen.errors.UnladenError` where they can't be read."""
+        return Preset()

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from unladen.errors import DiskFull, InvalidArgument, UnladenError
 from unladen.hub.failures import FULL
 from unladen.hub.included import INCLUDED
+from unladen.hub.preset import Preset, messages_in
 from unladen.hub.stores._disk import (
     MAX_RECORD,
     entries,
@@ -63,16 +64,17 @@ class Created(Store):
         for name, path in records():
             yield _model(name, path)
 
-    def described(self, model: StoredModel) -> StoredModel:
-        """See :meth:`Store.described`. Raises :class:`UnladenError` for a damaged record."""
+    def preset(self, model: StoredModel) -> Preset:
+        """See :meth:`Store.preset`. Raises :class:`UnladenError` for a damaged record."""
         record = None if model.record is None else _record_at(model.record)
         if record is None:
             raise UnladenError(f"the record of {model.name} has changed or is damaged",
                                hint="list the models again")
-        return dataclasses.replace(
-            model, template=record.get("template"), system=record.get("system"),
-            parameters=record.get("parameters"), messages=record.get("messages"),
-            licenses=record.get("licenses"))
+        return Preset(
+            template=record.get("template") or "", yields=bool(record.get("yields")),
+            system=record.get("system") or "", parameters=record.get("parameters", {}),
+            messages=messages_in(model.name, record.get("messages") or ()),
+            licenses=record.get("licenses") or ())
 
     def removed_with(self, model: StoredModel) -> list[Path]:
         if model.record is None or not is_inside(model.record, folder()):
@@ -149,18 +151,12 @@ def _record_at(path: Path) -> Mapping[str, Any] | None:
         and isinstance(found.get("parameters", {}), dict)
         and isinstance(found.get("digests", {}), dict)
         and (found.get("licenses") is None or _are_texts(found["licenses"]))
-        and (found.get("messages") is None or _are_messages(found["messages"])))
+        and isinstance(found.get("messages") or [], list))
     return found if is_record else None
 
 
 def _are_texts(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
-
-
-def _are_messages(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, dict) and isinstance(each.get("role"), str)
-        and isinstance(each.get("content"), str) for each in value)
 
 
 def _model(name: Name, path: Path) -> StoredModel:

@@ -121,12 +121,6 @@ def close_to(name: str) -> list[str]:
     return [names[n] for n in get_close_matches(name[:200].casefold(), list(names), 2, 0.75)]
 
 
-def described(model: StoredModel) -> StoredModel:
-    """``model`` with its template, system message, parameters and messages, where its store has
-    them. Raises :class:`~unladen.errors.UnladenError` where they can't be read."""
-    return stores()[model.store].described(model)
-
-
 def _called(name: str, models: Iterable[StoredModel]) -> list[StoredModel]:
     """The models with this name; if some have it in this case, only they."""
     found = [m for m in models

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from unladen.errors import UnladenError
-from unladen.hub.stores._disk import home_path, text_of
+from unladen.hub.preset import Preset, messages_in
+from unladen.hub.stores._disk import home_path, printable, text_of
 from unladen.hub.stores._ollama_files import (
     Layer,
     Name,
@@ -60,13 +61,20 @@ class Ollama(Store):
             return dataclasses.replace(model, problem=_why_no_weights(folder, manifest, layers))
         if weights.path is None:
             return dataclasses.replace(model, problem=weights.problem)
+        unknown = next((layer.problem for layer in layers if not layer.kind), "")
         return dataclasses.replace(
             model, path=weights.path, files=(weights.path,), size=weights.size,
-            problem=weights.problem, digests={weights.path: weights.digest},
-            adapters=_paths(layers, "adapter"), projectors=_paths(layers, "projector"))
+            problem=weights.problem or unknown, digests={weights.path: weights.digest},
+            adapters=tuple(each.path for each in layers if each.kind == "adapter" and each.path),
+            projectors=tuple(each.path for each in layers if each.kind == "projector"
+                             and each.path and not each.problem))
 
-    def described(self, model: StoredModel) -> StoredModel:
-        """See :meth:`Store.described`. Raises :class:`UnladenError` where a layer can't be read."""
+    def preset(self, model: StoredModel) -> Preset:
+        """See :meth:`Store.preset`. Raises :class:`UnladenError` where a layer can't be read.
+
+        A format that is built into Ollama is the one that the file's own template writes, so that
+        a model with such a format has its stored template only for files without one.
+        """
         folder = _folder_of(model)
         manifest = manifest_of(folder, model.record) if folder and model.record else None
         if folder is None or manifest is None:
@@ -76,12 +84,13 @@ class Ollama(Store):
                  if layer.kind in _TEXTS]
         kinds = dict(texts)
         renderer = config_of(folder, manifest).get("renderer")
-        return dataclasses.replace(
-            model, renderer=renderer if isinstance(renderer, str) else "",
-            template=kinds.get("template", kinds.get("prompt")), system=kinds.get("system"),
-            parameters=_of_type(model, dict, kinds.get("params")),
-            messages=_of_type(model, list, kinds.get("messages")),
-            licenses=tuple(text for kind, text in texts if kind == "license") or None)
+        return Preset(
+            template=kinds.get("template", kinds.get("prompt", "")),
+            yields=isinstance(renderer, str) and bool(renderer), system=kinds.get("system", ""),
+            messages=messages_in(printable(model.name),
+                                 _of_type(model, list, kinds.get("messages", "[]"))),
+            parameters=_of_type(model, dict, kinds.get("params", "{}")),
+            licenses=tuple(text for kind, text in texts if kind == "license"))
 
     def removed_with(self, model: StoredModel) -> list[Path]:
         folder = _folder_of(model)
@@ -107,11 +116,6 @@ def _blobs(folder: Path, record: Path) -> list[Path]:
     return list(dict.fromkeys(layer.path for layer in layers if layer.path))
 
 
-def _paths(layers: Sequence[Layer], kind: str) -> tuple[Path, ...]:
-    return tuple(each.path for each in layers
-                 if each.kind == kind and each.path and not each.problem)
-
-
 def _why_no_weights(folder: Path, manifest: Mapping[str, Any], layers: Sequence[Layer]) -> str:
     if config_of(folder, manifest).get("remote_host"):
         return "runs on another machine: its weights aren't here"
@@ -129,13 +133,15 @@ def _text_of(model: StoredModel, layer: Layer) -> str:
     return text
 
 
-def _of_type(model: StoredModel, kind: type, text: str | None) -> Any:
-    """The JSON ``text``, which must be of type ``kind``; None for None."""
+def _of_type(model: StoredModel, kind: type, text: str) -> Any:
+    """The JSON ``text``, which must be of type ``kind``, or null for an empty one."""
     try:
-        found = None if text is None else json.loads(text)
+        found = json.loads(text)
     except (ValueError, RecursionError):
         found = ()
-    if found is not None and not isinstance(found, kind):
+    if found is None:
+        return kind()
+    if not isinstance(found, kind):
         raise UnladenError(f"a layer of {model.name} in Ollama's store is malformed",
                            hint="pull the model again with Ollama")
     return found

@@ -60,8 +60,8 @@ class Foresees(Constrains, Protocol):
     def way_out(self, n_most: int, first: int | None = None, known: Sequence[int] = (),
                 banned: frozenset[int] = frozenset()) -> Sequence[int] | None:
         """At most ``n_most`` tokens that end the text; the last of them is the end. [] where it has
-        ended or may end anywhere, None where no way is known. Depends on the accepted tokens and on
-        the arguments alone.
+        ended or may end anywhere, None where no way is known or where it breaks off. Depends on the
+        accepted tokens and on the arguments alone.
 
         * ``first``: the way begins after this token; None: at once.
         * ``known``: a way from before ``first``, which may help to find one quickly.

@@ -60,6 +60,11 @@ class Budgeted(Language):
         """Whether the whole text must."""
         return self.whole is not None and self.whole.must_be_whole
 
+    @property
+    def is_hurried(self) -> bool:
+        """Whether the whole text is."""
+        return self.whole is not None and self.whole.is_hurried
+
     def read(self, text: str) -> Any:
         """The value of the whole text."""
         return text if self.whole is None else self.whole.read(text)

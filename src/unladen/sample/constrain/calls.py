@@ -86,6 +86,12 @@ class Calls(Language):
         return self.required
 
     @property
+    def is_hurried(self) -> bool:
+        """Whether there has to be a call. One that the model chose to make breaks off: with other
+        arguments than the model would have written it would do something else."""
+        return self.required
+
+    @property
     def _triggers(self) -> Sequence[str]:
         return [self.opening] if self.opening else list(
             dict.fromkeys(call.trigger for call in self.calls))

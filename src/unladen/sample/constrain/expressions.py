@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 LAST = 0x10FFFF
@@ -74,6 +74,19 @@ class Repeat(Expression):
     part: Expression
     low: int
     high: int | None
+
+
+def chars_in(expressions: Iterable[Expression]) -> Iterator[Chars]:
+    """The sets of characters in ``expressions``, in no order; rules that they name aren't read."""
+    todo = [*expressions]
+    while todo:
+        expression = todo.pop()
+        if isinstance(expression, Chars):
+            yield expression
+        elif isinstance(expression, Repeat):
+            todo.append(expression.part)
+        else:
+            todo += getattr(expression, "parts", ())
 
 
 def _without_surrogates(ranges: Iterable[Range]) -> Iterable[Range]:

@@ -27,6 +27,7 @@ from unladen.sample.constrain.expressions import (
 )
 from unladen.sample.constrain.language import Grammars, Language
 from unladen.sample.constrain.lexemes import lark_of
+from unladen.sample.constrain.states import Spelled
 
 MAX_REPEATS = 2000
 """The largest number in a repetition, as in llama.cpp: each repeat is written out."""
@@ -42,16 +43,22 @@ class Gbnf(Language):
     tells the line and column."""
 
     text: str
+    rules: Mapping[str, Expression] = field(init=False, repr=False, compare=False)
     written: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         Text("a GBNF grammar", filled=True).of("grammar", self.text)
         try:
-            written = _written(self.text)
+            rules, written = _read(self.text)
         except RecursionError:
             raise InvalidArgument("the GBNF grammar is nested too deeply",
                                   hint="give its inner parts names") from None
+        object.__setattr__(self, "rules", rules)
         object.__setattr__(self, "written", written)
+
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """The rules themselves."""
+        return Name("root") if spelled.add(self.rules) else None
 
     def define(self, grammars: Grammars) -> Mapping[str, Any]:
         """A Lark grammar with the same texts."""
@@ -64,8 +71,10 @@ class Gbnf(Language):
 
 
 @functools.lru_cache(maxsize=32)  # as many as a guide keeps compiled
-def _written(text: str) -> str:
-    return lark_of(_Reader(text).rules())
+def _read(text: str) -> tuple[Mapping[str, Expression], str]:
+    """The rules of the grammar ``text``, and a Lark grammar with the same texts."""
+    rules = _Reader(text).rules()
+    return rules, lark_of(rules)
 
 
 class _Reader:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unladen.errors import ConstraintFailed, InvalidArgument, UnladenError
 from unladen.sample.constrain.base import Constrains, Make, Mask, n_words
 from unladen.sample.constrain.language import Grammars, Language, split
+from unladen.sample.constrain.states import LOST, State, States, states_of
 from unladen.sample.constrain.ways import MAX_STEPS, Way, Ways
 
 if TYPE_CHECKING:
@@ -24,12 +25,17 @@ MAX_LEXER_STATES = 50_000
 """States of a grammar's lexer that are kept, 1 to 2 kB each: a hostile grammar takes 100 MB."""
 KEPT = 32
 """Compiled grammars that are kept for the next request with the same one."""
+MASK_BYTES = 1 << 21
+"""Bytes of the masks that are kept for the states of one grammar, the latest 110 at 150,000 tokens.
+"""
 _UNUSUAL = r"\x00-\x1F\x7F\u{80}-\u{A0}\u{2000}-\u{206F}"
 """Control characters, and the white space and marks that grammars leave out of lines."""
-SLICES = (r"[\x20\x0A\x0D\x09]+", rf'[^0-9"\\{_UNUSUAL}]{{1,10}}', rf'[^"\\{_UNUSUAL}]{{1,10}}',
+SLICES = (r"[\x20\x0A\x0D\x09]+", r"[A-Za-z_][0-9A-Za-z_]*",
+          rf'[^0-9"\\{_UNUSUAL}]{{1,10}}', rf'[^"\\{_UNUSUAL}]{{1,10}}',
           r'[^"\\\x00-\x1F\x7F]{1,30}', r'[^"\\\x00-\x1F\x7F]+')
 """Expressions for tokens that a mask takes together where a text may go on with all of them. The
-first that fits a token counts. llguidance's own suit JSON; these suit lines and words as well."""
+first that fits a token counts. llguidance's own suit JSON; these suit names, lines and words as
+well."""
 
 
 class Guide:
@@ -54,12 +60,13 @@ class Guide:
         if not eog_ids:  # a token beyond the vocabulary stands for the end of the text
             eog_ids = [len(known)]
             known.append(b"<end>")
-            special_ids = [*special_ids, *eog_ids]
         self.ends = tuple(eog_ids)
+        self._special_ids = frozenset([*special_ids, *eog_ids])
         self.tokens, self._encode = tokens, encode
-        self.ways = Ways(known, special_ids, self.ends)
+        self.ways = Ways(known, self._special_ids, self.ends)
         self._tokenizer: LLTokenizer = llguidance.LLTokenizer(
-            llguidance.TokenizerWrapper(_Vocabulary(known, special_ids, self.ends, encode)),
+            llguidance.TokenizerWrapper(_Vocabulary(
+                known, sorted(self._special_ids), self.ends, encode)),
             eos_token=[*self.ends], slices=[*SLICES])
         self._limits: LLParserLimits = llguidance.LLParserLimits(
             max_lexer_states=MAX_LEXER_STATES, verbose_errors=False)
@@ -78,22 +85,22 @@ class Guide:
                 raise self._blamed(grammars, _reason(matcher))
             made = Compiled(self, matcher, [self.ids_of(text) for text in dict.fromkeys(
                 end for part in grammars.parts for end in part.ways_on) if text],
-                language.must_be_whole)
+                language, states_of(language, self._special))
         self._compiled[text] = made
-        # Another thread may have dropped the same one.
-        for old in list(itertools.islice(self._compiled, max(0, len(self._compiled) - KEPT))):
-            self._compiled.pop(old, None)
+        _keep_latest(self._compiled, KEPT)
         return made
 
     def _made(self, text: str) -> LLMatcher:
         return self._matcher_of(self._tokenizer, text, log_level=0, limits=self._limits)
 
     def _blamed(self, grammars: Grammars, reason: str) -> InvalidArgument:
-        """The error of the part that can't be compiled, or else of the whole."""
-        for part in reversed(grammars.parts):
-            alone = self._made(Grammars(part, self._special).text())
-            if alone.is_error():
-                return part.blamed(_reason(alone))
+        """The error of the smallest part that can't be compiled, or else of the whole."""
+        alone = sorted((Grammars(part, self._special) for part in grammars.parts),
+                       key=lambda each: len(each.parts))
+        for each in alone:
+            matcher = self._made(each.text())
+            if matcher.is_error():
+                return each.parts[0].blamed(_reason(matcher))
         return grammars.parts[0].blamed(reason)
 
     def ids_of(self, text: str) -> list[int]:
@@ -104,6 +111,10 @@ class Guide:
             special = self._special.get(piece)
             found += [special] if special is not None else self._encode(piece.encode())
         return found
+
+    def text_of(self, token: int) -> bytes | None:
+        """The bytes that ``token`` adds to a text; None for special tokens."""
+        return None if token in self._special_ids else self.tokens[token]
 
     @property
     def n_mask_words(self) -> int:
@@ -129,11 +140,15 @@ class _Vocabulary:
 
 class Compiled:
     """A compiled grammar: each call returns a new constraint. ``closings``: tokens that end a part
-    of the text which could go on for ever. ``must_be_whole``: as :class:`Language` has it."""
+    of the text which could go on for ever. ``must_be_whole``, ``is_hurried``: as ``language`` has
+    them. ``states``: its states, if they are known; :attr:`masks`: the latest masks by states."""
 
     def __init__(self, guide: Guide, matcher: LLMatcher, closings: Sequence[Sequence[int]],
-                 must_be_whole: bool) -> None:
-        self.guide, self.closings, self.must_be_whole = guide, closings, must_be_whole
+                 language: Language, states: States | None) -> None:
+        self.guide, self.closings = guide, closings
+        self.must_be_whole, self.is_hurried = language.must_be_whole, language.is_hurried
+        self.states = states
+        self.masks: dict[State, Mask] = {}  # the one that was used last comes last
         self._matcher = matcher
         self._lock = threading.Lock()
         self._way: Way | None = None
@@ -145,7 +160,9 @@ class Compiled:
 
     def way(self, n_most: int) -> Way | None:
         """A way from the beginning to the end, which is made as short as possible where it has more
-        than ``n_most`` tokens. None: none was found."""
+        than ``n_most`` tokens. None: none was found, or the text breaks off."""
+        if not self.is_hurried:
+            return None
         with self._lock:
             ways = self.guide.ways
             if not self._is_looked_for:
@@ -164,6 +181,8 @@ class Guided(Constrains):
         self._compiled, self._guide, self._matcher = compiled, compiled.guide, matcher
         self._scratch: Mask | None = None
         self._n_accepted = self._n_after_end = 0
+        # The state before each accepted token, and the latest; always LOST without states.
+        self._states: list[State] = [compiled.states.begin if compiled.states else LOST]
 
     @property
     def ends(self) -> tuple[int, ...]:
@@ -181,6 +200,11 @@ class Guided(Constrains):
 
     def mask(self, out: Mask) -> None:
         """See :meth:`Constrains.mask`. Raises :class:`ConstraintFailed`."""
+        state, kept = self._states[-1], self._compiled.masks
+        if state != LOST and (mask := kept.pop(state, None)) is not None:  # put back as the latest
+            kept[state] = mask
+            out[:len(mask)] = mask[:len(out)]
+            return
         n = self._guide.n_mask_words
         words = out
         if len(out) != n or not out.flags.c_contiguous:
@@ -192,6 +216,9 @@ class Guided(Constrains):
         if words is not out:
             n = min(n, len(out))
             out[:n] = words[:n]
+        if state != LOST:
+            kept[state] = words.copy()
+            _keep_latest(kept, MASK_BYTES // words.nbytes)
 
     def accept(self, token: int) -> None:
         """See :meth:`Constrains.accept`. Raises :class:`ConstraintFailed` for a token that isn't
@@ -202,6 +229,9 @@ class Guided(Constrains):
         self._n_accepted += 1
         if not self._matcher.consume_token(token):
             self._check()
+        if self._compiled.states is not None:
+            self._states.append(self._compiled.states.after(
+                self._states[-1], token, self._guide.text_of(token)))
 
     def rollback(self, n: int) -> None:
         """See :meth:`Constrains.rollback`."""
@@ -210,6 +240,8 @@ class Guided(Constrains):
         self._n_accepted -= n - n_after
         if n > n_after and not self._matcher.rollback(n - n_after):
             self._check()
+        if self._compiled.states is not None:
+            del self._states[self._n_accepted + 1:]
 
     def forced(self) -> list[int]:
         """The tokens that come next in any case, as the tokenizer would cut them. One that ends the
@@ -237,6 +269,8 @@ class Guided(Constrains):
         """See :meth:`Foresees.way_out`."""
         if self._n_after_end or first in self._guide.ends:
             return []
+        if not self._compiled.is_hurried:
+            return None
         ways, matcher = self._guide.ways, self._matcher
         if first is not None:
             found = ways.after(matcher, n_most, first, known)
@@ -244,6 +278,10 @@ class Guided(Constrains):
                 return found
             matcher = matcher.deep_copy()
             matcher.consume_token(first)
+            found = ways.around(matcher.deep_copy(), n_most, known, self._compiled.closings,
+                                banned)
+            if found is not None:
+                return found
         return ways.out_of(matcher, n_most, self._compiled.closings, banned)
 
     def _check(self) -> None:
@@ -255,3 +293,8 @@ class Guided(Constrains):
 def _reason(matcher: LLMatcher) -> str:
     return " ".join(matcher.get_error().split())
 
+
+def _keep_latest(kept: dict[Any, Any], n_most: int) -> None:
+    """Drop all but the last ``n_most`` of ``kept``. Another thread may drop the same ones."""
+    for old in list(itertools.islice(kept, max(0, len(kept) - n_most))):
+        kept.pop(old, None)

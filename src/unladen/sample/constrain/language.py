@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from unladen.errors import InvalidArgument
 from unladen.parameters.kinds import Text
+from unladen.sample.constrain.expressions import Alternatives, Sequence_
 
 if TYPE_CHECKING:
     from unladen.sample.constrain.base import Make
+    from unladen.sample.constrain.expressions import Expression
     from unladen.sample.constrain.guide import Guide
+    from unladen.sample.constrain.states import Spelled
 
 
 class Language:
@@ -30,6 +33,17 @@ class Language:
         """Returns a new constraint for each sequence whose text is to be of this language. Raises
         :class:`InvalidArgument` where it can't be compiled."""
         return guide.compiled(self)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether a text that runs out of tokens is brought to its end in time, by tokens that the
+        model might not have chosen. False: it breaks off."""
+        return True
+
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """The texts as an expression over characters; None where that isn't known. ``spelled``
+        has the rules that the expression names."""
+        return None
 
     def read(self, text: str) -> Any:
         """The value that ``text`` of this language stands for: by default the text. Raises
@@ -129,6 +143,10 @@ class Exactly(Language):
         """A rule with one literal."""
         return {"lark_grammar": f"start: {grammars.literal(self.text) or EMPTY}"}
 
+    def expression(self, spelled: Spelled) -> Expression:
+        """The characters and special tokens of the text."""
+        return spelled.literal(self.text)
+
 
 @dataclass(frozen=True, eq=False)
 class Joined(Language):
@@ -141,10 +159,19 @@ class Joined(Language):
         return {"lark_grammar": "start: " + " ".join(
             grammars.name_of(part) for part in self.parts)}
 
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """A sequence."""
+        return spelled.several(Sequence_, self.parts)
+
     @property
     def must_be_whole(self) -> bool:
         """Whether any of the parts must."""
         return any(part.must_be_whole for part in self.parts)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether all of the parts are."""
+        return all(part.is_hurried for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +187,19 @@ class OneOf(Language):
         return {"lark_grammar": "start: " + " | ".join(
             grammars.name_of(part) for part in self.parts)}
 
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """Alternatives."""
+        return spelled.several(Alternatives, self.parts)
+
     @property
     def must_be_whole(self) -> bool:
         """Whether all of the parts must."""
         return all(part.must_be_whole for part in self.parts)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether all of the parts are."""
+        return all(part.is_hurried for part in self.parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +215,11 @@ class After(Language):
         return {"lark_grammar": f"start: head {grammars.name_of(self.then)}\n"
                                 f"{grammars.until('head', self.mark)}\n{TEXT}"}
 
+    def expression(self, spelled: Spelled) -> Expression | None:
+        """Any characters up to the mark."""
+        then = self.then.expression(spelled)
+        return None if then is None else spelled.behind(self.mark, then)
+
     @property
     def ways_on(self) -> Sequence[str]:
         """The mark."""
@@ -188,6 +229,11 @@ class After(Language):
     def must_be_whole(self) -> bool:
         """Whether what follows the mark must."""
         return self.then.must_be_whole
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether what follows the mark is."""
+        return self.then.is_hurried
 
     def read(self, text: str) -> Any:
         """The value of what follows the mark."""

@@ -10,7 +10,7 @@ which several may be read at once.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from unladen.sample.constrain.automaton import Alphabet, Automaton
@@ -21,6 +21,7 @@ from unladen.sample.constrain.expressions import (
     Name,
     Repeat,
     Sequence_,
+    chars_in,
     empty_rules,
     is_empty,
     names_in,
@@ -94,7 +95,7 @@ class _Lexemes:
         self._whole = _inlined(rules)
         self._rules = {name: self._resolved(rule) for name, rule in rules.items()
                        if name not in self._whole or name == "root"}
-        self._alphabet = Alphabet(chars for rule in self._rules.values() for chars in _chars(rule))
+        self._alphabet = Alphabet(chars_in(self._rules.values()))
         self._blocked: set[Expression] = set()
         self._automata: dict[Expression, Automaton | None] = {}
         self._known: dict[tuple[int, int, int], bool] = {}
@@ -110,7 +111,7 @@ class _Lexemes:
 
     def are_apart(self) -> bool:
         """Find lexemes so that the longest is always right. False: it takes too long."""
-        if sum(1 for rule in self._rules.values() for _ in _chars(rule)) > MAX_CHARS:
+        if sum(1 for _ in chars_in(self._rules.values())) > MAX_CHARS:
             return False
         for _ in range(MAX_SPLITS):
             self._group()
@@ -282,16 +283,6 @@ def _n_places(expression: Expression, rules: Mapping[str, Expression] | None = N
         times = max(expression.low, 1) if expression.high is None else expression.high
         return times * _n_places(expression.part, rules)
     return sum(_n_places(part, rules) for part in getattr(expression, "parts", ()))
-
-
-def _chars(expression: Expression) -> Iterator[Chars]:
-    if isinstance(expression, Chars):
-        yield expression
-    elif isinstance(expression, Repeat):
-        yield from _chars(expression.part)
-    else:
-        for part in getattr(expression, "parts", ()):
-            yield from _chars(part)
 
 
 def _pattern(expression: Expression) -> str:

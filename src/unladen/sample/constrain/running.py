@@ -97,13 +97,6 @@ class RunningConstraint(Step):
         return (self._foreseeing is not None and self._foreseeing.must_be_whole
                 and not self.banned)
 
-    @property
-    def _may_break_off(self) -> bool:
-        """Whether the text could end here, and what begins now was the model's choice: a call that
-        breaks off says more than an answer that ends before it."""
-        return (self._foreseeing is not None and not self._foreseeing.must_be_whole
-                and self._way is not None and len(self._way) == 1)
-
     def begin(self, n_left: int) -> int | None:
         """At most ``n_left`` tokens may come in all. Called before the first one. Returns how many
         the shortest text takes that was found, if it takes more; None: a text is in time, or need
@@ -135,8 +128,6 @@ class RunningConstraint(Step):
             return token
         after = self._way_after(token)
         if after is None and not self._must_end and self._n_left > len(self._way) + ROOM:
-            return token
-        if after is None and self._may_break_off:
             return token
         if after is None:
             self._forced, self.is_cut = deque(self._way), True

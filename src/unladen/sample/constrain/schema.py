@@ -48,7 +48,7 @@ class JsonSchema(Language):
     def define(self, grammars: Grammars) -> Mapping[str, Any]:
         """The schema, with options of ours in place of those that it may bring."""
         check(self._plain)
-        schema = {} if self._plain is True else self._plain
+        schema = {} if self._plain is True else with_real_dates(self._plain)
         return {"json_schema": {**schema, "x-guidance": OPTIONS}}
 
     @property
@@ -96,7 +96,7 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
-def subschemas(schema: Any) -> Iterator[tuple[str, Schema]]:
+def subschemas(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every schema in ``schema`` that is an object, with its place as a JSON pointer: "#/items".
     Raises :class:`InvalidArgument` where they are too many."""
     todo: list[tuple[str, Any]] = [("#", schema)]
@@ -140,6 +140,38 @@ def check(schema: Any) -> None:
                 "the JSON schema can't be compiled: minProperties counts further properties, whose "
                 "names could repeat", keyword="minProperties", place=place,
                 hint="list names in properties and in required")
+
+
+_YEAR = "(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_LEAP_YEAR = ("(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])"
+              "|(?:0[48]|[2468][048]|[13579][26])00)")
+_DATE = (f"(?:{_LEAP_YEAR}-02-29|{_YEAR}-"
+         "(?:(?:0[13-9]|1[0-2])-[0-9]{2}|02-(?:[01][0-9]|2[0-8])))")
+_TIME = "[0-9]{2}:[0-9]{2}:[0-5]"
+_REAL: Final = {"date": f"^{_DATE}", "date-time": f"^{_DATE}[Tt ]{_TIME}", "time": f"^{_TIME}"}
+"""What texts of a format begin with that are dates of the calendar: llguidance takes a 29th of
+February in every year, a year 0, and leap seconds at any time, which most programs can't read."""
+
+
+def with_real_dates(schema: Any) -> Any:
+    """``schema``, in which dates and times are real ones."""
+    if not any(_real(each) for _, each in subschemas(schema)):
+        return schema
+    made = json.loads(json.dumps(schema))
+    for _, each in subschemas(made):
+        pattern = _real(each)
+        if pattern is None:
+            continue
+        if "pattern" not in each:
+            each["pattern"] = pattern
+        elif isinstance(each.setdefault("allOf", []), list):
+            each["allOf"].append({"pattern": pattern})
+    return made
+
+
+def _real(schema: Schema) -> str | None:
+    name = schema.get("format")
+    return _REAL.get(name) if isinstance(name, str) else None
 
 
 _TELLS: Final = (

@@ -137,6 +137,23 @@ class Ways:
                 return rest
         return None
 
+    def around(self, matcher: LLMatcher, n_most: int, known: Sequence[int],
+               closings: Sequence[Sequence[int]], banned: frozenset[int]) -> Way | None:
+        """A way of at most ``n_most`` tokens from where ``matcher`` stands, which is soon back on
+        ``known``, a way from a token earlier. None: none was found. Moves ``matcher``."""
+        path, patience = Way(), _Patience()
+        while len(path) < MAX_DETOUR and not matcher.is_accepting():
+            tokens = self._step(matcher, ORDERS[0], closings, banned, patience)
+            if not tokens or not matcher.consume_tokens([*tokens]):
+                return None
+            path += tokens
+            for n in range(min(len(known), N_KNOWN)):
+                rest = [*known[n:]]
+                if (len(path) + len(rest) <= n_most
+                        and matcher.validate_tokens(rest) == len(rest)):
+                    return path + rest
+        return None
+
     def shorter(self, matcher: LLMatcher, way: Sequence[int],
                 closings: Sequence[Sequence[int]] = ()) -> Way:
         """``way``, or one with fewer tokens. From the end to the beginning, another character is

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Any, Final
 
 from unladen.server.asked import Asked
@@ -18,7 +17,8 @@ from unladen.server.core import Card, State, Wish
 from unladen.server.events import Ended, Waiting, unpack
 from unladen.server.faults import Fault
 from unladen.server.ipc import Message
-from unladen.server.settings import ModelSettings, Settings
+from unladen.server.settings import ModelSettings, Settings, plain_options
+from unladen.server.supervisor.changes import Changes
 from unladen.server.supervisor.kept import close_kept, open_kept
 from unladen.server.supervisor.looking import Stamp, stamp_of
 from unladen.server.supervisor.process import Worker
@@ -66,6 +66,9 @@ class Hosted:
         self.options: dict[str, Any] = dict(own.options)
         self._asked: dict[str, Any] = {}
         """Those of the options that a client asked for."""
+        self._again: Mapping[str, Any] | None = None
+        """Options of a load that was asked for while the model was unloaded; None: there is
+        none."""
         self.queue = Queue(own.name, settings.max_waiting)
         self.used = time.monotonic()
         self.n_restarts = self.n_evictions = self.n_arrivals = 0
@@ -74,9 +77,10 @@ class Hosted:
         self._n_blocks = self._n_blocks_held = 0
         self.worker: Worker | None = None
         self._life: asyncio.Task[None] | None = None
-        self._waiters: list[asyncio.Future[None]] = []
+        self._changes = Changes()
         self._is_leaving = self._is_stopping = False
         self._fault: Fault | None = None
+        """Ends requests that come soon after a load failed, instead of another load."""
         self._n_failures, self._not_before = 0, 0.0
         self._staying = Staying(own, settings, self._expire)
         self._leaving: asyncio.Task[None] | None = None
@@ -102,12 +106,6 @@ class Hosted:
         """Take note of the model's files."""
         self.resolved, self.watched = facts["ref"], tuple(facts["watched"])
         self.stamp = stamp_of(self.watched)
-
-    @property
-    def plain_options(self) -> dict[str, Any]:
-        """The options as JSON."""
-        return {name: str(value) if isinstance(value, PurePath) else value
-                for name, value in self.options.items()}
 
     @property
     def is_loaded(self) -> bool:
@@ -152,7 +150,7 @@ class Hosted:
             self.worker.send(cancel)
         self.used = time.monotonic()
         self.settle()
-        self._notify()
+        self._changes.tell()
 
     def _expired(self, ticket: Ticket) -> None:
         """End ``ticket`` where its time was over before a worker had it; a worker sees to that
@@ -169,9 +167,18 @@ class Hosted:
 
     # Loading and unloading
 
+    def load(self, options: Mapping[str, Any]) -> None:
+        """Load the model, unless that is under way. A model that is being unloaded is loaded again
+        afterwards."""
+        if self._life is not None and self._is_unloading:
+            self._again = dict(options)
+        else:
+            self.begin(options)
+
     def begin(self, options: Mapping[str, Any] | None = None) -> None:
-        """Load the model, unless that is under way."""
+        """Load the model for the requests that wait, unless it is in memory."""
         if self._life is None:
+            self._again = None
             self._asked = dict(options or {})
             self.options = {**self.own.options, **self._asked}
             self.state, self.fault, self._fault = "loading", None, None
@@ -181,7 +188,8 @@ class Hosted:
 
     async def ready(self) -> None:
         """Wait until the model answers. Raises the ``Fault`` that it couldn't be loaded."""
-        await self._until(lambda: self.state in ANSWERS or self._life is None)
+        await self._changes.until(lambda: self._life is None or (
+            self.state in ANSWERS and not self._is_leaving and self._again is None))
         if self._fault is not None and self.state not in ANSWERS:
             raise replace(self._fault)
 
@@ -221,12 +229,18 @@ class Hosted:
             self._watch.moves(False)
         self._moved.set_result(None)
         self.settle()
-        self._notify()
+        self._changes.tell()
 
     def _loads(self, done: int, total: int) -> None:
         """``done`` of ``total`` bytes are loaded."""
         self.loaded = done, total
         self.share = done / total if total else 0.0
+
+    async def unload(self) -> None:
+        """:meth:`retire` the model at a client's wish, and forget loads that were asked for
+        before."""
+        self._again = None
+        await self.retire("it was unloaded")
 
     async def retire(self, why: str) -> None:
         """Unload the model once the requests that its worker has have ended. Others wait, and it is
@@ -234,20 +248,25 @@ class Hosted:
         is about to leave takes no requests, so it must leave."""
         await asyncio.shield(self._retiring(why))
 
+    @property
+    def _is_unloading(self) -> bool:
+        """Whether the model is about to leave, or leaves."""
+        return self._leaving is not None and not self._leaving.done()
+
     def _retiring(self, why: str) -> asyncio.Task[None]:
-        if self._leaving is None or self._leaving.done():
+        if self._leaving is None or not self._is_unloading:
             self._leaving = asyncio.ensure_future(self._retire(why))
         return self._leaving
 
     async def _retire(self, why: str) -> None:
-        await self._until(lambda: self.state == "ready" or self._life is None
+        await self._changes.until(lambda: self.state == "ready" or self._life is None
                           or self.queue.is_idle)
         if self.state != "ready":
             await self.stop(why)  # nobody waits for it
             return
         self._is_leaving = True
         worker = self.worker
-        await self._until(lambda: self.worker is not worker or not self.queue.is_busy)
+        await self._changes.until(lambda: self.worker is not worker or not self.queue.is_busy)
         if worker is None or self.worker is not worker:
             return
         self._retired = asyncio.get_running_loop().create_future()
@@ -257,7 +276,7 @@ class Hosted:
         n = self._retired.result() if self._retired.done() else 0
         log.info("%s is unloaded: %s; %d of its conversations are kept", self.own.name, why, n)
         worker.kill(why)
-        await self._until(lambda: self.worker is not worker)
+        await self._changes.until(lambda: self.worker is not worker)
 
     async def stop(self, why: str) -> None:
         """End the worker now, and wait until it is gone."""
@@ -275,6 +294,7 @@ class Hosted:
 
     async def close(self) -> None:
         """End the worker, and drop the conversations that are kept."""
+        self._again = None
         await self.stop("the server shuts down")
         close_kept(self._kept)
         self._kept = None
@@ -312,7 +332,7 @@ class Hosted:
             if fault is not None:
                 return self._failed(fault)
             if self._is_leaving and not self.queue.is_busy:
-                if self._is_stopping or self.queue.is_idle:
+                if self._is_stopping or self.queue.is_idle or self._again is not None:
                     return self._over()
                 self.state = "loading"
                 self._loads(0, 0)
@@ -325,7 +345,7 @@ class Hosted:
                                           hint="the server's log may say more"))
             self.state = "restarting"
             self._loads(0, 0)
-            self._notify()
+            self._changes.tell()
             await asyncio.sleep(max(0.0, self._not_before - time.monotonic()))
 
     async def _start(self, ready: asyncio.Future[dict[str, Any]]) -> Worker:
@@ -334,7 +354,7 @@ class Hosted:
         if self._kept is None:
             self._kept = open_kept()
         worker = self.worker = await Worker.start(
-            ["load", self.ref, self.plain_options], functools.partial(self._handle, ready),
+            ["load", self.ref, plain_options(self.options)], functools.partial(self._handle, ready),
             self._kept)
         self._watch = Watch(self._settings, worker, ready, lambda: self.queue.is_busy)
         return worker
@@ -349,12 +369,14 @@ class Hosted:
             await self.worker.gone
             self.worker = None
         self._n_blocks = self._n_blocks_held = 0
-        self._notify()
+        self._changes.tell()
 
     def _arrived(self, facts: dict[str, Any], seconds: float) -> None:
         self.facts, self._load_s, self._ready_at = facts, seconds, time.monotonic()
         self.state, self.share, self.fault = "ready", 1.0, None
         self.n_arrivals += 1
+        if not self._is_unloading:
+            self._again = None
         self.found(facts)
         log.info("%s is loaded in %.1f s; %d conversations go on", self.own.name, seconds,
                  facts.get("n_kept", 0))
@@ -362,7 +384,7 @@ class Hosted:
         for ticket in self.queue.unsent():
             self._send(ticket)
         self.settle()
-        self._notify()
+        self._changes.tell()
 
     def _lost(self, why: str, lived: float) -> None:
         """A worker died: end its streams, and let requests without output wait for the next."""
@@ -388,7 +410,7 @@ class Hosted:
         self._fault = told
         self.state, self.share, self._life = "failed", 0.0, None
         self.queue.fail(told)
-        self._notify()
+        self._changes.tell()
 
     def _failed_as_asked(self, fault: Fault) -> None:
         """The model can't be loaded with the options of a client, such as a context that no memory
@@ -398,15 +420,17 @@ class Hosted:
         self.queue.fail(fault, self._asked)
         if not self.queue.is_idle:
             self.begin()
-        self._notify()
+        self._changes.tell()
 
     def _over(self) -> None:
         """The model is unloaded."""
         self.state, self.share, self._life, self.worker = "unloaded", 0.0, None, None
         self._staying.disarm()
-        if not self.queue.is_idle:  # a request came while the worker ended
-            self.begin()
-        self._notify()
+        if self._again is not None:
+            self.begin(self._again)
+        elif waiting := self.queue.unsent():  # they came while the worker ended
+            self.begin(waiting[0].wish.options)
+        self._changes.tell()
 
     # The worker's messages
 
@@ -471,16 +495,3 @@ class Hosted:
     def _expire(self) -> None:
         if not self.queue and self.worker is not None:
             self._retiring("nobody asked for it")
-
-    def _notify(self) -> None:
-        """Wake those who wait for another state."""
-        waiters, self._waiters = self._waiters, []
-        for each in waiters:
-            if not each.done():
-                each.set_result(None)
-
-    async def _until(self, condition: Callable[[], bool]) -> None:
-        while not condition():
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter

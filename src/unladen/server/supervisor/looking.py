@@ -12,6 +12,7 @@ from unladen.hub import INCLUDED, LocalFile, parse_ref
 from unladen.hub.stores.naming import own_name
 from unladen.server.faults import Fault, Kind
 from unladen.server.ipc import Message
+from unladen.server.settings import plain_options
 from unladen.server.supervisor.process import Worker
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ async def inspected(models: Sequence[Hosted], memory_share: float) -> list[dict[
         if len(found) == len(models) and not is_complete.done():
             is_complete.set_result(None)
 
-    wanted = [[each.own.ref, each.plain_options] for each in models]
+    wanted = [[each.own.ref, plain_options(each.options)] for each in models]
     worker = await Worker.start(["inspect", wanted, memory_share], handle)
     try:
         for _ in range(LOOK_BEATS):

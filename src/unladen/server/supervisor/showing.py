@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unladen.server.supervisor.hosted import Hosted
 
 FACTS: Final = frozenset(Card.__dataclass_fields__) - {
-    "name", "aliases", "state", "share", "error", "expires", "running", "waiting", "options",
+    "name", "aliases", "state", "share", "expires", "running", "waiting", "options",
     "tokens_per_second", "n_blocks", "n_blocks_held", "n_restarts", "n_evictions", "fault",
     "done_bytes", "total_bytes", "n_arrivals", "n_prefilled", "n_written", "n_prompt", "n_cached"}
 """Fields of a card that a worker tells."""
@@ -30,7 +30,6 @@ def card_of(hosted: Hosted, **more: Any) -> Card:
     done, total = hosted.loaded
     return Card(
         hosted.own.name, hosted.own.aliases, state=hosted.state, share=hosted.share,
-        error="" if hosted.fault is None else hosted.fault.message, fault=hosted.fault,
-        done_bytes=done, total_bytes=total, running=hosted.queue.n_running,
+        fault=hosted.fault, done_bytes=done, total_bytes=total, running=hosted.queue.n_running,
         waiting=hosted.queue.n_waiting, options=hosted.options, n_restarts=hosted.n_restarts,
         n_evictions=hosted.n_evictions, n_arrivals=hosted.n_arrivals, **more, **facts)

@@ -92,7 +92,7 @@ class Supervisor:
         self._check_open()
         hosted = await self._find(name)
         hosted.stay(wish)
-        hosted.begin(wish.options)
+        hosted.load(wish.options)
         await hosted.ready()
         hosted.settle()
         return hosted.card()
@@ -102,7 +102,7 @@ class Supervisor:
         self._check_open()
         hosted = await self._find(name)
         hosted.stay(wish)
-        hosted.begin(wish.options)
+        hosted.load(wish.options)
         hosted.settle()
         return hosted.card()
 
@@ -116,7 +116,7 @@ class Supervisor:
     async def unload(self, name: str) -> Card:
         """See :class:`Core`."""
         hosted = await self._find(name)
-        await hosted.retire("it was unloaded")
+        await hosted.unload()
         return hosted.card()
 
     async def change(self, what: str, given: Mapping[str, str], told: Told = lambda n, total: None

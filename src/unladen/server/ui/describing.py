@@ -41,12 +41,6 @@ def _progress(card: Card) -> Progress | None:
                     total=card.total_bytes)
 
 
-def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` as JSON."""
-    return {name: str(value) if isinstance(value, PurePath) else value
-            for name, value in options.items()}
-
-
 def shown_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """``options`` as the page may see them: it sees no folders of the server."""
     return {name: PurePath(value).name if name in PATHS and isinstance(value, str | PurePath)

@@ -40,8 +40,8 @@ class Desk:
                                return_when=asyncio.FIRST_COMPLETED)
             if not asked.done():
                 worker.kill("a question took too long")
-                raise Fault("internal", "looking at the file took too long, or ended the process "
-                                        "that looked", hint="the server's log may say more")
+                raise Fault("internal", "the process that looks at models took too long, or ended",
+                            hint="the server's log may say more")
             return asked.result()
         finally:
             del self._asked[number]

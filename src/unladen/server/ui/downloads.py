@@ -18,7 +18,7 @@ from unladen.server.faults import Fault
 from unladen.server.ipc import Message
 from unladen.server.supervisor.process import Worker
 from unladen.server.ui.describing import problem
-from unladen.server.ui.remembering import Remembered
+from unladen.server.ui.remembering import DownloadFile
 from unladen.server.ui.shapes import Download
 
 log = logging.getLogger("unladen.server")
@@ -64,7 +64,7 @@ class DownloadQueue:
     """
 
     def __init__(self, tell: Callable[[Any, bool], None], arrived: Callable[[], None],
-                 remembered: Remembered) -> None:
+                 remembered: DownloadFile) -> None:
         self._tell, self._arrived, self._remembered = tell, arrived, remembered
         self._every: dict[str, _Under] = {}
         self._ends: set[asyncio.Task[None]] = set()

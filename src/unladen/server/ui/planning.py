@@ -9,9 +9,9 @@ from typing import Any
 from unladen.hub import INCLUDED
 from unladen.server.core import Card, Core
 from unladen.server.faults import Fault
-from unladen.server.settings import Settings
+from unladen.server.settings import Settings, plain_options
 from unladen.server.supervisor.looking import is_reference
-from unladen.server.ui.describing import plain_options, problem
+from unladen.server.ui.describing import problem
 from unladen.server.ui.desk import Desk
 from unladen.server.ui.shapes import Fit, Fits
 
@@ -67,7 +67,7 @@ class Planning:
         if not is_reference(ref):  # paths would tell which files there are
             raise Fault("unknown_model", f"there is no model {ref[:200]!r}", param="ref",
                         hint="take a ref of the library, or one such as org/repo:Q4_K_M")
-        return ref, dict(plain_options(self._settings.any_options)), {}
+        return ref, plain_options(self._settings.any_options), {}
 
     def _of_card(self, card: Card) -> tuple[str, dict[str, Any], dict[str, int]]:
         own = self._own.get(card.name)
@@ -77,7 +77,7 @@ class Planning:
         if card.state not in LOADED or not card.plan:
             options = own.options if own is not None else self._settings.any_options
             return path, plain_options(options), {}
-        options = {**plain_options(card.options)}
+        options = plain_options(card.options)
         options.setdefault("context_size", card.context_size)
         return path, options, {each["name"]: each["taken_bytes"] or 0
                                for each in card.plan["devices"]}

@@ -60,7 +60,7 @@ def is_part(path: str) -> bool:
             and Path(path).parent.name == "blobs" and ".." not in Path(path).parts)
 
 
-class Remembered:
+class DownloadFile:
     """The downloads in the file of ``folder``. One server at a time has it: the others remember
     nothing, and their log says so."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from array import array
 from collections.abc import Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from unladen.server.core import Card
 from unladen.server.ui.shapes import Columns, Sample
@@ -13,13 +14,32 @@ from unladen.server.ui.shapes import Columns, Sample
 KEPT: Final = 3600
 """Samples that are kept: one a second."""
 _COUNTS: Final = ("n_prefilled", "n_written", "n_prompt", "n_cached")
+_KINDS: Final = {
+    "time": "d", "decode_tps": "d", "prefill_tps": "d", "running": "q", "waiting": "q",
+    "prompt_tokens": "q", "cached_tokens": "q"}
+"""Columns and the types of their numbers, as :mod:`array` names them."""
+
+
+def _column(kind: str) -> array[Any]:
+    """Room for all samples: memory is taken at once, so that a server that runs grows no more."""
+    return array(kind, bytes(8 * KEPT))
+
+
+@dataclass(slots=True)
+class _Device:
+    """Bytes on a device, and the number of the last sample in which a model was there."""
+
+    column: array[int] = field(default_factory=lambda: _column("q"))
+    last: int = -1
 
 
 class Samples:
-    """The samples of a server."""
+    """The samples of a server. Sample number n is in row n modulo :data:`KEPT` of each column."""
 
     def __init__(self) -> None:
-        self._kept: deque[Sample] = deque(maxlen=KEPT)
+        self._n_taken = 0
+        self._columns = {name: _column(kind) for name, kind in _KINDS.items()}
+        self._devices: dict[str, _Device] = {}
         self._counted: dict[str, int] = {}
         self._taken = time.monotonic()
 
@@ -41,20 +61,31 @@ class Samples:
             running=sum(card.running for card in cards),
             waiting=sum(card.waiting for card in cards), prompt_tokens=new["n_prompt"],
             cached_tokens=new["n_cached"], bytes=n_bytes)
-        self._kept.append(sample)
+        self._keep(sample)
         return sample
+
+    def _keep(self, sample: Sample) -> None:
+        number, row = self._n_taken, self._n_taken % KEPT
+        self._n_taken += 1
+        for name, column in self._columns.items():
+            column[row] = sample[name]  # type: ignore[literal-required]
+        for name in sample["bytes"]:
+            self._devices.setdefault(name, _Device()).last = number
+        for name, device in list(self._devices.items()):
+            device.column[row] = sample["bytes"].get(name, 0)
+            if device.last <= number - KEPT:
+                del self._devices[name]
 
     def columns(self, seconds: float) -> Columns:
         """The samples of the last ``seconds``."""
-        begin = time.time() - seconds
-        kept = [sample for sample in self._kept if sample["time"] >= begin]
-        devices = dict.fromkeys(name for sample in kept for name in sample["bytes"])
-        return Columns(
-            time=[each["time"] for each in kept],
-            decode_tps=[each["decode_tps"] for each in kept],
-            prefill_tps=[each["prefill_tps"] for each in kept],
-            running=[each["running"] for each in kept],
-            waiting=[each["waiting"] for each in kept],
-            prompt_tokens=[each["prompt_tokens"] for each in kept],
-            cached_tokens=[each["cached_tokens"] for each in kept],
-            bytes={name: [each["bytes"].get(name, 0) for each in kept] for name in devices})
+        begin, times = time.time() - seconds, self._columns["time"]
+        kept = [n for n in range(max(0, self._n_taken - KEPT), self._n_taken)
+                if times[n % KEPT] >= begin]
+        rows = [n % KEPT for n in kept]
+        found: Any = {name: [column[row] for row in rows]
+                      for name, column in self._columns.items()}
+        found["bytes"] = {
+            name: [device.column[row] for row in rows]
+            for name, device in self._devices.items() if kept and device.last >= kept[0]}
+        columns: Columns = found
+        return columns

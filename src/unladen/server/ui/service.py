@@ -23,7 +23,7 @@ from unladen.server.ui.downloads import DownloadQueue
 from unladen.server.ui.feed import Feed
 from unladen.server.ui.lines import LogLines
 from unladen.server.ui.planning import Planning
-from unladen.server.ui.remembering import Remembered, usual_folder
+from unladen.server.ui.remembering import DownloadFile, usual_folder
 from unladen.server.ui.samples import Samples
 from unladen.server.ui.shapes import DeviceState, Line, ServerState, StoredFile
 
@@ -48,7 +48,7 @@ class UiService:
         self.log = LogLines(self._line)
         self.downloads = DownloadQueue(
             lambda shown, keep: self.feed.tell("download", shown, keep=keep),
-            lambda: self.feed.tell("library", {}, keep=True), Remembered(usual_folder()))
+            lambda: self.feed.tell("library", {}, keep=True), DownloadFile(usual_folder()))
         self.planning = Planning(core, settings, self.desk)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, Final
+
+TOLD_SECONDS: Final = 0.2
+"""Seconds between two messages on a download: as often as a client shows it."""
 
 
 class Arrival:

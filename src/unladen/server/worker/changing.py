@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from unladen.errors import ModelNotFound, UnladenError
 from unladen.server.faults import Fault
+from unladen.server.worker.arrival import TOLD_SECONDS, Arrival
 from unladen.server.worker.wrong import fault_of
 
 if TYPE_CHECKING:
     from unladen.server.worker.link import Link
-
-TOLD_SECONDS: Final = 0.2
-"""Seconds between two messages on a download: as often as a client shows it."""
 
 
 def change(link: Link, what: str, given: Mapping[str, Any]) -> None:
@@ -84,8 +82,6 @@ def _here(text: str) -> Path:
 
 def _shown(link: Link) -> type:
     """A class in place of tqdm that tells how far a download is."""
-    from unladen.server.worker.arrival import Arrival
-
     class Shown(Arrival):
         """One file."""
 

@@ -36,7 +36,7 @@ class Desk:
         self._headers = Headers()
         self._reading = threading.Lock()
         self._papers = Papers()
-        self._dropped: set[int] = set()
+        self._waiting: set[int] = set()
         self._answers: Mapping[str, Callable[..., Any]] = {
             "library": self._library, "devices": self._devices, "plan": self._plan,
             "fit": self._fit, "search": self._search, "repository": self._repository}
@@ -45,14 +45,15 @@ class Desk:
         """Take a question with its number, or drop one that nobody waits for."""
         kind, number, *content = message
         if kind == "ask":
+            self._waiting.add(number)
             self._threads.submit(self._answer, number, *content)
         elif kind == "drop":
-            self._dropped.add(number)
+            self._waiting.discard(number)
 
     def _answer(self, number: int, kind: str, content: Sequence[Any]) -> None:
-        if number in self._dropped:
-            self._dropped.discard(number)
+        if number not in self._waiting:
             return
+        self._waiting.discard(number)
         try:
             found = self._answers[kind](*content)
         except BaseException as error:  # noqa: BLE001  # it is this question's alone

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from unladen.errors import UnladenError
 from unladen.hub.browse import hub_ref
@@ -13,14 +13,11 @@ from unladen.hub.download import UNFINISHED, blob_of, folder_of, n_missing
 from unladen.hub.failures import typed_errors
 from unladen.hub.fetch import cached, fetch, files_of, quiet_client, wanted_files
 from unladen.hub.ref import HubFile, HubQuant
-from unladen.server.worker.arrival import Arrival
+from unladen.server.worker.arrival import TOLD_SECONDS, Arrival
 from unladen.server.worker.wrong import fault_of
 
 if TYPE_CHECKING:
     from unladen.server.worker.link import Link
-
-TOLD_SECONDS: Final = 0.2
-"""Seconds between two messages on how much has arrived."""
 
 
 def download(link: Link, text: str) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COUNT_SECONDS = 0.25
 """Seconds between two messages on how many tokens were computed; charts have a point a second."""
 LOST = 5
-"""The exit status of a worker whose device is gone."""
+"""The exit status of a worker that lost its device, or the memory of its plans."""
 
 
 class Loop:

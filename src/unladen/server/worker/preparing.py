@@ -13,7 +13,7 @@ from unladen.server.faults import Fault
 from unladen.server.ipc import Message
 from unladen.server.worker.answers import Answers, ChatChoice, Choice, Echo, TextChoice
 from unladen.server.worker.job import Job, ended, event, result
-from unladen.server.worker.questions import Ranked, at_once, embed
+from unladen.server.worker.questions import at_once, embed, rank
 
 if TYPE_CHECKING:
     from unladen.api import Model
@@ -41,7 +41,7 @@ def prepared(model: Model, id: int, asked: Asked,  # noqa: A002
     if isinstance(asked, Embed):
         return [], embed(id, model, asked)
     if isinstance(asked, Rank):
-        return [], Ranked(id, model, asked)
+        return [], rank(id, model, asked)
     assert isinstance(asked, Count | Tokenize | Detokenize)
     return [result(id, at_once(model, asked)), ended(id)], None
 

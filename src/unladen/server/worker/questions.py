@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unladen.api.begin import chat_prompt, embedding, ranking
 from unladen.server.asked import Count, Detokenize, Embed, Rank, Tokenize
@@ -18,23 +18,19 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from unladen.api import Model
+    from unladen.api.together import Together
 
     Rows = npt.NDArray[np.float32]
 
 
-class Embedding(Job):
-    """Computes embeddings of ``texts``, of which ``take`` makes the result."""
+class OfTexts(Job):
+    """A question of many texts, which ``together`` computes. ``take``: makes the answer of its
+    results."""
 
-    def __init__(self, id: int, model: Model, texts: Sequence[str | Sequence[int]],  # noqa: A002
-                 take: Callable[[list[Rows], list[int]], Result]) -> None:
+    def __init__(self, id: int, together: Together[Any],  # noqa: A002
+                 take: Callable[[list[Any]], Result]) -> None:
         super().__init__(id)
-        if not model.embeds:
-            raise Fault("unsupported", "the model makes no embeddings: it isn't an encoder",
-                        hint="ask a model for embeddings")
-        if not texts:
-            raise Fault("bad_request", "there must be at least one text", param="inputs")
-        self._together, self._n_tokens = embedding(model, texts)
-        self._take = take
+        self._together, self._take = together, take
         self._has_started = False
 
     def news(self, out: list[Message]) -> bool:
@@ -45,8 +41,7 @@ class Embedding(Job):
         self._together.collect()
         if self._together.refill() is not None:
             return False
-        out += [result(self.id, self._take(self._together.results, self._n_tokens)),
-                ended(self.id)]
+        out += [result(self.id, self._take(self._together.results)), ended(self.id)]
         return True
 
     def cancel(self) -> None:
@@ -54,49 +49,32 @@ class Embedding(Job):
         self._together.stop()
 
 
-def embed(id: int, model: Model, asked: Embed) -> Embedding:  # noqa: A002
+def embed(id: int, model: Model, asked: Embed) -> OfTexts:  # noqa: A002
     """The job for ``asked``."""
     width = asked.dimensions
-
-    def take(rows: list[Rows], n_tokens: list[int]) -> Result:
-        return Vectors([base64.b64encode(_cut(row, width).astype("<f4").tobytes()).decode()
-                        for row in rows], n_tokens)
-
-    job = Embedding(id, model, asked.inputs, take)
+    if not model.embeds:
+        raise Fault("unsupported", "the model makes no embeddings: it isn't an encoder",
+                    hint="ask a model for embeddings")
+    if not asked.inputs:
+        raise Fault("bad_request", "there must be at least one text", param="inputs")
     if width is not None and not 1 <= width <= (most := n_embd(model)):
         raise Fault("bad_request", f"dimensions must be from 1 to {most}, got {width}",
                     param="dimensions")
-    return job
+    together, n_tokens = embedding(model, asked.inputs)
+    return OfTexts(id, together, lambda rows: Vectors(
+        [base64.b64encode(_cut(row, width).astype("<f4").tobytes()).decode() for row in rows],
+        n_tokens))
 
 
-class Ranked(Job):
-    """Ranks the documents of ``asked``."""
-
-    def __init__(self, id: int, model: Model, asked: Rank) -> None:  # noqa: A002
-        super().__init__(id)
-        if not asked.documents:
-            raise Fault("bad_request", "there are no documents", param="documents")
-        if not model.ranks_by:
-            raise Fault("unsupported", "the model can't rank: it has no classifier for that, and "
-                        "makes no embeddings", hint="ask a reranker, or a model for embeddings")
-        self._together, self._scores, self._n_tokens = ranking(model, asked.query, asked.documents)
-        self._has_started = False
-
-    def news(self, out: list[Message]) -> bool:
-        """See :class:`Job`."""
-        if not self._has_started:
-            self._has_started = True
-            out.append(started(self.id))
-        self._together.collect()
-        if self._together.refill() is not None:
-            return False
-        scores = self._scores(self._together.results)
-        out += [result(self.id, Scores(scores, self._n_tokens)), ended(self.id)]
-        return True
-
-    def cancel(self) -> None:
-        """See :class:`Job`."""
-        self._together.stop()
+def rank(id: int, model: Model, asked: Rank) -> OfTexts:  # noqa: A002
+    """The job for ``asked``."""
+    if not asked.documents:
+        raise Fault("bad_request", "there are no documents", param="documents")
+    if not model.ranks_by:
+        raise Fault("unsupported", "the model can't rank: it has no classifier for that, and makes "
+                    "no embeddings", hint="ask a reranker, or a model for embeddings")
+    together, scores, n_tokens = ranking(model, asked.query, asked.documents)
+    return OfTexts(id, together, lambda found: Scores(scores(found), n_tokens))
 
 
 def at_once(model: Model, asked: Count | Tokenize | Detokenize) -> Result:

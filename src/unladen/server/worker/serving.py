@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from unladen.server.worker.arrival import arrival
 from unladen.server.worker.describe import describe
 from unladen.server.worker.job import failed
 from unladen.server.worker.keeping import restore, save
-from unladen.server.worker.loop import Loop
+from unladen.server.worker.loop import LOST, Loop
 from unladen.server.worker.preparing import prepared
 from unladen.server.worker.telling import tell_log
 from unladen.server.worker.wrong import fault_of
@@ -91,6 +92,9 @@ class Serving:
             loop.model.place(**changes)
             facts = describe(loop.model)
         except BaseException as error:  # noqa: BLE001  # the model is as it was
+            if loop.model.engine.plans.is_ended:  # memory that it gave back was taken meanwhile
+                traceback.print_exception(error)
+                os._exit(LOST)  # the server starts another worker
             self._link.send([["unplaceable", fault_of(error).pack()]])
         else:
             self._link.send([["placed", facts, changes]])

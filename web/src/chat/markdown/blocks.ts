@@ -35,16 +35,16 @@ export class BlockParser {
   }
 
   /**
-   * The blocks of the whole text: links and footnotes find definitions that came later. Blocks
-   * that didn't change are the same objects.
+   * The blocks of the whole text. Only where it has definitions it is parsed once more: links and
+   * footnotes find those that came later. Blocks that didn't change are the same objects.
    */
   finish(text: string): readonly Block[] {
-    const before = [...this.update(text)];
-    const whole = blocksOf(parse(text), text);
-    const kept = hasReferences(whole) ? [] : before;
-    return whole.map((block, i) => {
-      const old = kept[i];
-      return old && old.source === block.source && old.node.type === block.node.type ? old : block;
+    const before = this.update(text);
+    if (!hasAny(before, DEFINING)) return before;
+    return blocksOf(parse(text), text).map((block, i) => {
+      const old = before[i];
+      const isSame = old?.source === block.source && old.node.type === block.node.type;
+      return isSame && !hasAny([block], REFERRING) ? old : block;
     });
   }
 
@@ -96,10 +96,15 @@ function nFrozen(blocks: readonly Block[], text: string): number {
     const start = blocks[i]?.node.position?.start.offset;
     // The parser remembers indented code: behind it, `10) x` is no list.
     if (isIndented(blocks[i - 1])) continue;
+    // Right below a paragraph `10) a|b` is a table's head; at the beginning of a text it is a list.
+    if (blocks[i]?.node.type === "table" && isRightBelow(blocks[i], blocks[i - 1])) continue;
     if (start !== undefined && text.indexOf("\n", start) >= 0) return i;
   }
   return 0;
 }
+
+const isRightBelow = (block: Block | undefined, above: Block | undefined): boolean =>
+  block?.node.position?.start.line === (above?.node.position?.end.line ?? 0) + 1;
 
 const isIndented = (block: Block | undefined): boolean =>
   block?.node.type === "code" && !/^ {0,3}(`{3}|~{3})/.test(block.source);
@@ -127,16 +132,20 @@ export function openFence(text: string): Code | null {
   };
 }
 
-/** Types of nodes whose look depends on a definition elsewhere in the text. */
-const REFERRING = new Set([
-  "linkReference", "imageReference", "footnoteReference", "footnoteDefinition", "definition",
+/** Types of nodes that others, anywhere in the text, refer to. */
+export const DEFINING: ReadonlySet<string> = new Set(["definition", "footnoteDefinition"]);
+
+/** Types of nodes that are text where no definition is known. */
+const REFERRING: ReadonlySet<string> = new Set([
+  "linkReference", "imageReference", "footnoteReference",
 ]);
 
-export function hasReferences(blocks: readonly Block[]): boolean {
+/** Whether `blocks` have a node of one of `types`, at any depth. */
+export function hasAny(blocks: readonly Block[], types: ReadonlySet<string>): boolean {
   const waiting: unknown[] = blocks.map((block) => block.node);
   for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
     const node = next as { type: string; children?: unknown[] };
-    if (REFERRING.has(node.type)) return true;
+    if (types.has(node.type)) return true;
     waiting.push(...(node.children ?? []));
   }
   return false;

@@ -1,4 +1,5 @@
-import { BlockParser, type Block } from "./blocks.ts";
+import { blocksOf, type Block } from "./blocks.ts";
+import { parse } from "./parse.ts";
 
 /** How many texts stay parsed. Rows that come into view again need no new parse. */
 const MOST = 300;
@@ -9,7 +10,7 @@ const parsed = new Map<string, { text: string; blocks: readonly Block[] }>();
 export function blocksFor(id: string, text: string): readonly Block[] {
   const known = parsed.get(id);
   if (known?.text === text) return known.blocks;
-  const blocks = new BlockParser().finish(text);
+  const blocks = blocksOf(parse(text), text);
   keepBlocks(id, text, blocks);
   return blocks;
 }

@@ -27,8 +27,7 @@ async def props(exchange: Exchange) -> Response:
         "model_alias": card.name, "model_path": card.name, "chat_template": card.template,
         "modalities": {"vision": False, "audio": False},
         "build_info": f"unladen {__version__}", "is_sleeping": card.state == "unloaded",
-        "state": card.state, "progress": card.share, "error": card.error,
-        "restarts": card.n_restarts})
+        **card.condition()})
 
 
 async def slots(exchange: Exchange) -> Response:
@@ -41,8 +40,7 @@ async def slots(exchange: Exchange) -> Response:
 def _entry(card: Card) -> dict[str, Any]:
     return {"id": card.name, "name": card.name, "in_cache": True,
             "status": {"value": STATUS[card.state], "failed": card.state == "failed",
-                       "state": card.state, "progress": card.share, "error": card.error,
-                       "restarts": card.n_restarts}}
+                       **card.condition()}}
 
 
 async def every(exchange: Exchange) -> Response:

@@ -29,23 +29,23 @@ class Contexts:
     here, because a template writes the turns anew."""
 
     def __init__(self) -> None:
-        self._known: Remembered[tuple[int, ...], list[dict[str, Any]]] = Remembered(
-            MAX_CONTEXTS, MAX_BYTES)
+        self._known: Remembered[tuple[int, ...]] = Remembered(MAX_CONTEXTS, MAX_BYTES)
 
     def said(self, context: Sequence[int] | None) -> list[dict[str, Any]]:
         """The messages so far. Raises a ``Fault`` for a context that is forgotten."""
         if not context:
             return []
-        found = self._known.get(tuple(context))
-        if found is None:
+        key = tuple(context)
+        if key not in self._known:
             raise Fault("bad_request", "this context isn't known any more", param="context",
                         hint="send the conversation to /api/chat")
-        return [*found]
+        found: list[dict[str, Any]] = self._known.get(key)
+        return found
 
     def keep(self, messages: list[dict[str, Any]]) -> list[int]:
         """A context for ``messages``."""
         context = tuple(secrets.randbelow(2**31) for _ in range(CONTEXT_NUMBERS))
-        self._known.add(context, messages, messages)
+        self._known.add(context, messages)
         return [*context]
 
 

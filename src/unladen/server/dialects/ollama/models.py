@@ -49,8 +49,7 @@ async def ps(exchange: Exchange) -> Response:
         **_entry(card), "context_length": card.context_size or card.trained_context,
         "expires_at": shapes.at(card.expires),
         "size_vram": card.gpu_bytes, "size_by_device": card.device_bytes,
-        "state": card.state, "progress": card.share, "error": card.error,
-        "restarts": card.n_restarts, "running": card.running, "waiting": card.waiting,
+        **card.condition(), "running": card.running, "waiting": card.waiting,
         "tokens_per_second": round(card.tokens_per_second, 2)} for card in found]})
 
 

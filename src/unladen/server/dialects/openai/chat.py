@@ -144,7 +144,8 @@ class _Choice:
         elif isinstance(event, CallArguments):
             self.calls[event.index]["function"]["arguments"] += event.text
         elif isinstance(event, Probabilities):
-            self.tokens = shapes.added(self.tokens, event)
+            self.tokens = self.tokens or []
+            self.tokens += event.tokens
         elif isinstance(event, Ended):
             self.end = event
 
@@ -202,7 +203,7 @@ async def _chunks(events: AsyncIterator[Event], name: str, body: ChatBody
         if isinstance(event, Begun):
             notes = event.told()
         elif isinstance(event, Probabilities):
-            pending[event.choice] = shapes.added(pending.get(event.choice), event)
+            pending.setdefault(event.choice, []).extend(event.tokens)
         elif isinstance(event, Ended):
             ends.append(event)
             tokens = pending.pop(event.choice, None)

@@ -106,7 +106,7 @@ async def _whole(context: Any, name: str, body: CompletionBody) -> dict[str, Any
             elif isinstance(event, Piece):
                 texts[index] = texts.get(index, "") + event.text
             elif isinstance(event, Probabilities):
-                tokens[index] = shapes.added(tokens.get(index), event)
+                tokens.setdefault(index, []).extend(event.tokens)
             elif isinstance(event, Ended):
                 ends[index] = event
     choices = [{"index": i, "text": texts.get(i, ""),
@@ -153,7 +153,7 @@ async def _chunks(events: AsyncIterator[Numbered], name: str, body: CompletionBo
         if isinstance(event, Begun):
             notes[i] = event.told()
         elif isinstance(event, Probabilities):
-            pending[index] = shapes.added(pending.get(index), event)
+            pending.setdefault(index, []).extend(event.tokens)
         elif isinstance(event, Piece):
             yield chunk(index, event.text)
         elif isinstance(event, Ended):

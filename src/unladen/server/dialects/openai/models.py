@@ -24,8 +24,7 @@ def entry(card: Card) -> dict[str, Any]:
         "meta": {"n_ctx": context, "n_ctx_train": card.trained_context, "n_vocab": card.n_vocab,
                  "n_embd": card.n_embd, "n_params": card.n_parameters, "size": card.n_bytes},
         "status": {"value": STATUS[card.state], "failed": card.state == "failed",
-                   "state": card.state, "progress": card.share, "error": card.error,
-                   "restarts": card.n_restarts}}
+                   **card.condition()}}
 
 
 async def every(exchange: Exchange) -> Response:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from unladen.server.events import Ended, Probabilities
+from unladen.server.events import Ended
 
 REASONS = {"end": "stop", "stop": "stop", "length": "length", "context": "length",
            "tool_calls": "tool_calls", "deadline": "length", "cancelled": "stop"}
@@ -97,8 +97,3 @@ def text_logprobs(tokens: TokenList, offset: int) -> dict[str, Any]:
                          {other.encode("latin-1").decode("utf-8", "replace"): value
                           for _, other, value in top} for _, _, logprob, top in tokens],
         "text_offset": offsets}
-
-
-def added(known: TokenList | None, event: Probabilities) -> TokenList:
-    """``known`` and the tokens of ``event``."""
-    return [*(known or ()), *event.tokens]

@@ -26,26 +26,29 @@ class Kept:
 
 
 class Store:
-    """The responses by their ids, in memory."""
+    """The responses by their owners and ids, in memory."""
 
     def __init__(self) -> None:
-        self._kept: Remembered[str, Kept] = Remembered(MAX_KEPT, MAX_BYTES)
+        self._kept: Remembered[tuple[str, str]] = Remembered(MAX_KEPT, MAX_BYTES)
 
     def keep(self, kept: Kept) -> None:
         """Keep a response."""
-        self._kept.add(kept.response["id"], kept, [kept.response, kept.messages, kept.inputs])
+        self._kept.add((kept.owner, kept.response["id"]),
+                       [kept.response, kept.messages, kept.inputs])
 
     def of(self, response_id: str, owner: str, param: str = "") -> Kept:
         """The response of that id. Raises a ``Fault`` where there is none, or it is another
         key's."""
-        kept = self._kept.get(response_id)
-        if kept is None or kept.owner != owner:
+        return Kept(owner, *self._kept.get(self._known(response_id, owner, param)))
+
+    def forget(self, response_id: str, owner: str) -> None:
+        """Forget a response. Raises a ``Fault``, as :meth:`of` does."""
+        self._kept.remove(self._known(response_id, owner))
+
+    def _known(self, response_id: str, owner: str, param: str = "") -> tuple[str, str]:
+        """The key of a response that is kept."""
+        if (owner, response_id) not in self._kept:
             raise Fault("not_found", f"there is no response {response_id[:80]!r}", param=param,
                         hint="responses are kept where store is true, until newer ones need the "
                              "room or the server ends")
-        return kept
-
-    def forget(self, response_id: str, owner: str) -> None:
-        """Forget a response."""
-        self.of(response_id, owner)
-        self._kept.remove(response_id)
+        return owner, response_id

@@ -1,0 +1,116 @@
+"""Whole models through ggml, its memory, and libraries that can't be used."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cases import libggml
+from unladen import Model, _native
+from unladen.backends.base import BackendOptions
+from unladen.backends.ggml import library
+from unladen.backends.ggml.backend import GgmlBackend
+from unladen.errors import BackendNotInitialised, OutOfMemory
+
+F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
+       "makemore-induction-gpt2-f32")
+
+
+@pytest.mark.parametrize("split", [{}, {"n_gpu_layers": 1}], ids=["ggml", "ggml+cpu"])
+@pytest.mark.parametrize("name", F32)
+def test_f32_token_for_token(ggml: GgmlBackend, shared: Path, name: str,
+                             split: dict[str, int]) -> None:
+    cases = json.loads((shared / f"models/refs/{name}.json").read_text())["cases"]
+    devices = ["ggml:0", *(["cpu"] if split else [])]
+    with Model(shared / f"models/{name}.gguf", devices=devices, kv_type="f32", **split) as model:
+        assert all(device in model.placement() for device in devices), model.placement()
+        for case in cases:
+            result = model.generate(case["prompt"], temperature=0.0, logprobs=0,
+                                    max_tokens=len(case["tokens"]))
+            assert (result.tokens, result.text) == (case["tokens"], case["text"])
+            assert result.logprobs is not None
+            for mine, expected in zip(result.logprobs, case["token_logprobs"], strict=True):
+                assert abs(mine.logprob - expected) < 1e-3
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+def test_batches_and_long_prompts(ggml: GgmlBackend, kv_type: str) -> None:
+    """Several sequences in a step, prompts that take several steps, and other types of the cache:
+    the logits of the CPU backend, whose products are the reference's."""
+    texts = ["Once upon a time", "The little cloud", "A dog and a cat went to the park. " * 12]
+    rows = []
+    for device in ("ggml:0", "cpu"):
+        with Model("tiny", devices=[device], kv_type=kv_type, batch_size=64, context_size=256,
+                   precise=True) as model:
+            rows.append([model.logits(text)[-1] for text in texts])
+            together = model.generate(texts, temperature=0.0, max_tokens=8)
+            alone = [model.generate(text, temperature=0.0, max_tokens=8) for text in texts]
+            assert [r.text for r in together] == [r.text for r in alone]
+    for mine, expected in zip(*rows, strict=True):
+        np.testing.assert_allclose(mine, expected, atol=2e-3 * np.abs(expected).max())
+
+
+def test_memory_is_refused_where_there_is_none(ggml: GgmlBackend) -> None:
+    device = ggml.open("ggml:0", BackendOptions())
+    with pytest.raises(OutOfMemory) as error:
+        ggml.alloc(device, 1 << 50, "arena")
+    assert error.value.device == "ggml:0" and error.value.requested == 1 << 50
+
+
+def test_a_number_beyond_the_last_device(ggml: GgmlBackend) -> None:
+    with pytest.raises(BackendNotInitialised, match="ggml:99 is no device") as error:
+        ggml.open("ggml:99", BackendOptions())
+    assert "ggml:0" in error.value.hint
+
+
+def run(code: str, named: Path | str) -> str:
+    """What a new process prints that names ``named`` as its library."""
+    environment = {**os.environ, library.VARIABLE: str(named)}
+    return subprocess.run([sys.executable, "-c", code], env=environment, check=True, text=True,
+                          capture_output=True, timeout=120).stdout
+
+
+OPEN = """
+from unladen.backends import backend_of
+from unladen.backends.base import BackendOptions
+from unladen.errors import BackendNotInitialised
+backend = backend_of("ggml")
+try:
+    print("open", backend.open("ggml", BackendOptions()).name)
+except BackendNotInitialised as error:
+    print(error, "|", error.hint, "|", backend.why_none())
+"""
+
+
+def test_a_folder_without_a_library(tmp_path: Path) -> None:
+    said = run(OPEN, tmp_path)
+    assert f"has no {library.NAMES[0]}" in said and library.VARIABLE in said
+
+
+def test_a_file_that_is_no_library(tmp_path: Path) -> None:
+    (tmp_path / library.NAMES[0]).write_bytes(b"no library" * 100)
+    said = run(OPEN, tmp_path)
+    assert "can't be loaded" in said and str(tmp_path) in said
+
+
+def test_a_library_without_a_function(tmp_path: Path) -> None:
+    """Any other library has none of ggml's functions."""
+    assert _native.__file__ is not None
+    shutil.copy(_native.__file__, tmp_path / library.NAMES[0])
+    assert "it is too old" in run(OPEN, tmp_path)
+
+
+def test_a_named_library_is_listed(ggml: GgmlBackend) -> None:
+    place = libggml.folder()
+    assert place is not None
+    code = ("from unladen.backends import all_devices, default_devices\n"
+            "print([d.name for d in all_devices()], [d.name for d in default_devices()])")
+    devices, default = run(code, place).split("] ")
+    assert "'ggml:0'" in devices and "ggml" not in default
