@@ -17,10 +17,12 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from pages import write_or_check  # noqa: E402
 from unladen._native import cpu as native  # noqa: E402
+from unladen.backends._gpu import c_texts  # noqa: E402
 from unladen.backends._gpu.lowering import registry as lowerings  # noqa: E402
 from unladen.backends._gpu.lowering.moe import MAX_EXPERTS  # noqa: E402
+from unladen.backends._gpu.target import Family  # noqa: E402
 from unladen.backends.ggml.lowering import LOWERINGS as on_ggml  # noqa: E402
-from unladen.backends.wgpu.source import has_codes, has_format, has_kernel  # noqa: E402
+from unladen.backends.wgpu import source as wgsl  # noqa: E402
 from unladen.graph.ops import registry as ops  # noqa: E402
 from unladen.quants import registry as quants  # noqa: E402
 
@@ -36,15 +38,15 @@ Every op of the [graph](../concepts/graph.md), and the backends that run it. `re
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
 weights in any block format; other weights are F32.
 
-| op | what it is | weights | reference | null | cpu | wgpu | ggml |
-| --- | --- | --- | --- | --- | --- | --- | --- |
+| op | what it is | weights | reference | null | cpu | wgpu | opencl | ggml |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 OPS_TAIL = """
 Limits; a node beyond them runs on another device, and a warning names it:
 
 * `cpu`: {cpu}.
-* `wgpu`: `moe` with at most {experts} experts, whose gate and up matrices have the same format;
-  recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
+* `wgpu`, `opencl`: `moe` with at most {experts} experts, whose gate and up matrices have the same
+  format; recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
 * `ggml`: what the library's device answers that it computes; no `softplus`; `concat` of whole rows.
 """
 FORMATS_HEAD = """# Block formats and levels
@@ -61,10 +63,11 @@ of levels say how the CPU multiplies such weights ([levels](../concepts/backends
 * **+ screen**: a greedy step needn't read the whole
   [output head](../concepts/kernels.md#the-output-head-of-a-greedy-step).
 
-`wgpu`: **int8** where the adapter has packed integer products, **float** otherwise and elsewhere.
+`wgpu` and `opencl`: **int8** where the device has packed integer products, **float** otherwise and
+elsewhere.
 
-| format | type id | weights in a block | bits per weight | write | {levels} | wgpu |
-| --- | ---: | ---: | ---: | --- |{rules} --- |
+| format | type id | weights in a block | bits per weight | write | {levels} | wgpu | opencl |
+| --- | ---: | ---: | ---: | --- |{rules} --- | --- |
 """
 
 
@@ -76,15 +79,22 @@ def ops_page() -> str:
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
         rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in cpu)} "
-                    f"| {_yes(_on_wgpu(name))} | {_yes(name in on_ggml)} |")
+                    f"| {_yes(_is_lowered(name, wgsl))} | {_yes(_is_lowered(name, c_texts))} "
+                    f"| {_yes(name in on_ggml)} |")
     limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
     tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
     return OPS_HEAD + "\n".join(rows) + "\n" + tail
 
 
-def _on_wgpu(op: str) -> bool:
+def _is_lowered(op: str, family: Family) -> bool:
     how = lowerings().get(op)
-    return how is not None and all(map(has_kernel, how.kernels))
+    return how is not None and all(map(family.has_kernel, how.kernels))
+
+
+def _format_on(family: Family, quant: str) -> str:
+    if not family.has_format(quant):
+        return "as F32"
+    return "int8" if family.has_codes(quant) else "float"
 
 
 def _yes(answer: bool) -> str:
@@ -103,10 +113,9 @@ def formats_page() -> str:
     rows = []
     for name, quant in sorted(quants().items(), key=lambda item: item[1].type_id):
         bits = 8 * quant.block_bytes / quant.block_size
-        gpu = ("int8" if has_codes(name) else "float") if has_format(name) else "as F32"
         cells = [name, str(quant.type_id), str(quant.block_size), f"{bits:g}",
                  _yes(name in _writable()), *(ways[level].get(name, "as F32") for level in LEVELS),
-                 gpu]
+                 _format_on(wgsl, name), _format_on(c_texts, name)]
         rows.append(f"| {' | '.join(cells)} |")
     head = FORMATS_HEAD.format(levels=" | ".join(LEVELS), rules=" --- |" * len(LEVELS))
     return head + "\n".join(rows) + "\n"

@@ -5,8 +5,8 @@ There is no list to edit: a file in ``quants/``, ``graph/ops/``, ``models/``, ``
 places are scanned for plug-ins: every folder named in ``UNLADEN_PLUGIN_PATH`` (``os.pathsep``
 between them), which may have folders ``quants/``, ``ops/``, ``models/``, ``sample/``,
 ``backends/``, ``dialects/`` (how models write tool calls), ``formats/`` (chat formats by name),
-``stores/`` (models that other programs keep) and ``lowering/`` (an op's dispatches on GPUs); and
-the entry-point groups ``unladen.quants`` and so on.
+``stores/`` (models that other programs keep) and ``lowering/`` (an op's dispatches on GPUs; their
+kernel texts are in ``wgsl/`` and ``c/``); and the entry-point groups ``unladen.quants`` and so on.
 
 A plug-in that can't be used is left out, with one warning that names it and says why; the others
 are used. A fault in the package's own modules is an error.

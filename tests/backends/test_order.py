@@ -22,7 +22,7 @@ from unladen.graph.graph import Value
 Bytes = npt.NDArray[np.uint8]
 N_BYTES, N_TOKENS, N_COLS = 4096, 4, 16
 SUM_BYTES = 4 * N_TOKENS * N_COLS
-BACKENDS = ["cpu", "delayed", "reference", "wgpu"]
+BACKENDS = ["cpu", "delayed", "opencl", "reference", "wgpu"]
 
 
 @dataclass

@@ -183,7 +183,7 @@ def _holds() -> _Holds:
 def _what_there_is() -> str:
     here = ", ".join(d.name for d in all_devices())
     return f"devices here: {here}; backends: {', '.join(sorted(registry()))}; GPUs are reached " \
-           "through wgpu (Vulkan, Metal, D3D12) or a libggml (UNLADEN_GGML)"
+           "through wgpu (Vulkan, Metal, D3D12), opencl or a libggml (UNLADEN_GGML)"
 
 
 def all_devices() -> list[Device]:

@@ -82,7 +82,7 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
     :class:`InvalidArgument` for anything but a number.
     """
     device = Whole(-INT32_MAX).of("device", device)
-    cuda, nvml = _cuda(), _load(
+    cuda, nvml = _cuda(), load_library(
         NVML, "nvmlInit_v2", "nvmlShutdown", "nvmlDeviceGetHandleByPciBusId_v2",
         "nvmlDeviceGetMemoryInfo")
     if cuda is None or nvml is None or not 0 <= device < cuda_device_count():
@@ -105,13 +105,15 @@ def cuda_memory_info(device: int = 0) -> tuple[int, int]:
 
 def rocm_available() -> bool:
     """Whether AMD's HIP runtime is there and shows at least one device to this process."""
-    hip, count = _load(HIP, "hipGetDeviceCount"), ctypes.c_int(0)
+    hip, count = load_library(HIP, "hipGetDeviceCount"), ctypes.c_int(0)
     return hip is not None and hip.hipGetDeviceCount(ctypes.byref(count)) == 0 and count.value > 0
 
 
 def metal_available() -> bool:
     """Whether this is a Mac with a device that Metal can use."""
-    metal = _load(METAL, "MTLCreateSystemDefaultDevice") if sys.platform == "darwin" else None
+    metal = None
+    if sys.platform == "darwin":
+        metal = load_library(METAL, "MTLCreateSystemDefaultDevice")
     if metal is None:
         return False
     metal.MTLCreateSystemDefaultDevice.restype = ctypes.c_void_p
@@ -121,7 +123,8 @@ def metal_available() -> bool:
 def vulkan_available() -> bool:
     """Whether Vulkan's loader is there and one of its drivers has a device. Software devices, as
     that of Mesa's lavapipe, count too."""
-    vulkan = _load(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices", "vkDestroyInstance")
+    vulkan = load_library(VULKAN, "vkCreateInstance", "vkEnumeratePhysicalDevices",
+                          "vkDestroyInstance")
     instance = ctypes.c_void_p()
     if vulkan is None or vulkan.vkCreateInstance(ctypes.byref(_VkInstanceCreateInfo()), None,
                                                  ctypes.byref(instance)) != 0:
@@ -153,11 +156,11 @@ class _VkInstanceCreateInfo(ctypes.Structure):
 
 
 def _cuda() -> ctypes.CDLL | None:
-    cuda = _load(CUDA, "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetPCIBusId")
+    cuda = load_library(CUDA, "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetPCIBusId")
     return cuda if cuda is not None and cuda.cuInit(0) == 0 else None
 
 
-def _load(names: Sequence[str], *functions: str) -> ctypes.CDLL | None:
+def load_library(names: Sequence[str], *functions: str) -> ctypes.CDLL | None:
     """The first library of these ``names`` that can be loaded and has all ``functions``."""
     for name in names:
         try:

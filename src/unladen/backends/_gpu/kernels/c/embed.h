@@ -1,0 +1,31 @@
+#use step matrix
+// y[t] = w[ids[t]]. Each thread decodes eight weights.
+#bind out float y
+
+FN void put(ARGS, u32 t, u32 p, float value) {
+  if (p < m.n_in) y[t * m.n_in + p] = value;
+}
+
+FN void put_four(ARGS, u32 t, u32 p, f4 v) {
+  put(args, t, p, v.x);
+  put(args, t, p + 1u, v.y);
+  put(args, t, p + 2u, v.z);
+  put(args, t, p + 3u, v.w);
+}
+
+KERNEL(embed) {
+  const u32 units = BLOCK / 8u;
+  const u32 t = GROUP_Y;
+  const u32 unit = GROUP_X * WG + LANE;
+  const u32 row = (u32)batch(args, IDS, t) - m.first_row;
+  if (row >= m.n_rows) return;
+  const u32 u = unit % units;
+  const u32 block = unit / units;
+  if (block * BLOCK >= m.n_in) return;
+  const u32 at = row * m.row_bytes;
+  const f4 scale = scales(args, w, at + block * BLOCK_BYTES, u);
+  const Codes c = row_codes(args, w, at, block, u, m.n_in);
+  const u32 p = block * BLOCK + unit_at(u);
+  put_four(args, t, p, scale.x * c.lo + scale.y);
+  put_four(args, t, p + SPAN, scale.z * c.hi + scale.w);
+}

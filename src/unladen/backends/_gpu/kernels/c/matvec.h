@@ -1,0 +1,46 @@
+#use step dot_rows result
+#if SECOND
+#use exp activation
+#end
+// y = x w^T (+ bias) for few rows of x: a workgroup multiplies R rows of w with NT rows of x. With
+// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x.
+
+KERNEL(matvec) {
+  u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
+  u32 which = 0u;
+#if MATRICES
+  for (u32 i = 0u; i + 1u < MATRICES; i++) {
+    const u32 n_groups = (matrices.each[i].m.n_rows + R - 1u) / R;
+    if (which == i && group >= n_groups) {
+      group -= n_groups;
+      which = i + 1u;
+    }
+  }
+  const Matrix m = matrices.each[which].m;
+#end
+  const u32 first = group * R;
+  const u32 count = n_rows(args, ROW_KIND);
+  u32 rows[R], xs[NT];
+  float partial[ALL_OUT];
+  for (u32 r = 0u; r < R; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
+  for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
+  for (u32 o = 0u; o < ALL_OUT; o++) partial[o] = 0.0f;
+  accumulate(args, matrix_bytes(args, which), m.n_in, rows, xs, partial);
+#if SECOND
+  accumulate(args, matrix_bytes(args, 1u), m.n_in, rows, xs, partial + OUT);
+#end
+  finish(args, partial);
+  const u32 row = first + LANE / NT;
+  const u32 token = GROUP_Z * NT + LANE % NT;
+  if (LANE < OUT && row < m.n_rows && token < count) {
+    float value = with_bias(args, which, totals[LANE], m.first_row + row);
+#if SECOND
+    float up = totals[OUT + LANE];
+#if BIAS1
+    up += bias1[m.first_row + row];
+#end
+    value = activate(value) * up;
+#end
+    store(args, which, value, token * m.n_out + m.first_row + row);
+  }
+}

@@ -1,0 +1,18 @@
+// The scales of Q4_K and Q5_K, whose blocks begin with d and dmin as float16, then scales and
+// minimums of 6 bits in 12 bytes.
+
+// Scale and minimum of run s, from a block's first sixteen bytes.
+FN f2 run_scale(u4 head, u32 s) {
+  const u32 shift = (s % 4u) * 8u;
+  const u32 y = head.y >> shift, z = head.z >> shift, w = head.w >> shift;
+  if (s < 4u) return F2((float)(y & 63u), (float)(z & 63u));
+  return F2((float)((w & 15u) | ((y >> 2) & 48u)), (float)(((w >> 4) & 15u) | ((z >> 2) & 48u)));
+}
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const u4 head = words_at(b, at);
+  const f2 d = f2_halves(head.x);
+  const f2 lo = run_scale(head, 2u * (u / 8u));
+  const f2 hi = run_scale(head, 2u * (u / 8u) + 1u);
+  return F4(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
+}

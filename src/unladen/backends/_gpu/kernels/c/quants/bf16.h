@@ -1,0 +1,19 @@
+// Numbers without blocks; 32 of them are taken at a time.
+#define NUMBER_BYTES 2u
+
+FN float number_at(Bytes b, u32 at) { return as_f32(load_u16(b, at) << 16); }
+
+#use plain
+
+FN f4 four(u32 low, u32 high) {
+  return F4(as_f32(low << 16), as_f32(low & 0xffff0000u), as_f32(high << 16),
+            as_f32(high & 0xffff0000u));
+}
+
+FN Codes codes(ARGS, Bytes b, u32 at, u32 u) {
+  const u4 bits = words_at(b, at + 16u * u);
+  Codes c;
+  c.lo = four(bits.x, bits.y);
+  c.hi = four(bits.z, bits.w);
+  return c;
+}

@@ -1,0 +1,26 @@
+// 0: d float16; 2: high 2 bits of each scale; 4: low 4 bits of scale, low nibble first; 8: 32
+// weights in 16 bytes, byte j holds q[j] low, q[j + 16] high, of 16 uneven levels.
+FN u32 level_word(u32 i) {
+  return i < 2u ? (i == 0u ? 0xbfad9881u : 0xf6eaddcfu) : (i == 2u ? 0x26190d01u : 0x71594535u);
+}
+
+#define SPAN 16u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed packed_each levels
+
+FN u32 unit_at(u32 u) { return 32u * (u / 4u) + 4u * (u % 4u); }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 run = u / 4u;
+  const u32 low = (word_at(b, at + 4u) >> (4u * run)) & 15u;
+  const u32 high = (half_bits(b, at + 2u) >> (2u * run)) & 3u;
+  const float s = half_at(b, at) * ((float)(low | (high << 4)) - 32.0f);
+  return F4(s, 0.0f, s, 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 q = word_at(b, at + 8u + 4u * u);
+  return U2(levels(q & 0x0f0f0f0fu), levels((q >> 4) & 0x0f0f0f0fu));
+}

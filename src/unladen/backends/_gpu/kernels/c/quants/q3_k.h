@@ -1,0 +1,29 @@
+// 0: bit k of byte j is the top bit of q[j + 32 k]; 32: 128 weights in 32 bytes, byte j holds q[j],
+// q[j + 32], ...; 96: scale[j] low, scale[j + 8] high; 104: high 2 bits of scale[j], scale[j + 4],
+// ...; 108: d float16.
+#define SPAN 32u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed packed_each
+
+FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
+
+FN float run_scale(Bytes b, u32 at, u32 run) {
+  const u32 low = (byte_at(b, at + 96u + run % 8u) >> (4u * (run / 8u))) & 15u;
+  const u32 high = (byte_at(b, at + 104u + run % 4u) >> (2u * (run / 4u))) & 3u;
+  return (float)(low | (high << 4)) - 32.0f;
+}
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 run = 4u * (u / 8u) + (u % 8u) / 4u;
+  const float d = half_at(b, at + 108u);
+  return F4(d * run_scale(b, at, run), 0.0f, d * run_scale(b, at, run + 2u), 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 top = word_at(b, at + 4u * (u % 8u)) >> (2u * (u / 8u));
+  const u32 q = word_at(b, at + 32u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
+  return U2(minus_each((q & 0x03030303u) | ((top & 0x01010101u) << 2), 0x04040404u),
+            minus_each(((q >> 2) & 0x03030303u) | (((top >> 1) & 0x01010101u) << 2), 0x04040404u));
+}

@@ -1,0 +1,25 @@
+// 0: d float16; 2: byte j holds q[j] low, q[j + 16] high.
+#define SPAN 16u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed
+
+FN u32 unit_at(u32 u) { return 4u * u; }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const float d = half_at(b, at);
+  return F4(d, 0.0f, d, 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 q = word_at(b, at + 2u + 4u * u);
+  return U2(minus_each(q & 0x0f0f0f0fu, 0x08080808u),
+            minus_each((q >> 4) & 0x0f0f0f0fu, 0x08080808u));
+}
+
+FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {
+  const u4 q = words_at(b, at + 2u + 4u * first);
+  store_group(minus_each4(q & 0x0f0f0f0fu, 0x08080808u),
+              minus_each4((q >> 4u) & 0x0f0f0f0fu, 0x08080808u), out);
+}

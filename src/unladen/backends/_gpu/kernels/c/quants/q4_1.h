@@ -1,0 +1,18 @@
+// 0: d, m float16; 4: byte j holds q[j] low, q[j + 16] high.
+#define SPAN 16u
+#define GROUP 4u
+#define SHIFTED 1
+
+#use packed packed_each
+
+FN u32 unit_at(u32 u) { return 4u * u; }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const f2 d = f2_halves(word_at(b, at));
+  return F4(d.x, d.y, d.x, d.y);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 q = word_at(b, at + 4u + 4u * u);
+  return U2(q & 0x0f0f0f0fu, (q >> 4) & 0x0f0f0f0fu);
+}

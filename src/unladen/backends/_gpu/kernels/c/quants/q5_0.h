@@ -1,0 +1,21 @@
+// 0: d float16; 2: bit i is bit 4 of q[i]; 6: byte j holds q[j] low, q[j + 16] high.
+#define SPAN 16u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed packed_each
+
+FN u32 unit_at(u32 u) { return 4u * u; }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const float d = half_at(b, at);
+  return F4(d, 0.0f, d, 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 high = word_at(b, at + 2u);
+  const u32 q = word_at(b, at + 6u + 4u * u);
+  const u32 lo = (q & 0x0f0f0f0fu) | (spread(high, 4u * u) << 4);
+  const u32 hi = ((q >> 4) & 0x0f0f0f0fu) | (spread(high, 4u * u + 16u) << 4);
+  return U2(minus_each(lo, 0x10101010u), minus_each(hi, 0x10101010u));
+}

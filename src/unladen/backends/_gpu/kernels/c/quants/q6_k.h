@@ -1,0 +1,31 @@
+// 0: 128 weights in 64 bytes, byte j holds the low nibbles of q[j], q[j + 64]; 128: 128 weights in
+// 32 bytes, byte j holds the high 2 bits of q[j], q[j + 32], ...; 192: scale int8; 208: d float16.
+#define SPAN 64u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed
+
+FN u32 unit_at(u32 u) { return 128u * (u / 16u) + 4u * (u % 16u); }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 run = at + 192u + 8u * (u / 16u) + (u % 16u) / 4u;
+  const float d = half_at(b, at + 208u);
+  return F4(d * (float)i8_of(byte_at(b, run)), 0.0f, d * (float)i8_of(byte_at(b, run + 4u)), 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 low = word_at(b, at + 64u * (u / 16u) + 4u * (u % 16u));
+  const u32 top =
+      word_at(b, at + 128u + 32u * (u / 16u) + 4u * (u % 8u)) >> (2u * ((u / 8u) % 2u));
+  return U2(minus_each((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4), 0x20202020u),
+            minus_each(((low >> 4) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u));
+}
+
+FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {
+  const u4 low = words_at(b, at + 64u * (first / 16u) + 4u * (first % 16u));
+  const u4 top = words_at(b, at + 128u + 32u * (first / 16u) + 4u * (first % 8u))
+                 >> (2u * ((first / 8u) % 2u));
+  store_group(minus_each4((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4u), 0x20202020u),
+              minus_each4(((low >> 4u) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u), out);
+}

@@ -1,0 +1,19 @@
+// 0: 128 weights in 32 bytes, byte j holds q[j], q[j + 32], ...; 64: d float16.
+#define SPAN 32u
+#define GROUP 4u
+#define SHIFTED 0
+
+#use packed packed_each
+
+FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
+
+FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
+  const float d = half_at(b, at + 64u);
+  return F4(d, 0.0f, d, 0.0f);
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  const u32 q = word_at(b, at + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
+  return U2(minus_each(q & 0x03030303u, 0x01010101u),
+            minus_each((q >> 2) & 0x03030303u, 0x01010101u));
+}

@@ -1,0 +1,267 @@
+"""One logical device: its context and queue, its memory, and the kernels compiled so far."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Mapping
+from ctypes import c_char_p, c_size_t, c_uint64, c_void_p
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.c_texts import Source
+from unladen.backends._gpu.memory import HINT
+from unladen.backends._gpu.target import Bytes, Constants, Family, Range
+from unladen.backends._host import free_host_bytes
+from unladen.backends.opencl import driver, features
+from unladen.backends.opencl.driver import address, call, make
+from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
+from unladen.errors import BackendNotInitialised, OutOfMemory, UnladenError
+from unladen.quants import codebook
+
+PORT = c_texts.FOLDER / "ports/opencl.h"
+ENTRY = b"kernel_main"
+"""The name of the function that a kernel's text defines."""
+WRITE_BYTES = 8 << 20
+"""An upload of more bytes waits until it is done; a smaller one leaves a copy of the bytes."""
+COMPLETE = 0
+"""CL_COMPLETE of cl.h."""
+EVENT_STATUS = 0x11D3
+"""CL_EVENT_COMMAND_EXECUTION_STATUS of cl.h."""
+
+
+class Memory:
+    """A buffer of the driver, freed with the last reference to it."""
+
+    def __init__(self, gpu: Gpu, nbytes: int) -> None:
+        self.handle: c_void_p | None = None
+        self.gpu, self.nbytes = gpu, max(16, -(-nbytes // 16) * 16)
+        free = min(gpu.free_bytes(), gpu.max_buffer)
+        if self.nbytes > free:
+            raise OutOfMemory(device=gpu.name, requested=self.nbytes, free=free, hint=HINT)
+        self.handle = make(gpu.name, "clCreateBuffer", gpu.context, driver.MEM_READ_WRITE,
+                           self.nbytes, None, requested=self.nbytes, free=free)
+        gpu.used_bytes += self.nbytes
+        zero = ctypes.c_uint32(0)
+        call(gpu.name, "clEnqueueFillBuffer", gpu.queue, self.handle, ctypes.byref(zero), 4, 0,
+             self.nbytes, 0, None, None, requested=self.nbytes, free=free)
+
+    def __del__(self) -> None:
+        library = driver.library()
+        if self.handle is not None and library is not None:
+            library.clReleaseMemObject(self.handle)
+            self.gpu.used_bytes -= self.nbytes
+
+
+class Event:
+    """Something that the device will have done, and the memory of the host that it needs until
+    then."""
+
+    def __init__(self, device: str, kept: Any = None) -> None:
+        self.device, self.kept = device, kept
+        self.handle = c_void_p()
+
+    def wait(self) -> None:
+        """Wait until it is done. Raises :class:`DeviceLost` and the like."""
+        call(self.device, "clWaitForEvents", 1, ctypes.byref(self.handle))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is done, or has failed."""
+        status, library = ctypes.c_int32(0), driver.library()
+        assert library is not None
+        failed = library.clGetEventInfo(self.handle, EVENT_STATUS, 4, ctypes.byref(status), None)
+        return bool(failed) or status.value <= COMPLETE
+
+    def __del__(self) -> None:
+        library = driver.library()
+        if self.handle and library is not None:
+            library.clReleaseEvent(self.handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel's text and the driver's program of it."""
+
+    source: Source
+    program: c_void_p
+
+
+class Gpu:
+    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`."""
+
+    family: Family = c_texts
+    alignment = 16
+    max_storage_buffers = 32
+
+    def __init__(self, name: str, number: int, forgone: set[tuple[str, frozenset[str]]]) -> None:
+        found = self.found = found_of(number)
+        self.device = device_of(found, name)
+        self.features = features.chosen(found.available, found.name)
+        self.forgone = forgone
+        self.is_closed = False
+        self.max_buffer = found.max_buffer
+        self.max_binding = min(found.max_buffer, LONGEST_BINDING)
+        self.used_bytes = 0
+        ids = (c_void_p * 1)(found.id)
+        self.context = make(name, "clCreateContext", None, 1, ids, None, None)
+        self.queue = make(name, "clCreateCommandQueue", self.context, found.id, 0)
+        self._pending: deque[Event] = deque()
+        self._compiled: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Compiled] = {}
+        self._grids: dict[str, Range] = {}
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.device.name
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device no longer takes work."""
+        try:
+            self.flush()
+        except UnladenError:
+            return True
+        return False
+
+    def free_bytes(self) -> int:
+        """Bytes that can be allocated now. Drivers don't tell, so for a device with memory of its
+        own it is what this process hasn't allocated."""
+        if self.found.shares_host_memory:
+            return free_host_bytes()
+        return max(0, self.device.memory_bytes - self.used_bytes)
+
+    def upload(self, data: Bytes) -> Range:
+        """A new buffer that holds ``data``; raises :class:`OutOfMemory`."""
+        memory = Memory(self, data.nbytes)
+        self.write(memory, 0, data)
+        return Range(memory, 0, data.nbytes)
+
+    def write(self, memory: Memory, offset: int, data: Bytes) -> None:
+        """Upload ``data`` after the work that was started before."""
+        if not data.nbytes:
+            return
+        waits = data.nbytes > WRITE_BYTES
+        event = Event(self.name, np.ascontiguousarray(data) if waits else data.copy())
+        call(self.name, "clEnqueueWriteBuffer", self.queue, memory.handle, int(waits), offset,
+             data.nbytes, address(event.kept), 0, None, ctypes.byref(event.handle),
+             requested=data.nbytes)
+        self._keep(event)
+
+    def read(self, memory: Memory, offset: int, nbytes: int) -> Event:
+        """Begin to read; the event's ``kept`` are the bytes once it is done."""
+        event = Event(self.name, np.empty(nbytes, np.uint8))
+        call(self.name, "clEnqueueReadBuffer", self.queue, memory.handle, 0, offset, nbytes,
+             address(event.kept), 0, None, ctypes.byref(event.handle), requested=nbytes)
+        self._keep(event)
+        self.flush()
+        return event
+
+    def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
+        """Copy between buffers, or within one."""
+        if dst is src and abs(dst_offset - src_offset) < nbytes:
+            between = Memory(self, nbytes)
+            self.copy(between, 0, src, src_offset, nbytes)
+            self.copy(dst, dst_offset, between, 0, nbytes)
+            self.wait()  # the buffer between is freed
+            return
+        call(self.name, "clEnqueueCopyBuffer", self.queue, src.handle, dst.handle, src_offset,
+             dst_offset, nbytes, 0, None, None, requested=nbytes)
+
+    def mark(self) -> Event:
+        """What has been started so far, as an event."""
+        event = Event(self.name)
+        call(self.name, "clEnqueueMarkerWithWaitList", self.queue, 0, None,
+             ctypes.byref(event.handle))
+        self.flush()
+        return event
+
+    def flush(self) -> None:
+        """Make the device begin with what it was given."""
+        call(self.name, "clFlush", self.queue)
+
+    def wait(self) -> None:
+        """Wait until all submitted work is done."""
+        call(self.name, "clFinish", self.queue)
+        self._pending.clear()
+
+    def _keep(self, event: Event) -> None:
+        """Keep the host's memory that ``event`` needs until it is done."""
+        while self._pending and self._pending[0].is_done:
+            self._pending.popleft()
+        self._pending.append(event)
+
+    def compiled(self, kernel: str, quant: str, constants: Constants) -> Compiled:
+        """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
+        :class:`UnladenError` with the compiler's message."""
+        key = (kernel, quant, tuple(sorted(constants.items())))
+        found = self._compiled.get(key)
+        if found is None:
+            source = c_texts.assemble(kernel, quant, constants, PORT)
+            program = self._build(source.text, f"{self.name}: kernel {kernel} {quant}".rstrip())
+            found = self._compiled[key] = Compiled(source, program)
+        return found
+
+    def _build(self, text: str, what: str) -> c_void_p:
+        encoded = text.encode()
+        strings, sizes = (c_char_p * 1)(encoded), (c_size_t * 1)(len(encoded))
+        program = make(what, "clCreateProgramWithSource", self.context, 1, strings, sizes)
+        ids = (c_void_p * 1)(self.found.id)
+        try:
+            call(what, "clBuildProgram", program, 1, ids, self._options(), None, None)
+        except UnladenError as error:
+            log, size = ctypes.create_string_buffer(1 << 16), c_size_t(0)
+            call(what, "clGetProgramBuildInfo", program, self.found.id, driver.PROGRAM_BUILD_LOG,
+                 len(log), log, ctypes.byref(size))
+            said = log.value.decode("utf-8", "replace").strip()
+            raise UnladenError(f"{what} doesn't compile:\n{said}",
+                               hint="a driver update may help") from error
+        return program
+
+    def _options(self) -> bytes:
+        dot = "int_dot" in self.found.available and "int_dot" in self.features
+        newer = dot or "subgroups" in self.features
+        version = b"3.0" if newer else b"1.2"
+        return b"-w -cl-std=CL%s%s" % (version, b" -DHAS_INT_DOT" if dot else b"")
+
+    def kernel(self, compiled: Compiled, ranges: Mapping[str, Range | bytes]) -> c_void_p:
+        """A kernel with all of its arguments, which stay as they are."""
+        kernel = make(self.name, "clCreateKernel", compiled.program, ENTRY)
+        if compiled.source.grid:
+            ranges = {**ranges, "grid": self._grid(compiled.source.grid)}
+        at = 0
+        for binding in compiled.source.bindings:
+            what = ranges[binding.name]
+            if isinstance(what, bytes):
+                values: list[tuple[int, Any]] = [(len(what), what)]
+            else:
+                values = [(ctypes.sizeof(c_void_p), ctypes.byref(what.buffer.handle)),
+                          (8, ctypes.byref(c_uint64(what.offset)))]
+            for size, value in values:
+                call(self.name, "clSetKernelArg", kernel, at, size, value)
+                at += 1
+        return kernel
+
+    def _grid(self, name: str) -> Range:
+        if name not in self._grids:
+            self._grids[name] = self.upload(
+                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+        return self._grids[name]
+
+    def __del__(self) -> None:
+        library = driver.library()
+        if library is None or not hasattr(self, "queue"):
+            return
+        for compiled in self._compiled.values():
+            library.clReleaseProgram(compiled.program)
+        library.clReleaseCommandQueue(self.queue)
+        library.clReleaseContext(self.context)
+
+
+def closed(device: str) -> BackendNotInitialised:
+    """The error for using ``device``, or a buffer or program on it, after it was closed."""
+    return BackendNotInitialised(f"{device} is closed, or was never opened",
+                                 hint="open it and allocate again: what was on it is gone")

@@ -1,0 +1,156 @@
+"""The system's OpenCL library through ctypes: what this backend calls, and its errors."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unladen.backends._gpu.drivers import load_library
+from unladen.backends._gpu.memory import HINT
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError
+
+LIBRARIES = ("libOpenCL.so.1", "OpenCL.dll", "libOpenCL.so",
+             "/System/Library/Frameworks/OpenCL.framework/OpenCL")
+"""The loader of OpenCL drivers under the names that systems give it."""
+INSTALL = ("install the maker's driver; for the processor on Debian and Ubuntu: apt install "
+           "pocl-opencl-icd ocl-icd-libopencl1")
+"""The hint where OpenCL or a driver is missing."""
+
+# Numbers of cl.h.
+DEVICE_TYPE_CPU, DEVICE_TYPE_GPU, DEVICE_TYPE_ACCELERATOR = 2, 4, 8
+DEVICE_TYPE_ALL = 0xFFFFFFFF
+PLATFORM_NAME = 0x0902
+DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
+DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
+DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
+DEVICE_NAME, DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x102B, 0x1030, 0x103D
+DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
+MEM_READ_WRITE, PROGRAM_BUILD_LOG = 1, 0x1183
+
+_POINTERS = POINTER(c_void_p)
+_SIZES = POINTER(c_size_t)
+_WAIT: tuple[Any, ...] = (c_uint32, _POINTERS, _POINTERS)  # events to wait for, and the new event
+FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
+    "clGetPlatformIDs": (c_uint32, _POINTERS, POINTER(c_uint32)),
+    "clGetPlatformInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clGetDeviceIDs": (c_void_p, c_uint64, c_uint32, _POINTERS, POINTER(c_uint32)),
+    "clGetDeviceInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clBuildProgram": (c_void_p, c_uint32, _POINTERS, c_char_p, c_void_p, c_void_p),
+    "clGetProgramBuildInfo": (c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clSetKernelArg": (c_void_p, c_uint32, c_size_t, c_void_p),
+    "clEnqueueWriteBuffer": (c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, *_WAIT),
+    "clEnqueueReadBuffer": (c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, *_WAIT),
+    "clEnqueueCopyBuffer": (c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, *_WAIT),
+    "clEnqueueFillBuffer": (c_void_p, c_void_p, c_void_p, c_size_t, c_size_t, c_size_t, *_WAIT),
+    "clEnqueueNDRangeKernel": (c_void_p, c_void_p, c_uint32, _SIZES, _SIZES, _SIZES, *_WAIT),
+    "clEnqueueMarkerWithWaitList": (c_void_p, *_WAIT),
+    "clWaitForEvents": (c_uint32, _POINTERS),
+    "clGetEventInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clFlush": (c_void_p,), "clFinish": (c_void_p,),
+    "clReleaseMemObject": (c_void_p,), "clReleaseEvent": (c_void_p,),
+    "clReleaseKernel": (c_void_p,), "clReleaseProgram": (c_void_p,),
+    "clReleaseCommandQueue": (c_void_p,), "clReleaseContext": (c_void_p,)})
+"""Functions that return an error's number, and the types of their arguments."""
+MAKERS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
+    "clCreateContext": (c_void_p, c_uint32, _POINTERS, c_void_p, c_void_p, POINTER(c_int32)),
+    "clCreateCommandQueue": (c_void_p, c_void_p, c_uint64, POINTER(c_int32)),
+    "clCreateBuffer": (c_void_p, c_uint64, c_size_t, c_void_p, POINTER(c_int32)),
+    "clCreateProgramWithSource": (c_void_p, c_uint32, POINTER(c_char_p), _SIZES, POINTER(c_int32)),
+    "clCreateKernel": (c_void_p, c_char_p, POINTER(c_int32))})
+"""Functions that return what they make, and an error's number through their last argument."""
+ERRORS: Mapping[int, str] = MappingProxyType({
+    -1: "device not found", -2: "device not available", -3: "compiler not available",
+    -4: "no memory for a buffer", -5: "out of resources", -6: "out of the host's memory",
+    -11: "the compiler failed", -14: "a command before failed", -34: "invalid context",
+    -36: "invalid command queue", -38: "invalid buffer", -48: "invalid kernel",
+    -51: "invalid size of an argument", -52: "invalid arguments of a kernel",
+    -54: "invalid workgroup size", -61: "invalid size of a buffer", -1001: "no driver"})
+"""What some of OpenCL's error numbers mean."""
+NO_MEMORY, NO_RESOURCES, NO_HOST_MEMORY = -4, -5, -6
+LOST = frozenset({-2, -5, -14, -34, -36})
+"""Errors after which a device takes no more work. Drivers report a kernel that was killed as
+missing resources."""
+
+
+@functools.cache
+def library() -> ctypes.CDLL | None:
+    """The loader of OpenCL drivers; None where there is none."""
+    found = load_library(LIBRARIES, *FUNCTIONS, *MAKERS)
+    if found is not None:
+        for name, types in FUNCTIONS.items():
+            getattr(found, name).argtypes = types
+        for name, types in MAKERS.items():
+            getattr(found, name).argtypes, getattr(found, name).restype = types, c_void_p
+    return found
+
+
+def call(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> None:
+    """Call a function of :data:`FUNCTIONS`. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
+    :class:`UnladenError` for ``device``."""
+    number = getattr(library(), name)(*arguments)
+    if number != 0:
+        raise error(device, name, number, requested=requested, free=free)
+
+
+def make(device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0) -> c_void_p:
+    """What a function of :data:`MAKERS` makes. Raises like :func:`call`."""
+    number = c_int32(0)
+    made = getattr(library(), name)(*arguments, ctypes.byref(number))
+    if number.value != 0 or not made:
+        raise error(device, name, number.value, requested=requested, free=free)
+    return c_void_p(made)
+
+
+def error(device: str, name: str, number: int, *, requested: int = 0, free: int = 0
+          ) -> UnladenError | OutOfMemory:
+    """The exception for error ``number`` of function ``name``."""
+    if number in (NO_MEMORY, NO_HOST_MEMORY) or (number == NO_RESOURCES and requested):
+        return OutOfMemory(device=device, requested=requested, free=free, hint=HINT)
+    text = f"{device}: {name} failed: {ERRORS.get(number, 'error')} ({number})"
+    if number in LOST:
+        return DeviceLost(text, hint="load the model again; a driver update may help")
+    return UnladenError(text)
+
+
+def info(function: str, of: c_void_p, what: int) -> bytes:
+    """What ``function`` (clGetPlatformInfo, clGetDeviceInfo) answers; empty where it doesn't know
+    the question, as older drivers."""
+    ask, size = getattr(library(), function), c_size_t(0)
+    if ask(of, what, 0, None, ctypes.byref(size)) != 0:
+        return b""
+    found = ctypes.create_string_buffer(size.value)
+    return found.raw if ask(of, what, size.value, found, None) == 0 else b""
+
+
+def text_of(function: str, of: c_void_p, what: int) -> str:
+    """The answer as text."""
+    return info(function, of, what).rstrip(b"\0").decode("utf-8", "replace").strip()
+
+
+def number_of(device: c_void_p, what: int) -> int:
+    """A device's answer as a number, 0 where it doesn't know the question."""
+    return int.from_bytes(info("clGetDeviceInfo", device, what), "little")
+
+
+def listed(function: str, *arguments: Any) -> Sequence[c_void_p]:
+    """What clGetPlatformIDs or clGetDeviceIDs lists; nothing where it fails, since a loader without
+    drivers and a platform without devices do so."""
+    ask, n = getattr(library(), function), c_uint32(0)
+    if ask(*arguments, 0, None, ctypes.byref(n)) != 0 or n.value == 0:
+        return []
+    found = (c_void_p * n.value)()
+    if ask(*arguments, n.value, found, None) != 0:
+        return []
+    return [c_void_p(each) for each in found]
+
+
+def address(data: npt.NDArray[np.uint8]) -> c_void_p:
+    """Where the bytes of ``data`` are."""
+    return c_void_p(data.ctypes.data)

@@ -1,0 +1,43 @@
+"""The abilities of a device, beyond OpenCL C 1.2, that kernels may use, and those that they use.
+
+``subgroups``: the hardware's reductions add over the threads of a workgroup. ``int_dot``: where
+weights are int8 codes times a scale, activations are rounded to int8 too, and one instruction
+multiplies four pairs. A device without this instruction can compute the same, so ``int_dot`` can be
+asked for everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from unladen.errors import InvalidArgument
+
+VARIABLE = "UNLADEN_OPENCL_FEATURES"
+"""The environment variable with the names of features to use, with commas between them, or "none".
+If it isn't set, kernels use what the device has."""
+WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
+    "subgroups": ("cl_khr_subgroups",), "int_dot": ("cl_khr_integer_dot_product",)})
+"""The extensions of OpenCL that a device has for each ability."""
+
+
+def available(extensions: Sequence[str]) -> frozenset[str]:
+    """The abilities of a device with these extensions."""
+    return frozenset(name for name, needs in WANTED.items() if set(needs) <= set(extensions))
+
+
+def chosen(there: frozenset[str], device: str) -> frozenset[str]:
+    """The abilities that kernels use of ``there``, those of ``device``. Raises
+    :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
+    device lacks."""
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return there
+    asked = frozenset(text.split(",")) - {"none", ""}
+    possible = there | {"int_dot"}
+    if not asked <= possible:
+        raise InvalidArgument(
+            f"{VARIABLE} asks for {', '.join(sorted(asked - possible))}, which {device} lacks",
+            hint=f"use some of {', '.join(sorted(possible))}, or none")
+    return asked

@@ -1,0 +1,77 @@
+"""Compiles kernels and the runtime of the emulator with g++, once for each text."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / "build/emulator"
+"""The folder of what was compiled; a file's name is the hash of its text and flags."""
+PORT = HERE / "emulator.h"
+FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing",
+         "-Wall", "-Wno-unused", "-Wno-unknown-pragmas")
+POISON = ("-ftrivial-auto-var-init=pattern",)
+"""Variables that no one sets hold what no one wants; the flag is g++ 12's."""
+ASAN_VARIABLE = "UNLADEN_EMULATOR_ASAN"
+"""With this variable the kernels check private arrays, too. Python then has to be started with
+libasan in LD_PRELOAD."""
+
+
+@functools.cache
+def compiler() -> str:
+    """g++, or skip where there is none."""
+    found = shutil.which(os.environ.get("CXX", "g++"))
+    if found is None:
+        pytest.skip("the emulator needs g++")
+    return found
+
+
+@functools.cache
+def flags() -> tuple[str, ...]:
+    asan = ("-fsanitize=address", "-g") if os.environ.get(ASAN_VARIABLE) else ()
+    known = subprocess.run([compiler(), *POISON, "-fsyntax-only", "-xc++", "-"], input="",
+                           capture_output=True, text=True).returncode == 0
+    return (*FLAGS, *(POISON if known else ()), *asan)
+
+
+def library(text: str, folder: Path, *more: str) -> Path:
+    """The library made of ``text``, whose includes are in ``folder``. Raises AssertionError with
+    the compiler's messages."""
+    key = hashlib.sha256("\0".join([text, *flags(), *more]).encode()).hexdigest()[:24]
+    made = CACHE / f"{key}.so"
+    if not made.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        source, part = CACHE / f"{key}.{os.getpid()}.cc", CACHE / f"{key}.{os.getpid()}.so"
+        source.write_text(text)
+        done = subprocess.run([compiler(), *flags(), *more, f"-I{folder}", str(source), "-o",
+                               str(part)], capture_output=True, text=True)
+        source.unlink()
+        assert done.returncode == 0, done.stderr
+        part.replace(made)
+    return made
+
+
+@functools.cache
+def runtime() -> Any:
+    """The runtime, whose functions the kernels find."""
+    types = (HERE / "types.h").read_text()
+    text = (HERE / "runtime.cc").read_text().replace('#include "types.h"', types)
+    loaded = ctypes.CDLL(str(library(text, HERE, "-O2")), ctypes.RTLD_GLOBAL)
+    loaded.fault_text.restype = ctypes.c_char_p
+    return loaded
+
+
+@functools.cache
+def kernel(text: str) -> Any:
+    """The entry of the kernel with this text."""
+    runtime()
+    return ctypes.CDLL(str(library(text, HERE))).kernel_main

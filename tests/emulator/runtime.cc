@@ -1,0 +1,358 @@
+// Runs the threads of workgroups as fibers, one workgroup after another. A thread runs until it
+// meets a barrier or another thread of its subgroup; then the next one runs, in an order that the
+// caller chooses. What is wrong is collected as text.
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+#ifndef __x86_64__
+#include <ucontext.h>
+#endif
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
+
+#include "types.h"
+
+namespace emulator {
+
+enum class State { ready, at_barrier, in_subgroup, done };
+
+struct Copy {
+  void *to;
+  const void *from;
+  Cell *cell;
+  u32 group;
+};
+
+#ifdef __x86_64__
+// Where a thread's registers are, on its stack. ucontext.h would ask the system at each switch.
+using Context = void *;
+extern "C" void switch_context(Context *from, Context *to);
+asm(R"(.text
+.globl switch_context
+switch_context:
+ push %rbp
+ push %rbx
+ push %r12
+ push %r13
+ push %r14
+ push %r15
+ mov %rsp,(%rdi)
+ mov (%rsi),%rsp
+ pop %r15
+ pop %r14
+ pop %r13
+ pop %r12
+ pop %rbx
+ pop %rbp
+ ret
+)");
+
+static void make_context(Context *context, std::vector<char> &stack, void (*start)()) {
+  const auto end = reinterpret_cast<uintptr_t>(stack.data() + stack.size()) & ~uintptr_t(15);
+  void **top = reinterpret_cast<void **>(end);
+  *--top = nullptr;
+  *--top = reinterpret_cast<void *>(start);
+  for (int i = 0; i < 6; i++) *--top = nullptr;
+  *context = top;
+}
+#else
+using Context = ucontext_t;
+
+static void switch_context(Context *from, Context *to) { swapcontext(from, to); }
+
+static void make_context(Context *context, std::vector<char> &stack, void (*start)()) {
+  getcontext(context);
+  context->uc_stack.ss_sp = stack.data();
+  context->uc_stack.ss_size = stack.size();
+  context->uc_link = nullptr;
+  makecontext(context, start, 0);
+}
+#endif
+
+struct Fiber {
+  Context context;
+  State state = State::done;
+  const char *file = nullptr;
+  int line = 0;
+  int is_max = 0;
+  float value = 0;
+  u32 n_shared = 0, copy_group = 0;
+  std::vector<Copy> copies;
+  std::vector<char> stack;
+};
+
+constexpr u32 SUBGROUP_SIZE = 32;
+constexpr size_t MOST_FAULTS = 20;
+#ifdef __SANITIZE_ADDRESS__
+constexpr size_t STACK_BYTES = 512 << 10;
+#else
+constexpr size_t STACK_BYTES = 128 << 10;
+#endif
+
+using Kernel = void (*)(const Argument *);
+
+struct Launch {
+  Kernel kernel;
+  const Argument *arguments;
+  std::vector<Shared> shared;
+  std::vector<std::vector<unsigned char>> memory;
+  std::vector<std::vector<Cell>> cells;
+};
+
+extern "C" Thread thread;
+Thread thread;
+
+static std::vector<Fiber> fibers;
+static std::vector<std::string> faults;
+static Launch launch;
+static Fiber *current;
+static Context scheduler;
+
+static void tell(const char *format, ...) {
+  char text[400];
+  va_list rest;
+  va_start(rest, format);
+  vsnprintf(text, sizeof text, format, rest);
+  va_end(rest);
+  if (faults.size() < MOST_FAULTS) faults.push_back(text);
+}
+
+extern "C" void fault(const char *what, const char *array, u64 at, u32 other) {
+  const u32 n = thread.n_threads;
+  char with[80] = "";
+  if (other == MANY) snprintf(with, sizeof with, " (several threads)");
+  else if (other) {
+    snprintf(with, sizeof with, " (thread %u of workgroup %u)", (other - 1) % n, (other - 1) / n);
+  }
+  tell("thread %u of workgroup (%u,%u,%u), after %u barriers: %s %s[%llu]%s", thread.lane,
+       thread.group[0], thread.group[1], thread.group[2], thread.epoch, what, array,
+       (unsigned long long)at, with);
+}
+
+static void yield(State state, const char *file, int line) {
+  Fiber &own = *current;
+  own.state = state;
+  own.file = file;
+  own.line = line;
+  switch_context(&own.context, &scheduler);
+}
+
+extern "C" void barrier(const char *file, int line) { yield(State::at_barrier, file, line); }
+
+extern "C" float in_subgroup(float x, int is_max, const char *file, int line) {
+  current->value = x;
+  current->is_max = is_max;
+  yield(State::in_subgroup, file, line);
+  return current->value;
+}
+
+extern "C" Shared shared_array(u64 n, u64 element_bytes) {
+  const u32 i = current->n_shared++;
+  if (i == launch.shared.size()) {
+    launch.memory.emplace_back(n * element_bytes + 16, 0xff);
+    launch.cells.emplace_back(n, Cell{0, 0, 0, 0});
+    const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
+    launch.shared.push_back({reinterpret_cast<void *>((start + 15) & ~uintptr_t(15)),
+                             launch.cells.back().data()});
+  }
+  return launch.shared[i];
+}
+
+extern "C" void copy_later(void *to, const void *from, Cell *cell) {
+  current->copies.push_back({to, from, cell, current->copy_group});
+}
+
+extern "C" void end_group_of_copies() { current->copy_group++; }
+
+// Copies arrive as late as they may: when their thread waits for them.
+extern "C" void wait_for_copies(u32 n_left) {
+  std::vector<Copy> later;
+  for (const Copy &copy : current->copies) {
+    if (copy.group + n_left < current->copy_group) {
+      memcpy(copy.to, copy.from, 16);
+      write_shared(*copy.cell, "copied", 0);
+    } else {
+      later.push_back(copy);
+    }
+  }
+  current->copies = later;
+}
+
+static void run_fiber() {
+  launch.kernel(launch.arguments);
+  if (!current->copies.empty()) tell("thread %u ends and hasn't waited for a copy", thread.lane);
+  yield(State::done, nullptr, 0);
+}
+
+static void enter(u32 lane) {
+  current = &fibers[lane];
+  thread.lane = lane;
+  const u32 group = thread.group[0] + thread.n_groups[0] * (thread.group[1] + thread.n_groups[1]
+                                                            * thread.group[2]);
+  thread.number = group * thread.n_threads + lane + 1;
+  switch_context(&scheduler, &current->context);
+}
+
+// Gives the threads of subgroups that have all met what they make together; whether there were any.
+static bool meet_in_subgroups() {
+  bool any = false;
+  for (u32 first = 0; first < thread.n_threads; first += SUBGROUP_SIZE) {
+    const u32 end = first + SUBGROUP_SIZE < thread.n_threads ? first + SUBGROUP_SIZE
+                                                             : thread.n_threads;
+    const Fiber &one = fibers[first];
+    bool all = one.state == State::in_subgroup;
+    float result = one.value;
+    for (u32 i = first + 1; i < end && all; i++) {
+      const Fiber &other = fibers[i];
+      all = other.state == State::in_subgroup && other.line == one.line && other.file == one.file;
+      result = one.is_max ? (other.value > result ? other.value : result) : result + other.value;
+    }
+    for (u32 i = first; i < end && all; i++) {
+      fibers[i].value = result;
+      fibers[i].state = State::ready;
+    }
+    any = any || all;
+  }
+  return any;
+}
+
+// Whether all threads have met at one barrier, or all have ended. Otherwise tells what they do.
+static bool meet_at_barrier() {
+  const Fiber &one = fibers[0];
+  for (u32 i = 1; i < thread.n_threads; i++) {
+    const Fiber &other = fibers[i];
+    if (other.state == one.state && other.line == one.line && other.file == one.file) continue;
+    const char *names[] = {"is ready", "waits at a barrier", "waits for its subgroup", "has ended"};
+    tell("workgroup (%u,%u,%u), deadlock after %u barriers: thread 0 %s (%s:%d), thread %u %s "
+         "(%s:%d)", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
+         names[int(one.state)], one.file ? one.file : "-", one.line, i, names[int(other.state)],
+         other.file ? other.file : "-", other.line);
+    return false;
+  }
+  if (one.state == State::in_subgroup) tell("deadlock in a subgroup");
+  return one.state != State::in_subgroup;
+}
+
+static u32 next_random(u32 &seed) { return (seed = seed * 1664525u + 1013904223u) >> 8; }
+
+static void shuffle(std::vector<u32> &order, u32 &seed) {
+  for (size_t i = order.size() - 1; i > 0; i--) {
+    std::swap(order[i], order[next_random(seed) % (i + 1)]);
+  }
+}
+
+static void start_fibers() {
+  for (u32 i = 0; i < thread.n_threads; i++) {
+    Fiber &fiber = fibers[i];
+    fiber.state = State::ready;
+    fiber.file = nullptr;
+    fiber.line = 0;
+    fiber.n_shared = fiber.copy_group = 0;
+    fiber.copies.clear();
+    fiber.stack.resize(STACK_BYTES);
+#ifdef __SANITIZE_ADDRESS__
+    // A thread never returns from its first function, which leaves marks on its stack.
+    __asan_unpoison_memory_region(fiber.stack.data(), STACK_BYTES);
+#endif
+    make_context(&fiber.context, fiber.stack, run_fiber);
+  }
+}
+
+// Runs the workgroup in `thread`; false after a deadlock.
+static bool run_group(u32 order_kind, u32 &seed) {
+  start_fibers();
+  launch.shared.clear();
+  launch.memory.clear();
+  launch.cells.clear();
+  launch.shared.reserve(32);
+  thread.epoch = 0;
+  std::vector<u32> order(thread.n_threads);
+  for (u32 i = 0; i < thread.n_threads; i++) {
+    order[i] = order_kind == 1 ? thread.n_threads - 1 - i : i;
+  }
+  while (true) {
+    if (order_kind == 2) shuffle(order, seed);
+    for (const u32 lane : order) {
+      if (fibers[lane].state == State::ready) enter(lane);
+    }
+    if (meet_in_subgroups()) continue;
+    if (!meet_at_barrier()) return false;
+    if (fibers[0].state == State::done) return true;
+    thread.epoch++;
+    for (u32 i = 0; i < thread.n_threads; i++) fibers[i].state = State::ready;
+  }
+}
+
+struct Span {
+  u64 begin, end;
+  bool is_written;
+  std::vector<Cell> cells;
+};
+
+// Gives arguments that share memory with one that is written the same cells.
+static std::vector<Span> make_cells(Argument *arguments, u32 n) {
+  std::vector<Span> spans;
+  for (u32 i = 0; i < n; i++) {
+    if (arguments[i].kind == 2) continue;
+    Span own{u64(arguments[i].data), u64(arguments[i].data) + arguments[i].n_bytes,
+             arguments[i].kind == 1, {}};
+    for (size_t k = 0; k < spans.size();) {
+      if (own.begin < spans[k].end && spans[k].begin < own.end) {
+        own.begin = own.begin < spans[k].begin ? own.begin : spans[k].begin;
+        own.end = own.end > spans[k].end ? own.end : spans[k].end;
+        own.is_written = own.is_written || spans[k].is_written;
+        spans.erase(spans.begin() + long(k));
+        k = 0;
+      } else {
+        k++;
+      }
+    }
+    spans.push_back(own);
+  }
+  for (Span &span : spans) {
+    if (span.is_written) span.cells.resize((span.end - span.begin) / CELL_BYTES + 1);
+  }
+  for (u32 i = 0; i < n; i++) {
+    arguments[i].cells = nullptr;
+    for (Span &span : spans) {
+      const u64 at = u64(arguments[i].data);
+      if (span.is_written && arguments[i].kind != 2 && span.begin <= at && at < span.end) {
+        arguments[i].cells = span.cells.data() + (at - span.begin) / CELL_BYTES;
+      }
+    }
+  }
+  return spans;
+}
+
+// Runs a kernel over a grid; the number of faults, whose texts fault_text returns. `order`: threads
+// run upwards (0), downwards (1) or shuffled (2), workgroups likewise.
+extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, const u32 *n_groups,
+                        u32 n_threads, u32 order, u32 seed) {
+  faults.clear();
+  if (fibers.size() < n_threads) fibers.resize(n_threads);
+  const std::vector<Span> spans = make_cells(arguments, n_arguments);
+  launch.kernel = kernel;
+  launch.arguments = arguments;
+  thread.n_threads = n_threads;
+  memcpy(thread.n_groups, n_groups, sizeof thread.n_groups);
+  std::vector<u32> groups(n_groups[0] * n_groups[1] * n_groups[2]);
+  for (u32 i = 0; i < groups.size(); i++) {
+    groups[i] = order == 1 ? u32(groups.size()) - 1 - i : i;
+  }
+  if (order == 2 && groups.size() > 1) shuffle(groups, seed);
+  for (const u32 i : groups) {
+    thread.group[0] = i % n_groups[0];
+    thread.group[1] = i / n_groups[0] % n_groups[1];
+    thread.group[2] = i / n_groups[0] / n_groups[1];
+    if (!run_group(order, seed)) break;
+  }
+  return u32(faults.size());
+}
+
+extern "C" const char *fault_text(u32 i) { return faults[i].c_str(); }
+
+} // namespace emulator

@@ -1,0 +1,84 @@
+// What the runtime and the kernels that it runs share.
+#include <stdint.h>
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+
+namespace emulator {
+
+// The last threads that touched a piece of memory, counted from 1 over the whole grid, and the
+// numbers of barriers that their workgroup had passed.
+struct Cell {
+  u32 writer, reader, written, read;
+};
+constexpr u32 MANY = 0xffffffffu;
+constexpr u32 CELL_BYTES = 2;
+
+struct Argument {
+  unsigned char *data;
+  u64 n_bytes;
+  u32 kind;
+  Cell *cells;
+};
+
+struct Shared {
+  void *data;
+  Cell *cells;
+};
+
+// The thread that runs now.
+struct Thread {
+  u32 lane, number, epoch, group[3], n_groups[3], n_threads;
+};
+
+extern "C" {
+extern Thread thread;
+void fault(const char *what, const char *array, u64 at, u32 other);
+void barrier(const char *file, int line);
+float in_subgroup(float x, int is_max, const char *file, int line);
+Shared shared_array(u64 n_elements, u64 element_bytes);
+void copy_later(void *to, const void *from, Cell *cell);
+void end_group_of_copies();
+void wait_for_copies(u32 n_left);
+}
+
+// Memory outside of the workgroup: threads of one launch may not meet there.
+inline void read_global(Cell &cell, const char *name, u64 at) {
+  if (cell.writer && cell.writer != thread.number) fault("race: reads what another thread wrote",
+                                                         name, at, cell.writer);
+  cell.reader = !cell.reader || cell.reader == thread.number ? thread.number : MANY;
+}
+
+inline void write_global(Cell &cell, const char *name, u64 at) {
+  if (cell.writer && cell.writer != thread.number) {
+    fault("race: writes what another thread wrote", name, at, cell.writer);
+  } else if (cell.reader && cell.reader != thread.number) {
+    fault("race: writes what another thread reads", name, at, cell.reader);
+  }
+  cell.writer = thread.number;
+}
+
+// Shared memory: threads may meet if there is a barrier between.
+inline void read_shared(Cell &cell, const char *name, u64 at) {
+  if (!cell.writer) fault("reads what no thread wrote", name, at, 0);
+  if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
+    fault("race: reads what another thread wrote", name, at, cell.writer);
+  }
+  const bool again = cell.reader && cell.read == thread.epoch;
+  cell.reader = again && cell.reader != thread.number ? MANY : thread.number;
+  cell.read = thread.epoch;
+}
+
+inline void write_shared(Cell &cell, const char *name, u64 at) {
+  if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
+    fault("race: writes what another thread wrote", name, at, cell.writer);
+  } else if (cell.reader && cell.reader != thread.number && cell.read == thread.epoch) {
+    fault("race: writes what another thread reads", name, at, cell.reader);
+  }
+  cell.writer = thread.number;
+  cell.written = thread.epoch;
+}
+
+} // namespace emulator
