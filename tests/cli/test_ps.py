@@ -32,6 +32,7 @@ from unladen.cli.ps import models_of, table
 from unladen.errors import InvalidArgument
 from unladen.server.app import make_app
 from unladen.server.core import Card
+from unladen.server.faults import Fault
 from unladen.server.keys import Key, digest_of
 from unladen.server.settings import Settings
 
@@ -42,7 +43,7 @@ CARDS = (
     Card("idle", state="ready", expires=NOW + 200, context_size=8192),
     Card("stays", state="ready"), Card("gone"),
     Card("coming", state="loading", share=0.42), Card("again", state="restarting"),
-    Card("broken:7b", state="failed", error="the file\x1b[31m is cut off"))
+    Card("broken:7b", state="failed", fault=Fault("load_failed", "the file\x1b[31m is cut off")))
 
 
 @pytest.fixture

@@ -27,4 +27,4 @@ def test_a_file_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_an_error_lists_the_names() -> None:
     with pytest.raises(ModelNotFound) as caught:
         resolve_model("tinychat", aliases=INCLUDED)
-    assert "tiny, tiny-chat" in str(caught.value)
+    assert "tiny-chat or tiny" in str(caught.value)

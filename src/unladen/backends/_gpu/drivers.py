@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
+from unladen.backends._gpu.loading import load_library
 from unladen.parameters.kinds import INT32_MAX, Whole
 
 CUDA = ("libcuda.so.1", "nvcuda.dll")
@@ -158,15 +158,3 @@ class _VkInstanceCreateInfo(ctypes.Structure):
 def _cuda() -> ctypes.CDLL | None:
     cuda = load_library(CUDA, "cuInit", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetPCIBusId")
     return cuda if cuda is not None and cuda.cuInit(0) == 0 else None
-
-
-def load_library(names: Sequence[str], *functions: str) -> ctypes.CDLL | None:
-    """The first library of these ``names`` that can be loaded and has all ``functions``."""
-    for name in names:
-        try:
-            library = ctypes.CDLL(name)
-        except OSError:
-            continue  # not under this name
-        if all(hasattr(library, function) for function in functions):
-            return library
-    return None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unladen.backends._gpu.drivers import load_library
+from unladen.backends._gpu.loading import load_library
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 
