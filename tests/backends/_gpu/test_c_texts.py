@@ -21,9 +21,7 @@ from unladen.backends.wgpu import source as wgsl
 Rng = np.random.Generator
 PORTS = sorted(p.stem for p in (c_texts.FOLDER / "ports").glob("*.h"))
 MISSING = frozenset({
-    "conv1d", "head_linear", "hyper_mix", "hyper_weights", "linear_attention", "moe_group",
-    "moe_hidden", "moe_join", "moe_out", "moe_route", "moe_tile", "pool_tokens", "pooled_attention",
-    "rwkv_mix", "ssm_scan", "token_shift", "top_k"})
+    "moe_group", "moe_hidden", "moe_join", "moe_out", "moe_route", "moe_tile"})
 """Kernels of WGSL that the C family doesn't have yet. Their ops run on another device. The list may
 only get shorter."""
 INT_DOT = frozenset({"subgroups", "int_dot"})
