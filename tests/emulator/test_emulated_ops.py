@@ -39,6 +39,8 @@ def test_within_the_bound(op: str, part: slice, features: frozenset[str], rng: R
             if case.kv is not None:
                 for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
                     np.testing.assert_array_equal(mine, wanted, err_msg=case.name)
+            if case.slots is not None:
+                running.check_slots(case, bench.slots(), "emulator")
             n += 1
     assert n
 

@@ -20,12 +20,6 @@ from unladen.backends.wgpu import source as wgsl
 
 Rng = np.random.Generator
 PORTS = sorted(p.stem for p in (c_texts.FOLDER / "ports").glob("*.h"))
-MISSING = frozenset({
-    "conv1d", "head_linear", "hyper_mix", "hyper_weights", "linear_attention", "moe_group",
-    "moe_hidden", "moe_join", "moe_out", "moe_route", "moe_tile", "pool_tokens", "pooled_attention",
-    "rwkv_mix", "ssm_scan", "token_shift", "top_k"})
-"""Kernels of WGSL that the C family doesn't have yet. Their ops run on another device. The list may
-only get shorter."""
 INT_DOT = frozenset({"subgroups", "int_dot"})
 
 
@@ -34,22 +28,13 @@ def names(folder: Path, suffix: str) -> set[str]:
 
 
 def test_both_families_have_the_same_kernels() -> None:
-    there = names(wgsl.FOLDER, ".wgsl")
-    assert there - names(c_texts.FOLDER, ".h") == MISSING
-    assert names(c_texts.FOLDER, ".h") <= there
+    assert names(c_texts.FOLDER, ".h") == names(wgsl.FOLDER, ".wgsl")
 
 
 def test_both_families_have_the_same_formats() -> None:
     assert names(c_texts.FOLDER / "quants", ".h") == names(wgsl.FOLDER / "quants", ".wgsl")
     for quant in names(wgsl.FOLDER / "quants", ".wgsl"):
         assert c_texts.has_codes(quant) == wgsl.has_codes(quant), quant
-
-
-def test_what_is_missing_is_not_offered(rng: Rng) -> None:
-    backend = EmulatedBackend(c_texts)
-    for op, how in registry().items():
-        case = next(iter(cases.registry()[op](rng)))
-        assert backend.supports(backend.target.device, case.node) == (not how.kernels & MISSING), op
 
 
 def dispatches(op: str, rng: Rng) -> Iterator[Dispatch]:
@@ -82,8 +67,7 @@ def struct_bytes(text: str, name: str) -> int:
     return total
 
 
-@pytest.mark.parametrize("op", sorted(op for op, how in registry().items()
-                                      if not how.kernels & MISSING))
+@pytest.mark.parametrize("op", sorted(registry()))
 def test_the_texts_take_every_dispatch(op: str, rng: Rng) -> None:
     seen = set()
     for d in dispatches(op, rng):

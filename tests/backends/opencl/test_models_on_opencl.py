@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.parity.recipes import error
+from tests.parity import recipes
+from tests.parity.recipes import answer, error
 
 from unladen import Model
 
@@ -15,6 +17,8 @@ DEVICE = ["opencl:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
        "makemore-induction-gpt2-f32")
 EXACT_CACHE, F16_CACHE = 1e-8, 1e-5
+ALL_RECIPES = "UNLADEN_TEST_ALL_RECIPES" in os.environ
+"""Whether to run every recipe: half an hour."""
 
 
 @pytest.mark.parametrize("name", F32)
@@ -34,7 +38,7 @@ def test_f32_token_for_token(shared: Path, name: str) -> None:
 @pytest.mark.parametrize("name", ["stories260K-q8_0", "stories260K-q4_0", "tinystories656K-bf16",
                                   "tinystories656K-iq4_nl", "tinystories656K-pad256-q4_k_m",
                                   "tinystories656K-pad256-q5_k_m", "tinystories656K-pad256-q6_k",
-                                  "tinystories656K-pad256-iq2_s"])
+                                  "tinystories656K-pad256-iq2_s", "tinystories656K-moe-q8_0"])
 def test_the_same_text_as_the_cpu(shared: Path, name: str) -> None:
     """``precise``, so that no device rounds activations."""
     path = shared / f"models/{name}.gguf"
@@ -64,17 +68,31 @@ def test_split_at_every_layer(shared: Path, devices: list[str]) -> None:
         assert result.tokens == case["tokens"][:24]
 
 
-def test_ops_without_a_kernel_run_elsewhere(make_model: Callable[..., Path]) -> None:
-    """The scheduler asks which ops the device has: experts of a mixture go to the processor."""
-    path = make_model("qwen3moe", n_embd=64, n_experts=4, n_used=2)
-    prompt = list(range(3, 30))
-    with Model(path, kv_type="f32", devices=["cpu"]) as model:
-        whole = model.logits(prompt)
-    with Model(path, kv_type="f32", devices=["opencl:0", "cpu"], n_gpu_layers="all") as model:
-        lines = model.placement().splitlines()
-        assert error(model.logits(prompt), whole) < F16_CACHE
-    for op, device in (("moe", "cpu:0"), ("attention", "opencl:0")):
-        assert {line.split()[2] for line in lines if f" {op} " in line} == {device}, lines
+def test_experts_and_recurrent_states(shared: Path, make_model: Callable[..., Path]) -> None:
+    """A step of many tokens and steps of one, against the reference."""
+    paths = [make_model("qwen3moe", n_embd=64, n_experts=4, n_used=2),
+             *(shared / f"models/{name}.gguf" for name in ("rwkv6-1m-f32", "rwkv7-834K-f32"))]
+    for path in paths:
+        prompt = list(range(3, 60))
+        found = {}
+        for device in ("reference", "opencl:0"):
+            with Model(path, kv_type="f32", devices=[device]) as model:
+                assert {line.split()[2] for line in model.placement().splitlines()} == {
+                    f"{device.partition(':')[0]}:0"}
+                found[device] = (model.logits(prompt),
+                                 model.generate(prompt, temperature=0.0, max_tokens=6).tokens)
+        assert error(found["opencl:0"][0], found["reference"][0]) < EXACT_CACHE
+        assert found["opencl:0"][1] == found["reference"][1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", recipes.names()[::1 if ALL_RECIPES else 10])
+def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
+    """Every tenth, since PoCL takes long to compile kernels."""
+    recipe = recipes.make(name, tmp_path)
+    for batch_size, kv_type, bound in ((512, "f32", EXACT_CACHE), (7, "f16", F16_CACHE)):
+        with Model(recipe.path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
+            assert error(answer(model, recipe.tokens), recipe.expected) < bound
 
 
 def test_an_8_bit_cache_and_shared_prefixes(make_model: Callable[..., Path]) -> None:

@@ -26,6 +26,8 @@ class HeadLinear(OpLowering):
                 return (-(-m.n_out // ROWS_PER_GROUP), m.n_rows, n) if n else None
 
             constants = {"ALL_OUT": ROWS_PER_GROUP, **m.few}
+            # Heads of a width that isn't a multiple of 4 are read number by number.
+            constants["WHOLE"] = not constants["RAGGED"]
             constants["RAGGED"] = bool(constants["RAGGED"]) or width % 4 > 0
             low.emit("head_linear", grid, m.threads(), {
                 **ranges, "m": m.params, "w": m.at,

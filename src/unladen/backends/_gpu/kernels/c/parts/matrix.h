@@ -37,11 +37,16 @@ FN Bytes matrix_bytes(ARGS, u32 which) {
   return w;
 }
 
-// The codes of unit u of block `block` of a row of n_in columns, which begins at byte `row`.
+// The codes of unit u of block `block` of a row of n_in columns, which begins at byte `row`. With
+// RAGGED the last block may be cut off, unless rows are WHOLE blocks and only x is ragged.
 FN Codes row_codes(ARGS, Bytes b, u32 row, u32 block, u32 u, u32 n_in) {
 #if RAGGED
+#if WHOLE
+  return codes(args, b, row + block * BLOCK_BYTES, u);
+#else
   const u32 p = block * BLOCK + unit_at(u);
   return codes_within(b, row + block * BLOCK_BYTES, u, n_in - min_u32(n_in, p));
+#end
 #else
   return codes(args, b, row + block * BLOCK_BYTES, u);
 #end

@@ -1,0 +1,68 @@
+#use step tile exp activation moe_unit
+// Multiplies one expert with up to TILE of the rows that chose it (see moe_group); each pair gets a
+// result. With HIDDEN it is the unit of a token's row (see moe_hidden), else down x of a pair's
+// row.
+#bind out float y
+#bind in u32 order
+#bind in u32 tiles
+
+// A tile: its expert, counted from those that the bindings hold; the first place in `order`; and
+// the number of pairs.
+#shared u32 work 3
+
+FN void find_work(ARGS) {
+  if (LANE == 0u) {
+    const u32 at = 1u + 3u * GROUP_Z;
+    work[2] = 0u;
+    if (GROUP_Z < tiles[0]) {
+      const u32 expert = tiles[at] - routing.first_expert;
+      if (expert < routing.n_experts) {
+        work[0] = expert;
+        work[1] = tiles[at + 1u];
+        work[2] = tiles[at + 2u];
+      }
+    }
+  }
+  BARRIER();
+}
+
+KERNEL(moe_tile) {
+  find_work(args);
+  const u32 count = work[2];
+  if (count == 0u) return;
+  const u32 expert = work[0], at = work[1];
+  const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * TILE;
+  const u32 w_row = row_of(args, expert, min_u32(first + LANE / 4u, m.n_out - 1u));
+  const u32 pair = order[at + min_u32(LANE / 4u, count - 1u)];
+#if HIDDEN
+  const u32 x_row = pair / routing.n_used * m.n_in;
+#else
+  const u32 x_row = pair * m.n_in;
+#end
+  float acc[16];
+  for (u32 o = 0u; o < 16u; o++) acc[o] = 0.0f;
+  multiply(args, matrix_bytes(args, 0u), w_row, x_row, acc);
+#if SECOND
+  float up[16];
+  for (u32 o = 0u; o < 16u; o++) up[o] = 0.0f;
+  multiply(args, matrix_bytes(args, 1u), w_row + routing.up_first * m.row_bytes, x_row, up);
+#end
+  for (u32 n = 0u; n < 4u; n++) {
+    const u32 k = LANE / 16u + 16u * n;
+    if (k >= count) continue;
+    const u32 mine = order[at + k];
+    for (u32 r = 0u; r < 4u; r++) {
+      const u32 row = first + LANE % 16u + 16u * r;
+      if (row >= m.n_out) continue;
+      float value = acc[4u * r + n];
+#if HIDDEN
+#if SECOND
+      value = unit(args, value, up[4u * r + n], mine, expert + routing.first_expert, row);
+#else
+      value = unit(args, 0.0f, value, mine, expert + routing.first_expert, row);
+#end
+#end
+      y[mine * m.n_out + row] = value;
+    }
+  }
+}
