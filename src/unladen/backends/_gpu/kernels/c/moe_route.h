@@ -27,6 +27,8 @@ typedef struct {
 #shared float logit EXPERTS
 #shared float score EXPERTS
 #shared u32 best WG
+// The probabilities of the experts that were chosen.
+#shared float taken EXPERTS
 
 // The better of two experts; EXPERTS stands for none.
 FN u32 better(ARGS, u32 a, u32 b) {
@@ -91,17 +93,14 @@ FN void fill_scores(ARGS, float top, float sum) {
 #if SELECT_BIAS
     own += select_bias[e];
 #end
-    score[e] = own;
-  }
 #if GIVEN
-  BARRIER();
-  if (LANE == 0u) {
     for (u32 i = 0u; i < params.n_used; i++) {
       const float asked = given[GROUP_X * params.n_used + i];
-      score[(u32)clamp_f32(asked, 0.0f, (float)(EXPERTS - 1u))] = 3.4e38f;
+      if ((u32)clamp_f32(asked, 0.0f, (float)(EXPERTS - 1u)) == e) own = 3.4e38f;
     }
-  }
 #end
+    score[e] = own;
+  }
 #if GROUPS
   BARRIER();
   if (LANE == 0u) mask_groups(args);
@@ -135,7 +134,6 @@ KERNEL(moe_route) {
   for (u32 e = LANE; e < EXPERTS; e += WG) sum += exp_f32(logit[e] - top);
   sum = sum_all(args, sum);
   fill_scores(args, top, sum);
-  const u32 out = GROUP_X * params.n_used;
   float total = 0.0f;
   for (u32 i = 0u; i < params.n_used; i++) {
     find_best(args);
@@ -143,23 +141,25 @@ KERNEL(moe_route) {
       // `best` is no expert only if logits are NaN.
       const u32 e = min_u32(best[0], EXPERTS - 1u);
       const float p = probability(args, e / params.fold, top, sum);
-      chosen[out + i] = e / params.fold - params.first_expert;
-      weights[out + i] = p;
+      chosen[GROUP_X * params.n_used + i] = e / params.fold - params.first_expert;
+      taken[i] = p;
       total += p;
       score[e] = LOWEST;
     }
     BARRIER();
   }
-  if (LANE == 0u) {
+  // Other threads' totals are 0.
+  total = sum_all(args, total);
 #if SOFTMAX_CHOSEN
-    const float factor = params.scale / total;
+  const float factor = params.scale / total;
 #else
 #if NORMALIZE
-    const float factor = params.scale / max_f32(total, LEAST_SUM);
+  const float factor = params.scale / max_f32(total, LEAST_SUM);
 #else
-    const float factor = params.scale;
+  const float factor = params.scale;
 #end
 #end
-    for (u32 i = 0u; i < params.n_used; i++) weights[out + i] *= factor;
+  for (u32 i = LANE; i < params.n_used; i += WG) {
+    weights[GROUP_X * params.n_used + i] = taken[i] * factor;
   }
 }
