@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 
 import pytest
 
@@ -89,6 +90,18 @@ def test_reader_that_leaves_is_no_crash(start: Start, model: str) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(120) in (0, 1)
+
+
+def test_an_interrupt_ends_within_a_step(start: Start, model: str) -> None:
+    """Little is written after it, of a text that would be long. The reference is slow enough to be
+    still at work."""
+    with start("run", model, "abc", "-n", "400", "--ignore-eos",
+               "--device", "reference") as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, b"") and len(out) < 200
 
 
 def test_ascii_stdout_shows_what_it_can(start: Start, model: str, expected: str) -> None:
