@@ -1,5 +1,7 @@
 import { ArrowDown } from "lucide-react";
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import {
+  useEffect, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent,
+} from "react";
 import { Virtualizer, type VirtualizerHandle } from "virtua";
 import { Button } from "../parts/Button.tsx";
 import { useStreams } from "../store/answering.ts";
@@ -48,11 +50,24 @@ export function MessageList({ rows, model }: { rows: readonly Row[]; model: stri
     return () => removeEventListener(SHOW_ROW, onShow);
   }, []);
 
+  // The browser's own way to an end is an animation, which stops when rows on it get their sizes.
+  const onKeyDown = (event: KeyboardEvent) => {
+    const isPlain = !(event.altKey || event.ctrlKey || event.metaKey || event.shiftKey);
+    const target = event.target as Element;
+    // Menus are children of rows for React only.
+    const isHere = event.currentTarget.contains(target) && !target.closest("input, textarea");
+    if (!isPlain || !isHere || event.defaultPrevented) return;
+    if (event.key === "Home") list.current?.scrollToIndex(0, { align: "start" });
+    else if (event.key === "End") follow.toEnd();
+    else return;
+    event.preventDefault();
+  };
+
   return (
     <div className={css.frame}>
       <div
         ref={scroller} className={css.scroller} role="log" aria-live="off" aria-label={t.chat.log}
-        tabIndex={0}
+        tabIndex={0} onKeyDown={onKeyDown}
         onFocus={(event) => setFocused(rowOf(event.target))}
         onBlur={() => setFocused(-1)}
       >
