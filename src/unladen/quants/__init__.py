@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unladen.discover import Found, by_class, search
 from unladen.errors import InvalidArgument, UnsupportedQuant
-from unladen.quants import _tiles
+from unladen.quants import tiles
 from unladen.quants._codebooks import grid as codebook
 from unladen.quants.base import Quant
 
@@ -34,13 +34,13 @@ def registry() -> Mapping[str, type[Quant]]:
 
 def file_format(name: str) -> str:
     """The format of files whose blocks format ``name`` has: that without tiles."""
-    return name.removesuffix(_tiles.SUFFIX)
+    return name.removesuffix(tiles.SUFFIX)
 
 
 def in_tiles(name: str, shape: Sequence[int]) -> str | None:
-    """The format in tiles (:mod:`unladen.quants._tiles`) for a tensor of ``shape`` in format
+    """The format in tiles (:mod:`unladen.quants.tiles`) for a tensor of ``shape`` in format
     ``name``; None where it can't be cut into tiles."""
-    return name + _tiles.SUFFIX if _tiles.fits(get(name), shape) else None
+    return name + tiles.SUFFIX if tiles.fits(get(name), shape) else None
 
 
 def get(name: str) -> type[Quant]:
@@ -49,7 +49,7 @@ def get(name: str) -> type[Quant]:
         plain = registry()[file_format(name)]
         if plain.name == name:
             return plain
-        tiled = _tiles.tiled(plain)
+        tiled = tiles.tiled(plain)
         if tiled is not None:
             return tiled
         raise KeyError
@@ -80,7 +80,7 @@ def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
     if n == 0:
         return np.empty(shape, np.float32)
     if file_format(name) != name:
-        data = _tiles.unpack(get(file_format(name)), data, shape)
+        data = tiles.unpack(get(file_format(name)), data, shape)
     with np.errstate(over="ignore", invalid="ignore"):
         return quant.dequantize(data.reshape(-1, quant.block_bytes)).reshape(shape)
 
@@ -96,8 +96,8 @@ def convert(source: str, target: str, raw: npt.NDArray[np.uint8], shape: tuple[i
     if file_format(source) != file_format(target):
         made = quantize(file_format(target), dequantize(source, raw, shape)).reshape(-1)
         return convert(file_format(target), target, made, shape)
-    blocks = raw if source == kind.name else _tiles.unpack(kind, raw, shape)
-    return blocks if target == kind.name else _tiles.pack(kind, blocks, shape)
+    blocks = raw if source == kind.name else tiles.unpack(kind, raw, shape)
+    return blocks if target == kind.name else tiles.pack(kind, blocks, shape)
 
 
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

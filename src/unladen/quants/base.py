@@ -24,7 +24,7 @@ class Quant:
     a big-endian file reverses the bytes of these numbers; everywhere else blocks are little-endian.
 
     ``planes`` are the first byte and the bytes of each part of a block that has whole words of
-    codes, for layouts that order words anew (:mod:`unladen.quants._tiles`). Such a layout has
+    codes, for layouts that order words anew (:mod:`unladen.quants.tiles`). Such a layout has
     ``rows_together`` rows that can't be cut apart.
     """
 

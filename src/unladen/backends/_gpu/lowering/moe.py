@@ -10,8 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
-from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix, matrices, stacked
-from unladen.backends._gpu.lowering._products import FEW_ROWS, PLAIN_KERNELS, TILE_THREADS, product
+from unladen.backends._gpu.lowering._matrix import (
+    FEW_ROWS,
+    ROWS_PER_GROUP,
+    Matrix,
+    matrices,
+    stacked,
+)
+from unladen.backends._gpu.lowering._products import PLAIN_KERNELS, TILE_THREADS, product
 from unladen.backends._gpu.lowering.base import (
     ELEMENT_THREADS,
     Lowering,
