@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
@@ -10,12 +10,15 @@ from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering.base import Lowering, numbers, rows_word
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import ALIGNMENT, Constants, Range
-from unladen.graph.graph import Value, Weight
+from unladen.graph.graph import Weight
 from unladen.quants import file_format, in_tiles
-from unladen.types import Limits
 
 PARTS = {"F16": 2, "BF16": 3}
 """How many numbers of 16 bits add up to one of float32, by their format."""
+RUN = 16
+"""How many columns of x have a scale and a sum when x is rounded to int8."""
+QUANTIZE_THREADS = 64
+"""Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
 SPLIT_THREADS = 128
 """Threads of a workgroup that splits a row of x."""
 WARP = 32
@@ -48,6 +51,8 @@ CODED = Sizes((64, 32), (16, 32), 3), Sizes((128, 128), (32, 64), 3)
 SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
+GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
+"""Sizes for the rows of an expert, by the format of x's parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,24 +98,52 @@ def kinds_of(weights: Iterable[Weight], *, coded: bool) -> list[str]:
     return sorted({part_kind(q) for q in formats if q in PARTS or not coded})
 
 
-def split_bytes(limits: Limits, x: Value, kind: str) -> tuple[int, int]:
-    """Bytes of the parts of x, and of the factor of each row."""
-    rows = limits.count(x.shape[:-1])
-    parts = 2 * PARTS[kind] * limits.count(x.shape)
-    return _aligned(parts), _aligned(4 * rows)
+def split_bytes(n_rows: int, n_in: int, kind: str) -> tuple[int, int]:
+    """Bytes of the parts of x, of ``n_rows`` rows, and of the factor of each row."""
+    return _aligned(2 * PARTS[kind] * n_rows * n_in), _aligned(4 * n_rows)
 
 
-def split(low: Lowering, rows: str, x: Range, n_in: int, kind: str, at: tuple[Range, Range]
-          ) -> Ranges:
-    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings of
-    the result. ``at``: memory for parts and factors."""
+def coded_bytes(n: int) -> tuple[int, int]:
+    """Bytes for ``n`` numbers of x as int8, and for the scales and sums of their runs."""
+    codes = _aligned(n)
+    return codes, -(-codes // RUN) * 8
+
+
+def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Range], runs: int,
+              wanted: Callable[[int], bool]) -> Ranges:
+    """Append a dispatch that rounds x to int8, and return the bindings of the result.
+
+    * ``n_in``: the columns of x for each row of the step.
+    * ``at``: memory for codes and scales.
+    * ``runs``: how many runs of 16 columns have the same scale: one, or two for tiles.
+    * ``wanted``: whether a step of so many rows needs it.
+    """
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        return (*fold(n), 1) if n > FEW_ROWS else None
+        n_groups = -(-n * n_in // (QUANTIZE_THREADS * RUN * runs))
+        return (*fold(n_groups), 1) if n and wanted(n) else None
+
+    low.emit("quantize", grid, QUANTIZE_THREADS,
+             {"m": numbers(n_in), "x": x, "codes": at[0], "scales": at[1]},
+             {"ROW_KIND": rows_word(rows), **({"RUNS": runs} if runs > 1 else {})})
+    return {"x_codes": at[0], "x_scales": at[1]}
+
+
+def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
+          at: tuple[Range, Range]) -> Ranges:
+    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings of
+    the result.
+
+    * ``shape``: how many rows x has for each row of the step, and their columns.
+    * ``at``: memory for parts and factors.
+    """
+    def grid(size: Size) -> Groups | None:
+        n = size.rows(rows)
+        return (*fold(n * shape[0]), 1) if n > FEW_ROWS else None
 
     factors: Ranges = {} if kind == "BF16" else {"factors": at[1]}
     low.emit("split_rows", grid, SPLIT_THREADS,
-             {"m": numbers(n_in), "x": x, "parts": at[0], **factors},
+             {"m": numbers(shape[1], shape[0]), "x": x, "parts": at[0], **factors},
              {"PARTS": PARTS[kind], "BRAIN": kind == "BF16", "ROW_KIND": rows_word(rows)})
     return {"x_parts": at[0], **{f"x_{name}": r for name, r in factors.items()}}
 

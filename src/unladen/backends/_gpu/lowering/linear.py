@@ -32,10 +32,6 @@ from unladen.graph.ops.linear import n_weights
 from unladen.quants import in_tiles
 from unladen.types import Limits
 
-RUN = 16
-"""How many columns of x have a scale and a sum when x is rounded to int8."""
-QUANTIZE_THREADS = 64
-"""Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
 MOST_BINDINGS = 12
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
@@ -82,7 +78,8 @@ class Linear(OpLowering):
     def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
         kinds = _tiles.kinds_of(node.weights.values(), coded=not options.precise)
-        return sum(sum(_tiles.split_bytes(limits, node.inputs[0], kind)) for kind in kinds)
+        rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
+        return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
 
 
 def _prepared(low: Lowering, node: Node) -> Prepared:
@@ -94,9 +91,9 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
     at += 0 if low.segment.options.precise else sum(_codes_bytes(low.segment.limits, node))
     x, split = node.inputs[0], {}
     for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded)):
-        sizes = _tiles.split_bytes(low.segment.limits, x, kind)
+        sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
-        split[kind] = _tiles.split(low, symbol(x), low.value(x), n_cols(x), kind, memory)
+        split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
         at += sum(sizes)
     return Prepared(coded, split)
 
@@ -105,32 +102,19 @@ def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
     result; empty where no weight is multiplied so. ``at``: the place in scratch memory."""
     x = node.inputs[0]
-    rows, n_in = symbol(x), n_cols(x)
     tiles = any(low.placed(node, role).quant == in_tiles(weight.quant, weight.shape)
                 for role, weight in node.weights.items())
-    if "int_dot" not in low.features or (low.most(rows) <= FEW_ROWS and not tiles):
+    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not tiles):
         return {}
     codes, scales = _codes_bytes(low.segment.limits, node)
-    found = {"x_codes": low.scratch(at, codes), "x_scales": low.scratch(at + codes, scales)}
-    run = 2 * RUN if tiles else RUN
-
-    def grid(size: Size) -> Groups | None:
-        n = size.rows(rows)
-        wanted = n > 0 if tiles else n > FEW_ROWS
-        return (*fold(-(-n * n_in // (QUANTIZE_THREADS * run))), 1) if wanted else None
-
-    low.emit("quantize", grid, QUANTIZE_THREADS, {
-        "m": numbers(n_in), "x": low.value(x), "codes": found["x_codes"],
-        "scales": found["x_scales"]},
-             {"ROW_KIND": rows_word(rows), **({"RUNS": 2} if tiles else {})})
-    return found
+    return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
+                            (low.scratch(at, codes), low.scratch(at + codes, scales)),
+                            2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
 
 
 def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
     """Bytes for x as int8, and for the scales and sums of its runs."""
-    n = limits.count(node.inputs[0].shape)
-    codes = -(-n // ALIGNMENT) * ALIGNMENT
-    return codes, -(-codes // RUN) * 8
+    return _tiles.coded_bytes(limits.count(node.inputs[0].shape))
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:

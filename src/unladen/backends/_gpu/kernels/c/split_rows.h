@@ -2,9 +2,10 @@
 // Makes of each row of x a sum of PARTS rows of 16 bits: float16, or bfloat16 with BRAIN. What a part
 // leaves is the next one's, so that all of them have as many digits as float32. Rows of float16 are
 // multiplied with a power of two first, since they have few exponents. Columns 4 t to 4 t + 3 of 16
-// are words t and t + 4, which is where a matrix unit's thread t finds its columns. For NVIDIA only.
+// are words t and t + 4, which is where a matrix unit's thread t finds its columns. The step has n_each such
+// rows for each of its own. For NVIDIA only.
 typedef struct {
-  u32 n_in;
+  u32 n_in, n_each;
 } Matrix;
 
 #bind struct Matrix m
@@ -28,7 +29,7 @@ FN u2 take(PRIVATE f4 *v) {
 
 KERNEL(split_rows) {
   const u32 row = GROUP_X + GROUP_Y * N_GROUPS_X;
-  if (row >= n_rows(args, ROW_KIND)) return;
+  if (row >= n_rows(args, ROW_KIND) * m.n_each) return;
   float scale = 1.0f;
 #if BRAIN
 #else

@@ -204,6 +204,8 @@ FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *a
     add_slice(args, b, slice, bands, acc);
   }
   copy_wait(0u);
+  // The next product may fetch now.
+  BARRIER();
 #if INT_DOT
 #else
 #if BRAIN
