@@ -42,7 +42,7 @@ def plain(rng: np.random.Generator, n_tokens: int, formats: list[str], n_in: int
           rows: str = "T") -> Case:
     m = Maker(rng, n_tokens)
     n_in = n_in or int(rng.choice([256, 512]))
-    sizes = [int(rng.choice([1, 16, 37, 100])) for _ in formats]
+    sizes = [int(rng.choice([1, 16, 37, 100, 144])) for _ in formats]
     return m.case("linear", m.input(rows, n_in), weights=_weights(m, formats, sizes, n_in))
 
 

@@ -30,6 +30,13 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             (5, 16, 3, (12, 4), "Q4_K", "Q8_0"), (33, 6, 2, (2, 3), "Q5_0", "Q4_0"),
             (70, 5, 4, (4, 1), "Q8_0", "F32"), (64, 3, 1, (0, 1), "F32", "Q5_1")]:
         yield one(rng, n_tokens, n_experts, n_used, "silu", gate, down, held)
+    # Sizes of whole tiles.
+    for n_tokens, gate, down, held, tile_twists in [
+            (3, "Q4_K", "Q8_0", None, ("gate_up",)), (40, "Q8_0", "Q6_K", (1, 3), ("gateless",)),
+            (70, "F16", "Q4_0", None, ("down_scale", "up_b", "gate_up")),
+            (40, "MXFP4", "MXFP4", (2, 2), ("gate_b", "down_b", "limit", "up_b"))]:
+        yield one(rng, n_tokens, 6, 2, "silu", gate, down, held, twists=tile_twists,
+                  sizes=(256, 256))
     for gating in GATINGS:
         for n_tokens in (1, 5, 40):
             yield one(rng, n_tokens, 8, 3, "silu", "F32", "F32", gating=gating)
@@ -49,19 +56,21 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
 
 def one(rng: np.random.Generator, n_tokens: int, n_experts: int, n_used: int, act: str, gate: str,
         down: str, held: tuple[int, int] | None = None, gating: str = "",
-        twists: tuple[str, ...] = ()) -> Case:
-    """``held``: the first of the experts that the node holds, and their number; None: all."""
+        twists: tuple[str, ...] = (), sizes: tuple[int, int] | None = None) -> Case:
+    """``held``: the first of the experts that the node holds, and their number; None: all.
+    ``sizes``: columns of x and hidden numbers; None: any."""
     first, n_held = held or (0, n_experts)
     m = Maker(rng, n_tokens)
     n = 512 if quants.get(gate).block_size > 32 else int(rng.choice([32, 96]))
     n_ff = 256 if quants.get(down).block_size > 32 else int(rng.choice([32, 160]))
+    n, n_ff = sizes or (n, n_ff)
     n_router = 48 if "by" in twists else n
     weights = {"router": m.weight("router", n_experts, n_router),
                **_matrices(m, n_held, n_ff, n, gate, twists),
                "down": m.weight("down", n_held, n, n_ff, quant=down)}
-    sizes = {"router_b": (n_experts,), "select_b": (n_experts,), "gate_b": (n_held, n_ff),
+    vectors = {"router_b": (n_experts,), "select_b": (n_experts,), "gate_b": (n_held, n_ff),
              "up_b": (n_held, n_ff), "down_b": (n_held, n), "down_scale": (n_held,)}
-    for role, size in sizes.items():
+    for role, size in vectors.items():
         if role in twists and not (role == "gate_b" and "gateless" in twists):
             weights[role] = m.weight(role, *size)
     attrs: dict[str, Attr] = {

@@ -124,10 +124,8 @@ class Bench:
         for weight in self.case.node.weights.values():
             quant = self.backend.weight_format(self.device, self.case.node, weight)
             assert quant is not None, f"{self.device.name} takes no {weight.quant}"
-            raw = self.case.weights[weight.name]
-            if quant != weight.quant:
-                raw = quants.quantize(quant, quants.dequantize(weight.quant, raw, weight.shape))
-            raw = raw.reshape(-1)
+            raw = quants.convert(weight.quant, quant, self.case.weights[weight.name].reshape(-1),
+                                 weight.shape)
             # Blocks may start anywhere: files align tensors, nothing aligns the rows of one.
             buffer: Buffer = self.backend.alloc(self.device, raw.nbytes + 32, "weights")
             self.backend.write(buffer, raw, 32)

@@ -63,8 +63,9 @@ def library(text: str, folder: Path, *more: str) -> Path:
 @functools.cache
 def runtime() -> Any:
     """The runtime, whose functions the kernels find."""
-    types = (HERE / "types.h").read_text()
-    text = (HERE / "runtime.cc").read_text().replace('#include "types.h"', types)
+    text = (HERE / "runtime.cc").read_text()
+    for name in ("types.h", "matrices.h"):
+        text = text.replace(f'#include "{name}"', (HERE / name).read_text())
     loaded = ctypes.CDLL(str(library(text, HERE, "-O2")), ctypes.RTLD_GLOBAL)
     loaded.fault_text.restype = ctypes.c_char_p
     return loaded

@@ -195,3 +195,5 @@ FN int dot_i8(u32 a, u32 b, int sum) {
   for (int k = 0; k < 32; k += 8) sum += (int)(int8_t)(a >> k) * (int)(int8_t)(b >> k);
   return sum;
 }
+
+#include "nvidia.h"

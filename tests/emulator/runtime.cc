@@ -18,6 +18,10 @@
 
 namespace emulator {
 
+constexpr u32 SUBGROUP_SIZE = 32;
+// Words that a thread may give to its subgroup at once.
+constexpr u32 MOST_GIVEN = 16;
+
 enum class State { ready, at_barrier, in_subgroup, done };
 
 struct Copy {
@@ -80,12 +84,12 @@ struct Fiber {
   int line = 0;
   int is_max = 0;
   float value = 0;
+  u32 given[MOST_GIVEN] = {};
   u32 n_shared = 0, copy_group = 0;
   std::vector<Copy> copies;
   std::vector<char> stack;
 };
 
-constexpr u32 SUBGROUP_SIZE = 32;
 constexpr size_t MOST_FAULTS = 20;
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t STACK_BYTES = 512 << 10;
@@ -111,6 +115,8 @@ static std::vector<std::string> faults;
 static Launch launch;
 static Fiber *current;
 static Context scheduler;
+// What the threads of a subgroup gave when they met last, by the thread's number in the workgroup.
+static std::vector<u32> met;
 
 static void tell(const char *format, ...) {
   char text[400];
@@ -150,6 +156,18 @@ extern "C" float in_subgroup(float x, int is_max, const char *file, int line) {
   return current->value;
 }
 
+// Gives `words` to the subgroup and waits until all of its threads did so.
+extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
+  memcpy(current->given, words, n * sizeof(u32));
+  current->is_max = 0;
+  yield(State::in_subgroup, file, line);
+}
+
+// What thread `lane` of this subgroup gave when they met.
+extern "C" const u32 *given_by(u32 lane) {
+  return &met[(thread.lane / SUBGROUP_SIZE * SUBGROUP_SIZE + lane) * MOST_GIVEN];
+}
+
 extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
@@ -182,6 +200,8 @@ extern "C" void wait_for_copies(u32 n_left) {
   current->copies = later;
 }
 
+#include "matrices.h"
+
 static void run_fiber() {
   launch.kernel(launch.arguments);
   if (!current->copies.empty()) tell("thread %u ends and hasn't waited for a copy", thread.lane);
@@ -212,6 +232,7 @@ static bool meet_in_subgroups() {
       result = one.is_max ? (other.value > result ? other.value : result) : result + other.value;
     }
     for (u32 i = first; i < end && all; i++) {
+      memcpy(&met[i * MOST_GIVEN], fibers[i].given, sizeof fibers[i].given);
       fibers[i].value = result;
       fibers[i].state = State::ready;
     }
@@ -334,6 +355,7 @@ extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, con
                         u32 n_threads, u32 order, u32 seed) {
   faults.clear();
   if (fibers.size() < n_threads) fibers.resize(n_threads);
+  met.assign(n_threads * MOST_GIVEN, 0);
   const std::vector<Span> spans = make_cells(arguments, n_arguments);
   launch.kernel = kernel;
   launch.arguments = arguments;

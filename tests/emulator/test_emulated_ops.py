@@ -18,6 +18,7 @@ from unladen.backends.base import BackendOptions
 
 Rng = np.random.Generator
 PLAIN: frozenset[str] = frozenset()
+MATRICES = FEATURES | {"mma"}
 PARTS = {"attention": 4, "linear": 4}
 """Tests that an op's cases are divided into, since their kernels take long to compile."""
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
@@ -27,7 +28,7 @@ OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel,
     pytest.param(op, slice(i, None, n), features,
                  id="-".join([op, f"{i + 1}of{n}", *sorted(features)]))
     for op in OPS for n in [PARTS.get(op, 1)] for i in range(n)
-    for features in (PLAIN, FEATURES) if features <= registry()[op].features or not features
+    for features in (PLAIN, FEATURES, MATRICES) if features <= registry()[op].features or not features
     or features & registry()[op].features])
 def test_within_the_bound(op: str, part: slice, features: frozenset[str], rng: Rng) -> None:
     """No thread reads or writes what it may not, in any order; and results are right."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.discover import Found, by_class, search
 from unladen.errors import InvalidArgument, UnsupportedQuant
+from unladen.quants import tiles
 from unladen.quants._codebooks import grid as codebook
 from unladen.quants.base import Quant
 
-__all__ = ["Quant", "by_id", "codebook", "dequantize", "get", "quantize", "registry"]
+__all__ = ["Quant", "by_id", "codebook", "convert", "dequantize", "file_format", "get", "in_tiles",
+           "quantize", "registry"]
 
 
 @functools.cache
@@ -30,10 +32,27 @@ def registry() -> Mapping[str, type[Quant]]:
     return found().named()
 
 
+def file_format(name: str) -> str:
+    """The format of files whose blocks format ``name`` has: that without tiles."""
+    return name.removesuffix(tiles.SUFFIX)
+
+
+def in_tiles(name: str, shape: Sequence[int]) -> str | None:
+    """The format in tiles (:mod:`unladen.quants.tiles`) for a tensor of ``shape`` in format
+    ``name``; None where it can't be cut into tiles."""
+    return name + tiles.SUFFIX if tiles.fits(get(name), shape) else None
+
+
 def get(name: str) -> type[Quant]:
-    """The format called ``name`` ("Q4_K"); raises :class:`UnsupportedQuant`."""
+    """The format called ``name`` ("Q4_K", or "Q4_K/tiles"); raises :class:`UnsupportedQuant`."""
     try:
-        return registry()[name]
+        plain = registry()[file_format(name)]
+        if plain.name == name:
+            return plain
+        tiled = tiles.tiled(plain)
+        if tiled is not None:
+            return tiled
+        raise KeyError
     except KeyError:
         raise UnsupportedQuant(f"no block format is called {name!r}",
                                hint="known: " + ", ".join(sorted(registry()))) from None
@@ -60,8 +79,25 @@ def dequantize(name: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
                                    f"{quant.block_size} weights")
     if n == 0:
         return np.empty(shape, np.float32)
+    if file_format(name) != name:
+        data = tiles.unpack(get(file_format(name)), data, shape)
     with np.errstate(over="ignore", invalid="ignore"):
         return quant.dequantize(data.reshape(-1, quant.block_bytes)).reshape(shape)
+
+
+def convert(source: str, target: str, raw: npt.NDArray[np.uint8], shape: tuple[int, ...]
+            ) -> npt.NDArray[np.uint8]:
+    """The bytes of a whole tensor of ``shape`` in format ``target``; ``raw``: those in format
+    ``source``. Tiles are made of blocks, and blocks of tiles, without a loss. Raises the errors of
+    :func:`dequantize` and :func:`quantize`."""
+    if source == target:
+        return raw
+    kind = get(file_format(source))
+    if file_format(source) != file_format(target):
+        made = quantize(file_format(target), dequantize(source, raw, shape)).reshape(-1)
+        return convert(file_format(target), target, made, shape)
+    blocks = raw if source == kind.name else tiles.unpack(kind, raw, shape)
+    return blocks if target == kind.name else tiles.pack(kind, blocks, shape)
 
 
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

@@ -22,6 +22,10 @@ class Quant:
     ``block_size`` weights per block, ``block_bytes`` bytes per block. ``fields16``, ``fields32``
     and ``fields64`` are the byte offsets of the numbers of 2, 4 and 8 bytes inside a block. Reading
     a big-endian file reverses the bytes of these numbers; everywhere else blocks are little-endian.
+
+    ``planes`` are the first byte and the bytes of each part of a block that has whole words of
+    codes, for layouts that order words anew (:mod:`unladen.quants.tiles`). Such a layout has
+    ``rows_together`` rows that can't be cut apart.
     """
 
     name: ClassVar[str]
@@ -31,6 +35,8 @@ class Quant:
     fields16: ClassVar[tuple[int, ...]] = ()
     fields32: ClassVar[tuple[int, ...]] = ()
     fields64: ClassVar[tuple[int, ...]] = ()
+    planes: ClassVar[tuple[tuple[int, int], ...]] = ()
+    rows_together: ClassVar[int] = 1
 
     @classmethod
     def dequantize(cls, blocks: Blocks) -> Floats:

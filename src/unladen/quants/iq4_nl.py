@@ -19,6 +19,7 @@ class IQ4_NL(Quant):
     """
 
     name, type_id, block_size, block_bytes = "IQ4_NL", 20, 32, 18
+    planes = ((2, 16),)
     fields16 = (0,)
 
     @classmethod

@@ -23,6 +23,7 @@ class IQ4_XS(Quant):
     """
 
     name, type_id, block_size, block_bytes = "IQ4_XS", 23, 256, 136
+    planes = ((8, 128),)
     fields16 = (0, 2)
 
     @classmethod

@@ -24,6 +24,7 @@ class MXFP4(Quant):
     """
 
     name, type_id, block_size, block_bytes = "MXFP4", 39, 32, 17
+    planes = ((1, 16),)
 
     @classmethod
     def dequantize(cls, blocks: Blocks) -> Floats:

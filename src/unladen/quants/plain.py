@@ -38,6 +38,7 @@ class F16(_Plain):
     """IEEE binary16."""
 
     name, type_id, block_bytes, dtype = "F16", 1, 2, "<f2"
+    planes = ((0, 2),)
     fields16 = (0,)
 
 
@@ -45,6 +46,7 @@ class BF16(Quant):
     """The upper half of an IEEE binary32."""
 
     name, type_id, block_size, block_bytes = "BF16", 30, 1, 2
+    planes = ((0, 2),)
     fields16 = (0,)
 
     @classmethod

@@ -20,6 +20,7 @@ class Q2_K(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q2_K", 10, 256, 84
+    planes = ((16, 64),)
     fields16 = (80, 82)
 
     @classmethod

@@ -23,6 +23,7 @@ class Q3_K(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q3_K", 11, 256, 110
+    planes = ((32, 64), (0, 32))
     fields16 = (108,)
 
     @classmethod

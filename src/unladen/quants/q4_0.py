@@ -21,6 +21,7 @@ class Q4_0(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q4_0", 2, 32, 18
+    planes = ((2, 16),)
     fields16 = (0,)
 
     @classmethod

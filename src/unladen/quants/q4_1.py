@@ -22,6 +22,7 @@ class Q4_1(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q4_1", 3, 32, 20
+    planes = ((4, 16),)
     fields16 = (0, 2)
 
     @classmethod

@@ -21,6 +21,7 @@ class Q4_K(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q4_K", 12, 256, 144
+    planes = ((16, 128),)
     fields16 = (0, 2)
 
     @classmethod

@@ -22,6 +22,7 @@ class Q5_0(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q5_0", 6, 32, 22
+    planes = ((6, 16),)
     fields16, fields32 = (0,), (2,)
 
     @classmethod

@@ -23,6 +23,7 @@ class Q5_1(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q5_1", 7, 32, 24
+    planes = ((8, 16),)
     fields16, fields32 = (0, 2), (4,)
 
     @classmethod

@@ -22,6 +22,7 @@ class Q5_K(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q5_K", 13, 256, 176
+    planes = ((48, 128), (16, 32))
     fields16 = (0, 2)
 
     @classmethod

@@ -22,6 +22,7 @@ class Q6_K(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q6_K", 14, 256, 210
+    planes = ((0, 128), (128, 64))
     fields16 = (208,)
 
     @classmethod

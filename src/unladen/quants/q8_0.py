@@ -20,6 +20,7 @@ class Q8_0(Quant):
     """
 
     name, type_id, block_size, block_bytes = "Q8_0", 8, 32, 34
+    planes = ((2, 32),)
     fields16 = (0,)
 
     @classmethod

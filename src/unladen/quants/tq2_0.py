@@ -20,6 +20,7 @@ class TQ2_0(Quant):
     """
 
     name, type_id, block_size, block_bytes = "TQ2_0", 35, 256, 66
+    planes = ((0, 64),)
     fields16 = (64,)
 
     @classmethod

@@ -14,7 +14,7 @@ from unladen.backends._host import host, lock
 from unladen.backends.base import Buffer, Placed
 from unladen.errors import MemoryLockError
 from unladen.graph.graph import TensorKey
-from unladen.quants import dequantize, get, quantize
+from unladen.quants import convert, get
 from unladen.runtime.loading import Report, fill
 from unladen.schedule.needs import Need, NeedKey
 from unladen.schedule.options import LoadOptions
@@ -83,7 +83,4 @@ def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     else:
         start = weight.first_row * weight.row_bytes
         raw = tensor[start:start + weight.nbytes_in(weight.quant)]
-    if need.quant == weight.quant:
-        return raw
-    values = dequantize(weight.quant, raw, weight.shape)
-    return quantize(need.quant, values).reshape(-1)
+    return convert(weight.quant, need.quant, raw, weight.shape)

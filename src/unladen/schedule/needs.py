@@ -11,6 +11,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Node, Weight
+from unladen.quants import file_format, get
 
 log = logging.getLogger("unladen")
 
@@ -50,8 +51,10 @@ class Need:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of one row, an entry of the first dimension, on the device."""
-        return self.weight.nbytes_in(self.quant) // self.weight.shape[0]
+        """Bytes of one row, an entry of the first dimension, on the device; those of several rows
+        where the format keeps them together."""
+        together = get(self.quant).rows_together if len(self.weight.shape) == 2 else 1
+        return together * self.weight.nbytes_in(self.quant) // self.weight.shape[0]
 
 
 def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool = False,
@@ -76,7 +79,7 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
             mapped = (use_mmap and device.is_host and quant == weight.quant
                       and not weight.n_cols_of_tensor)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
-            if quant != weight.quant and len(weight.shape) > 1:
+            if file_format(quant) != weight.quant and len(weight.shape) > 1:
                 nodes = converted.setdefault((device.name, weight.quant, quant), {})
                 nodes[weight.name] = node
     if not quiet:

@@ -9,6 +9,7 @@ from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.target import Family, Target
 from unladen.backends.base import Backend, BackendOptions, Device
 from unladen.graph.graph import Node, Weight
+from unladen.quants import file_format, in_tiles
 from unladen.types import Limits
 
 FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
@@ -39,8 +40,12 @@ class GpuBackend(Backend):
         how = registry().get(node.op)
         if how is None:
             return None
-        as_is = how.reads_blocks(node, weight) and self.family.has_format(weight.quant)
-        return weight.quant if as_is else "F32"
+        quant = file_format(weight.quant)
+        if not (how.reads_blocks(node, weight) and self.family.has_format(quant)):
+            return "F32"
+        tiles = how.reads_tiles(node, weight) and self._has(device, "mma") and (
+            node.op, formats(node)) not in self.gpu(device.name).forgone
+        return (tiles and in_tiles(quant, weight.shape)) or quant
 
     def variant(self, device: Device, node: Node, options: BackendOptions) -> str:
         how, target = registry()[node.op], self.gpu(device.name)
@@ -52,9 +57,16 @@ class GpuBackend(Backend):
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:
         how = registry().get(node.op)
-        return 0 if how is None else how.scratch_bytes(node, limits, options)
+        if how is None:
+            return 0
+        more = how.mma_scratch_bytes(node, limits, options) if self._has(device, "mma") else 0
+        return how.scratch_bytes(node, limits, options) + more
+
+    def _has(self, device: Device, feature: str) -> bool:
+        """Whether kernels on ``device`` may use ``feature``; pretended devices have none."""
+        return not device.is_pretend and feature in self.gpu(device.name).features
 
 
 def formats(node: Node) -> frozenset[str]:
-    """The formats of the weights of ``node``."""
-    return frozenset(w.quant for w in node.weights.values())
+    """The formats of the weights of ``node``, those of files."""
+    return frozenset(file_format(w.quant) for w in node.weights.values())

@@ -62,8 +62,10 @@ class Linear(Op):
         return [outs[0] + inputs[1]] if "residual" in node.attrs else outs
 
     def shrunk(self, node: Node) -> Node:
-        # Kernels take 4 to 32 rows at a time: 37 rows are a few full sets and a remainder.
-        weights = {role: cut(w, 37, SMALL) for role, w in node.weights.items()}
+        # Kernels take 4 to 32 rows at a time: 37 rows are a few full sets and a remainder. Matrices
+        # of whole sets of 16 rows keep them, since devices may read these in tiles.
+        most = 48 if all(w.shape[0] % 16 == 0 for w in node.weights.values()) else 37
+        weights = {role: cut(w, most, SMALL) for role, w in node.weights.items()}
         n_out, n_in = weights["w0"].shape
         x, *residual = node.inputs
         return replace(node, weights=weights,

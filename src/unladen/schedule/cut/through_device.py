@@ -18,6 +18,7 @@ from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Node, Weight
 from unladen.graph.ops import get_op
 from unladen.schedule.cut.segments import FetchStep, RunStep, Step, split
+from unladen.quants import file_format
 from unladen.schedule.needs import Need
 from unladen.schedule.trust.kernels import Kernels
 
@@ -80,8 +81,8 @@ def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: D
         return (home.is_host and node.layer >= 0 and node.state is None
                 and not get_op(node.op).state_size(node)
                 and kernels.runs(device, node)
-                and all(kernels.format_of(device, node, w) == there[home.name, w.name]
-                        for w in node.weights.values()))
+                and all(file_format(kernels.format_of(device, node, w) or "")
+                        == there[home.name, w.name] for w in node.weights.values()))
     where = dict(device_of)
     for node, (home, _) in device_of.items():
         layer = layers[node.layer] if node.layer >= 0 else target

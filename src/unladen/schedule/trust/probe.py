@@ -29,7 +29,7 @@ from unladen.graph.batch import Batch
 from unladen.graph.graph import Attr, KVSpec, Node, Value, Weight
 from unladen.graph.ops import get_op
 from unladen.graph.ops.base import EPS32, Array, Op, Recurrent, RefContext, act_block
-from unladen.quants import dequantize, get, quantize
+from unladen.quants import convert, dequantize, file_format, get, quantize
 from unladen.types import NO_ADAPTERS, NO_ROW, NO_SLOT, Limits, Shape
 
 Bytes = npt.NDArray[np.uint8]
@@ -179,7 +179,8 @@ class _Trial:
             n_bytes += -(-4 * sample.limits.count(value.shape) // ALIGNMENT) * ALIGNMENT
         scratch = self.backend.scratch_bytes(device, self.node, sample.limits, options)
         self.arena = self.backend.alloc(device, max(n_bytes + scratch, ALIGNMENT), "arena")
-        raw = {role: _weight_bytes(quant, math.prod(shape))
+        raw = {role: convert(file_format(quant), quant,
+                             _weight_bytes(file_format(quant), math.prod(shape)), shape)
                for role, shape, quant in sample.weights}
         self.values = {role: dequantize(quant, raw[role], shape).astype(np.float64)
                        for role, shape, quant in sample.weights}

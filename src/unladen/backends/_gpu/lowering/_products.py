@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
-from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix
-from unladen.backends._gpu.lowering.base import NO_RANGES, Lowering, rows_word
+from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
+from unladen.backends._gpu.lowering.base import Lowering, rows_word
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import Constants, Range
 
@@ -14,9 +17,6 @@ PLAIN_KERNELS = frozenset({"matvec", "matmul"})
 """The kernels of :func:`product` that read x as float32."""
 CODED_KERNELS = frozenset({"quantize", "matmul_coded"})
 """The kernels that round x to int8, and that multiply x rounded to int8."""
-FEW_ROWS = 8
-"""Up to this many rows of x a product reads each weight once for all of them and is limited by
-memory. For more rows tiles are faster."""
 TILES = MappingProxyType({
     ("matmul", True): (128, 128), ("matmul", False): (64, 64),
     ("matmul_coded", True): (128, 64), ("matmul_coded", False): (64, 64)})
@@ -27,56 +27,108 @@ ENOUGH_TILES = 128
 """How many wide tiles fill a large GPU. A product with fewer uses small tiles."""
 
 
-def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = NO_RANGES,
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Bindings of x in the forms that kernels multiply, where a dispatch made them before.
+
+    * ``coded``: as int8; empty where the node takes x as float32.
+    * ``split``: as a sum of numbers of 16 bits, by their format ("F16", "BF16").
+    """
+
+    coded: Ranges = field(default_factory=dict)
+    split: Mapping[str, Ranges] = field(default_factory=dict)
+
+
+NOT_PREPARED = Prepared()
+
+
+def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NOT_PREPARED,
             *, few: bool = True) -> None:
     """Append the dispatches of ``m`` times the rows of x.
 
     * ``rows``: the symbol that counts the rows of x.
     * ``extra``: bindings of x, y and what is added before y is stored.
-    * ``coded``: bindings of x as int8; empty where the product takes x as float32.
+    * ``x``: x in other forms.
     * ``few``: False leaves out the dispatches for few rows.
     """
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROW_KIND": rows_word(rows)}
     if few:
-        few_rows(low, m, m.n_groups, rows, ranges, flags)
-    if low.most(rows) > FEW_ROWS:
-        kernel, taken = "matmul", ranges
-        if coded and low.target.family.has_codes(m.quant):
-            kernel = "matmul_coded"
-            taken = {**{name: r for name, r in ranges.items() if name != "x"}, **coded}
-        for wide in (False, True):
-            tm, tn = TILES[kernel, wide]
-            # Workgroup memory that every device has holds two small tiles, or one wide tile.
-            low.emit(kernel, _tiles(m, rows, kernel, wide=wide), TILE_THREADS, taken, {
-                "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
-                **m.constants}, quant=m.quant)
+        few_rows(low, m, m.n_groups, rows, ranges, flags, x)
+    if low.most(rows) <= FEW_ROWS:
+        return
+    if m.in_tiles:
+        _by_matrix_units(low, m, rows, ranges, flags, x)
+        return
+    kernel, taken = "matmul", ranges
+    if x.coded and low.target.family.has_codes(m.quant):
+        kernel = "matmul_coded"
+        taken = {**without_x(ranges), **x.coded}
+    for wide in (False, True):
+        tm, tn = TILES[kernel, wide]
+        # Workgroup memory that every device has holds two small tiles, or one wide tile.
+        low.emit(kernel, _tiles_grid(m, rows, TILES[kernel, True], TILES[kernel, wide], wide=wide),
+                 TILE_THREADS, taken, {
+                     "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
+                     **m.constants}, quant=m.quant)
 
 
 def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
-             flags: Constants) -> None:
+             flags: Constants, x: Prepared = NOT_PREPARED) -> None:
     """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a
     time."""
-    second = bool(flags.get("SECOND"))
-    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, FEW_ROWS)):
+    coded = coded_tiles(low, m, x)
+    taken = {**without_x(ranges), **x.coded} if coded else ranges
+    many = m.in_tiles and "mma" not in low.features
+    for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, low.most(rows) if many else FEW_ROWS)):
         if low.most(rows) < from_rows:
             continue
         grid = _groups(n_groups, rows, n_together, from_rows, to_rows)
-        low.emit("matvec", grid, m.threads(n_together), ranges, {
-            "R": ROWS_PER_GROUP, "NT": n_together,
-            "ALL_OUT": (1 + second) * ROWS_PER_GROUP * n_together, **flags, **m.constants},
-            quant=m.quant)
+        low.emit("matvec", grid, m.threads(n_together), taken,
+                 {**few_constants(m, n_together, flags, coded=coded), **flags}, quant=m.quant)
 
 
-def _tiles(m: Matrix, rows: str, kernel: str, *, wide: bool) -> Grid:
+def few_constants(m: Matrix, n_together: int, flags: Constants, *, coded: bool) -> Constants:
+    """The constants of kernels that multiply the rows of ``m`` with ``n_together`` rows of x.
+    ``coded``: tiles meet x as int8."""
+    n = m.rows_per_group * n_together
+    known = {"R": m.rows_per_group, "NT": n_together,
+             "ALL_OUT": (1 + bool(flags.get("SECOND"))) * n, **m.constants}
+    return {**known, "INT_DOT": coded} if m.in_tiles else known
+
+
+def coded_tiles(low: Lowering, m: Matrix, x: Prepared) -> bool:
+    """Whether ``m`` is in tiles that meet x as int8."""
+    return m.in_tiles and bool(x.coded) and low.target.family.has_codes(m.quant)
+
+
+def without_x(ranges: Ranges) -> dict[str, Range | bytes]:
+    """``ranges`` for a kernel that takes x in another form."""
+    return {name: r for name, r in ranges.items() if name != "x"}
+
+
+def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags: Constants,
+                     x: Prepared) -> None:
+    """Append the dispatches of ``m``, which is in tiles, for many rows of x."""
+    if "mma" not in low.features:
+        return  # the kernel for few rows takes all of them
+    form = _tiles.form_of(low, m, x.coded, x.split)
+    for wide in (False, True):
+        sizes = form.sizes(wide=wide)
+        grid = _tiles_grid(m, rows, form.sizes(wide=True).rows, sizes.rows, wide=wide)
+        low.emit("matmul_mma", grid, sizes.threads, {**without_x(ranges), **form.ranges},
+                 {**sizes.constants, **form.constants, **flags, **m.constants,
+                  "INT_DOT": form.is_coded}, quant=m.quant)
+
+
+def _tiles_grid(m: Matrix, rows: str, wide_tile: tuple[int, int], tile: tuple[int, int],
+                *, wide: bool) -> Grid:
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        tm, tn = TILES[kernel, True]
-        fills = -(-m.n_rows // tm) * -(-n // tn) >= ENOUGH_TILES
+        fills = -(-m.n_rows // wide_tile[0]) * -(-n // wide_tile[1]) >= ENOUGH_TILES
         if n <= FEW_ROWS or fills != wide:
             return None
-        tm, tn = TILES[kernel, wide]
-        return *fold(-(-m.n_rows // tm)), -(-n // tn)
+        return *fold(-(-m.n_rows // tile[0])), -(-n // tile[1])
 
     return grid
 

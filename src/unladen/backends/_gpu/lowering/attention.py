@@ -29,6 +29,13 @@ TILE_BYTES = WORKGROUP_BYTES - (4 << 10)
 of a prefill may need more where rows are long."""
 TOTAL_BYTES = WORKGROUP_BYTES - (1 << 10)
 """The most bytes that queries, scores and sums of values of a workgroup may fill together."""
+MOST_HEADS = 4
+"""Where so many query heads share a key head, matrix units take a token's heads in decode steps;
+in a prefill, a workgroup takes at most so many heads of each token."""
+LONGEST_MATRIX_ROW = 256
+"""The longest keys and values for which registers hold what matrix units add up."""
+MATRIX_BYTES = 46 << 10
+"""The most bytes of a workgroup of the kernel for matrix units."""
 LONGEST_WINDOW = 1 << 30
 """The window of attention without a window."""
 
@@ -39,6 +46,7 @@ class Attention(OpLowering):
 
     op = "attention"
     kernels = frozenset({"attention", "attention_wide", "attention_join"})
+    features = frozenset({"mma"})
 
     def supports(self, node: Node) -> bool:
         scoring = Scoring.of(node)
@@ -50,7 +58,8 @@ class Attention(OpLowering):
         ranges, formats = _bound(low, node, placed)
         y = ranges["y"]
         can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > KEYS_PER_SPLIT
-        kernel, heads, threads, constants = _kernel(spec, n_heads, 1)
+        by_matrices = "mma" in low.features and placed.layout.k_type == placed.layout.v_type == "F16"
+        kernel, heads, threads, constants = _kernel(spec, n_heads, 1, by_matrices=by_matrices)
         per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
         for split in (False, True) if can_split else (False,):
             if split:
@@ -64,7 +73,8 @@ class Attention(OpLowering):
                 {"VD": spec.v_dim, "MAX_SPLITS": MAX_SPLITS})
         if limits.n_tokens > 1:
             ranges["y"] = y
-            kernel, heads, threads, constants = _kernel(spec, n_heads, TILE_TOKENS)
+            kernel, heads, threads, constants = _kernel(spec, n_heads, TILE_TOKENS,
+                                                        by_matrices=by_matrices)
             per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
             low.emit(kernel, _grid(per_tile, decode=False), threads, ranges,
                      {**constants, **formats})
@@ -101,10 +111,15 @@ def _bound(low: Lowering, node: Node, placed: PlacedKV
         "FIRST_COLUMN": layout.first_column}
 
 
-def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, int, Constants]:
+def _kernel(spec: KVSpec, n_heads: int, n_tokens: int, *, by_matrices: bool
+            ) -> tuple[str, int, int, Constants]:
     """The kernel for tiles of ``n_tokens``, its number of heads of each token, its number of
-    threads, and its constants."""
+    threads, and its constants. ``by_matrices``: matrix units may be used."""
     group = n_heads // spec.n_kv_heads
+    if (by_matrices and (n_tokens > 1 or group >= MOST_HEADS)
+            and spec.k_dim % 16 == spec.v_dim % 16 == 0
+            and max(spec.k_dim, spec.v_dim) <= LONGEST_MATRIX_ROW):
+        return _by_matrices(spec, group, n_tokens)
     shared_bytes = TOTAL_BYTES - 16 * KEYS_PER_SPLIT * -(-spec.v_dim // (4 * KEYS_PER_SPLIT))
     rows = min(TILE_ROWS, shared_bytes // (4 * (spec.k_dim + 2 * KEYS_PER_SPLIT)))
     if spec.k_dim % 8 == 0 and spec.v_dim % 4 == 0 and rows >= n_tokens:
@@ -117,6 +132,21 @@ def _kernel(spec: KVSpec, n_heads: int, n_tokens: int) -> tuple[str, int, int, C
     heads = max(1, min(group, rows // n_tokens))
     return "attention", heads, THREADS, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
                                          "KT": _keys(n_tokens * heads)}
+
+
+def _by_matrices(spec: KVSpec, group: int, n_tokens: int) -> tuple[str, int, int, Constants]:
+    """Like :func:`_kernel`, for the kernel that uses matrix units. A warp takes 16 rows."""
+    heads = min(group, MOST_HEADS if n_tokens > 1 else TILE_ROWS)
+    k_bytes, v_bytes = 16 * (spec.k_dim // 8 | 1), 16 * (spec.v_dim // 8 | 1)
+    while True:
+        n_warps = -(-n_tokens * heads // 16)
+        rest = MATRIX_BYTES - 2 * 16 * n_warps * k_bytes
+        if heads == 1 or rest >= 32 * (k_bytes + v_bytes):
+            break
+        heads = -(-heads // 2)
+    keys = 32 if rest >= 32 * (k_bytes + v_bytes) else 16
+    return "attention_mma", heads, 32 * n_warps, {"TILE_TOKENS": n_tokens, "TILE_HEADS": heads,
+                                                  "KT": keys}
 
 
 def _keys(n_rows: int) -> int:

@@ -18,7 +18,7 @@ from unladen.backends._gpu.target import Constants, Range, Target
 from unladen.backends.base import BackendOptions, Placed, PlacedKV, Segment
 from unladen.graph.graph import Node, Value, Weight
 from unladen.graph.ops import get_op
-from unladen.quants import get
+from unladen.quants import file_format, get
 from unladen.types import Limits
 
 NO_CONSTANTS: Constants = MappingProxyType({})
@@ -49,8 +49,16 @@ class OpLowering(ABC):
         F32."""
         return len(weight.shape) > 1 and get_op(node.op).takes_quants
 
+    def reads_tiles(self, node: Node, weight: Weight) -> bool:
+        """Whether kernels that use "mma" read ``weight`` in tiles (:mod:`unladen.quants.tiles`)."""
+        return False
+
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes of the arena that ``node`` needs while it runs, besides its values."""
+        return 0
+
+    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes that ``node`` needs in addition to that where kernels use "mma"."""
         return 0
 
     def features_on(self, target: Target, formats: frozenset[str], options: BackendOptions
@@ -81,7 +89,7 @@ class Lowering:
 
     def add(self, how: OpLowering, node: Node) -> None:
         """Append the dispatches of ``node``, by its lowering ``how``."""
-        formats = frozenset(self.placed(node, role).quant for role in node.weights)
+        formats = frozenset(file_format(self.placed(node, role).quant) for role in node.weights)
         self.features = how.features_on(self.target, formats, self.segment.options)
         how.lower(self, node)
 

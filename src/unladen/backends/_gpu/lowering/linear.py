@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.lowering._matrix import Matrix, matrices
+from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
-    FEW_ROWS,
     PLAIN_KERNELS,
+    Prepared,
     few_rows,
     product,
 )
@@ -26,14 +27,11 @@ from unladen.backends._gpu.lowering.base import (
 from unladen.backends._gpu.step import Size
 from unladen.backends._gpu.target import ALIGNMENT, Range
 from unladen.backends.base import BackendOptions
-from unladen.graph.graph import Node
+from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
+from unladen.quants import in_tiles
 from unladen.types import Limits
 
-RUN = 16
-"""How many columns of x share a scale when x is rounded to int8."""
-QUANTIZE_THREADS = 64
-"""Threads of a workgroup that rounds x. Each thread takes :data:`RUN` columns."""
 MOST_BINDINGS = 12
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
@@ -47,10 +45,13 @@ class Linear(OpLowering):
 
     op = "linear"
     kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
-    features = frozenset({"subgroups", "int_dot"})
+    features = frozenset({"subgroups", "int_dot", "mma"})
+
+    def reads_tiles(self, node: Node, weight: Weight) -> bool:
+        return True
 
     def lower(self, low: Lowering, node: Node) -> None:
-        coded = _quantized(low, node)
+        coded = _prepared(low, node)
         if "act" in node.attrs:
             _gated(low, node, coded)
             return
@@ -67,41 +68,53 @@ class Linear(OpLowering):
                 product(low, m, symbol(node.outputs[i]), extra, coded,
                         few=not any(i in group for group in together))
         for group in together:
-            _joined(low, node, {i: pieces[i][0] for i in group})
+            _joined(low, node, {i: pieces[i][0] for i in group}, coded)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
         halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
         return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))
 
+    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes for x as sums of numbers of 16 bits."""
+        kinds = _tiles.kinds_of(node.weights.values(), coded=not options.precise)
+        rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
+        return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
 
-def _quantized(low: Lowering, node: Node) -> Ranges:
+
+def _prepared(low: Lowering, node: Node) -> Prepared:
+    """Append the dispatches that bring x into the forms that the weights are multiplied with."""
+    at = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
+    coded = _quantized(low, node, at)
+    if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
+        return Prepared(coded)
+    at += 0 if low.segment.options.precise else sum(_codes_bytes(low.segment.limits, node))
+    x, split = node.inputs[0], {}
+    for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded)):
+        sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
+        memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
+        split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
+        at += sum(sizes)
+    return Prepared(coded, split)
+
+
+def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
-    result; empty where no weight is multiplied so."""
+    result; empty where no weight is multiplied so. ``at``: the place in scratch memory."""
     x = node.inputs[0]
-    rows, n_in = symbol(x), n_cols(x)
-    if "int_dot" not in low.features or low.most(rows) <= FEW_ROWS:
+    tiles = any(low.placed(node, role).quant == in_tiles(weight.quant, weight.shape)
+                for role, weight in node.weights.items())
+    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not tiles):
         return {}
-    halves = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
     codes, scales = _codes_bytes(low.segment.limits, node)
-    found = {"x_codes": low.scratch(halves, codes), "x_scales": low.scratch(halves + codes, scales)}
-
-    def grid(size: Size) -> Groups | None:
-        n = size.rows(rows)
-        return (*fold(-(-n * n_in // (QUANTIZE_THREADS * RUN))), 1) if n > FEW_ROWS else None
-
-    low.emit("quantize", grid, QUANTIZE_THREADS, {
-        "m": numbers(n_in), "x": low.value(x), "codes": found["x_codes"],
-        "scales": found["x_scales"]},
-             {"ROW_KIND": rows_word(rows)})
-    return found
+    return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
+                            (low.scratch(at, codes), low.scratch(at + codes, scales)),
+                            2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
 
 
 def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
     """Bytes for x as int8, and for the scales and sums of its runs."""
-    n = limits.count(node.inputs[0].shape)
-    codes = -(-n // ALIGNMENT) * ALIGNMENT
-    return codes, -(-codes // RUN) * 8
+    return _tiles.coded_bytes(limits.count(node.inputs[0].shape))
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
@@ -109,16 +122,16 @@ def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
     three weights of a format, each in one piece."""
     if low.target.max_storage_buffers < MOST_BINDINGS:
         return []
-    groups: dict[str, list[int]] = {}
+    groups: dict[tuple[str, bool], list[int]] = {}
     for i, found in enumerate(pieces):
         if len(found) == 1:
-            groups.setdefault(found[0].quant, []).append(i)
+            groups.setdefault((found[0].quant, found[0].in_tiles), []).append(i)
     cut = [group[at:at + MOST_TOGETHER] for group in groups.values()
            for at in range(0, len(group), MOST_TOGETHER)]
     return [group for group in cut if len(group) > 1]
 
 
-def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
+def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared) -> None:
     """Append one dispatch for the products of few rows with several weights of a format."""
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
@@ -132,10 +145,10 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
             flags[f"BIAS{at}"] = True
     rows = symbol(node.outputs[0])
     few_rows(low, next(iter(weights.values())), sum(m.n_groups for m in weights.values()), rows,
-             ranges, {**flags, "ROW_KIND": rows_word(rows)})
+             ranges, {**flags, "ROW_KIND": rows_word(rows)}, coded)
 
 
-def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
+def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
     """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
     written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
@@ -144,18 +157,19 @@ def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
     biases: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
         if role in node.weights}
-    together = all(a.quant == b.quant for a, b in pairs) and "residual" not in node.attrs
+    together = (all((a.quant, a.in_tiles) == (b.quant, b.in_tiles) for a, b in pairs)
+                and "residual" not in node.attrs)
     if together:
         for a, b in pairs:
             ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "x": x,
                                                 "y": out, **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
-                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
+                "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded)
     _gated_apart(low, node, pairs, coded, few=not together)
 
 
-def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], coded: Ranges,
+def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], coded: Prepared,
                  *, few: bool) -> None:
     y = node.outputs[0]
     rows, cols = symbol(y), n_cols(y)

@@ -6,12 +6,22 @@ the pairs of an expert are computed together, so that its weights are decoded on
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from unladen.backends._gpu.dispatch import Grid, Groups, Ranges, fold
-from unladen.backends._gpu.lowering._matrix import ROWS_PER_GROUP, Matrix, matrices, stacked
-from unladen.backends._gpu.lowering._products import FEW_ROWS, PLAIN_KERNELS, TILE_THREADS, product
+from unladen.backends._gpu.lowering._expert_forms import (
+    MATRICES,
+    Rows,
+    Wanted,
+    form_bytes,
+    grouped,
+    needs_forms,
+    one_each,
+    prepare,
+)
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices, stacked
+from unladen.backends._gpu.lowering._products import PLAIN_KERNELS, TILE_THREADS, Prepared, product
 from unladen.backends._gpu.lowering.base import (
     ELEMENT_THREADS,
     Lowering,
@@ -35,6 +45,7 @@ from unladen.graph.ops.moe import (
     weighs_input,
 )
 from unladen.graph.ops.routing import Routing
+from unladen.quants.tiles import ROWS
 from unladen.types import Limits
 
 MAX_EXPERTS = 1024
@@ -51,7 +62,7 @@ class Moe(OpLowering):
     op = "moe"
     kernels = PLAIN_KERNELS | {"moe_route", "moe_hidden", "moe_out", "moe_group", "moe_tile",
                                "moe_join"}
-    features = frozenset({"subgroups", "int_dot"})
+    features = frozenset({"subgroups", "int_dot", "mma"})
 
     def supports(self, node: Node) -> bool:
         """Up to :data:`MAX_EXPERTS` experts whose gate and up matrices have the same format."""
@@ -64,18 +75,35 @@ class Moe(OpLowering):
         is_vector = any(node.weights.get(role) is weight for role in VECTOR_ROLES)
         return not is_vector and OpLowering.reads_blocks(self, node, weight)
 
+    def reads_tiles(self, node: Node, weight: Weight) -> bool:
+        """Tiles of a fused gate and up matrix must not have rows of both. Three numbers of bfloat16
+        for each of x would not fit into a workgroup's memory."""
+        mine = any(node.weights.get(role) is weight for role in MATRICES)
+        return mine and node.weights["down"].shape[2] % ROWS == 0 and weight.quant != "BF16"
+
     def lower(self, low: Lowering, node: Node) -> None:
         shape = Shape.of(node, low.segment.limits)
         scratch = {name: low.scratch(*place) for name, place in shape.scratch()[0].items()}
         _route(low, node, shape, scratch)
         x, y = low.value(node.inputs[0]), low.value(node.outputs[0])
-        _one_by_one(low, node, shape, {**scratch, "x": x, "y": y})
-        if shape.n_tokens > FEW_ROWS:
-            _together(low, node, shape, {**scratch, "x": x, "y": y})
+        at = {**scratch, "x": x, "y": y}
+        tiles = any(m.in_tiles for role in MATRICES if role in node.weights
+                    for m in stacked(low, node, role))
+        # Tiles without matrix units: pairs one by one, however many.
+        most = shape.n_tokens if tiles and "mma" not in low.features else FEW_ROWS
+        _one_by_one(low, node, shape, at, most)
+        if shape.n_tokens > most:
+            _together(low, node, shape, at)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes that a node needs while it runs."""
         return Shape.of(node, limits).scratch()[1]
+
+    def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
+        """Bytes for x and hidden rows in the forms that tiles are multiplied with."""
+        shape = Shape.of(node, limits)
+        return sum(form_bytes(*shape.x_rows)) + sum(form_bytes(*shape.hidden_rows)) if (
+            needs_forms(node)) else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +126,16 @@ class Shape:
         x: Value = node.inputs[0]
         return cls(symbol(x), limits.count(x.shape[:-1]), node.weights["router"].shape[0],
                    first_expert(node), n_held, node.int_attr("n_used"), n, n_ff)
+
+    @property
+    def x_rows(self) -> tuple[int, int]:
+        """The most rows of x, and their columns."""
+        return self.n_tokens, self.n
+
+    @property
+    def hidden_rows(self) -> tuple[int, int]:
+        """The most hidden rows, and their columns."""
+        return self.n_tokens * self.n_used, self.n_ff
 
     def n_tiles(self, n_tokens: int) -> int:
         """The most tiles of pairs in a step of ``n_tokens``. Each expert may have one tile that
@@ -149,52 +187,87 @@ def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> Non
               "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})
 
 
-def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
-    def grid(n_rows: int, per_token: int) -> Grid:
+def _forms(low: Lowering, node: Node, shape: Shape, at: dict[str, Range], wanted: Wanted
+           ) -> tuple[Callable[[], Prepared], Callable[[], Prepared]]:
+    """Functions that append the dispatches for other forms of x and of hidden rows, for steps of as
+    many tokens as ``wanted`` says."""
+    begin = shape.scratch()[1]
+    first = "gate_up" if "gate_up" in node.weights else "up"
+
+    def x() -> Prepared:
+        rows = Rows(shape.rows, at["x"], shape.n_tokens, 1, shape.n)
+        return prepare(low, rows, stacked(low, node, first), begin, wanted)
+
+    def hidden() -> Prepared:
+        rows = Rows(shape.rows, at["hidden"], shape.n_tokens, shape.n_used, shape.n_ff)
+        return prepare(low, rows, stacked(low, node, "down"),
+                       begin + sum(form_bytes(*shape.x_rows)), wanted)
+
+    return x, hidden
+
+
+def _one_by_one(low: Lowering, node: Node, shape: Shape, at: dict[str, Range], most: int) -> None:
+    def grid(n_groups: int, per_token: int) -> Grid:
         def groups(size: Size) -> Groups | None:
             n = size.rows(shape.rows) * per_token
-            if not 0 < size.rows(shape.rows) <= FEW_ROWS:
+            if not 0 < size.rows(shape.rows) <= most:
                 return None
-            return *fold(-(-n_rows // ROWS_PER_GROUP)), n
+            return *fold(n_groups), n
 
         return groups
 
+    prepare_x, prepare_hidden = _forms(low, node, shape, at, lambda n: n <= most)
     extra, flags = _unit(low, node, at)
+    x = prepare_x()
     for a, ranges in _gate_up(low, node, shape):
-        low.emit("moe_hidden", grid(shape.n_ff, shape.n_used), a.threads(), {
-            **ranges, **extra, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]},
-            {"ALL_OUT": (1 + has_gate(node)) * ROWS_PER_GROUP, **a.few, **flags}, quant=a.quant)
+        taken, constants = one_each(low, a, {
+            **ranges, **extra, "x": at["x"], "y": at["hidden"], "chosen": at["chosen"]}, flags, x)
+        low.emit("moe_hidden", grid(-(-shape.n_ff // a.rows_per_group), shape.n_used), a.threads(),
+                 taken, constants, quant=a.quant)
     extra, flags = _results(low, node)
+    hidden = prepare_hidden()
     for m, ranges in _down(low, node):
-        low.emit("moe_out", grid(shape.n, 1), m.threads(), {
+        taken, constants = one_each(low, m, {
             **ranges, **extra, "x": at["hidden"], "y": at["y"], "chosen": at["chosen"],
             "routing": numbers(shape.n_used, m.first_row, m.n_rows),
-            "weights": at["weights"]}, {"ALL_OUT": ROWS_PER_GROUP, **m.few, **flags},
-            quant=m.quant)
+            "weights": at["weights"]}, flags, hidden)
+        low.emit("moe_out", grid(-(-shape.n // m.rows_per_group), 1), m.threads(), taken, constants,
+                 quant=m.quant)
 
 
 def _together(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
     def many(groups: Grid) -> Grid:
         return lambda size: groups(size) if size.rows(shape.rows) > FEW_ROWS else None
 
-    def tiles(n_rows: int) -> Grid:
-        return many(lambda size: (*fold(-(-n_rows // ROWS_PER_TILE)),
+    def tiles(n_rows: int, height: int = ROWS_PER_TILE) -> Grid:
+        return many(lambda size: (*fold(-(-n_rows // height)),
                                   shape.n_tiles(size.rows(shape.rows))))
+
+    def emit(m: Matrix, n_rows: int, ranges: dict[str, Range | bytes], flags: Constants,
+             x: Prepared) -> None:
+        if m.in_tiles:
+            taken, constants, sizes = grouped(low, m, ranges, flags, x)
+            low.emit("moe_mma", tiles(n_rows, sizes.rows[0]), sizes.threads, taken, constants,
+                     quant=m.quant)
+        else:
+            low.emit("moe_tile", tiles(n_rows), TILE_THREADS, ranges,
+                     {"TILE": ROWS_PER_TILE, **m.constants, **flags}, quant=m.quant)
 
     pairs: Ranges = {"order": at["order"], "tiles": at["tiles"]}
     rows: Constants = {"ROW_KIND": rows_word(shape.rows)}
     low.emit("moe_group", many(lambda size: (1, 1, 1)), TILE_THREADS,
              {"params": numbers(shape.n_used), "chosen": at["chosen"], **pairs},
              {"EXPERTS": shape.n_held, "TILE": ROWS_PER_TILE, **rows})
+    prepare_x, prepare_hidden = _forms(low, node, shape, at, lambda n: n > FEW_ROWS)
     extra, flags = _unit(low, node, at)
+    x = prepare_x()
     for a, ranges in _gate_up(low, node, shape):
-        low.emit("moe_tile", tiles(shape.n_ff), TILE_THREADS,
-                 {**ranges, **pairs, **extra, "x": at["x"], "y": at["hidden"]},
-                 {"HIDDEN": True, "TILE": ROWS_PER_TILE, **a.constants, **flags}, quant=a.quant)
+        emit(a, shape.n_ff, {**ranges, **pairs, **extra, "x": at["x"], "y": at["hidden"]},
+             {"HIDDEN": True, **flags}, x)
+    hidden = prepare_hidden()
     for m, ranges in _down(low, node):
-        low.emit("moe_tile", tiles(shape.n), TILE_THREADS,
-                 {**ranges, **pairs, "x": at["hidden"], "y": at["results"]},
-                 {"TILE": ROWS_PER_TILE, **m.constants, "IDENTITY": True}, quant=m.quant)
+        emit(m, shape.n, {**ranges, **pairs, "x": at["hidden"], "y": at["results"]},
+             {"IDENTITY": True}, hidden)
     cols = n_cols(node.outputs[0])
     extra, flags = _results(low, node)
     joins = many(lambda size: (*fold(-(-size.rows(shape.rows) * cols // ELEMENT_THREADS)), 1))

@@ -1,4 +1,4 @@
-#use step exp cache_rows attending scoring query_tile
+#use step exp cache_rows attending scoring query_tile queries
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018). A workgroup of WG threads takes R = TILE_TOKENS * TILE_HEADS query rows that read the
 // same key/value head. It walks over the keys, KT at a time: KT threads compute a row's scores,
@@ -11,7 +11,6 @@
 #define ROW_GROUPS (R < WG / DIM_LANES ? R : WG / DIM_LANES)
 #define ACC_ROWS ((R + ROW_GROUPS - 1u) / ROW_GROUPS)
 
-#shared f4 q_tile (R * KD / 4u)
 #shared float weight (R * KT)
 #shared float largest (R * KT)
 #shared float row_largest R

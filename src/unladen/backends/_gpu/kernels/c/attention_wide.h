@@ -1,4 +1,4 @@
-#use step exp cache_runs attending scoring query_tile
+#use step exp cache_runs attending scoring query_tile queries
 // softmax(scale q k^T) v over the paged cache, with the online softmax of Milakov and Gimelshein
 // (2018). Reads several words of the cache at once, so rows must be multiples of that. A workgroup
 // takes R = TILE_TOKENS * TILE_HEADS query rows that read the same key/value head. It walks over
@@ -10,7 +10,6 @@
 #define EACH ((FOURS + KT - 1u) / KT)
 #define SLICES (KT / LANES)
 
-#shared f4 q_tile (R * KD / 4u)
 // The index of each token, and the last key that it sees.
 #shared u32 index TILE_TOKENS
 #shared u32 last TILE_TOKENS

@@ -1,4 +1,8 @@
+#if TILED
+#use step tiles
+#else
 #use step matrix
+#end
 // y[t] = w[ids[t]]. Each thread decodes eight weights.
 #bind out float y
 
@@ -22,9 +26,20 @@ KERNEL(embed) {
   const u32 u = unit % units;
   const u32 block = unit / units;
   if (block * BLOCK >= m.n_in) return;
+#if TILED
+  const u32 each = TILE_COLUMNS / 8u;
+  const u32 tile = row / 16u * (16u * m.row_bytes) + unit / each * TILE_BYTES;
+  const Codes c = tile_unit(args, w, tile, row % 16u, unit % each);
+#if PLAIN
+  const f4 scale = F4(1.0f, 0.0f, 1.0f, 0.0f);
+#else
+  const f4 scale = scales(args, w, aside_of(tile, row % 16u, unit % each / units), u);
+#end
+#else
   const u32 at = row * m.row_bytes;
   const f4 scale = scales(args, w, at + block * BLOCK_BYTES, u);
   const Codes c = row_codes(args, w, at, block, u, m.n_in);
+#end
   const u32 p = block * BLOCK + unit_at(u);
   put_four(args, t, p, scale.x * c.lo + scale.y);
   put_four(args, t, p + SPAN, scale.z * c.hi + scale.w);

@@ -1,4 +1,8 @@
+#if TILED
+#use step tile_rows result
+#else
 #use step dot_rows result
+#end
 #if SECOND
 #use exp activation
 #end
@@ -20,14 +24,14 @@ KERNEL(matvec) {
 #end
   const u32 first = group * R;
   const u32 count = n_rows(args, ROW_KIND);
-  u32 rows[R], xs[NT];
-  float partial[ALL_OUT];
-  for (u32 r = 0u; r < R; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
+  u32 rows[ADDRESSES], xs[NT];
+  float partial[ALL_OUT / OUT * PARTIALS];
+  for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
   for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
-  for (u32 o = 0u; o < ALL_OUT; o++) partial[o] = 0.0f;
+  for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
   accumulate(args, matrix_bytes(args, which), m.n_in, rows, xs, partial);
 #if SECOND
-  accumulate(args, matrix_bytes(args, 1u), m.n_in, rows, xs, partial + OUT);
+  accumulate(args, matrix_bytes(args, 1u), m.n_in, rows, xs, partial + PARTIALS);
 #end
   finish(args, partial);
   const u32 row = first + LANE / NT;

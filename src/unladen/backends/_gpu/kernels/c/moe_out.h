@@ -1,4 +1,8 @@
+#if TILED
+#use step tile_rows moe_result
+#else
 #use step dot_rows moe_result
+#end
 // y = the sum over a token's experts e of weight_e * down_e hidden_e; see moe_hidden.
 typedef struct {
   u32 n_used, first_expert, n_experts;
@@ -11,21 +15,21 @@ typedef struct {
 KERNEL(moe_out) {
   const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * R;
   const u32 begin = GROUP_Z * routing.n_used, end = begin + routing.n_used;
-  float partial[ALL_OUT];
-  for (u32 o = 0u; o < ALL_OUT; o++) partial[o] = 0.0f;
+  float partial[PARTIALS];
+  for (u32 o = 0u; o < PARTIALS; o++) partial[o] = 0.0f;
   for (u32 i = begin; i < end; i++) {
     const u32 expert = chosen[i] - routing.first_expert;
     if (expert < routing.n_experts) {
-      u32 rows[R], xs[NT];
-      float own[ALL_OUT];
-      for (u32 r = 0u; r < R; r++) {
+      u32 rows[ADDRESSES], xs[NT];
+      float own[PARTIALS];
+      for (u32 r = 0u; r < ADDRESSES; r++) {
         rows[r] = (expert * m.n_out + min_u32(first + r, m.n_out - 1u)) * m.row_bytes;
       }
       for (u32 n = 0u; n < NT; n++) xs[n] = i * m.n_in;
-      for (u32 o = 0u; o < ALL_OUT; o++) own[o] = 0.0f;
+      for (u32 o = 0u; o < PARTIALS; o++) own[o] = 0.0f;
       accumulate(args, matrix_bytes(args, 0u), m.n_in, rows, xs, own);
       const float factor = result_weight(args, i, chosen[i]);
-      for (u32 o = 0u; o < ALL_OUT; o++) partial[o] += factor * own[o];
+      for (u32 o = 0u; o < PARTIALS; o++) partial[o] += factor * own[o];
     }
   }
   finish(args, partial);

@@ -1,30 +1,8 @@
-#use step tile exp activation moe_unit
+#use step tile exp activation moe_unit moe_work
 // Multiplies one expert with up to TILE of the rows that chose it (see moe_group); each pair gets a
 // result. With HIDDEN it is the unit of a token's row (see moe_hidden), else down x of a pair's
 // row.
 #bind out float y
-#bind in u32 order
-#bind in u32 tiles
-
-// A tile: its expert, counted from those that the bindings hold; the first place in `order`; and
-// the number of pairs.
-#shared u32 work 3
-
-FN void find_work(ARGS) {
-  if (LANE == 0u) {
-    const u32 at = 1u + 3u * GROUP_Z;
-    work[2] = 0u;
-    if (GROUP_Z < tiles[0]) {
-      const u32 expert = tiles[at] - routing.first_expert;
-      if (expert < routing.n_experts) {
-        work[0] = expert;
-        work[1] = tiles[at + 1u];
-        work[2] = tiles[at + 2u];
-      }
-    }
-  }
-  BARRIER();
-}
 
 KERNEL(moe_tile) {
   find_work(args);

@@ -5,6 +5,9 @@
 // A workgroup of WG threads multiplies R rows of blocks with NT rows of x. A thread takes every
 // WG-th group of units; the threads' partial sums are added in a fixed order.
 #define OUT (R * NT)
+// What a thread holds: addresses of rows, and sums of a matrix.
+#define ADDRESSES R
+#define PARTIALS OUT
 #if SUBGROUPS
 // No subgroup has fewer than four threads.
 #shared float sums (WG / 4u * ALL_OUT)

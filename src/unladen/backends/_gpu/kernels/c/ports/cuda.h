@@ -108,3 +108,5 @@ FN u32 f32_to_f16(float x) {
 }
 
 FN int dot_i8(u32 a, u32 b, int sum) { return __dp4a((int)a, (int)b, sum); }
+
+#include "nvidia.h"

@@ -5,10 +5,12 @@ FN float number_at(Bytes b, u32 at) { return half_at(b, at); }
 
 #use plain
 
+FN f4 four(u32 low, u32 high) { return f4_halves(U2(low, high)); }
+
 FN Codes codes(ARGS, Bytes b, u32 at, u32 u) {
   const u4 bits = words_at(b, at + 16u * u);
   Codes c;
-  c.lo = f4_halves(U2(bits.x, bits.y));
-  c.hi = f4_halves(U2(bits.z, bits.w));
+  c.lo = four(bits.x, bits.y);
+  c.hi = four(bits.z, bits.w);
   return c;
 }

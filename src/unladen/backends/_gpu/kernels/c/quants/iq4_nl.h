@@ -16,7 +16,10 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2(levels(low & 0x0f0f0f0fu), levels((low >> 4) & 0x0f0f0f0fu));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
-  const u32 q = word_at(b, at + 2u + 4u * u);
-  return U2(levels(q & 0x0f0f0f0fu), levels((q >> 4) & 0x0f0f0f0fu));
+  return word_codes(word_at(b, at + 2u + 4u * u), 0u);
 }

@@ -3,6 +3,15 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 1
+// In tiles: columns with a scale, where a chunk's bits are, and where d is.
+#define SCALED 16u
+#define LOW_AT(c) (512u * ((c) / 2u))
+#define LOW_SHIFT(c) (4u * ((c) % 2u))
+#if TILED
+#define D_AT 16u
+#else
+#define D_AT 80u
+#end
 
 #use packed packed_each
 
@@ -10,14 +19,16 @@ FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
 
 FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   const u32 run = 4u * (u / 8u) + (u % 8u) / 4u;
-  const f2 d = f2_halves(word_at(b, at + 80u));
+  const f2 d = f2_halves(word_at(b, at + D_AT));
   const u32 lo = byte_at(b, at + run);
   const u32 hi = byte_at(b, at + run + 2u);
   return F4(d.x * (float)(lo & 15u), -(d.y * (float)(lo >> 4)), d.x * (float)(hi & 15u),
             -(d.y * (float)(hi >> 4)));
 }
 
+FN u2 word_codes(u32 low, u32 high) { return U2(low & 0x03030303u, (low >> 2) & 0x03030303u); }
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 q = word_at(b, at + 16u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return U2(q & 0x03030303u, (q >> 2) & 0x03030303u);
+  return word_codes(q, 0u);
 }

@@ -4,6 +4,12 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 0
+// In tiles: columns with a scale, and where a chunk's bits are.
+#define SCALED 16u
+#define LOW_AT(c) (512u * ((c) / 2u))
+#define LOW_SHIFT(c) (4u * ((c) % 2u))
+#define HIGH_AT(c) 0u
+#define HIGH_SHIFT(c) (2u * (c))
 
 #use packed packed_each
 
@@ -21,9 +27,14 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d * run_scale(b, at, run), 0.0f, d * run_scale(b, at, run + 2u), 0.0f);
 }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2(minus_each((low & 0x03030303u) | ((high & 0x01010101u) << 2), 0x04040404u),
+            minus_each(((low >> 2) & 0x03030303u) | (((high >> 1) & 0x01010101u) << 2),
+                       0x04040404u));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 top = word_at(b, at + 4u * (u % 8u)) >> (2u * (u / 8u));
   const u32 q = word_at(b, at + 32u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return U2(minus_each((q & 0x03030303u) | ((top & 0x01010101u) << 2), 0x04040404u),
-            minus_each(((q >> 2) & 0x03030303u) | (((top >> 1) & 0x01010101u) << 2), 0x04040404u));
+  return word_codes(q, top);
 }

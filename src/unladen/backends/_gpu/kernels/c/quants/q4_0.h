@@ -12,10 +12,13 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2(minus_each(low & 0x0f0f0f0fu, 0x08080808u),
+            minus_each((low >> 4) & 0x0f0f0f0fu, 0x08080808u));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
-  const u32 q = word_at(b, at + 2u + 4u * u);
-  return U2(minus_each(q & 0x0f0f0f0fu, 0x08080808u),
-            minus_each((q >> 4) & 0x0f0f0f0fu, 0x08080808u));
+  return word_codes(word_at(b, at + 2u + 4u * u), 0u);
 }
 
 FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {

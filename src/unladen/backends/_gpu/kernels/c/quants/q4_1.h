@@ -12,7 +12,8 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d.x, d.y, d.x, d.y);
 }
 
+FN u2 word_codes(u32 low, u32 high) { return U2(low & 0x0f0f0f0fu, (low >> 4) & 0x0f0f0f0fu); }
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
-  const u32 q = word_at(b, at + 4u + 4u * u);
-  return U2(q & 0x0f0f0f0fu, (q >> 4) & 0x0f0f0f0fu);
+  return word_codes(word_at(b, at + 4u + 4u * u), 0u);
 }

@@ -8,9 +8,10 @@
 
 FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
 
+FN u2 word_codes(u32 low, u32 high) { return U2(low & 0x0f0f0f0fu, (low >> 4) & 0x0f0f0f0fu); }
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
-  const u32 q = word_at(b, at + 16u + 4u * u);
-  return U2(q & 0x0f0f0f0fu, (q >> 4) & 0x0f0f0f0fu);
+  return word_codes(word_at(b, at + 16u + 4u * u), 0u);
 }
 
 FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {

@@ -12,10 +12,20 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
-FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+// In tiles the high bits stay with the scales: those of unit u of a block, lo and hi in a word.
+#define HIGH_ASIDE
+
+FN u32 high_bits(Bytes b, u32 at, u32 u) {
   const u32 high = word_at(b, at + 2u);
-  const u32 q = word_at(b, at + 6u + 4u * u);
-  const u32 lo = (q & 0x0f0f0f0fu) | (spread(high, 4u * u) << 4);
-  const u32 hi = ((q >> 4) & 0x0f0f0f0fu) | (spread(high, 4u * u + 16u) << 4);
+  return spread(high, 4u * u) | (spread(high, 4u * u + 16u) << 1);
+}
+
+FN u2 word_codes(u32 low, u32 high) {
+  const u32 lo = (low & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4);
+  const u32 hi = ((low >> 4) & 0x0f0f0f0fu) | (((high >> 1) & 0x01010101u) << 4);
   return U2(minus_each(lo, 0x10101010u), minus_each(hi, 0x10101010u));
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  return word_codes(word_at(b, at + 6u + 4u * u), high_bits(b, at, u));
 }

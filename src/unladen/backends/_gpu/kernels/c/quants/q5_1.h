@@ -12,9 +12,19 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d.x, d.y, d.x, d.y);
 }
 
-FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+// In tiles the high bits stay with the scales: those of unit u of a block, lo and hi in a word.
+#define HIGH_ASIDE
+
+FN u32 high_bits(Bytes b, u32 at, u32 u) {
   const u32 high = word_at(b, at + 4u);
-  const u32 q = word_at(b, at + 8u + 4u * u);
-  return U2((q & 0x0f0f0f0fu) | (spread(high, 4u * u) << 4),
-            ((q >> 4) & 0x0f0f0f0fu) | (spread(high, 4u * u + 16u) << 4));
+  return spread(high, 4u * u) | (spread(high, 4u * u + 16u) << 1);
+}
+
+FN u2 word_codes(u32 low, u32 high) {
+  return U2((low & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4),
+            ((low >> 4) & 0x0f0f0f0fu) | (((high >> 1) & 0x01010101u) << 4));
+}
+
+FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
+  return word_codes(word_at(b, at + 8u + 4u * u), high_bits(b, at, u));
 }

@@ -3,16 +3,22 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 1
+// Where a chunk's high bits are in tiles.
+#define HIGH_AT(c) 0u
+#define HIGH_SHIFT(c) (2u * (c))
 
 #use packed k_scales
 
 FN u32 unit_at(u32 u) { return 64u * (u / 8u) + 4u * (u % 8u); }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2((low & 0x0f0f0f0fu) | ((high & 0x01010101u) << 4),
+            ((low >> 4) & 0x0f0f0f0fu) | (((high >> 1) & 0x01010101u) << 4));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 top = word_at(b, at + 16u + 4u * (u % 8u)) >> (2u * (u / 8u));
-  const u32 q = word_at(b, at + 48u + 4u * u);
-  return U2((q & 0x0f0f0f0fu) | ((top & 0x01010101u) << 4),
-            ((q >> 4) & 0x0f0f0f0fu) | (((top >> 1) & 0x01010101u) << 4));
+  return word_codes(word_at(b, at + 48u + 4u * u), top);
 }
 
 FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {

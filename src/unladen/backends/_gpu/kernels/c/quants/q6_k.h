@@ -3,6 +3,10 @@
 #define SPAN 64u
 #define GROUP 4u
 #define SHIFTED 0
+// In tiles: columns with a scale, and where a chunk's high bits are.
+#define SCALED 16u
+#define HIGH_AT(c) (512u * ((c) / 2u))
+#define HIGH_SHIFT(c) (2u * ((c) % 2u))
 
 #use packed
 
@@ -14,12 +18,15 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d * (float)i8_of(byte_at(b, run)), 0.0f, d * (float)i8_of(byte_at(b, run + 4u)), 0.0f);
 }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2(minus_each((low & 0x0f0f0f0fu) | ((high & 0x03030303u) << 4), 0x20202020u),
+            minus_each(((low >> 4) & 0x0f0f0f0fu) | (high & 0x30303030u), 0x20202020u));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
-  const u32 low = word_at(b, at + 64u * (u / 16u) + 4u * (u % 16u));
-  const u32 top =
-      word_at(b, at + 128u + 32u * (u / 16u) + 4u * (u % 8u)) >> (2u * ((u / 8u) % 2u));
-  return U2(minus_each((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4), 0x20202020u),
-            minus_each(((low >> 4) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u));
+  const u32 top = word_at(b, at + 128u + 32u * (u / 16u) + 4u * (u % 8u));
+  return word_codes(word_at(b, at + 64u * (u / 16u) + 4u * (u % 16u)),
+                    top >> (2u * ((u / 8u) % 2u)));
 }
 
 FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {

@@ -2,6 +2,7 @@
 #define SPAN 16u
 #define GROUP 4u
 #define SHIFTED 0
+#define WHOLE_BYTES
 
 #use packed
 

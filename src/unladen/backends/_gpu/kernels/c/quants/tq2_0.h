@@ -2,6 +2,9 @@
 #define SPAN 32u
 #define GROUP 4u
 #define SHIFTED 0
+// Where a chunk's bits are in tiles.
+#define LOW_AT(c) (512u * ((c) / 2u))
+#define LOW_SHIFT(c) (4u * ((c) % 2u))
 
 #use packed packed_each
 
@@ -12,8 +15,12 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d, 0.0f, d, 0.0f);
 }
 
+FN u2 word_codes(u32 low, u32 high) {
+  return U2(minus_each(low & 0x03030303u, 0x01010101u),
+            minus_each((low >> 2) & 0x03030303u, 0x01010101u));
+}
+
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 q = word_at(b, at + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
-  return U2(minus_each(q & 0x03030303u, 0x01010101u),
-            minus_each((q >> 2) & 0x03030303u, 0x01010101u));
+  return word_codes(q, 0u);
 }

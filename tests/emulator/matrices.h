@@ -1,0 +1,62 @@
+// Products of a warp's matrices, for the runtime: what ports/nvidia.h says of each thread's registers.
+
+static float half_of(u32 bits, u32 is_bf16) {
+  if (is_bf16) {
+    const u32 whole = bits << 16;
+    float x;
+    memcpy(&x, &whole, 4);
+    return x;
+  }
+  const u16 stored = u16(bits);
+  _Float16 x;
+  memcpy(&x, &stored, 2);
+  return float(x);
+}
+
+// The thread of the warp that has row or column `major` and word `minor` of it.
+static const u32 *part(u32 major, u32 minor) { return given_by(4 * (major % 8) + minor % 4); }
+
+extern "C" void multiply_halves(float *c, const u32 *a, const u32 *b, u32 is_bf16, const char *file,
+                                int line) {
+  const u32 own[6] = {a[0], a[1], a[2], a[3], b[0], b[1]};
+  meet(own, 6, file, line);
+  const u32 g = thread.lane % 32 / 4, t = thread.lane % 4;
+  for (u32 i = 0; i < 4; i++) {
+    const u32 row = g + i / 2 * 8, column = 2 * t + i % 2;
+    double sum = c[i];
+    for (u32 k = 0; k < 16; k++) {
+      const u32 x = part(row, k / 2)[row / 8 + k / 8 * 2], y = part(column, k / 2)[4 + k / 8];
+      sum += double(half_of(x >> (k % 2 * 16) & 0xffff, is_bf16))
+             * double(half_of(y >> (k % 2 * 16) & 0xffff, is_bf16));
+    }
+    c[i] = float(sum);
+  }
+}
+
+// n_columns 32: four registers of a, two of b; 16: half of them.
+extern "C" void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const char *file,
+                               int line) {
+  u32 own[6] = {a[0], a[1], 0, 0, b[0], 0};
+  if (n_columns == 32) {
+    own[2] = a[2];
+    own[3] = a[3];
+    own[5] = b[1];
+  }
+  meet(own, 6, file, line);
+  const u32 g = thread.lane % 32 / 4, t = thread.lane % 4;
+  for (u32 i = 0; i < 4; i++) {
+    const u32 row = g + i / 2 * 8, column = 2 * t + i % 2;
+    for (u32 k = 0; k < n_columns; k++) {
+      const u32 x = part(row, k / 4)[row / 8 + k / 16 * 2], y = part(column, k / 4)[4 + k / 16];
+      c[i] += int(int8_t(x >> (k % 4 * 8))) * int(int8_t(y >> (k % 4 * 8)));
+    }
+  }
+}
+
+extern "C" float value_of(float x, u32 mask, const char *file, int line) {
+  u32 own[1];
+  memcpy(own, &x, 4);
+  meet(own, 1, file, line);
+  memcpy(&x, given_by((thread.lane % 32) ^ mask), 4);
+  return x;
+}

@@ -1,0 +1,144 @@
+"""The emulator's matrix primitives against NumPy, register by register as the PTX ISA lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from emulator import build
+from emulator.backend import KernelFault, run
+from unladen import quants
+from unladen.backends._gpu import c_texts
+
+Rng = np.random.Generator
+Array = npt.NDArray[Any]
+WARP = 32
+Launch = Callable[..., Array]
+
+
+@pytest.fixture
+def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
+    """Runs a kernel of one warp: words of x in, words of y out."""
+    monkeypatch.setattr(c_texts, "_shelf", lambda: c_texts.Shelf(tmp_path, ".h", "c"))
+
+    def go(body: str, x: Array, n_out: int, order: int = 0) -> Array:
+        (tmp_path / "small.h").write_text(
+            "#bind in u32 x\n#bind out u32 y\n#shared u4 tile 32\n\nKERNEL(small) {\n" + body
+            + "\n}\n")
+        source = c_texts.assemble("small", "", {"WG": WARP}, build.PORT)
+        y = np.zeros(n_out, np.uint32)
+        run(source, {"x": np.ascontiguousarray(x).view(np.uint8).reshape(-1),
+                     "y": y.view(np.uint8)}, (1, 1, 1), WARP, order, 1)
+        return y
+    return go
+
+
+def registers(matrix: Array, per_word: int) -> Array:
+    """uint32 [rows, words] of numbers of 8 or 16 bits."""
+    return np.ascontiguousarray(matrix).view(np.uint32).reshape(len(matrix), -1)
+
+
+def lanes(words: Array, row: Callable[[int, int], int], word: Callable[[int, int], int], n: int
+          ) -> Array:
+    """[lane, register]: word ``word(t, i)`` of row ``row(g, i)`` for thread 4 g + t."""
+    return np.array([[words[row(lane // 4, i), word(lane % 4, i)] for i in range(n)]
+                     for lane in range(WARP)], np.uint32)
+
+
+def product(launch: Launch, call: str, kind: str, a: Array, b: Array, c: Array, order: int
+            ) -> Array:
+    """a [16, K] times b [K, 8] plus c [16, 8], by one instruction."""
+    n_a, n_b = (4, 2) if a.shape[1] * a.itemsize == 32 else (2, 1)
+    own_a = lanes(registers(a, 4), lambda g, i: g + i % 2 * 8, lambda t, i: t + i // 2 * 4, n_a)
+    own_b = lanes(registers(b.T, 4), lambda g, i: g, lambda t, i: t + 4 * i, n_b)
+    own_c = np.array([[c[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] for i in range(4)]
+                      for lane in range(WARP)], c.dtype)
+    given = np.concatenate([own_a, own_b, own_c.view(np.uint32)], axis=1)
+    n = given.shape[1]
+    y = launch(f"""
+  u32 a[4], b[2];
+  {kind} c[4];
+  for (u32 i = 0u; i < {n_a}u; i++) a[i] = x[LANE * {n}u + i];
+  for (u32 i = 0u; i < {n_b}u; i++) b[i] = x[LANE * {n}u + {n_a}u + i];
+  for (u32 i = 0u; i < 4u; i++) {{
+    const u32 bits = x[LANE * {n}u + {n_a + n_b}u + i];
+    c[i] = {"as_f32(bits)" if kind == "float" else "(int)bits"};
+  }}
+  {call}(c, a, b);
+  for (u32 i = 0u; i < 4u; i++) {{
+    y[LANE * 4u + i] = {"as_u32(c[i])" if kind == "float" else "u32_of(c[i])"};
+  }}""", given, WARP * 4, order).view(c.dtype).reshape(WARP, 4)
+    out = np.zeros_like(c)
+    for lane in range(WARP):
+        for i in range(4):
+            out[lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = y[lane, i]
+    return out
+
+
+@pytest.mark.parametrize("order", range(3))
+@pytest.mark.parametrize(("call", "n"), [("mma_i8", 32), ("mma_i8_half", 16)])
+def test_products_of_int8(call: str, n: int, order: int, launch: Launch, rng: Rng) -> None:
+    a = rng.integers(-128, 128, (16, n)).astype(np.int8)
+    b = rng.integers(-128, 128, (n, 8)).astype(np.int8)
+    c = rng.integers(-1000, 1000, (16, 8)).astype(np.int32)
+    wanted = a.astype(np.int32) @ b.astype(np.int32) + c
+    assert np.array_equal(product(launch, call, "int", a, b, c, order), wanted)
+
+
+@pytest.mark.parametrize("call", ["mma_f16", "mma_bf16"])
+def test_products_of_16_bits(call: str, launch: Launch, rng: Rng) -> None:
+    kind = "F16" if call == "mma_f16" else "BF16"
+
+    def rounded(*shape: int) -> tuple[Array, Array]:
+        raw = quants.quantize(kind, rng.standard_normal(shape).astype(np.float32))
+        values = quants.dequantize(kind, raw.reshape(-1), shape)
+        return raw.view(np.uint16).reshape(shape), values.astype(np.float64)
+    (a, exact_a), (b, exact_b) = rounded(16, 16), rounded(16, 8)
+    c = rng.standard_normal((16, 8)).astype(np.float32)
+    y = product(launch, call, "float", a, b, c, 2)
+    np.testing.assert_array_equal(y, (exact_a @ exact_b + c).astype(np.float32))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_of_matrices(transposed: bool, launch: Launch, rng: Rng) -> None:
+    rows = rng.integers(0, 1 << 16, (32, 8)).astype(np.uint16)
+    which = rng.permutation(WARP)
+    call = "load_transposed" if transposed else "load_matrices"
+    y = launch(f"""
+  tile[LANE] = U4(x[4u * LANE], x[4u * LANE + 1u], x[4u * LANE + 2u], x[4u * LANE + 3u]);
+  BARRIER();
+  u32 out[4];
+  {call}(out, tile, x[128u + LANE]);
+  for (u32 j = 0u; j < 4u; j++) y[4u * LANE + j] = out[j];""",
+               np.concatenate([rows.view(np.uint32).reshape(-1), which.astype(np.uint32)]),
+               WARP * 4).reshape(WARP, 4)
+    for j in range(4):
+        matrix = rows[which[8 * j:8 * j + 8]]
+        if transposed:
+            matrix = matrix.T
+        words = np.ascontiguousarray(matrix).view(np.uint32)
+        assert np.array_equal(y[:, j], words.reshape(-1)), j
+
+
+def test_numbers_of_16_bits_and_neighbours(launch: Launch, rng: Rng) -> None:
+    x = rng.standard_normal(64).astype(np.float32)
+    y = launch("""
+  const float low = as_f32(x[LANE]), high = as_f32(x[LANE + 32u]);
+  y[3u * LANE] = halves_of(low, high);
+  y[3u * LANE + 1u] = brains_of(low, high);
+  y[3u * LANE + 2u] = as_u32(shuffle_xor(low, 5u));""", x.view(np.uint32), 96).reshape(32, 3)
+    for i, kind in enumerate(("F16", "BF16")):
+        raw = quants.quantize(kind, x.reshape(-1, 1)).view(np.uint16).reshape(2, 32)
+        assert np.array_equal(y[:, i], raw[0] | raw[1].astype(np.uint32) << 16), kind
+    assert np.array_equal(y[:, 2].view(np.float32), x[np.arange(32) ^ 5])
+
+
+def test_a_warp_that_does_not_meet_is_told(launch: Launch) -> None:
+    with pytest.raises(KernelFault, match="deadlock"):
+        launch("  if (LANE < 31u) y[LANE] = as_u32(shuffle_xor(1.0f, 1u));",
+               np.zeros(1, np.uint32), 32)
