@@ -11,6 +11,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node, Value
+from unladen.schedule.cut.hot_experts import noted
 from unladen.schedule.cut.order import is_product, others_first
 from unladen.schedule.needs import Need
 from unladen.schedule.place import Placement
@@ -66,7 +67,17 @@ class ChangeStep:
     device: Device
 
 
-Step = CopyStep | RunStep | FetchStep | ChangeStep
+@dataclass(frozen=True, slots=True)
+class NoteStep:
+    """The host notes ``value``, the experts that were chosen for ``node``, which it has just run
+    (see :mod:`~unladen.schedule.cut.hot_experts`)."""
+
+    value: Value
+    device: Device
+    node: Node
+
+
+Step = CopyStep | RunStep | FetchStep | ChangeStep | NoteStep
 
 Runs = Callable[[Device, Node], bool]
 """Whether a device can compute a node."""
@@ -170,6 +181,10 @@ class _Splitter:
             self.close()
             self.steps += [ChangeStep(v, device) for v in changed]
             self.busy.discard(device.name)
+        chosen = noted(node, device)
+        if chosen is not None:
+            self.close()
+            self.steps.append(NoteStep(chosen, device, node))
 
     def close(self) -> None:
         """End the run under way, if there is one."""

@@ -139,7 +139,7 @@ class Costs:
                 self._fetch(step, clock)
             elif isinstance(step, ChangeStep):
                 clock.copy(step.device, 2 * self.read(step.value, step.device))
-            else:
+            elif isinstance(step, RunStep):
                 self._run(step, clock)
         return clock
 
