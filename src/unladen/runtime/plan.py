@@ -16,10 +16,10 @@ from unladen.errors import Cancelled, UnladenError
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.runtime import blocks
+from unladen.runtime.arrivals import Arrivals
 from unladen.runtime.carry import KeptState, rotations, take_over, take_over_slots
 from unladen.runtime.crossing import Crossing
 from unladen.runtime.expert_cache import ExpertCache, LayerCache
-from unladen.runtime.loading import PIECE_BYTES
 from unladen.schedule.blueprint import Arenas, Blueprint
 from unladen.schedule.cut import choose_on_device
 from unladen.schedule.cut.arena import ArenaPlan
@@ -84,6 +84,7 @@ class Plan:
         self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[Device, Program]] = []
         self._ring: dict[tuple[int, SlotKey], Buffer] = {}
+        self._arrivals: list[Arrivals] = []
         crossings = blueprint.crossings()
         self._ways = [self._way(blueprint.steps, blueprint.arenas, blueprint.device_of,
                                 crossings[0])]
@@ -123,10 +124,17 @@ class Plan:
         is_large = large is not None and self.batch.n_tokens >= large.n_tokens
         self._last = self._ways[-1 if is_large else 0]
         self.experts.before_step()
-        for action in self._last.actions:
-            if self._cancelled:
-                raise Cancelled("the step was cancelled")
-            action()
+        is_done = False
+        try:
+            for action in self._last.actions:
+                if self._cancelled:
+                    raise Cancelled("the step was cancelled")
+                action()
+            is_done = True
+        finally:
+            if not is_done:
+                for arrivals in self._arrivals:
+                    arrivals.forget()
 
     def _give_back(self) -> None:
         """Once prompts are over, return to the system the parts of the arenas that only their steps
@@ -241,6 +249,9 @@ class Plan:
     def _way(self, steps: Sequence[Step], arenas: Arenas,
              device_of: Mapping[Node, tuple[Device, str]], crossings: Crossings) -> _Way:
         slots = {s.run: s for s in steps if isinstance(s, FetchStep)}
+        arrivals = {key: Arrivals(backend_of(s.run.device.name), s.run.device)
+                    for s in slots.values() for key in [(s.run.device.name, s.slot)]}
+        self._arrivals += arrivals.values()
         home = {v: d for n, (d, _) in device_of.items() for v in n.outputs}
 
         def where(device: Device, value: Value) -> tuple[Buffer, int]:
@@ -268,10 +279,17 @@ class Plan:
             elif isinstance(step, FetchStep):
                 sources = [self._placed[d.name, n.weight.name]
                            for d, n in zip(step.hosts, step.needs, strict=True)]
-                actions.append(functools.partial(_fetch, list(zip(
-                    self._slot(step).values(), sources, strict=True))))
+                actions.append(functools.partial(
+                    arrivals[step.run.device.name, step.slot].send,
+                    list(zip(self._slot(step).values(), sources, strict=True))))
             else:
-                actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
+                fetch = slots.get(step)
+                run = self._compiled(step, arenas[step.device.name], fetch)
+                if fetch is None:
+                    actions.append(run)
+                else:
+                    slot = arrivals[step.device.name, fetch.slot]
+                    actions += [slot.arrive, run, slot.release]
         return _Way(actions, {name: self._output(v, home[v], arenas)
                               for name, v in self.blueprint.graph.outputs.items()})
 
@@ -350,15 +368,6 @@ def _change(change: Change, value: Value, at: _Output) -> None:
     changed = change(value, array, at.batch)
     if changed is not None:
         at.write(changed)
-
-
-def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:
-    for target, placed in moves:
-        source, backend = backend_of(placed.buffer.device.name), backend_of(target.device.name)
-        n = placed.weight.nbytes_in(placed.quant)
-        data = source.read(placed.buffer, n, placed.offset)
-        for start in range(0, n, PIECE_BYTES):
-            backend.write(target, data[start:start + PIECE_BYTES], start)
 
 
 def _shape(shape: Shape, batch: Batch) -> tuple[int, ...]:
