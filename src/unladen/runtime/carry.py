@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout, Placed, PlacedKV
 from unladen.graph.graph import Graph, KVSpec, Node
+from unladen.runtime.expert_cache import LayerCache
 from unladen.schedule import fit
 from unladen.schedule.blueprint import Blueprint
 from unladen.schedule.blueprint_set import BlueprintSet
@@ -47,10 +48,12 @@ class KeptState:
 
 @dataclass(slots=True)
 class Kept:
-    """What a plan set leaves to the next one: its weights, and the state of each graph."""
+    """What a plan set leaves to the next one: its weights, the state of each graph, and its caches
+    of experts by the names of their nodes."""
 
     weights: dict[NeedKey, Placed] = field(default_factory=dict)
     states: dict[str, KeptState] = field(default_factory=dict)
+    experts: dict[str, LayerCache] = field(default_factory=dict)
 
     @property
     def has_caches(self) -> bool:
