@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable
 from ctypes import c_void_p
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,16 +94,16 @@ class Ring:
         change once this returns."""
         flat = data.reshape(-1)
         for start in range(0, flat.nbytes, PIECE_BYTES):
-            piece = flat[start:start + PIECE_BYTES]
-            self._piece(address + start, piece.nbytes, lambda to, piece=piece: np.copyto(to, piece))
+            self._piece(address + start, flat[start:start + PIECE_BYTES])
 
-    def _piece(self, address: int, nbytes: int, fill: Callable[[Bytes], None]) -> None:
-        at, gpu = self._room(nbytes), self.gpu
-        fill(self._memory.data[at:at + nbytes])
-        gpu.context.call("upload", address, self._memory.address + at, nbytes,
+    def _piece(self, address: int, data: Bytes) -> None:
+        at, gpu = self._room(data.nbytes), self.gpu
+        end = at + data.nbytes
+        self._memory.data[at:end] = data
+        gpu.context.call("upload", address, self._memory.address + at, data.nbytes,
                          gpu.uploads.handle, device=gpu.name)
-        self._at = -(-(at + nbytes) // LINE_BYTES) * LINE_BYTES
-        self._used.append((at, at + nbytes, gpu.uploads.record()))
+        self._at = -(-end // LINE_BYTES) * LINE_BYTES
+        self._used.append((at, end, gpu.uploads.record()))
 
     def _room(self, nbytes: int) -> int:
         """Where ``nbytes`` can be written, when the copies that need this place are done."""
