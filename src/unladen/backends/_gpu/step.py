@@ -135,4 +135,6 @@ class Step:
         b = self.batch
         longest = int(b.kv_len[:b.n_seqs].max(initial=1))
         useful = max(1, ENOUGH_WORKGROUPS // (b.n_seqs * self.n_kv_heads))
-        return min(MAX_SPLITS, -(-longest // KEYS_PER_SPLIT), useful)
+        # A power of two, so that few sizes of decode steps have to be recorded.
+        wanted = 1 << (-(-longest // KEYS_PER_SPLIT) - 1).bit_length()
+        return min(MAX_SPLITS, wanted, 1 << useful.bit_length() - 1)

@@ -1,0 +1,127 @@
+"""The driver's context of one card: what all logical devices on the card share."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from ctypes import c_int, c_size_t, c_void_p
+from typing import Any
+
+from unladen.backends._gpu.cuda_like.driver import Driver
+from unladen.backends._gpu.cuda_like.found import Found
+from unladen.backends._gpu.cuda_like.vendor import ALREADY_ALLOWED, NOT_READY
+from unladen.errors import DeviceLost, UnladenError
+
+
+class Context:
+    """The primary context of the card ``found``, which other libraries of the process share.
+
+    Objects of the driver are freed when nothing refers to them, which may be at any moment, in any
+    thread. A recording of launches must not be disturbed by that, so :meth:`later` waits for its
+    end.
+    """
+
+    def __init__(self, driver: Driver, found: Found) -> None:
+        self.driver, self.found = driver, found
+        self.name = f"{driver.vendor.backend} card {found.number}"
+        self.is_lost = False
+        self.promised_bytes = 0
+        """Bytes by which memory may still grow."""
+        self._recording = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._reached: set[int] = set()
+        handle = c_void_p()
+        self.call("retain", ctypes.byref(handle), found.handle)
+        number = driver.vendor.contexts_are_numbers
+        self.handle: Any = c_int(found.handle) if number else handle
+        """What functions take for the context."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether its objects can be used and freed: it isn't lost, and this process made it."""
+        return not self.is_lost and self.driver.process == os.getpid()
+
+    def call(self, name: str, *arguments: Any, device: str = "", requested: int = 0, free: int = 0
+             ) -> None:
+        """Call a function of the driver; raises like :meth:`Driver.call`."""
+        number = self.driver.functions[name](*arguments)
+        if number:
+            raise self.error(name, number, device=device, requested=requested, free=free)
+
+    def error(self, name: str, number: int, *, device: str = "", requested: int = 0, free: int = 0
+              ) -> UnladenError:
+        """The exception for an error; one that ends the context is remembered."""
+        found = self.driver.error(device or self.name, name, number, requested=requested, free=free)
+        self.is_lost = self.is_lost or isinstance(found, DeviceLost)
+        return found
+
+    def enter(self) -> None:
+        """Make this the context of the thread's calls."""
+        self.call("set_current", self.handle)
+
+    def reset(self) -> None:
+        """Destroy the context after it was lost, so that the card can be used again."""
+        self.driver.functions["reset"](self.found.handle)
+
+    def free_bytes(self) -> int:
+        """Bytes that can be allocated now. What memory may still grow by isn't free."""
+        self.collect()
+        self.enter()
+        free, total = c_size_t(0), c_size_t(0)
+        self.call("memory_info", ctypes.byref(free), ctypes.byref(total))
+        return max(0, free.value - self.promised_bytes)
+
+    def poll(self, stream: c_void_p) -> None:
+        """Raise :class:`DeviceLost` where work on ``stream`` has failed."""
+        number = self.driver.functions["query_stream"](stream)
+        if number not in (0, NOT_READY):
+            raise self.error("query_stream", number)
+
+    def reach(self, other: Context) -> None:
+        """Let copies from ``other`` go directly where the cards can do that; otherwise the driver
+        takes them through the host."""
+        number, can = other.found.number, c_int(0)
+        if number in self._reached:
+            return
+        self._reached.add(number)
+        self.call("can_access", ctypes.byref(can), self.found.handle, other.found.handle)
+        if can.value:
+            failed = self.driver.functions["enable_access"](other.handle, 0)
+            if failed not in (0, ALREADY_ALLOWED):
+                raise self.error("enable_access", failed)
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Nothing is freed meanwhile."""
+        with self._recording:
+            yield
+        self.collect()
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do ``work``, which frees something, at once or after a recording."""
+        self._waiting.append(work)
+        self.collect()
+
+    def collect(self) -> None:
+        """Free what waits for it, unless something is recorded."""
+        while self._waiting and self._recording.acquire(blocking=False):
+            try:
+                if self.is_usable:
+                    self.enter()
+                while self._waiting:
+                    work = self._waiting.popleft()
+                    if self.is_usable:
+                        work()
+            except UnladenError:
+                self.is_lost = True  # a card that can't free memory takes no more work
+            finally:
+                self._recording.release()
+
+    def __del__(self) -> None:
+        if self.is_usable and hasattr(self, "handle"):
+            self.collect()
+            self.driver.functions["release"](self.found.handle)

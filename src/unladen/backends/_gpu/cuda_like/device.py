@@ -1,0 +1,203 @@
+"""One logical device: its streams, events and memory, and the kernels compiled so far."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Mapping
+from ctypes import c_void_p
+from typing import Any
+
+import numpy as np
+
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.binaries import Binaries
+from unladen.backends._gpu.c_texts import Source
+from unladen.backends._gpu.cuda_like import found as finding
+from unladen.backends._gpu.cuda_like.compiler import compiler_of
+from unladen.backends._gpu.cuda_like.context import Context
+from unladen.backends._gpu.cuda_like.memory import Memory
+from unladen.backends._gpu.cuda_like.staging import Pinned, Ring
+from unladen.backends._gpu.cuda_like.streams import Stream
+from unladen.backends._gpu.target import Bytes, Constants, Family, Range
+from unladen.errors import BackendNotInitialised, UnladenError
+from unladen.quants import codebook
+
+ENTRY = b"kernel_main"
+"""The name of the function that a kernel's text defines."""
+
+
+class Kernel:
+    """A compiled kernel: its text's arguments, and the driver's function."""
+
+    def __init__(self, gpu: Gpu, source: Source, binary: bytes) -> None:
+        self.source, self.module, self.function = source, c_void_p(), c_void_p()
+        context = gpu.context
+        context.call("load", ctypes.byref(self.module), binary, device=gpu.name)
+        context.call("function", ctypes.byref(self.function), self.module, ENTRY, device=gpu.name)
+
+
+class Gpu:
+    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`.
+
+    Work of the segments is in order on :attr:`compute`. Copies from and to the host are on streams
+    of their own, so that they run beside it: :class:`Memory` knows which work it has to wait for.
+    """
+
+    family: Family = c_texts
+    alignment = 16
+    max_storage_buffers = 64
+
+    def __init__(self, name: str, context: Context, forgone: set[tuple[str, frozenset[str]]],
+                 kept: Binaries) -> None:
+        found, vendor = context.found, context.driver.vendor
+        self.context, self.kept = context, kept
+        self.device = finding.device_of(vendor, found, name)
+        self.features = finding.features(vendor, found.chip.abilities, found.name)
+        self.forgone = forgone
+        self.is_closed = False
+        self.lock = threading.RLock()
+        self.max_buffer = max(found.memory_bytes // 256 * 256, 1)
+        self.max_binding = min(self.max_buffer, finding.LONGEST_BINDING)
+        self._kernels: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Kernel] = {}
+        self._grids: dict[str, Range] = {}
+        self._ring: Ring | None = None
+        context.enter()
+        self.compute, self.uploads, self.downloads, self.recorded = (
+            Stream(context, name) for _ in range(4))
+
+    @property
+    def name(self) -> str:
+        """The device's name."""
+        return self.device.name
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device no longer takes work."""
+        if not self.context.is_lost:
+            try:
+                self.context.enter()
+                self.context.poll(self.compute.handle)
+            except UnladenError:
+                return True
+        return self.context.is_lost
+
+    def upload(self, data: Bytes) -> Range:
+        """A new buffer that holds ``data``; raises :class:`OutOfMemory`."""
+        memory = Memory(self, data.nbytes)
+        self.write(memory, 0, data)
+        return Range(memory, 0, data.nbytes)
+
+    def write(self, memory: Memory, offset: int, data: Bytes) -> None:
+        """Upload ``data`` after the work that was started before and uses ``memory``."""
+        if not data.nbytes:
+            return
+        with self.lock:
+            self.context.enter()
+            memory.reach(offset + data.nbytes)
+            if self._ring is None:
+                self._ring = Ring(self)
+            memory.begin(self.uploads)
+            self._ring.upload(memory.address + offset, data)
+            memory.end(self.uploads)
+
+    def read(self, memory: Memory, offset: int, nbytes: int, into: Pinned, at: int) -> None:
+        """Begin to read into pinned memory; :attr:`Pinned.event` is set after it."""
+        with self.lock:
+            self.context.enter()
+            memory.reach(offset + nbytes)
+            memory.begin(self.downloads)
+            if nbytes:
+                self.context.call("download", into.address + at, memory.address + offset, nbytes,
+                                  self.downloads.handle, device=self.name)
+            into.event = memory.end(self.downloads)
+
+    def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
+        """Copy between buffers, or within one, of this device."""
+        if dst is src and abs(dst_offset - src_offset) < nbytes:
+            between = Memory(self, nbytes)
+            self.copy(between, 0, src, src_offset, nbytes)
+            self.copy(dst, dst_offset, between, 0, nbytes)
+            return
+        self.copy_from(dst, dst_offset, src, src_offset, nbytes)
+
+    def copy_from(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int
+                  ) -> None:
+        """Copy to this device's ``dst`` from ``src``, which may be on another card."""
+        first, second = sorted((self, src.gpu), key=lambda gpu: gpu.name)
+        with first.lock, second.lock:
+            src.gpu.context.enter()
+            src.reach(src_offset + nbytes)
+            self.context.enter()
+            dst.reach(dst_offset + nbytes)
+            stream = self.compute if src.gpu is self else self.uploads
+            src.begin(stream)
+            dst.begin(stream)
+            to, source = dst.address + dst_offset, src.address + src_offset
+            if src.gpu.context is self.context:
+                self.context.call("copy", to, source, nbytes, stream.handle, device=self.name)
+            else:
+                self.context.reach(src.gpu.context)
+                self.context.call("copy_peer", to, self.context.handle, source,
+                                  src.gpu.context.handle, nbytes, stream.handle, device=self.name)
+            src.end(stream)
+            dst.end(stream)
+
+    def wait(self) -> None:
+        """Wait until all submitted work is done."""
+        self.context.enter()
+        for stream in (self.uploads, self.compute, self.downloads):
+            stream.wait()
+
+    def kernel(self, kernel: str, quant: str, constants: Constants) -> Kernel:
+        """The kernel for weights in ``quant`` with these constants, compiled on first use. Raises
+        :class:`UnladenError` with the compiler's message."""
+        key = (kernel, quant, tuple(sorted(constants.items())))
+        found = self._kernels.get(key)
+        if found is None:
+            vendor = self.context.driver.vendor
+            compiler = compiler_of(vendor)
+            assert compiler is not None
+            source = c_texts.assemble(kernel, quant, constants, vendor.port)
+            what = f"{self.name}: kernel {kernel} {quant}".rstrip()
+            binary = compiler.binary(self.kept, source.text, self.context.found.target, what)
+            found = self._kernels[key] = Kernel(self, source, binary)
+        return found
+
+    def arguments(self, source: Source, ranges: Mapping[str, Range | bytes]) -> Arguments:
+        """The arguments of a kernel, which stay as they are."""
+        if source.grid:
+            ranges = {**ranges, "grid": self._grid(source.grid)}
+        return Arguments([ranges[binding.name] for binding in source.bindings])
+
+    def _grid(self, name: str) -> Range:
+        if name not in self._grids:
+            self._grids[name] = self.upload(
+                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+        return self._grids[name]
+
+    def __del__(self) -> None:
+        if hasattr(self, "_kernels"):
+            context, modules = self.context, [k.module for k in self._kernels.values()]
+
+            def unload() -> None:
+                for module in modules:
+                    context.call("unload", module)
+            context.later(unload)
+
+
+class Arguments:
+    """Where the values of a kernel's arguments are, and these values."""
+
+    def __init__(self, values: list[Range | bytes]) -> None:
+        self.memories = [v.buffer for v in values if isinstance(v, Range)]
+        self._kept: list[Any] = [
+            ctypes.create_string_buffer(v, len(v)) if isinstance(v, bytes)
+            else ctypes.c_uint64(v.buffer.address + v.offset) for v in values]
+        self.places = (c_void_p * len(values))(*map(ctypes.addressof, self._kept))
+
+
+def closed(device: str) -> BackendNotInitialised:
+    """The error for using ``device``, or a buffer or program on it, after it was closed."""
+    return BackendNotInitialised(f"{device} is closed, or was never opened",
+                                 hint="open it and allocate again: what was on it is gone")

@@ -1,0 +1,121 @@
+"""The devices that a driver shows, and why one can't be used."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.cuda_like.compiler import compiler_of
+from unladen.backends._gpu.cuda_like.driver import Driver, driver_of
+from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
+from unladen.backends.base import Device
+from unladen.errors import BackendNotInitialised, InvalidArgument
+
+LONGEST_BINDING = (1 << 32) - 256
+"""The most bytes that a kernel binds at once: addresses in a binding have 32 bits."""
+NAME_BYTES = 256
+"""Bytes of the text with a device's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A device that a driver shows. ``refused``: why it can't be used, "" if it can. ``target``:
+    what its kernels are compiled for."""
+
+    number: int
+    handle: int
+    name: str
+    memory_bytes: int
+    chip: Chip
+    target: str
+    refused: str
+
+
+@functools.cache
+def found(vendor: Vendor) -> Sequence[Found]:
+    """The devices that the vendor's driver shows."""
+    driver = driver_of(vendor)
+    return () if driver is None else tuple(_found(driver, i) for i in range(driver.n_devices()))
+
+
+def usable(vendor: Vendor) -> Sequence[Found]:
+    """The devices that kernels can run on."""
+    return [d for d in found(vendor) if not d.refused]
+
+
+def _found(driver: Driver, number: int) -> Found:
+    handle, name = ctypes.c_int(0), ctypes.create_string_buffer(NAME_BYTES)
+    nbytes, major, minor = ctypes.c_size_t(0), ctypes.c_int(0), ctypes.c_int(0)
+    ask = driver.functions
+    failed = (ask["device"](ctypes.byref(handle), number)
+              or ask["device_name"](name, NAME_BYTES, handle)
+              or ask["device_bytes"](ctypes.byref(nbytes), handle)
+              or ask["capability"](ctypes.byref(major), ctypes.byref(minor), handle))
+    vendor, nothing = driver.vendor, Chip("", 0, frozenset())
+    title = name.value.decode("utf-8", "replace") or f"device {number}"
+    if failed:
+        why = f"its driver fails when it is asked: {driver.name_of(failed)} ({failed})"
+        return Found(number, handle.value, title, 0, nothing, "", why)
+    chip = vendor.chip_of(driver, number, (major.value, minor.value))
+    if isinstance(chip, str):
+        return Found(number, handle.value, title, nbytes.value, nothing, "", chip)
+    compiler = compiler_of(vendor)
+    if compiler is None:
+        return Found(number, handle.value, title, nbytes.value, chip, "", vendor.no_compiler)
+    target = compiler.target(chip)
+    why = "" if target else (f"its chip is older ({chip.name}) than those that the compiler of "
+                             f"version {compiler.version} knows: install an older one")
+    return Found(number, handle.value, title, nbytes.value, chip, target or "", why)
+
+
+def why_none(vendor: Vendor) -> str:
+    """Why :func:`usable` is empty and what to do about it; "" if it isn't empty."""
+    driver = driver_of(vendor)
+    if driver is None:
+        return f"{vendor.driver} was not found ({vendor.libraries[0]}): {vendor.no_driver}"
+    if usable(vendor):
+        return ""
+    if driver.refused:
+        return f"{vendor.driver} is here, but {driver.refused}: {vendor.no_driver}"
+    reasons = dict.fromkeys(d.refused for d in found(vendor))
+    if len(reasons) == 1:
+        return f"{', '.join(d.name for d in found(vendor))} can't be used: {next(iter(reasons))}"
+    return "; ".join(f"{d.name} can't be used: {d.refused}" for d in found(vendor))
+
+
+def found_of(vendor: Vendor, number: int) -> Found:
+    """What device ``number`` runs on. Numbers beyond the last device start again at the first, so
+    that one can be several devices. Raises :class:`BackendNotInitialised`."""
+    here = usable(vendor)
+    if not here:
+        raise BackendNotInitialised(f"{vendor.backend}:{number} is not present",
+                                    hint=why_none(vendor))
+    return here[number % len(here)]
+
+
+def features(vendor: Vendor, there: frozenset[str], device: str) -> frozenset[str]:
+    """The abilities that kernels use of ``there``, those of ``device``. Raises
+    :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
+    device lacks."""
+    text = os.environ.get(vendor.features_variable)
+    if text is None:
+        return there
+    asked = frozenset(text.split(",")) - {"none", ""}
+    if not asked <= there:
+        raise InvalidArgument(
+            f"{vendor.features_variable} asks for {', '.join(sorted(asked - there))}, which "
+            f"{device} lacks", hint=f"use some of {', '.join(sorted(there))}, or none")
+    return asked
+
+
+def device_of(vendor: Vendor, each: Found, name: str) -> Device:
+    """The device called ``name`` that runs on ``each``."""
+    used = features(vendor, each.chip.abilities, each.name)
+    return Device(
+        name, f"{each.name} ({each.chip.name})", each.memory_bytes,
+        features=tuple((f, f in used) for f in vendor.abilities if f in each.chip.abilities),
+        max_binding_bytes=LONGEST_BINDING, fusions=FUSIONS, runs_ahead=True)

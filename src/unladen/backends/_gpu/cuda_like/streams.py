@@ -1,0 +1,72 @@
+"""Streams, which do their work in order, and events, by which one waits for another."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from ctypes import c_void_p
+
+from unladen.backends._gpu.cuda_like.context import Context
+
+NON_BLOCKING, NO_TIMING = 1, 2
+"""Flags of a stream that doesn't wait for other libraries' work, and of an event that keeps no
+time."""
+
+
+class Stream:
+    """A stream of the context; ``device`` names its device in errors."""
+
+    def __init__(self, context: Context, device: str) -> None:
+        self.context, self.device, self.handle = context, device, c_void_p()
+        self._free: deque[c_void_p] = deque()
+        context.call("stream", ctypes.byref(self.handle), NON_BLOCKING, device=device)
+
+    def record(self) -> Event:
+        """An event for all that was started on the stream so far."""
+        try:
+            handle = self._free.pop()
+        except IndexError:
+            handle = c_void_p()
+            self.context.call("event", ctypes.byref(handle), NO_TIMING, device=self.device)
+        event = Event(self, handle)
+        self.context.call("record_event", handle, self.handle, device=self.device)
+        return event
+
+    def wait_for(self, event: Event) -> None:
+        """What is started on this stream from now on begins after ``event``."""
+        if event.stream is not self:
+            self.context.call("wait_event", self.handle, event.handle, 0, device=self.device)
+
+    def wait(self) -> None:
+        """Wait until all work on the stream is done."""
+        self.context.call("sync_stream", self.handle, device=self.device)
+
+    def take_back(self, handle: c_void_p) -> None:
+        """Keep an event's handle for the next one: whoever waits for it has begun to."""
+        self._free.append(handle)
+
+    def __del__(self) -> None:
+        if self.handle:
+            functions, events, stream = self.context.driver.functions, self._free, self.handle
+
+            def destroy() -> None:
+                for handle in events:
+                    functions["destroy_event"](handle)
+                functions["destroy_stream"](stream)
+            self.context.later(destroy)
+
+
+class Event:
+    """Something that a stream will have done."""
+
+    def __init__(self, stream: Stream, handle: c_void_p) -> None:
+        self.stream, self.handle = stream, handle
+
+    def wait(self) -> None:
+        """Wait until it is done. Raises :class:`DeviceLost` and the like."""
+        context = self.stream.context
+        context.enter()
+        context.call("sync_event", self.handle, device=self.stream.device)
+
+    def __del__(self) -> None:
+        self.stream.take_back(self.handle)

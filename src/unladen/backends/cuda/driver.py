@@ -1,0 +1,101 @@
+"""NVIDIA's driver and NVRTC: their names, and what each chip can do."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from unladen.backends._gpu import c_texts, drivers
+from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Vendor
+
+PACKAGES = ("nvidia.cuda_nvrtc", "nvidia.cu13")
+"""Packages of PyPI with NVRTC: that of version 12, which unladen asks for, and that of 13."""
+PATTERNS = ("lib/libnvrtc.so.*", "bin/nvrtc64_*_0.dll", "bin/x86_64/nvrtc64_*_0.dll")
+"""The library in such a package, on Linux and on Windows."""
+OLDEST = 50
+"""The oldest chip that kernels are compiled for: Maxwell."""
+ABILITIES = {"subgroups": 50, "int_dot": 61, "mma": 80, "pdl": 90}
+"""The first chip with each ability. "wgmma" is of 90 alone."""
+
+
+def packaged() -> list[str]:
+    """Paths of NVRTC in packages of this Python."""
+    found: list[str] = []
+    for name in PACKAGES:
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            continue
+        for folder in (spec.submodule_search_locations or ()) if spec else ():
+            paths = [path for pattern in PATTERNS for path in sorted(Path(folder).glob(pattern))]
+            found += [str(path) for path in paths if ".alt." not in path.name]
+    return found
+
+
+def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str:
+    """The chip of a device with this capability, or why it can't be used."""
+    chip = 10 * capability[0] + capability[1]
+    if chip < OLDEST:
+        return f"its compute capability is {capability[0]}.{capability[1]}, and 5.0 is needed"
+    return chip_named(chip)
+
+
+def chip_named(chip: int) -> Chip:
+    """The chip with this number."""
+    there = {name for name, first in ABILITIES.items() if chip >= first}
+    if chip == 90:
+        return Chip("sm_90a", chip, frozenset(there | {"wgmma"}))
+    return Chip(f"sm_{chip}", chip, frozenset(there))
+
+
+def options(target: str) -> tuple[str, ...]:
+    """The compiler's options."""
+    return f"--gpu-architecture={target}", "--std=c++17"
+
+
+CUDA = Vendor(
+    backend="cuda", maker="NVIDIA", driver="NVIDIA's driver", libraries=drivers.CUDA,
+    compilers=("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so", "nvrtc64_120_0.dll",
+               "nvrtc64_130_0.dll"),
+    find_compiler=packaged, error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
+    chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
+    no_driver=("install it from your system or https://www.nvidia.com/drivers, and see what "
+               "nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards"),
+    no_compiler="it needs NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
+    no_device=frozenset({100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
+    plain_variable="UNLADEN_CUDA_NO_VMM",
+    symbols={
+        "init": "cuInit", "driver_version": "cuDriverGetVersion",
+        "device_count": "cuDeviceGetCount", "device": "cuDeviceGet",
+        "device_name": "cuDeviceGetName", "device_bytes": "cuDeviceTotalMem_v2",
+        "capability": "cuDeviceComputeCapability",
+        "retain": "cuDevicePrimaryCtxRetain", "release": "cuDevicePrimaryCtxRelease_v2",
+        "reset": "cuDevicePrimaryCtxReset_v2", "set_current": "cuCtxSetCurrent",
+        "can_access": "cuDeviceCanAccessPeer", "enable_access": "cuCtxEnablePeerAccess",
+        "memory_info": "cuMemGetInfo_v2", "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2",
+        "alloc_host": "cuMemHostAlloc", "free_host": "cuMemFreeHost",
+        "upload": "cuMemcpyHtoDAsync_v2", "download": "cuMemcpyDtoHAsync_v2",
+        "copy": "cuMemcpyDtoDAsync_v2", "copy_peer": "cuMemcpyPeerAsync",
+        "fill": "cuMemsetD8Async", "stream": "cuStreamCreate",
+        "destroy_stream": "cuStreamDestroy_v2", "sync_stream": "cuStreamSynchronize",
+        "query_stream": "cuStreamQuery", "wait_event": "cuStreamWaitEvent",
+        "event": "cuEventCreate", "destroy_event": "cuEventDestroy_v2",
+        "record_event": "cuEventRecord", "sync_event": "cuEventSynchronize",
+        "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
+        "instantiate": "cuGraphInstantiateWithFlags", "destroy_graph": "cuGraphDestroy",
+        "launch_graph": "cuGraphLaunch", "destroy_recorded": "cuGraphExecDestroy",
+        "load": "cuModuleLoadData", "unload": "cuModuleUnload",
+        "function": "cuModuleGetFunction", "launch": "cuLaunchKernel",
+        "granularity": "cuMemGetAllocationGranularity", "create_pages": "cuMemCreate",
+        "release_pages": "cuMemRelease", "reserve": "cuMemAddressReserve",
+        "unreserve": "cuMemAddressFree", "map": "cuMemMap", "unmap": "cuMemUnmap",
+        "allow": "cuMemSetAccess", "launch_with": "cuLaunchKernelEx"},
+    compiler_symbols={
+        "version": "nvrtcVersion", "create": "nvrtcCreateProgram",
+        "compile": "nvrtcCompileProgram", "destroy": "nvrtcDestroyProgram",
+        "log_size": "nvrtcGetProgramLogSize", "log": "nvrtcGetProgramLog",
+        "code_size": "nvrtcGetCUBINSize", "code": "nvrtcGetCUBIN",
+        "n_chips": "nvrtcGetNumSupportedArchs", "chips": "nvrtcGetSupportedArchs",
+        "text_size": "nvrtcGetPTXSize", "text": "nvrtcGetPTX"})
+"""NVIDIA's driver, and NVRTC from PyPI or from a toolkit."""

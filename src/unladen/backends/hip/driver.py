@@ -1,0 +1,93 @@
+"""AMD's HIP runtime and hiprtc: their names, and what each chip can do."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from ctypes import POINTER, c_int, c_size_t, c_uint64, c_void_p
+from typing import Any
+
+from unladen.backends._gpu import c_texts, drivers
+from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Vendor
+from unladen.backends._gpu.loading import load_library
+
+PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
+"""Functions with a device's properties, the newer one first."""
+PROPERTIES_BYTES = 1 << 14
+"""More bytes than the properties have in any version."""
+CHIP = re.compile(rb"gfx[0-9a-f]{3,5}[0-9a-z:+-]*")
+"""The name of a chip among a device's properties, whose places change from version to version."""
+NO_INT_DOT = frozenset({"gfx900", "gfx902", "gfx909", "gfx90c", "gfx1010", "gfx1013"})
+"""Chips since Vega without an instruction that multiplies four pairs of int8."""
+
+
+def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str:
+    """The chip of device ``number``, or why it can't be used."""
+    library = load_library(driver.vendor.libraries, "hipInit")
+    data = ctypes.create_string_buffer(PROPERTIES_BYTES)
+    for name in PROPERTIES:
+        if hasattr(library, name) and getattr(library, name)(data, number) == 0:
+            found = CHIP.search(data.raw)
+            return chip_named(found[0].decode()) if found else "its driver doesn't name its chip"
+    return "its driver doesn't tell its properties"
+
+
+def chip_named(name: str) -> Chip | str:
+    """The chip called ``name``, with the settings that the driver adds ("gfx90a:xnack-")."""
+    stem = name.partition(":")[0]
+    if not re.match(r"gfx(9|1[0-9])", stem):
+        return f"its chip {stem} is older than Vega (gfx900)"
+    there = {"subgroups"} | (set() if stem in NO_INT_DOT else {"int_dot"})
+    return Chip(name, 0, frozenset(there))
+
+
+def options(target: str) -> tuple[str, ...]:
+    """The compiler's options."""
+    return f"--gpu-architecture={target}", "-O3", "-std=c++17"
+
+
+HIP = Vendor(
+    backend="hip", maker="AMD", driver="AMD's HIP runtime", libraries=drivers.HIP,
+    compilers=("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
+               "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
+               *drivers.HIP),
+    find_compiler=list, error_name="hipGetErrorName", returns_name=True,
+    port=c_texts.FOLDER / "ports/hip.h", chip_of=chip_of, abilities=("subgroups", "int_dot"),
+    options=options,
+    no_driver=("install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK; see what "
+               "rocminfo says, and whether this user may open /dev/kfd (group render)"),
+    no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
+    no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
+    contexts_are_numbers=True,
+    types={"set_current": (c_int,), "enable_access": (c_int, ctypes.c_uint),
+           "copy_peer": (c_uint64, c_int, c_uint64, c_int, c_size_t, c_void_p),
+           "capability": (POINTER(c_int), POINTER(c_int), c_int)},
+    symbols={
+        "init": "hipInit", "driver_version": "hipDriverGetVersion",
+        "device_count": "hipGetDeviceCount", "device": "hipDeviceGet",
+        "device_name": "hipDeviceGetName", "device_bytes": "hipDeviceTotalMem",
+        "capability": "hipDeviceComputeCapability",
+        "retain": "hipDevicePrimaryCtxRetain", "release": "hipDevicePrimaryCtxRelease",
+        "reset": "hipDevicePrimaryCtxReset", "set_current": "hipSetDevice",
+        "can_access": "hipDeviceCanAccessPeer", "enable_access": "hipDeviceEnablePeerAccess",
+        "memory_info": "hipMemGetInfo", "alloc": "hipMalloc", "free": "hipFree",
+        "alloc_host": "hipHostMalloc", "free_host": "hipHostFree",
+        "upload": "hipMemcpyHtoDAsync", "download": "hipMemcpyDtoHAsync",
+        "copy": "hipMemcpyDtoDAsync", "copy_peer": "hipMemcpyPeerAsync",
+        "fill": "hipMemsetD8Async", "stream": "hipStreamCreateWithFlags",
+        "destroy_stream": "hipStreamDestroy", "sync_stream": "hipStreamSynchronize",
+        "query_stream": "hipStreamQuery", "wait_event": "hipStreamWaitEvent",
+        "event": "hipEventCreateWithFlags", "destroy_event": "hipEventDestroy",
+        "record_event": "hipEventRecord", "sync_event": "hipEventSynchronize",
+        "begin_capture": "hipStreamBeginCapture", "end_capture": "hipStreamEndCapture",
+        "instantiate": "hipGraphInstantiateWithFlags", "destroy_graph": "hipGraphDestroy",
+        "launch_graph": "hipGraphLaunch", "destroy_recorded": "hipGraphExecDestroy",
+        "load": "hipModuleLoadData", "unload": "hipModuleUnload",
+        "function": "hipModuleGetFunction", "launch": "hipModuleLaunchKernel"},
+    compiler_symbols={
+        "version": "hiprtcVersion", "create": "hiprtcCreateProgram",
+        "compile": "hiprtcCompileProgram", "destroy": "hiprtcDestroyProgram",
+        "log_size": "hiprtcGetProgramLogSize", "log": "hiprtcGetProgramLog",
+        "code_size": "hiprtcGetCodeSize", "code": "hiprtcGetCode"})
+"""AMD's HIP runtime of the user's ROCm. Memory doesn't grow: the structs for that differ between
+its versions."""

@@ -1,0 +1,59 @@
+"""Ops and whole models on the driver's stub, whose kernels the emulator runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cases
+from cases import running
+from stub_driver.stub import Stub, installed
+from unladen import Model
+from unladen.backends import backend_of
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.lowering import registry
+
+OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
+N_CASES = 3
+"""Cases of each op: the emulator's own tests have them all."""
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def driver(name: str) -> Iterator[Stub]:
+    with installed(name) as stub:
+        yield stub
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_ops(op: str, name: str, driver: Stub, rng: np.random.Generator) -> None:
+    driver.set("eager", int(rng.integers(2)))
+    backend = backend_of(name)
+    found = [case for case in cases.registry()[op](rng)
+             if backend.supports(running.device_of(backend), case.node)]
+    for i in rng.permutation(len(found))[:N_CASES]:
+        case = found[i]
+        bench = running.Bench(backend, case)
+        for _ in range(2):  # recorded, then repeated
+            running.check(case, bench.run(), precise=False, what=name)
+    assert found and driver.count("kernels run")
+
+
+@pytest.mark.parametrize("model", ["stories260K-f32"])
+def test_f32_token_for_token(model: str, name: str, driver: Stub, shared: Path) -> None:
+    """The text of the reference, token for token."""
+    cases = json.loads((shared / f"models/refs/{model}.json").read_text())["cases"]
+    with Model(shared / f"models/{model}.gguf", devices=[f"{name}:0"], kv_type="f32") as loaded:
+        assert {line.split()[2] for line in loaded.placement().splitlines()} == {f"{name}:0"}
+        for case in islice(cases, 1):
+            result = loaded.generate(case["prompt"], temperature=0.0, max_tokens=24)
+            assert result.tokens == case["tokens"][:24]

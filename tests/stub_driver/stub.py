@@ -1,0 +1,128 @@
+"""The driver of ``driver.cc`` under a backend: what it counts, what it is told, what it found."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator import build
+from unladen.backends import backend_of
+from unladen.backends._gpu.cuda_like import found as finding
+from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
+from unladen.backends._gpu.cuda_like.vendor import Vendor
+from unladen.backends.cuda.driver import CUDA
+from unladen.backends.hip.driver import HIP
+
+HERE = Path(__file__).parent
+VENDORS = {"cuda": CUDA, "hip": HIP}
+COMPILES = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p)
+PARAMETER = re.compile(r"(IN|OUT|STRUCT)_PARAM\(\d+, (\w+), \w+\)")
+SPEED = "-O1"
+
+
+class Stub:
+    """The loaded library."""
+
+    def __init__(self) -> None:
+        text = (HERE / "driver.cc").read_text().replace(
+            '#include "hip.h"', (HERE / "hip.h").read_text())
+        self.path = str(build.library(text, HERE, "-O2"))
+        self.library = ctypes.CDLL(self.path)
+        self.library.stub_fault.restype = ctypes.c_char_p
+        for name in ("stub_count", "stub_used", "stub_n_blocks"):
+            getattr(self.library, name).restype = ctypes.c_uint64
+        self._compile = COMPILES(self._compiled)
+        self._kept: list[Any] = []
+
+    def reset(self, *, runs: bool) -> None:
+        """Forget counts, failures and settings. ``runs``: kernels are compiled, and run under the
+        emulator; otherwise nothing is computed."""
+        self.library.stub_reset()
+        runtime = build.runtime()
+        self.library.stub_runner(self._compile if runs else COMPILES(0),
+                                 ctypes.cast(runtime.run_grid, ctypes.c_void_p),
+                                 ctypes.cast(runtime.fault_text, ctypes.c_void_p))
+        self.set("runs", int(runs))
+
+    def set(self, name: str, value: int) -> None:
+        self.library.stub_set(name.encode(), ctypes.c_uint64(value))
+
+    def count(self, name: str) -> int:
+        return int(self.library.stub_count(name.encode()))
+
+    def forget(self) -> None:
+        """Begin to count again."""
+        self.library.stub_forget()
+
+    def fail(self, name: str, error: int, after: int = 0) -> None:
+        """Let the next call of a function fail, or the one ``after`` so many others."""
+        self.library.stub_fail(name.encode(), ctypes.c_long(after), error)
+
+    def faults(self) -> list[str]:
+        return [self.library.stub_fault(i).decode() for i in range(self.library.stub_n_faults())]
+
+    def used_bytes(self, device: int = 0) -> int:
+        return int(self.library.stub_used(device))
+
+    def n_blocks(self) -> int:
+        return int(self.library.stub_n_blocks())
+
+    def _compiled(self, text: bytes, options: bytes) -> int:
+        """The address of the path of a library for the emulator, or what g++ says."""
+        words = text.decode()
+        kinds = PARAMETER.findall(re.search("#define KERNEL_PARAMS (.*)", words)[1])  # type: ignore[index]
+        sizes = ", ".join(f"sizeof({of})" if kind == "STRUCT" else "0" for kind, of in kinds)
+        words += (f'extern "C" {{\nu32 n_arguments = {len(kinds)};\n'
+                  f'u32 argument_bytes[] = {{{sizes}}};\n}}\n')
+        try:
+            made = str(build.library(words, build.HERE, SPEED))
+        except AssertionError as error:
+            made = f"error: {error}"
+        self._kept.append(ctypes.create_string_buffer(made.encode()))
+        return ctypes.addressof(self._kept[-1])
+
+
+_STUB: list[Stub] = []
+
+
+def stub() -> Stub:
+    """The one stub of the process."""
+    if not _STUB:
+        _STUB.append(Stub())
+    return _STUB[0]
+
+
+def vendor(name: str, **changed: Any) -> Vendor:
+    """The vendor ``name`` with the stub as its driver and compiler."""
+    path = stub().path
+    base = {"libraries": (path,), "compilers": (path,), "find_compiler": list, "port": build.PORT}
+    return dataclasses.replace(VENDORS[name], **{**base, **changed})
+
+
+def backend(name: str, **changed: Any) -> CudaLikeBackend:
+    """A backend of its own over the stub."""
+    return CudaLikeBackend(vendor(name, **changed))
+
+
+@contextmanager
+def installed(name: str, *, runs: bool = True) -> Iterator[Stub]:
+    """The package's backend ``name`` runs on the stub. Faults fail the test."""
+    driver = stub()
+    driver.reset(runs=runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNLADEN_KERNEL_CACHE", "")
+        own = backend_of(name)
+        assert isinstance(own, CudaLikeBackend)
+        patch.setattr(own, "vendor", vendor(name))
+        patch.setattr(own, "_gpus", {})
+        patch.setattr(own, "_contexts", {})
+        assert finding.usable(own.vendor), finding.why_none(own.vendor)
+        yield driver
+    assert not driver.faults(), "\n".join(driver.faults())
