@@ -72,15 +72,17 @@ def test_memory_of_a_container(unladen: Run, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_caches_and_environment(unladen: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
                                 ) -> None:
-    hub, packed = tmp_path / "hub", tmp_path / "packed"
+    hub, packed, kernels = tmp_path / "hub", tmp_path / "packed", tmp_path / "kernels"
     (hub / "blobs").mkdir(parents=True)
     (hub / "blobs" / "a").write_bytes(bytes(3 << 20))
     (hub / "link").symlink_to(hub / "blobs" / "a")
     monkeypatch.setenv("HF_HUB_CACHE", str(hub))
     monkeypatch.setenv("UNLADEN_PACKED_CACHE", str(packed))
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", str(kernels))
     facts = json.loads(unladen("doctor", "--json").out)
     assert facts["caches"] == {"models": {"path": str(hub), "n_bytes": 3 << 20},
-                               "packed": {"path": str(packed), "n_bytes": 0}}
+                               "packed": {"path": str(packed), "n_bytes": 0},
+                               "kernels": {"path": str(kernels), "n_bytes": 0}}
     assert facts["environment"]["UNLADEN_PACKED_CACHE"] == str(packed)
     out = unladen("doctor").out
     assert f"{hub}, 3 MiB" in out and f"{packed}, empty" in out

@@ -20,6 +20,8 @@ OURS = {
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
                             "without naming one.",
+    "UNLADEN_KERNEL_CACHE": "The folder of compiled GPU kernels; empty: none are kept. Without it: "
+                            "`unladen/kernels` in the folder of caches.",
     "UNLADEN_HISTORY": "The file of the messages of earlier conversations; empty: none is kept. "
                        "Without it: `unladen/history` in the folder of the user's state.",
     "UNLADEN_PLUGIN_PATH": "Folders with plug-ins, with `:` between them (`;` on Windows).",

@@ -100,10 +100,12 @@ def _packages() -> dict[str, str | None]:
 
 
 def _caches() -> dict[str, dict[str, Any]]:
+    from unladen.backends._gpu.binaries import folder_of_binaries
     from unladen.hub.stores.hugging_face import hub_cache
     from unladen.storage.packed import folder_of_copies
+    folders = {"models": hub_cache(), "packed": folder_of_copies(), "kernels": folder_of_binaries()}
     return {name: {"path": str(folder), "n_bytes": _size_of(folder)}
-            for name, folder in (("models", hub_cache()), ("packed", folder_of_copies()))}
+            for name, folder in folders.items() if folder is not None}
 
 
 def _size_of(folder: Path) -> int:
