@@ -61,7 +61,10 @@ def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
         assert all((b.seq_of[first:first + n] == seq).all() for first, n, seq in tiles)
         for i, table in enumerate(tables):
             at = int(words[WORDS["rope_tables"] + i])
-            expected = table.at(b.positions[:n_tokens])
+            positions = b.positions[:n_tokens].reshape(n_tokens, -1)
+            angle = (positions[:, list(table.axes) or [0]] - table.back) * table.freqs
+            expected = (np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+                        * table.magnitude).astype(np.float32).reshape(-1)
             assert np.array_equal(words[at:at + expected.size].view(np.float32), expected)
         assert at + expected.size == len(words)
 

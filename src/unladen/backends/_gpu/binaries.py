@@ -72,6 +72,12 @@ class Binaries:
                 self._warn(error)
         return found
 
+    def forget(self, of: Sequence[str]) -> None:
+        """Remove the binary of ``of``, which a driver refuses."""
+        if self.folder is not None:
+            with contextlib.suppress(OSError):
+                (self.folder / f"{_key(of).hex()}{SUFFIX}").unlink()
+
     def _write(self, path: Path, key: bytes, binary: bytes) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # A name of its own, readable by this user alone.

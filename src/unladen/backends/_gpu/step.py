@@ -57,14 +57,14 @@ class RopeTable:
     back: int = 0
     axes: Sequence[int] = ()
 
-    def at(self, positions: npt.NDArray[np.int32]) -> npt.NDArray[np.float32]:
-        """(cos, sin) for each position and frequency: float32 [T, 2 n_freqs]."""
+    def write(self, positions: npt.NDArray[np.int32], out: Words) -> None:
+        """Write (cos, sin) for each position and frequency, float32 [T, 2 n_freqs], to the words
+        ``out``."""
         each = positions[:, list(self.axes)] if self.axes else positions[:, None]
         angle = (each - self.back) * self.freqs
-        table = np.empty((len(positions), len(self.freqs), 2), np.float32)
-        table[..., 0] = np.cos(angle) * self.magnitude
-        table[..., 1] = np.sin(angle) * self.magnitude
-        return table.reshape(-1)
+        table = out.view(np.float32).reshape(*angle.shape, 2)
+        np.multiply(np.cos(angle), self.magnitude, out=table[..., 0], casting="same_kind")
+        np.multiply(np.sin(angle), self.magnitude, out=table[..., 1], casting="same_kind")
 
 
 class Step:
@@ -82,6 +82,9 @@ class Step:
                    + sum(2 * len(t.freqs) * n for t in tables))
         self.words: Words = np.zeros(n_words, np.int32)
         self._first = n_header_words
+        single = np.ones((limits.n_seqs, 3), np.int32)
+        single[:, 0] = single[:, 2] = np.arange(limits.n_seqs)
+        self._single = single.reshape(-1)
         # For each array: its word in the header, its numbers, the name of its count of rows, rows
         # in addition to that, columns. Arrays stay where they are as long as the batch exists. No
         # kernel of the plan reads an empty array.
@@ -102,12 +105,14 @@ class Step:
             n = (getattr(b, rows) + more) * n_cols
             words[word], words[at:at + n] = at, array[:n]
             at += n
+        words[header["tiles"]], words[at:at + tiles.size] = at, tiles
+        at += tiles.size
         positions = b.positions[:b.n_tokens]
-        tables = [tiles, *(table.at(positions).view(np.int32) for table in self.tables)]
-        for word, array in zip((header["tiles"], *range(header["rope_tables"], self._first)),
-                               tables, strict=True):
-            words[word], words[at:at + array.size] = at, array
-            at += array.size
+        for word, table in enumerate(self.tables, header["rope_tables"]):
+            n = 2 * len(table.freqs) * b.n_tokens
+            words[word] = at
+            table.write(positions, words[at:at + n])
+            at += n
         return words[:at], size
 
     @property
@@ -120,10 +125,8 @@ class Step:
         each; and the step's size."""
         b = self.batch
         if b.n_tokens == b.n_seqs:
-            single = np.ones((b.n_seqs, 3), np.int32)
-            single[:, 0] = single[:, 2] = np.arange(b.n_seqs)
-            return single.reshape(-1), Size(b.n_tokens, b.n_outputs, b.n_seqs, self._splits(), True,
-                                            b.skip)
+            return self._single[:3 * b.n_seqs], Size(b.n_tokens, b.n_outputs, b.n_seqs,
+                                                     self._splits(), True, b.skip)
         found = []
         for seq in range(b.n_seqs):
             first, end = int(b.q_start[seq]), int(b.q_start[seq + 1])
@@ -133,7 +136,7 @@ class Step:
 
     def _splits(self) -> int:
         b = self.batch
-        longest = int(b.kv_len[:b.n_seqs].max(initial=1))
+        longest = int(b.kv_len[0] if b.n_seqs == 1 else b.kv_len[:b.n_seqs].max(initial=1))
         useful = max(1, ENOUGH_WORKGROUPS // (b.n_seqs * self.n_kv_heads))
         # A power of two, so that few sizes of decode steps have to be recorded.
         wanted = 1 << (-(-longest // KEYS_PER_SPLIT) - 1).bit_length()

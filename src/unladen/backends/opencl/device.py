@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import logging
 from collections import deque
 from collections.abc import Mapping
-from ctypes import c_char_p, c_size_t, c_uint64, c_void_p
+from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,16 @@ from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.memory import HINT
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
-from unladen.backends.opencl import driver, features
+from unladen.backends.opencl import driver, features, recording
+from unladen.backends.opencl.building import Builder, options_of
 from unladen.backends.opencl.copying import CopyQueue
 from unladen.backends.opencl.driver import address, call, make
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
+from unladen.backends.opencl.recording import Recorder
 from unladen.errors import BackendNotInitialised, OutOfMemory, UnladenError
 from unladen.quants import codebook
+
+log = logging.getLogger("unladen")
 
 PORT = c_texts.FOLDER / "ports/opencl.h"
 ENTRY = b"kernel_main"
@@ -111,6 +116,8 @@ class Gpu:
         ids = (c_void_p * 1)(found.id)
         self.context = make(name, "clCreateContext", None, 1, ids, None, None)
         self.queue = make(name, "clCreateCommandQueue", self.context, found.id, 0)
+        self.builder = Builder(found, self.context)
+        self.recorder = self._recorder()
         self._pending: deque[Event] = deque()
         self._compiled: dict[tuple[str, str, tuple[tuple[str, int | bool], ...]], Compiled] = {}
         self._grids: dict[str, Range] = {}
@@ -214,31 +221,33 @@ class Gpu:
         found = self._compiled.get(key)
         if found is None:
             source = c_texts.assemble(kernel, quant, constants, PORT)
-            program = self._build(source.text, f"{self.name}: kernel {kernel} {quant}".rstrip())
+            program = self.builder.build(source.text, self._options(),
+                                         f"{self.name}: kernel {kernel} {quant}".rstrip())
             found = self._compiled[key] = Compiled(source, program)
         return found
 
-    def _build(self, text: str, what: str) -> c_void_p:
-        encoded = text.encode()
-        strings, sizes = (c_char_p * 1)(encoded), (c_size_t * 1)(len(encoded))
-        program = make(what, "clCreateProgramWithSource", self.context, 1, strings, sizes)
-        ids = (c_void_p * 1)(self.found.id)
-        try:
-            call(what, "clBuildProgram", program, 1, ids, self._options(), None, None)
-        except UnladenError as error:
-            log, size = ctypes.create_string_buffer(1 << 16), c_size_t(0)
-            call(what, "clGetProgramBuildInfo", program, self.found.id, driver.PROGRAM_BUILD_LOG,
-                 len(log), log, ctypes.byref(size))
-            said = log.value.decode("utf-8", "replace").strip()
-            raise UnladenError(f"{what} doesn't compile:\n{said}",
-                               hint="a driver update may help") from error
-        return program
+    def _options(self) -> str:
+        return options_of(self.features, has_int_dot="int_dot" in self.found.available)
 
-    def _options(self) -> bytes:
-        dot = "int_dot" in self.found.available and "int_dot" in self.features
-        newer = dot or "subgroups" in self.features
-        version = b"3.0" if newer else b"1.2"
-        return b"-w -cl-std=CL%s%s" % (version, b" -DHAS_INT_DOT" if dot else b"")
+    def _recorder(self) -> Recorder | None:
+        """What records decode steps; None where the device doesn't."""
+        if recording.FEATURE not in self.features:
+            return None
+        try:
+            found = Recorder(self.name, self.found.platform_id, self.queue)
+            program = self.builder.build(recording.TRIAL, self._options(), f"{self.name}: trial")
+            kernel = make(self.name, "clCreateKernel", program, ENTRY)
+            try:
+                recording.try_out(found, self.context, kernel)
+            finally:
+                call(self.name, "clReleaseKernel", kernel)
+                call(self.name, "clReleaseProgram", program)
+        except UnladenError as error:
+            log.warning("%s doesn't record steps, so each costs the host more time: %s (hint: a "
+                        "driver update may help; %s without %s stops this warning)", self.name,
+                        error, features.VARIABLE, recording.FEATURE)
+            return None
+        return found
 
     def kernel(self, compiled: Compiled, ranges: Mapping[str, Range | bytes]) -> c_void_p:
         """A kernel with all of its arguments, which stay as they are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_ubyte, c_uint64, c_void_p
 from types import MappingProxyType
 from typing import Any
 
@@ -30,9 +30,10 @@ PLATFORM_NAME = 0x0902
 DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
 DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
 DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
-DEVICE_NAME, DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x102B, 0x1030, 0x103D
+DEVICE_NAME, DRIVER_VERSION = 0x102B, 0x102D
+DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x1030, 0x103D
 DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
-MEM_READ_WRITE, PROGRAM_BUILD_LOG = 1, 0x1183
+MEM_READ_WRITE = 1
 
 _POINTERS = POINTER(c_void_p)
 _SIZES = POINTER(c_size_t)
@@ -44,6 +45,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "clGetDeviceInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
     "clBuildProgram": (c_void_p, c_uint32, _POINTERS, c_char_p, c_void_p, c_void_p),
     "clGetProgramBuildInfo": (c_void_p, c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
+    "clGetProgramInfo": (c_void_p, c_uint32, c_size_t, c_void_p, _SIZES),
     "clSetKernelArg": (c_void_p, c_uint32, c_size_t, c_void_p),
     "clEnqueueWriteBuffer": (c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, *_WAIT),
     "clEnqueueReadBuffer": (c_void_p, c_void_p, c_uint32, c_size_t, c_size_t, c_void_p, *_WAIT),
@@ -63,6 +65,8 @@ MAKERS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "clCreateCommandQueue": (c_void_p, c_void_p, c_uint64, POINTER(c_int32)),
     "clCreateBuffer": (c_void_p, c_uint64, c_size_t, c_void_p, POINTER(c_int32)),
     "clCreateProgramWithSource": (c_void_p, c_uint32, POINTER(c_char_p), _SIZES, POINTER(c_int32)),
+    "clCreateProgramWithBinary": (c_void_p, c_uint32, _POINTERS, _SIZES,
+                                  POINTER(POINTER(c_ubyte)), POINTER(c_int32), POINTER(c_int32)),
     "clCreateKernel": (c_void_p, c_char_p, POINTER(c_int32))})
 """Functions that return what they make, and an error's number through their last argument."""
 ERRORS: Mapping[int, str] = MappingProxyType({

@@ -1,9 +1,9 @@
-"""The abilities of a device, beyond OpenCL C 1.2, that kernels may use, and those that they use.
+"""The abilities of a device, beyond OpenCL 1.2, that may be used, and those that are used.
 
 ``subgroups``: the hardware's reductions add over the threads of a workgroup. ``int_dot``: where
 weights are int8 codes times a scale, activations are rounded to int8 too, and one instruction
 multiplies four pairs. A device without this instruction can compute the same, so ``int_dot`` can be
-asked for everywhere.
+asked for everywhere. ``command_buffers``: decode steps are recorded once (``recording.py``).
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from unladen.backends.opencl import recording
 from unladen.errors import InvalidArgument
 
 VARIABLE = "UNLADEN_OPENCL_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
-If it isn't set, kernels use what the device has."""
+If it isn't set, what the device has is used."""
 WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "subgroups": ("cl_khr_subgroups",), "int_dot": ("cl_khr_integer_dot_product",)})
+    "subgroups": ("cl_khr_subgroups",), "int_dot": ("cl_khr_integer_dot_product",),
+    recording.FEATURE: (recording.EXTENSION,)})
 """The extensions of OpenCL that a device has for each ability."""
 
 
 def available(extensions: Sequence[str]) -> frozenset[str]:
-    """The abilities of a device with these extensions."""
+    """The abilities of a device with these extensions, as far as they tell."""
     return frozenset(name for name, needs in WANTED.items() if set(needs) <= set(extensions))
 
 
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:
-    """The abilities that kernels use of ``there``, those of ``device``. Raises
+    """The abilities that are used of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
     text = os.environ.get(VARIABLE)

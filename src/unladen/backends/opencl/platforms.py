@@ -16,6 +16,7 @@ from unladen.backends._host import total_host_bytes
 from unladen.backends.base import Device
 from unladen.backends.opencl import driver, features
 from unladen.backends.opencl.driver import number_of, text_of
+from unladen.backends.opencl.recording import FEATURE, can_record
 from unladen.errors import BackendNotInitialised
 
 THREADS = 256
@@ -36,8 +37,10 @@ class Found:
     """A device of a driver. ``refused``: why it can't be used, "" if it can."""
 
     id: c_void_p
+    platform_id: c_void_p
     name: str
     platform: str
+    driver_version: str
     kind: str
     memory_bytes: int
     max_buffer: int
@@ -53,7 +56,7 @@ def found() -> Sequence[Found]:
     if driver.library() is None:
         return ()
     _process()
-    each = [_found(text_of("clGetPlatformInfo", platform, driver.PLATFORM_NAME), device)
+    each = [_found(platform, device)
             for platform in driver.listed("clGetPlatformIDs")
             for device in driver.listed("clGetDeviceIDs", platform, driver.DEVICE_TYPE_ALL)]
     order = [*KINDS.values(), "other"]
@@ -65,19 +68,24 @@ def usable() -> Sequence[Found]:
     return [d for d in found() if not d.refused]
 
 
-def _found(platform: str, device: c_void_p) -> Found:
+def _found(platform: c_void_p, device: c_void_p) -> Found:
     kind = next((name for bit, name in KINDS.items()
                  if number_of(device, driver.DEVICE_TYPE) & bit), "other")
     named = re.search(r"(\d+)\.(\d+)",
                       text_of("clGetDeviceInfo", device, driver.DEVICE_OPENCL_C_VERSION))
     version = (int(named[1]), int(named[2])) if named else (0, 0)
     largest = number_of(device, driver.DEVICE_MAX_MEM_ALLOC_SIZE)
+    there = features.available(
+        text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split())
+    if not can_record(device):
+        there -= {FEATURE}
     shares = kind == "software" or bool(number_of(device, driver.DEVICE_HOST_UNIFIED_MEMORY))
     return Found(
-        device, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME), platform, kind,
+        device, platform, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME),
+        text_of("clGetPlatformInfo", platform, driver.PLATFORM_NAME),
+        text_of("clGetDeviceInfo", device, driver.DRIVER_VERSION), kind,
         number_of(device, driver.DEVICE_GLOBAL_MEM_SIZE), largest // 256 * 256, shares, version,
-        features.available(text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split()),
-        _refused(device, version))
+        there, _refused(device, version))
 
 
 def _refused(device: c_void_p, version: tuple[int, int]) -> str:

@@ -1,0 +1,100 @@
+"""Programs of a device: compiled from their texts, or taken from the binaries kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_ubyte, c_void_p
+
+from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
+from unladen.backends.opencl import driver
+from unladen.backends.opencl.driver import call, make
+from unladen.backends.opencl.platforms import Found
+from unladen.errors import UnladenError
+
+# Numbers of cl.h.
+_BINARY_SIZES, _BINARIES, _BUILD_LOG = 0x1165, 0x1166, 0x1183
+
+
+class Builder:
+    """Builds programs for the device ``found`` in ``context``."""
+
+    def __init__(self, found: Found, context: c_void_p) -> None:
+        self.found, self.context = found, context
+        self.binaries = Binaries(folder_of_binaries())
+
+    def build(self, text: str, options: str, what: str) -> c_void_p:
+        """The program of ``text``. ``what`` names it in errors. Raises :class:`UnladenError` with
+        the compiler's message."""
+        of = ("opencl", text, options, self.found.name, self.found.platform,
+              self.found.driver_version)
+        built: list[c_void_p] = []
+
+        def compiled() -> bytes:
+            built.append(self._from_text(text, options, what))
+            return binary_of(built[0], what)
+
+        binary = self.binaries.get(of, compiled)
+        if not built and binary:
+            try:
+                built.append(self._from_binary(binary, options, what))
+            except UnladenError:  # a driver may refuse what another build of it made
+                self.binaries.forget(of)
+                self.binaries.get(of, compiled)
+        return built[0] if built else self._from_text(text, options, what)
+
+    def _from_text(self, text: str, options: str, what: str) -> c_void_p:
+        encoded = text.encode()
+        strings, sizes = (c_char_p * 1)(encoded), (c_size_t * 1)(len(encoded))
+        program = make(what, "clCreateProgramWithSource", self.context, 1, strings, sizes)
+        try:
+            self._build(program, options, what)
+        except UnladenError as error:
+            said = self._log(program, what)
+            call(what, "clReleaseProgram", program)
+            raise UnladenError(f"{what} doesn't compile:\n{said}",
+                               hint="a driver update may help") from error
+        return program
+
+    def _from_binary(self, binary: bytes, options: str, what: str) -> c_void_p:
+        ids, sizes = (c_void_p * 1)(self.found.id), (c_size_t * 1)(len(binary))
+        held = (c_ubyte * len(binary)).from_buffer_copy(binary)
+        pointers = (POINTER(c_ubyte) * 1)(held)
+        program = make(what, "clCreateProgramWithBinary", self.context, 1, ids, sizes, pointers,
+                       ctypes.byref(c_int32(0)))
+        try:
+            self._build(program, options, what)
+        except UnladenError:
+            call(what, "clReleaseProgram", program)
+            raise
+        return program
+
+    def _build(self, program: c_void_p, options: str, what: str) -> None:
+        ids = (c_void_p * 1)(self.found.id)
+        call(what, "clBuildProgram", program, 1, ids, options.encode(), None, None)
+
+    def _log(self, program: c_void_p, what: str) -> str:
+        log, size = ctypes.create_string_buffer(1 << 16), c_size_t(0)
+        call(what, "clGetProgramBuildInfo", program, self.found.id, _BUILD_LOG, len(log), log,
+             ctypes.byref(size))
+        return log.value.decode("utf-8", "replace").strip()
+
+
+def binary_of(program: c_void_p, what: str) -> bytes:
+    """What the driver compiled for its one device; empty where it gives nothing away."""
+    library = driver.library()
+    assert library is not None
+    sizes = (c_size_t * 1)(0)
+    if library.clGetProgramInfo(program, _BINARY_SIZES, ctypes.sizeof(sizes), sizes, None) != 0:
+        return b""
+    held = (c_ubyte * max(1, sizes[0]))()
+    pointers = (POINTER(c_ubyte) * 1)(held)
+    call(what, "clGetProgramInfo", program, _BINARIES, ctypes.sizeof(pointers), pointers, None)
+    return bytes(held[:sizes[0]])
+
+
+def options_of(features: frozenset[str], *, has_int_dot: bool) -> str:
+    """The compiler's options for kernels that use ``features``. ``has_int_dot``: the device has an
+    instruction for packed products; without it, ``int_dot`` is put together from others."""
+    dot = has_int_dot and "int_dot" in features
+    newer = dot or "subgroups" in features
+    return f"-w -cl-std=CL{'3.0' if newer else '1.2'}{' -DHAS_INT_DOT' if dot else ''}"
