@@ -223,8 +223,9 @@ class Gpu:
 
     def _options(self) -> bytes:
         dot = "int_dot" in self.found.available and "int_dot" in self.features
-        newer = dot or "subgroups" in self.features
-        version = b"3.0" if newer else b"1.2"
+        version = b"3.0" if dot else b"1.2"
+        if "subgroups" in self.features and not dot:
+            version = b"3.0" if self.found.version >= (3, 0) else b"2.0"
         return b"-w -cl-std=CL%s%s" % (version, b" -DHAS_INT_DOT" if dot else b"")
 
     def kernel(self, compiled: Compiled, ranges: Mapping[str, Range | bytes]) -> c_void_p:

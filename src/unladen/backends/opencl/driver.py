@@ -31,7 +31,7 @@ DEVICE_TYPE, DEVICE_MAX_WORK_GROUP_SIZE = 0x1000, 0x1004
 DEVICE_MAX_MEM_ALLOC_SIZE, DEVICE_GLOBAL_MEM_SIZE, DEVICE_LOCAL_MEM_SIZE = 0x1010, 0x101F, 0x1023
 DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x1027, 0x1028
 DEVICE_NAME, DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x102B, 0x1030, 0x103D
-DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
+DEVICE_HOST_UNIFIED_MEMORY, DEVICE_OPENCL_C_FEATURES = 0x1035, 0x106F
 MEM_READ_WRITE, PROGRAM_BUILD_LOG = 1, 0x1183
 
 _POINTERS = POINTER(c_void_p)
@@ -137,6 +137,14 @@ def text_of(function: str, of: c_void_p, what: int) -> str:
 def number_of(device: c_void_p, what: int) -> int:
     """A device's answer as a number, 0 where it doesn't know the question."""
     return int.from_bytes(info("clGetDeviceInfo", device, what), "little")
+
+
+def c_features_of(device: c_void_p) -> Sequence[str]:
+    """The names of a device's features of OpenCL C 3.0: cl_name_version of cl.h is a version and 64
+    bytes of text."""
+    raw = info("clGetDeviceInfo", device, DEVICE_OPENCL_C_FEATURES)
+    names = (raw[at + 4:at + 68].partition(b"\0")[0] for at in range(0, len(raw), 68))
+    return [name.decode("ascii", "replace") for name in names]
 
 
 def listed(function: str, *arguments: Any) -> Sequence[c_void_p]:

@@ -72,12 +72,13 @@ def _found(platform: str, device: c_void_p) -> Found:
                       text_of("clGetDeviceInfo", device, driver.DEVICE_OPENCL_C_VERSION))
     version = (int(named[1]), int(named[2])) if named else (0, 0)
     largest = number_of(device, driver.DEVICE_MAX_MEM_ALLOC_SIZE)
+    names = [*text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split(),
+             *driver.c_features_of(device)]
     shares = kind == "software" or bool(number_of(device, driver.DEVICE_HOST_UNIFIED_MEMORY))
     return Found(
         device, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME), platform, kind,
         number_of(device, driver.DEVICE_GLOBAL_MEM_SIZE), largest // 256 * 256, shares, version,
-        features.available(text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split()),
-        _refused(device, version))
+        features.available(names), _refused(device, version))
 
 
 def _refused(device: c_void_p, version: tuple[int, int]) -> str:
