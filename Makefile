@@ -6,6 +6,8 @@
 #   make long    the tests that it leaves out: every architecture and perplexity on wgpu, and other
 #                programs against the server; Codex and Claude Code (700 MB) where there is npm;
 #                short runs of soak and fuzz-api
+#   make emulator   every architecture and shared model on the emulator of graphics processors and
+#                on OpenCL; an hour. make test runs every tenth architecture on the emulator
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
@@ -26,7 +28,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test long emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
+.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
         site threads wheels gate soak fuzz-api web pictures
 .DEFAULT_GOAL := demo
 
@@ -58,6 +60,10 @@ long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis
 	    UNLADEN_TEST_AGENTS=$$(test ! -e build/agents/made || echo $(AGENTS)) \
 	    UNLADEN_TEST_SCHEMATHESIS=build/schemathesis/bin/schemathesis \
 	    $(BIN)/python -m pytest -n 2 -m long
+
+emulator: .venv/installed .venv/tested-with
+	UNLADEN_TEST_ALL_RECIPES=1 $(BIN)/python -m pytest -n 2 tests/emulator \
+	    tests/backends/opencl/test_models_on_opencl.py
 
 # In an environment of their own, as they bring half of PyPI.
 build/frameworks/made: pyproject.toml

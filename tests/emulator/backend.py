@@ -4,27 +4,37 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from backends._gpu.emulated import Emulated, EmulatedBackend
 from emulator import build
+from unladen import backends
 from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.dispatch import Dispatch, Groups, Lowered
 from unladen.backends._gpu.lowering import lower
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import Size, Step
 from unladen.backends._gpu.target import Bytes, Range
-from unladen.backends.base import BackendOptions, Buffer, Device, Program, Segment
+from unladen.backends._host import free_host_bytes, total_host_bytes
+from unladen.backends.base import BackendOptions, Device, Program, Segment, device_number
+from unladen.discover import PLUGIN_PATH
+from unladen.errors import BackendNotInitialised
 from unladen.quants import codebook
 
 ORDERS = ("up", "down", "shuffled")
 """The orders in which threads and workgroups run."""
 KINDS = {"in": 0, "out": 1, "struct": 2}
 FEATURES = frozenset({"subgroups", "int_dot"})
+FEATURES_VARIABLE, MODE_VARIABLE = "UNLADEN_EMULATOR_FEATURES", "UNLADEN_EMULATOR_MODE"
+SPEED = 1e7
+"""Bytes and operations per second, about: nothing is placed here for speed."""
 
 
 class Argument(ctypes.Structure):
@@ -39,48 +49,69 @@ class KernelFault(AssertionError):
 
 
 def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, threads: int,
-        order: int, seed: int) -> None:
+        order: int, seed: int, mode: build.Mode = build.CHECKED) -> None:
     """Run the kernel over the grid. ``memory``: the bytes of each argument. Raises
     :class:`KernelFault`."""
-    entry, runtime = build.kernel(source.text), build.runtime()
+    entry, runtime = build.kernel(source.text, mode), build.runtime()
     arguments = (Argument * len(source.bindings))(*(
         Argument(memory[b.name].ctypes.data, memory[b.name].nbytes, KINDS[b.kind], None)
         for b in source.bindings))
     n = runtime.run_grid(entry, arguments, len(arguments), (ctypes.c_uint32 * 3)(*groups),
-                         threads, order, seed)
+                         threads, order, seed, mode.checks)
     if n:
         raise KernelFault("\n".join(runtime.fault_text(i).decode() for i in range(n)))
 
 
 @dataclass
 class EmulatorProgram:
-    """A segment's dispatches. Each one that runs takes the next order."""
+    """A segment's dispatches. In the checking mode each one that runs takes the next order."""
 
     lowered: Lowered
     step: Step
+    mode: build.Mode
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     n_run: int = 0
+    sources: Sequence[c_texts.Source] = field(init=False)
+    memory: Sequence[Mapping[str, Bytes]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sources = [c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
+                        for d in self.lowered.dispatches]
+        self.memory = [_memory(d, source)
+                       for d, source in zip(self.lowered.dispatches, self.sources, strict=True)]
+        build.prepare((source.text for source in self.sources), self.mode)
 
     def run(self) -> Size:
         words, size = self.step.pack()
-        for d in self.lowered.dispatches:
+        if self.step.batch.continues:
+            assert self.lowered.chosen is not None
+            at = self.step.tokens_offset
+            tokens = _bytes(self.lowered.chosen)[:4 * self.step.batch.n_tokens]
+            words.view(np.uint8)[at:at + tokens.nbytes] = tokens
+        for i, d in enumerate(self.lowered.dispatches):
             groups = d.grid(size)
             if groups is not None:
-                self._dispatch(d, groups, words.view(np.uint8))
+                self._dispatch(i, d, groups, words.view(np.uint8))
         return size
 
-    def _dispatch(self, d: Dispatch, groups: Groups, words: Bytes) -> None:
-        source = c_texts.assemble(d.kernel, d.quant, d.constants, build.PORT)
-        memory = {"step": words, **{name: _bytes(r) for name, r in d.ranges.items()}}
-        if source.grid:
-            memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
-        order, seed = self.n_run % len(ORDERS), int(self.rng.integers(1 << 31))
+    def _dispatch(self, i: int, d: Dispatch, groups: Groups, words: Bytes) -> None:
+        order = self.n_run % len(ORDERS) if self.mode.checks else 0
+        seed = int(self.rng.integers(1 << 31))
         self.n_run += 1
         try:
-            run(source, memory, groups, d.threads, order, seed)
+            run(self.sources[i], {**self.memory[i], "step": words}, groups, d.threads, order, seed,
+                self.mode)
         except KernelFault as error:
             raise KernelFault(f"{d.kernel} {d.quant} {dict(d.constants)}, threads "
                               f"{ORDERS[order]}:\n{error}") from None
+
+
+def _memory(d: Dispatch, source: c_texts.Source) -> dict[str, Bytes]:
+    """The bytes of each argument but the step's words."""
+    memory = {name: _bytes(r) for name, r in d.ranges.items()}
+    if source.grid:
+        memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
+    return memory
 
 
 def _bytes(what: Range | bytes) -> Bytes:
@@ -91,32 +122,57 @@ def _bytes(what: Range | bytes) -> Bytes:
 
 
 class EmulatorBackend(EmulatedBackend):
-    """The emulator's devices. ``UNLADEN_EMULATOR_FEATURES``: the abilities that kernels may use."""
+    """The emulator's devices. The environment variable :data:`FEATURES_VARIABLE` names the
+    abilities that kernels may use, :data:`MODE_VARIABLE` a mode of :data:`build.MODES`."""
 
     name = "emulator"
 
-    def __init__(self, features: frozenset[str] | None = None, **target: Any) -> None:
+    def __init__(self, features: frozenset[str] | None = None, mode: build.Mode | None = None,
+                 **target: Any) -> None:
         if features is None:
-            names = os.environ.get("UNLADEN_EMULATOR_FEATURES", "").split(",")
-            features = FEATURES & set(names)
+            features = FEATURES & set(os.environ.get(FEATURES_VARIABLE, "").split(","))
+        self.mode = mode or build.MODES[os.environ.get(MODE_VARIABLE, "checked")]
         super().__init__(c_texts, features=features, name="emulator:0", alignment=16, **target)
+
+    def devices(self) -> list[Device]:
+        there = self.target.device
+        used = tuple((name, name in self.target.features) for name in sorted(FEATURES))
+        return [replace(there, description="threads of kernels as fibers",
+                        memory_bytes=total_host_bytes(), bandwidth=SPEED, flops=SPEED,
+                        fusions=FUSIONS, runs_ahead=True, features=used)]
 
     def open(self, device: str, options: BackendOptions) -> Device:
         build.compiler()
-        return self.target.device
+        (there,) = self.devices()
+        if device_number(device):
+            raise BackendNotInitialised(f"{device}: the emulator has one device")
+        return there
 
-    def alloc(self, device: Device, nbytes: int, use: Any, row_bytes: int = 1) -> Buffer:
-        buffer = super().alloc(device, nbytes, use, row_bytes)
-        return buffer
+    def free_bytes(self, device: Device) -> int:
+        return free_host_bytes()
 
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
         return EmulatorProgram(
-            lowered, Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads))
+            lowered, Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads),
+            self.mode)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatorProgram)
         program.run()
 
 
-__all__ = ["Emulated", "EmulatorBackend", "KernelFault", "of_gpu", "run"]
+@contextmanager
+def plugged_in() -> Iterator[None]:
+    """The emulator is a backend for models meanwhile; its plug-in folder is found."""
+    caches = backends.registry, backends.found, backends._scanned, backends._named
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(PLUGIN_PATH, str(build.HERE / "plugin"))
+        for cache in caches:
+            cache.cache_clear()
+        yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+__all__ = ["Emulated", "EmulatorBackend", "KernelFault", "of_gpu", "plugged_in", "run"]

@@ -8,6 +8,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +20,33 @@ import pytest
 HERE = Path(__file__).parent
 CACHE = HERE.parents[1] / "build/emulator"
 """The folder of what was compiled; a file's name is the hash of its text and flags."""
-PORT = HERE / "emulator.h"
-FLAGS = ("-std=c++17", "-O0", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing",
+FLAGS = ("-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing",
          "-Wall", "-Wno-unused", "-Wno-unknown-pragmas")
 POISON = ("-ftrivial-auto-var-init=pattern",)
 """Variables that no one sets hold what no one wants; the flag is g++ 12's."""
+AT_ONCE = 2
+"""Kernels that are compiled at the same time."""
 ASAN_VARIABLE = "UNLADEN_EMULATOR_ASAN"
 """With this variable the kernels check private arrays, too. Python then has to be started with
 libasan in LD_PRELOAD."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """How kernels are compiled and run: the port, the compiler's flags, whether accesses are
+    checked."""
+
+    port: Path
+    flags: tuple[str, ...]
+    checks: bool
+
+
+CHECKED = Mode(HERE / "emulator.h", ("-O0",), True)
+"""Finds faults of kernels."""
+FAST = Mode(HERE / "fast.h", ("-O1", "-march=native"), False)
+"""Runs whole models."""
+MODES = {"checked": CHECKED, "fast": FAST}
+PORT = CHECKED.port
 
 
 @functools.cache
@@ -43,14 +66,22 @@ def flags() -> tuple[str, ...]:
     return (*FLAGS, *(POISON if known else ()), *asan)
 
 
+@functools.cache
+def processor() -> str:
+    """What the compiler knows of this processor: libraries made for one may not run on another."""
+    return subprocess.run([compiler(), "-march=native", "-dM", "-E", "-xc++", "-"], input="",
+                          capture_output=True, text=True, check=True).stdout
+
+
 def library(text: str, folder: Path, *more: str) -> Path:
     """The library made of ``text``, whose includes are in ``folder``. Raises AssertionError with
     the compiler's messages."""
-    key = hashlib.sha256("\0".join([text, *flags(), *more]).encode()).hexdigest()[:24]
+    key = hashlib.sha256("\0".join([text, processor(), *flags(), *more]).encode()).hexdigest()[:24]
     made = CACHE / f"{key}.so"
     if not made.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
-        source, part = CACHE / f"{key}.{os.getpid()}.cc", CACHE / f"{key}.{os.getpid()}.so"
+        own = f"{key}.{os.getpid()}.{threading.get_ident()}"
+        source, part = CACHE / f"{own}.cc", CACHE / f"{own}.so"
         source.write_text(text)
         done = subprocess.run([compiler(), *flags(), *more, f"-I{folder}", str(source), "-o",
                                str(part)], capture_output=True, text=True)
@@ -72,7 +103,13 @@ def runtime() -> Any:
 
 
 @functools.cache
-def kernel(text: str) -> Any:
+def kernel(text: str, mode: Mode = CHECKED) -> Any:
     """The entry of the kernel with this text."""
     runtime()
-    return ctypes.CDLL(str(library(text, HERE))).kernel_main
+    return ctypes.CDLL(str(library(text, HERE, *mode.flags))).kernel_main
+
+
+def prepare(texts: Iterable[str], mode: Mode) -> None:
+    """Compile these kernels, several at once."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda text: library(text, HERE, *mode.flags), sorted(set(texts))))

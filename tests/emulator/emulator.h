@@ -1,8 +1,14 @@
 // The port for the emulator, which runs a kernel on the host with a fiber for each thread. Arguments
 // and shared arrays are objects that check every access: bounds, alignment, races, and reads of what
-// nothing wrote.
+// nothing wrote. With UNCHECKED (fast.h) they only read and write.
 
 #include "types.h"
+
+#ifdef UNCHECKED
+#define CHECKS false
+#else
+#define CHECKS true
+#endif
 
 #define FN static inline
 #define PRIVATE
@@ -19,6 +25,7 @@ struct Memory {
   const char *name;
 
   bool has(u64 at, u64 n, const char *what) const {
+    if (!CHECKS) return true;
     if (at + n > n_bytes) fault(what, name, at, 0);
     if (at % n) fault("misaligned", name, at, 0);
     return at + n <= n_bytes;
@@ -26,7 +33,7 @@ struct Memory {
   template <class T> T get(u64 at) const {
     T value = T();
     if (!has(at, sizeof(T), "out of bounds: reads")) return value;
-    for (u64 i = at; cells && i < at + sizeof(T); i += CELL_BYTES) {
+    for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
       read_global(cells[i / CELL_BYTES], name, i);
     }
     __builtin_memcpy(&value, data + at, sizeof(T));
@@ -34,7 +41,7 @@ struct Memory {
   }
   template <class T> void put(u64 at, T value) const {
     if (!has(at, sizeof(T), "out of bounds: writes")) return;
-    for (u64 i = at; cells && i < at + sizeof(T); i += CELL_BYTES) {
+    for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
       write_global(cells[i / CELL_BYTES], name, i);
     }
     __builtin_memcpy(data + at, &value, sizeof(T));
@@ -73,17 +80,18 @@ template <class T> struct SharedArray {
   const char *name;
 
   bool has(u64 i, const char *what) const {
+    if (!CHECKS) return true;
     if (i >= size) fault(what, name, i, 0);
     return i < size;
   }
   T load(u64 i) const {
     if (!has(i, "out of bounds: reads")) return T();
-    read_shared(cells[i], name, i);
+    if (CHECKS) read_shared(cells[i], name, i);
     return data[i];
   }
   void store(u64 i, T value) const {
     if (!has(i, "out of bounds: writes")) return;
-    write_shared(cells[i], name, i);
+    if (CHECKS) write_shared(cells[i], name, i);
     data[i] = value;
   }
   Element<T, SharedArray> operator[](u32 i) const { return {*this, i}; }
@@ -100,7 +108,7 @@ inline Memory memory(const Argument &argument, const char *name) {
 
 inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at) {
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
-    copy_later(&to.data[i], from.data + at, &to.cells[i]);
+    copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr);
   }
 }
 

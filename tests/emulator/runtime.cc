@@ -105,6 +105,7 @@ struct Launch {
   std::vector<Shared> shared;
   std::vector<std::vector<unsigned char>> memory;
   std::vector<std::vector<Cell>> cells;
+  bool checks;
 };
 
 extern "C" Thread thread;
@@ -172,7 +173,7 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
-    launch.cells.emplace_back(n, Cell{0, 0, 0, 0});
+    launch.cells.emplace_back(launch.checks ? n : 0, Cell{0, 0, 0, 0});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
     launch.shared.push_back({reinterpret_cast<void *>((start + 15) & ~uintptr_t(15)),
                              launch.cells.back().data()});
@@ -192,7 +193,7 @@ extern "C" void wait_for_copies(u32 n_left) {
   for (const Copy &copy : current->copies) {
     if (copy.group + n_left < current->copy_group) {
       memcpy(copy.to, copy.from, 16);
-      write_shared(*copy.cell, "copied", 0);
+      if (copy.cell) write_shared(*copy.cell, "copied", 0);
     } else {
       later.push_back(copy);
     }
@@ -283,13 +284,18 @@ static void start_fibers() {
   }
 }
 
-// Runs the workgroup in `thread`; false after a deadlock.
-static bool run_group(u32 order_kind, u32 &seed) {
-  start_fibers();
+// Shared arrays are made anew for the next workgroup, and hold nothing.
+static void forget_shared() {
   launch.shared.clear();
   launch.memory.clear();
   launch.cells.clear();
   launch.shared.reserve(32);
+}
+
+// Runs the workgroup in `thread`; false after a deadlock.
+static bool run_group(u32 order_kind, u32 &seed) {
+  start_fibers();
+  if (launch.checks) forget_shared();
   thread.epoch = 0;
   std::vector<u32> order(thread.n_threads);
   for (u32 i = 0; i < thread.n_threads; i++) {
@@ -350,13 +356,17 @@ static std::vector<Span> make_cells(Argument *arguments, u32 n) {
 }
 
 // Runs a kernel over a grid; the number of faults, whose texts fault_text returns. `order`: threads
-// run upwards (0), downwards (1) or shuffled (2), workgroups likewise.
+// run upwards (0), downwards (1) or shuffled (2), workgroups likewise. Without `checks` the kernel
+// must be an unchecked one.
 extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, const u32 *n_groups,
-                        u32 n_threads, u32 order, u32 seed) {
+                        u32 n_threads, u32 order, u32 seed, bool checks) {
   faults.clear();
   if (fibers.size() < n_threads) fibers.resize(n_threads);
   met.assign(n_threads * MOST_GIVEN, 0);
-  const std::vector<Span> spans = make_cells(arguments, n_arguments);
+  std::vector<Span> spans;
+  if (checks) spans = make_cells(arguments, n_arguments);
+  launch.checks = checks;
+  forget_shared();
   launch.kernel = kernel;
   launch.arguments = arguments;
   thread.n_threads = n_threads;

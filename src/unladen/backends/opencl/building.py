@@ -92,9 +92,11 @@ def binary_of(program: c_void_p, what: str) -> bytes:
     return bytes(held[:sizes[0]])
 
 
-def options_of(features: frozenset[str], *, has_int_dot: bool) -> str:
-    """The compiler's options for kernels that use ``features``. ``has_int_dot``: the device has an
-    instruction for packed products; without it, ``int_dot`` is put together from others."""
-    dot = has_int_dot and "int_dot" in features
-    newer = dot or "subgroups" in features
-    return f"-w -cl-std=CL{'3.0' if newer else '1.2'}{' -DHAS_INT_DOT' if dot else ''}"
+def options_of(found: Found, features: frozenset[str]) -> str:
+    """The compiler's options for kernels that use ``features`` on the device ``found``. Without an
+    instruction for packed products, ``int_dot`` is put together from others."""
+    dot = "int_dot" in found.available and "int_dot" in features
+    version = "1.2"
+    if dot or "subgroups" in features:
+        version = "3.0" if dot or found.version >= (3, 0) else "2.0"
+    return f"-w -cl-std=CL{version}{' -DHAS_INT_DOT' if dot else ''}"

@@ -227,7 +227,7 @@ class Gpu:
         return found
 
     def _options(self) -> str:
-        return options_of(self.features, has_int_dot="int_dot" in self.found.available)
+        return options_of(self.found, self.features)
 
     def _recorder(self) -> Recorder | None:
         """What records decode steps; None where the device doesn't."""

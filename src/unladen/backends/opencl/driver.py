@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_ubyte, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +33,7 @@ DEVICE_ENDIAN_LITTLE, DEVICE_AVAILABLE, DEVICE_COMPILER_AVAILABLE = 0x1026, 0x10
 DEVICE_NAME, DRIVER_VERSION = 0x102B, 0x102D
 DEVICE_EXTENSIONS, DEVICE_OPENCL_C_VERSION = 0x1030, 0x103D
 DEVICE_HOST_UNIFIED_MEMORY, DEVICE_MAX_NUM_SUB_GROUPS = 0x1035, 0x105C
+DEVICE_OPENCL_C_FEATURES = 0x106F
 MEM_READ_WRITE = 1
 
 _POINTERS = POINTER(c_void_p)
@@ -141,6 +142,14 @@ def text_of(function: str, of: c_void_p, what: int) -> str:
 def number_of(device: c_void_p, what: int) -> int:
     """A device's answer as a number, 0 where it doesn't know the question."""
     return int.from_bytes(info("clGetDeviceInfo", device, what), "little")
+
+
+def c_features_of(device: c_void_p) -> Sequence[str]:
+    """The names of a device's features of OpenCL C 3.0: cl_name_version of cl.h is a version and 64
+    bytes of text."""
+    raw = info("clGetDeviceInfo", device, DEVICE_OPENCL_C_FEATURES)
+    names = (raw[at + 4:at + 68].partition(b"\0")[0] for at in range(0, len(raw), 68))
+    return [name.decode("ascii", "replace") for name in names]
 
 
 def listed(function: str, *arguments: Any) -> Sequence[c_void_p]:

@@ -19,14 +19,16 @@ VARIABLE = "UNLADEN_OPENCL_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
 If it isn't set, what the device has is used."""
 WANTED: Mapping[str, tuple[str, ...]] = MappingProxyType({
-    "subgroups": ("cl_khr_subgroups",), "int_dot": ("cl_khr_integer_dot_product",),
-    recording.FEATURE: (recording.EXTENSION,)})
-"""The extensions of OpenCL that a device has for each ability."""
+    "subgroups": ("cl_khr_subgroups", "__opencl_c_subgroups"),
+    "int_dot": ("cl_khr_integer_dot_product",), recording.FEATURE: (recording.EXTENSION,)})
+"""Extensions of OpenCL, and features of OpenCL C 3.0, one of which a device has for each
+ability."""
 
 
-def available(extensions: Sequence[str]) -> frozenset[str]:
-    """The abilities of a device with these extensions, as far as they tell."""
-    return frozenset(name for name, needs in WANTED.items() if set(needs) <= set(extensions))
+def available(names: Sequence[str]) -> frozenset[str]:
+    """The abilities of a device with extensions and features of these ``names``, as far as they
+    tell."""
+    return frozenset(name for name, any_of in WANTED.items() if set(any_of) & set(names))
 
 
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:

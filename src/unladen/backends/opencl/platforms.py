@@ -75,10 +75,9 @@ def _found(platform: c_void_p, device: c_void_p) -> Found:
                       text_of("clGetDeviceInfo", device, driver.DEVICE_OPENCL_C_VERSION))
     version = (int(named[1]), int(named[2])) if named else (0, 0)
     largest = number_of(device, driver.DEVICE_MAX_MEM_ALLOC_SIZE)
-    there = features.available(
-        text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split())
-    if not can_record(device):
-        there -= {FEATURE}
+    names = [*text_of("clGetDeviceInfo", device, driver.DEVICE_EXTENSIONS).split(),
+             *driver.c_features_of(device)]
+    there = features.available(names) - (set() if can_record(device) else {FEATURE})
     shares = kind == "software" or bool(number_of(device, driver.DEVICE_HOST_UNIFIED_MEMORY))
     return Found(
         device, platform, text_of("clGetDeviceInfo", device, driver.DEVICE_NAME),

@@ -1,6 +1,10 @@
 // The port for OpenCL C 1.2 and later, also for SYCL, which takes OpenCL C. An argument in memory
 // is a buffer and an offset, since sub-buffers need not begin where a range does.
 
+#ifdef cl_khr_subgroups
+#pragma OPENCL EXTENSION cl_khr_subgroups : enable
+#endif
+
 typedef uchar u8;
 typedef ushort u16;
 typedef uint u32;

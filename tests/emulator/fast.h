@@ -1,0 +1,3 @@
+// The emulator without its checks, for whole models.
+#define UNCHECKED
+#include "emulator.h"

@@ -1,0 +1,86 @@
+"""Whole models on the emulator: the reference text, other engines' logits, the CPU's text.
+
+Kernels run without checks, but for one model. ``make emulator`` runs every recipe and every shared
+model.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.conftest import SHARED
+from tests.parity import recipes
+from tests.parity.recipes import answer, error
+
+from emulator import backend as emulator
+from unladen import Model
+
+DEVICE = ["emulator:0"]
+F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
+       "makemore-induction-gpt2-f32")
+EXACT_CACHE, F16_CACHE = 1e-8, 1e-5
+ALL = "UNLADEN_TEST_ALL_RECIPES" in os.environ
+"""Whether to run every recipe and every shared model: kernels take long to compile."""
+OTHERS = sorted(path.stem for path in (SHARED / "models").glob("*.gguf") if path.stem not in F32)
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(emulator.MODE_VARIABLE, "fast")
+    with emulator.plugged_in():
+        yield
+
+
+def devices_of(model: Model) -> set[str]:
+    return {line.split()[2] for line in model.placement().splitlines()}
+
+
+@pytest.mark.parametrize("name", F32)
+def test_f32_token_for_token(shared: Path, fast: None, name: str) -> None:
+    cases = json.loads((shared / f"models/refs/{name}.json").read_text())["cases"]
+    with Model(shared / f"models/{name}.gguf", devices=DEVICE, kv_type="f32") as model:
+        assert devices_of(model) == {"emulator:0"}
+        for case in cases:
+            result = model.generate(case["prompt"], temperature=0.0, max_tokens=len(case["tokens"]))
+            assert (result.tokens, result.text) == (case["tokens"], case["text"])
+
+
+@pytest.mark.parametrize("name", OTHERS[::1 if ALL else 5])
+def test_the_same_text_as_the_cpu(shared: Path, fast: None, name: str) -> None:
+    """``precise``, so that no device rounds activations."""
+    texts = {}
+    for device in ("cpu", "emulator:0"):
+        with Model(shared / f"models/{name}.gguf", devices=[device], kv_type="f32",
+                   precise=True) as model:
+            assert devices_of(model) == {device.partition(":")[0] + ":0"}
+            texts[device] = model.generate("Once upon a time", temperature=0.0, max_tokens=32).text
+    assert texts["cpu"] == texts["emulator:0"] and texts["cpu"]
+
+
+@pytest.mark.parametrize("name", recipes.names()[::1 if ALL else 10])
+def test_recipes(shared: Path, fast: None, name: str, tmp_path: Path) -> None:
+    recipe = recipes.make(name, tmp_path)
+    for batch_size, kv_type, bound in ((512, "f32", EXACT_CACHE), (7, "f16", F16_CACHE)):
+        with Model(recipe.path, devices=DEVICE, kv_type=kv_type, batch_size=batch_size) as model:
+            assert error(answer(model, recipe.tokens), recipe.expected) < bound
+
+
+@pytest.mark.parametrize("features", ["", "subgroups,int_dot"])
+def test_a_model_makes_no_fault(make_model: Callable[..., Path], features: str,
+                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all checks, threads in three orders: a prompt and steps that continue."""
+    monkeypatch.setenv(emulator.MODE_VARIABLE, "checked")
+    monkeypatch.setenv(emulator.FEATURES_VARIABLE, features)
+    path, prompt = make_model("llama", n_embd=64, n_layers=2, quant="Q8_0"), list(range(3, 20))
+    found = {}
+    with emulator.plugged_in():
+        for device in ("reference", "emulator:0"):
+            with Model(path, devices=[device], kv_type="f16", precise=not features) as model:
+                found[device] = model.logits(prompt)
+                assert len(model.generate(prompt, temperature=0.0, max_tokens=4).tokens) == 4
+    if not features:
+        assert error(found["emulator:0"], found["reference"]) < F16_CACHE
