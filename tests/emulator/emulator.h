@@ -100,7 +100,7 @@ inline Memory memory(const Argument &argument, const char *name) {
 
 inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at) {
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
-    copy_later(&to.data[i], from.data + at, &to.cells[i]);
+    copy_later(&to.data[i], from.data + at, &to.cells[i], to.name, i);
   }
 }
 

@@ -172,7 +172,7 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
-    launch.cells.emplace_back(n, Cell{0, 0, 0, 0});
+    launch.cells.emplace_back(n, Cell{0, 0, 0, 0, 0});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
     launch.shared.push_back({reinterpret_cast<void *>((start + 15) & ~uintptr_t(15)),
                              launch.cells.back().data()});
@@ -180,7 +180,11 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   return launch.shared[i];
 }
 
-extern "C" void copy_later(void *to, const void *from, Cell *cell) {
+// A copy may write at any time until its thread waits for it, so others must not read or write there
+// meanwhile.
+extern "C" void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at) {
+  write_shared(*cell, name, at);
+  cell->copier = thread.number;
   current->copies.push_back({to, from, cell, current->copy_group});
 }
 
@@ -192,6 +196,7 @@ extern "C" void wait_for_copies(u32 n_left) {
   for (const Copy &copy : current->copies) {
     if (copy.group + n_left < current->copy_group) {
       memcpy(copy.to, copy.from, 16);
+      copy.cell->copier = 0;
       write_shared(*copy.cell, "copied", 0);
     } else {
       later.push_back(copy);
