@@ -108,7 +108,7 @@ inline Memory memory(const Argument &argument, const char *name) {
 
 inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at) {
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
-    copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr);
+    copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr, to.name, i);
   }
 }
 

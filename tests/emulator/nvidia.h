@@ -2,6 +2,7 @@
 // the 31 others, and computes its own part of what they make together.
 
 #define UNROLL
+#define NO_UNROLL
 
 namespace emulator {
 
@@ -13,6 +14,11 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
   meet(element, 1, file, line);
   const u32 lane = thread.lane % 32u, g = lane / 4u, t = lane % 4u;
   for (u32 j = 0; j < 4u; j++) {
+    if (lane == 0) {
+      u32 elements[8];
+      for (u32 r = 0; r < 8u; r++) elements[r] = register_of(8u * j + r, 0);
+      count_banks(elements);
+    }
     if (!transposed) {
       const u4 row = tile.load(register_of(8u * j + g, 0));
       out[j] = t < 2u ? (t == 0u ? row.x : row.y) : (t == 2u ? row.z : row.w);

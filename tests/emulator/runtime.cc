@@ -173,7 +173,7 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
-    launch.cells.emplace_back(launch.checks ? n : 0, Cell{0, 0, 0, 0});
+      launch.cells.emplace_back(launch.checks ? n : 0, Cell{0, 0, 0, 0, 0});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
     launch.shared.push_back({reinterpret_cast<void *>((start + 15) & ~uintptr_t(15)),
                              launch.cells.back().data()});
@@ -181,7 +181,13 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   return launch.shared[i];
 }
 
-extern "C" void copy_later(void *to, const void *from, Cell *cell) {
+// A copy may write at any time until its thread waits for it, so others must not read or write there
+// meanwhile.
+extern "C" void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at) {
+  if (cell) {
+    write_shared(*cell, name, at);
+    cell->copier = thread.number;
+  }
   current->copies.push_back({to, from, cell, current->copy_group});
 }
 
@@ -193,7 +199,10 @@ extern "C" void wait_for_copies(u32 n_left) {
   for (const Copy &copy : current->copies) {
     if (copy.group + n_left < current->copy_group) {
       memcpy(copy.to, copy.from, 16);
-      if (copy.cell) write_shared(*copy.cell, "copied", 0);
+      if (copy.cell) {
+        copy.cell->copier = 0;
+        write_shared(*copy.cell, "copied", 0);
+      }
     } else {
       later.push_back(copy);
     }
@@ -202,6 +211,26 @@ extern "C" void wait_for_copies(u32 n_left) {
 }
 
 #include "matrices.h"
+
+// Matrices whose eight rows were read at once, and how many of them had two rows in one bank.
+static u32 n_read, n_conflicts;
+
+extern "C" void count_banks(const u32 *elements) {
+  u32 banks = 0;
+  for (u32 i = 0; i < 8; i++) {
+    bool again = false;
+    for (u32 k = 0; k < i; k++) again = again || elements[k] == elements[i];
+    if (!again && (banks >> elements[i] % 8 & 1)) {
+      n_conflicts++;
+      break;
+    }
+    banks |= 1u << elements[i] % 8;
+  }
+  n_read++;
+}
+
+extern "C" u32 rows_read() { return n_read; }
+extern "C" u32 bank_conflicts() { return n_conflicts; }
 
 static void run_fiber() {
   launch.kernel(launch.arguments);

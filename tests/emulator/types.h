@@ -9,9 +9,9 @@ typedef uint64_t u64;
 namespace emulator {
 
 // The last threads that touched a piece of memory, counted from 1 over the whole grid, and the
-// numbers of barriers that their workgroup had passed.
+// numbers of barriers that their workgroup had passed; and the thread whose copy to it is under way.
 struct Cell {
-  u32 writer, reader, written, read;
+  u32 writer, reader, written, read, copier;
 };
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
@@ -42,9 +42,10 @@ void meet(const u32 *words, u32 n, const char *file, int line);
 const u32 *given_by(u32 lane);
 void multiply_halves(float *c, const u32 *a, const u32 *b, u32 is_bf16, const char *file, int line);
 void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const char *file, int line);
+void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
 Shared shared_array(u64 n_elements, u64 element_bytes);
-void copy_later(void *to, const void *from, Cell *cell);
+void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at);
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);
 }
@@ -71,12 +72,14 @@ inline void read_shared(Cell &cell, const char *name, u64 at) {
   if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
     fault("race: reads what another thread wrote", name, at, cell.writer);
   }
+  if (cell.copier) fault("reads before a copy is waited for", name, at, cell.copier);
   const bool again = cell.reader && cell.read == thread.epoch;
   cell.reader = again && cell.reader != thread.number ? MANY : thread.number;
   cell.read = thread.epoch;
 }
 
 inline void write_shared(Cell &cell, const char *name, u64 at) {
+  if (cell.copier) fault("writes before a copy is waited for", name, at, cell.copier);
   if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
     fault("race: writes what another thread wrote", name, at, cell.writer);
   } else if (cell.reader && cell.reader != thread.number && cell.read == thread.epoch) {

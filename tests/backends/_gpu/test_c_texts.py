@@ -21,6 +21,7 @@ from unladen.backends.wgpu import source as wgsl
 Rng = np.random.Generator
 PORTS = sorted(p.stem for p in (c_texts.FOLDER / "ports").glob("*.h"))
 INT_DOT = frozenset({"subgroups", "int_dot"})
+MATRICES = INT_DOT | {"mma"}
 
 
 def names(folder: Path, suffix: str) -> set[str]:
@@ -28,7 +29,32 @@ def names(folder: Path, suffix: str) -> set[str]:
 
 
 def test_both_families_have_the_same_kernels() -> None:
-    assert names(c_texts.FOLDER, ".h") == names(wgsl.FOLDER, ".wgsl")
+    own = names(c_texts.FOLDER, ".h")
+    assert own >= c_texts.NVIDIA_ONLY
+    assert own - c_texts.NVIDIA_ONLY == names(wgsl.FOLDER, ".wgsl")
+
+
+def nvidia_names() -> set[str]:
+    """What ports/nvidia.h defines."""
+    text = (c_texts.FOLDER / "ports/nvidia.h").read_text(encoding="utf-8")
+    return {name for pair in re.findall(r"^FN [\w ]+?[ *](\w+)\(|^ *#define (\w+)", text, re.M)
+            for name in pair if name}
+
+
+@pytest.mark.parametrize("kernel", sorted(c_texts.NVIDIA_ONLY))
+def test_kernels_for_one_vendor_use_what_only_its_port_has(kernel: str) -> None:
+    """No kernel is kept from other devices without a reason."""
+    words, used = nvidia_names() - {"UNROLL", "NO_UNROLL"}, set()
+    todo, seen = [c_texts.FOLDER / f"{kernel}.h"], set()
+    while todo:
+        path = todo.pop()
+        if path not in seen and path.exists():
+            seen.add(path)
+            content = path.read_text(encoding="utf-8")
+            used |= set(re.findall(r"\w+", content)) & words
+            todo += [c_texts.FOLDER / f"parts/{name}.h"
+                     for line in re.findall(r"^#use (.*)$", content, re.M) for name in line.split()]
+    assert used
 
 
 def test_both_families_have_the_same_formats() -> None:
@@ -39,7 +65,7 @@ def test_both_families_have_the_same_formats() -> None:
 
 def dispatches(op: str, rng: Rng) -> Iterator[Dispatch]:
     """Those of the op's cases, with all features of the hardware and with none."""
-    for features in (INT_DOT, frozenset[str]()):
+    for features in (MATRICES, INT_DOT, frozenset[str]()):
         backend = EmulatedBackend(c_texts, features=features)
         for case in cases.registry()[op](rng):
             if backend.supports(backend.target.device, case.node):
@@ -75,7 +101,7 @@ def test_the_texts_take_every_dispatch(op: str, rng: Rng) -> None:
         if key in seen:
             continue
         seen.add(key)
-        made = c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/opencl.h")
+        made = c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h")
         kinds = {b.name: b.kind for b in made.bindings if b.name not in ("grid", "step")}
         assert kinds.keys() == d.ranges.keys(), d.kernel
         for binding in made.bindings:
@@ -97,12 +123,12 @@ def test_ports_define_the_same_names() -> None:
     """A text that one compiler takes names nothing that another port lacks."""
     words = {}
     for port in PORTS:
-        if port not in ("all", "vectors"):
+        if port not in ("all", "vectors", "nvidia"):
             text = c_texts._port(c_texts.FOLDER / f"ports/{port}.h")
             words[port] = {name for name in re.findall(
                 r"^ *#define (\w+)|^typedef .*?(\w+);$|^struct (?:alignas\(\d+\) )?(\w+)|"
                 r"^FN [\w ]+?[ &*](\w+)\(", text, re.M) for name in name if name}
-    own = {"UNLADEN_F2", "UNLADEN_F4", "UNLADEN_U", "copy_16"}
+    own = {"UNLADEN_F2", "UNLADEN_F4", "UNLADEN_U", "copy_16"} | nvidia_names()
     shared = set.intersection(*words.values())
     assert {"KERNEL", "BARRIER", "f4", "Bytes", "load_u128", "dot_i8", "copy_wait"} <= shared
     for port, found in words.items():

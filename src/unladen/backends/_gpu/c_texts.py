@@ -30,6 +30,9 @@ FOLDER = Path(__file__).parent / "kernels" / "c"
 """The folder of the package's texts."""
 INCLUDE = re.compile(r'^#include "(.+)"$', re.M)
 """A line of a port that stands for another file, beside it or of ``ports/``."""
+NVIDIA_ONLY = frozenset({"attention_mma", "matmul_mma", "moe_mma", "split_rows"})
+"""Kernels that WGSL has not: they use the matrix units of NVIDIA's chips (the feature "mma"), by
+primitives that only the port for CUDA and the emulator define."""
 KINDS = ("in", "out", "struct")
 """The kinds of arguments."""
 

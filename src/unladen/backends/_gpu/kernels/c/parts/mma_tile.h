@@ -197,7 +197,7 @@ FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *a
   const u32 n_slices = m.n_in / 64u;
   for (u32 o = 0u; o < 4u * RM * RN; o++) acc[o] = 0.0f;
   for (u32 slice = 0u; slice + 1u < STAGES; slice++) fetch(args, slice, n_slices);
-  for (u32 slice = 0u; slice < n_slices; slice++) {
+  NO_UNROLL for (u32 slice = 0u; slice < n_slices; slice++) {
     copy_wait(STAGES - 2u);
     BARRIER();
     fetch(args, slice + STAGES - 1u, n_slices);

@@ -4,6 +4,7 @@
 // tests/emulator/nvidia.h.
 
 #define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
 
 #if __CUDA_ARCH__ >= 800
 // Four matrices of 8 rows of 16 bytes from a shared array of u4: thread 8 j + r names the element

@@ -1,0 +1,115 @@
+"""Faults planted in the kernels for matrix units, and what the emulator tells of each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cases import moe, running
+from cases.base import Case, Maker
+from emulator import build
+from emulator.backend import FEATURES, EmulatorBackend, KernelFault
+from emulator.test_faults import HALF, RACE, WRONG, check_in_all_orders, instead, planted, without
+from emulator.test_nvidia import attention, product
+
+__all__ = ["planted"]  # a fixture
+Rng = np.random.Generator
+MATRICES = FEATURES | {"mma"}
+
+
+def coded(rng: Rng) -> Case:
+    return product("Q4_K", 17, rng, 32, 512)
+
+
+def split(rng: Rng) -> Case:
+    return product("F16", 17, rng, 32, 256)
+
+
+def few(rng: Rng) -> Case:
+    return product("Q8_0", 3, rng, 32, 256)
+
+
+def experts(rng: Rng) -> Case:
+    return moe.one(rng, 40, 4, 2, "silu", "Q8_0", "Q8_0", sizes=(256, 256))
+
+
+def prefill(rng: Rng) -> Case:
+    return attention(rng, 21, 4, 1, 64, 64)
+
+
+def shares(rng: Rng) -> Case:
+    m = Maker(rng, 17)
+    return m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 32, 256, quant="F16")})
+
+
+TILE, MANY, SOME = "parts/mma_tile.h", "matmul_mma.h", "attention_mma.h"
+LATE = "before a copy is waited for|hasn't waited"
+FAULTS = {
+    "product, no wait": (coded, TILE, without("copy_wait(STAGES - 2u);"), LATE),
+    "product, a group less": (coded, TILE, instead(
+        "copy_wait(STAGES - 2u)", "copy_wait(STAGES - 1u)"), LATE),
+    "product, a barrier less": (coded, TILE, without("BARRIER();", 0), RACE),
+    "product, one further": (coded, MANY, instead(
+        "t * m.n_out + all_row)", "t * m.n_out + all_row + 1u)"), WRONG),
+    "product, another lane's word": (coded, "parts/tiles.h", instead(
+        "out[4] = first8.x;", "out[4] = first.x;"), WRONG),
+    "product, half of the threads wait": (coded, TILE, instead(
+        "    add_slice(args, b, slice, bands, acc);",
+        f"    {HALF}\n    add_slice(args, b, slice, bands, acc);"), "deadlock"),
+    "product, half of a warp multiplies": (coded, TILE, instead(
+        "    mma_i8(sum, own, x + 2u * p);",
+        "    if (LANE % 32u < 16u) mma_i8(sum, own, x + 2u * p);"), "deadlock"),
+    "split product, no wait": (split, TILE, without("copy_wait(STAGES - 2u);"), LATE),
+    "split product, a part less": (split, "split_rows.h", instead(
+        "part < PARTS; part++", "part + 1u < PARTS; part++"), WRONG),
+    "split rows, one further": (split, "split_rows.h", instead(
+        "parts[at + 1u] =", "parts[at + 2u] ="), WRONG),
+    "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
+    "split rows, half of the threads wait": (split, "split_rows.h", instead(
+        "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
+    "few rows, a barrier less": (few, "parts/tile_rows.h", without("BARRIER();", 0), RACE),
+    "few rows, one further": (few, "parts/tile_rows.h", instead(
+        "totals[o] = total;", "totals[o ^ 1u] = total;"), WRONG),
+    "few rows, half of the threads wait": (few, "parts/tile_rows.h", instead(
+        "  for (u32 o = LANE; o < ALL_OUT", f"  {HALF}\n  for (u32 o = LANE; o < ALL_OUT"),
+        "deadlock"),
+    "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
+    "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
+                                               f"{RACE}|{LATE}"),
+    "experts, no wait": (experts, TILE, without("copy_wait(STAGES - 2u);"), LATE),
+    "experts, one further": (experts, "moe_mma.h", instead(
+        "y[mine * m.n_out + row] =", "y[mine * m.n_out + row + 1u] ="), WRONG),
+    "experts, half of the threads wait": (experts, "moe_mma.h", instead(
+        "  u32 bands[RM];\n  float acc", f"  {HALF}\n  u32 bands[RM];\n  float acc"), "deadlock"),
+    "attention, no wait for keys": (prefill, SOME, without("copy_wait(1);", 0), LATE),
+    "attention, no wait for values": (prefill, SOME, without("copy_wait(1);", 1), LATE),
+    "attention, keys copied too early": (prefill, SOME, without("BARRIER();", 2),
+                                         f"{RACE}|{LATE}"),
+    "attention, values copied too early": (prefill, SOME, without("BARRIER();", 4),
+                                           f"{RACE}|{LATE}"),
+    "attention, one further": (prefill, SOME, instead(
+        "y[at + 8u * d + 2u * t + 1u] =", "y[at + 8u * d + 2u * t + 2u] ="), WRONG),
+    "attention, half of the threads wait": (prefill, SOME, instead(
+        "    multiply_keys(args, s);", f"    {HALF}\n    multiply_keys(args, s);"), "deadlock")}
+"""For each fault a case, the file, how to plant it, and what is told."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_told(name: str, request: pytest.FixtureRequest, rng: Rng) -> None:
+    plant = request.getfixturevalue("planted")
+    make, file, how, told = FAULTS[name]
+    case = make(rng)
+    plant(file, how)
+    bench = running.Bench(EmulatorBackend(MATRICES), case)
+    with pytest.raises(AssertionError, match=told) as error:
+        check_in_all_orders(bench)
+    if told != WRONG:
+        assert isinstance(error.value, KernelFault)
+
+
+def test_rows_that_share_a_bank_are_counted(request: pytest.FixtureRequest, rng: Rng) -> None:
+    plant = request.getfixturevalue("planted")
+    plant(SOME, instead("#define K_STRIDE (KD / 8u | 1u)", "#define K_STRIDE (KD / 8u)"))
+    before = build.runtime().bank_conflicts()
+    running.Bench(EmulatorBackend(MATRICES), prefill(rng)).run()
+    assert build.runtime().bank_conflicts() > before

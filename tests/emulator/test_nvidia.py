@@ -1,0 +1,162 @@
+"""Kernels for NVIDIA's matrix units on the emulator: each format in tiles, experts, attention; and
+which words of shared memory a warp reads at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cases
+from cases import moe, running
+from cases.base import Case, Maker
+from emulator import build
+from emulator.backend import FEATURES, ORDERS, EmulatorBackend, EmulatorProgram
+from unladen import quants
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.lowering import _products
+from unladen.backends.base import BackendOptions, Device
+from unladen.graph.graph import KVSpec, Node, Weight
+
+Rng = np.random.Generator
+MATRICES = FEATURES | {"mma"}
+TILED = [q for q in sorted(quants.registry()) if quants.in_tiles(q, (16, 256))]
+ROWS = (1, 3, 17)
+SHORT = ("Q8_0", "F16", "BF16")
+"""Formats whose rows may have fewer than 256 columns."""
+
+
+class InTiles(EmulatorBackend):
+    """Takes every weight in tiles that can be cut into them, as where another node wants that."""
+
+    def weight_format(self, device: Device, node: Node, weight: Weight) -> str | None:
+        return quants.in_tiles(weight.quant, weight.shape) or weight.quant
+
+
+def product(quant: str, n_tokens: int, rng: Rng, n_out: int = 80, n_in: int = 256) -> Case:
+    m = Maker(rng, n_tokens)
+    return m.case("linear", m.input("T", n_in),
+                  weights={"w0": m.weight("w0", n_out, n_in, quant=quant),
+                           "b0": m.weight("b0", n_out)})
+
+
+def run(case: Case, backend: EmulatorBackend | None = None, *, precise: bool = False
+        ) -> set[str]:
+    """The kernels that ran within the bound, in each order of threads."""
+    backend = backend or EmulatorBackend(MATRICES)
+    bench = running.Bench(backend, case, BackendOptions(precise=precise))
+    for _ in ORDERS:
+        running.check(case, bench.run(), precise=precise, what="emulator")
+    assert isinstance(bench.program, EmulatorProgram)
+    _, size = bench.program.step.pack()
+    return {d.kernel for d in bench.program.lowered.dispatches if d.grid(size) is not None}
+
+
+def test_every_format_with_codes_has_tiles() -> None:
+    assert {q for q in quants.registry() if c_texts.has_codes(q)} | {"F16", "BF16"} == set(TILED)
+
+
+@pytest.mark.parametrize("quant", TILED)
+def test_products(quant: str, rng: Rng) -> None:
+    for n_tokens in ROWS:
+        case = product(quant, n_tokens, rng)
+        ran = run(case)
+        coded = {"quantize"} if c_texts.has_codes(quant) else {"split_rows"}
+        assert ran == ({"matmul_mma"} | coded if n_tokens > 8 else
+                       {"matvec"} | (coded & {"quantize"})), n_tokens
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_0", "Q2_K", "IQ4_XS"])
+def test_products_with_precise_activations(quant: str, rng: Rng) -> None:
+    for n_tokens in (2, 17):
+        ran = run(product(quant, n_tokens, rng), precise=True)
+        assert ran == ({"split_rows", "matmul_mma"} if n_tokens > 8 else {"matvec"})
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16"])
+def test_wide_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
+    for precise in (False, True):
+        assert "matmul_mma" in run(product(quant, 131, rng, 144, 128 if quant in SHORT else 256), precise=precise)
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q3_K", "F16"])
+def test_tiles_without_matrix_units(quant: str, rng: Rng) -> None:
+    """What is in tiles is still read after a trial found that matrix units are wrong."""
+    for n_tokens in (1, 5, 17):
+        assert run(product(quant, n_tokens, rng), InTiles(FEATURES - FEATURES)) == {"matvec"}
+
+
+@pytest.mark.parametrize("quant", TILED)
+def test_rows_of_a_table_in_tiles(quant: str, rng: Rng) -> None:
+    m = Maker(rng, 7)
+    m.batch.tokens[:7] = rng.integers(0, 48, 7)
+    case = m.case("embed", m.g.inputs["tokens"], weights={"w": m.weight("w", 48, 256, quant=quant)})
+    (y,) = running.Bench(InTiles(), case).run()
+    truth = quants.dequantize(quant, m.weights["w"], (48, 256))[m.batch.tokens[:7]].astype(float)
+    assert np.all(np.abs(y - truth) <= 4 * 2.0 ** -24 * np.abs(truth).max())
+
+
+@pytest.mark.parametrize(("gate", "down", "twists"), [
+    ("Q4_K", "Q6_K", ("gate_up", "down_scale")), ("Q8_0", "Q4_0", ("gateless", "up_b")),
+    ("F16", "MXFP4", ("gate_b", "down_b"))])
+def test_experts(gate: str, down: str, twists: tuple[str, ...], rng: Rng) -> None:
+    for n_tokens, held in ((3, None), (40, (1, 3))):
+        case = moe.one(rng, n_tokens, 5, 2, "silu", gate, down, held, twists=twists,
+                       sizes=(256, 256))
+        ran = run(case)
+        assert ("moe_mma" in ran) == (n_tokens > 8), ran
+        assert ("moe_out" in ran) == (n_tokens <= 8), ran
+
+
+def attention(rng: Rng, n_tokens: int, n_heads: int, n_kv: int, k_dim: int, v_dim: int,
+              history: int = 90, **more: Any) -> Case:
+    m = Maker(rng, n_tokens, n_seqs=1 if n_tokens == 1 else 2, max_history=history,
+              kv_types=("F16", "F16"))
+    spec = KVSpec(0, n_kv, k_dim, v_dim)
+    weights: Mapping[str, Weight] = (
+        {"sinks": m.weight("sinks", n_heads)} if more.pop("sinks", False) else {})
+    return m.case("attention", m.input("T", n_heads * k_dim), state=spec, weights=dict(weights),
+                  attrs={"n_heads": n_heads, "scale": k_dim ** -0.5, **more}, kv=m.cache(spec))
+
+
+@pytest.mark.parametrize(("n_heads", "n_kv", "k_dim", "v_dim", "more"), [
+    (4, 1, 64, 64, {}), (2, 2, 128, 128, {}), (14, 2, 64, 64, {"sinks": True}),
+    (6, 1, 96, 80, {"window": 17}), (4, 1, 192, 128, {"softcap": 3.0}), (1, 1, 256, 256, {}),
+    (8, 2, 16, 16, {"alibi": 8.0})])
+def test_attention(n_heads: int, n_kv: int, k_dim: int, v_dim: int, more: dict[str, Any], rng: Rng
+                   ) -> None:
+    for n_tokens in (1, 21):
+        case = attention(rng, n_tokens, n_heads, n_kv, k_dim, v_dim, **more)
+        decode = n_tokens == 1 or case.batch.n_tokens == case.batch.n_seqs
+        assert ("attention_mma" in run(case)) == (not decode or n_heads // n_kv >= 4)
+
+
+def test_only_caches_of_float16_meet_matrix_units(rng: Rng) -> None:
+    for case in islice(cases.registry()["attention"](rng), 12):
+        backend = EmulatorBackend(MATRICES)
+        if backend.supports(backend.target.device, case.node):
+            program = running.Bench(backend, case).program
+            assert isinstance(program, EmulatorProgram)
+            uses = any(d.kernel == "attention_mma" for d in program.lowered.dispatches)
+            assert not uses or case.layout.k_type == case.layout.v_type == "F16"
+
+
+def conflicting(rng: Rng) -> Iterator[Case]:
+    for quant in ("Q4_K", "F16", "BF16"):
+        yield product(quant, 40, rng)
+    yield attention(rng, 21, 4, 1, 64, 64)
+    yield attention(rng, 21, 4, 1, 96, 80)
+    yield attention(rng, 21, 4, 1, 128, 128)
+
+
+def test_no_two_rows_of_a_matrix_share_a_bank(rng: Rng) -> None:
+    """Eight rows of sixteen bytes are read at once, so they must lie in all 32 banks."""
+    for case in conflicting(rng):
+        before = build.runtime().rows_read()
+        run(case)
+        assert build.runtime().rows_read() > before, case.name
+        assert build.runtime().bank_conflicts() == 0, case.name
