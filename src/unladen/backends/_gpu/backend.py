@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from unladen.backends._gpu.joining import turned
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.target import Family, Target
 from unladen.backends.base import Backend, BackendOptions, Device
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node, Value, Weight
 from unladen.types import Limits
 
 FUSIONS: Final = frozenset({"fuse_glu", "fuse_residual", "fuse_rope"})
@@ -48,6 +50,10 @@ class GpuBackend(Backend):
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
+
+    def stored_bytes(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value],
+                     limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
+        return dict.fromkeys(turned(nodes, inner), 0)
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

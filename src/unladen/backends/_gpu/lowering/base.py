@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
+from unladen.backends._gpu.joining import turned
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
@@ -69,7 +70,8 @@ class OpLowering(ABC):
 
 class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
-    current node may use. ``tables``: tables of RoPE to upload in every step."""
+    current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``: see
+    :func:`~unladen.backends._gpu.joining.turned`."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -77,6 +79,7 @@ class Lowering:
         self.features: frozenset[str] = frozenset()
         self.tables: list[RopeTable] = []
         self.dispatches: list[Dispatch] = []
+        self.turned = turned(segment.nodes, segment.stored.keys())
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
