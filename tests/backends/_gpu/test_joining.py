@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from cases import running
 from cases.base import HOST, Array, Bytes, Maker
-from emulator.backend import EmulatorBackend
+from emulator.backend import FEATURES, EmulatorBackend
+from unladen import quants
 from unladen.backends import registry
-from unladen.backends._gpu.joining import turned
+from unladen.backends._gpu.joining import rounded, turned
+from unladen.backends._gpu.lowering._products import FEW_ROWS
+from unladen.backends._gpu.step import Size
 from unladen.backends._host import HostBuffer
-from unladen.backends.base import Backend, BackendOptions, PlacedKV, Program, Segment
+from unladen.backends.base import Backend, BackendOptions, Placed, PlacedKV, Program, Segment
+from unladen.backends.opencl.backend import OpenClBackend
 from unladen.backends.reference.kv import PagedKV
+from unladen.backends.wgpu.backend import WgpuBackend
 from unladen.graph.graph import KVSpec, Node, Value
 from unladen.graph.ops import get_op
-from unladen.graph.ops.base import RefContext
+from unladen.graph.ops.base import EPS32, RefContext, act_block
+from unladen.graph.ops.gated import GatedUnit
+from unladen.graph.ops.linear import product_error
 
 Rng = np.random.Generator
 
@@ -141,3 +150,129 @@ def test_what_is_not_joined(rng: Rng) -> None:
     other = Node("rope", "rope", rope.inputs, rope.outputs, {},
                  {**rope.attrs, "head_dim": case.spec.k_dim // 2}, None, 0)
     assert not turned((other, write), {keys})
+
+
+class Rounding:
+    """A norm and products of its rows, of a step at random."""
+
+    def __init__(self, rng: Rng, formats: Sequence[str], n_tokens: int, *, act: bool = False
+                 ) -> None:
+        m = self.m = Maker(rng, n_tokens)
+        n_in = int(rng.choice([256, 512, 1280]))
+        sizes = [int(rng.choice([5, 37, 64])) for _ in formats]
+        self.x = m.input("T", n_in)
+        m.g.layer, m.g.n_layers = 0, 1
+        (self.y,) = m.g.add("rms_norm", (self.x,), name="norm", attrs={"eps": 1e-5},
+                            weights={"w": m.weight("w", n_in)})
+        weights = {f"w{i}": m.weight(f"w{i}", sizes[0] if act else n, n_in, quant=quant)
+                   for i, (n, quant) in enumerate(zip(sizes, formats, strict=True))}
+        self.outputs = m.g.add("linear", (self.y,), name="linear", weights=weights,
+                               attrs={"act": "silu"} if act else {})
+        self.graph = m.g.finish(**{f"y{i}": y for i, y in enumerate(self.outputs)})
+
+    def on_paper(self) -> tuple[Sequence[Array], Sequence[Array]]:
+        """The products, and their bounds: that of a product of exact rows, and what a wrong row
+        adds to it."""
+        norm, linear = self.graph.nodes
+        numbers = {w.name: quants.dequantize(w.quant, self.m.weights[w.name], w.shape).astype(float)
+                   for node in (norm, linear) for w in node.weights.values()}
+        x = [self.m.inputs[self.x].astype(np.float64)]
+        of_norm = RefContext(self.m.batch, {"w": numbers["w"]})
+        rows = get_op("rms_norm").reference(norm, x, of_norm)
+        (off,) = get_op("rms_norm").error_bound(norm, x, of_norm)
+        blocks = {role: act_block(quants.get(w.quant).block_size)
+                  for role, w in linear.weights.items()}
+        ctx = RefContext(self.m.batch, {role: numbers[w.name] for role, w in
+                                        linear.weights.items()}, None, blocks)
+        op = get_op("linear")
+        wanted, bounds = op.reference(linear, rows, ctx), op.error_bound(linear, rows, ctx)
+        more = [off @ np.abs(numbers[f"w{i}"]).T for i in range(len(linear.weights))]
+        if "act" in linear.attrs:
+            gate, up = (rows[0] @ numbers[f"w{i}"].T for i in range(2))
+            errors = [product_error(rows[0], numbers[f"w{i}"], blocks[f"w{i}"]) + more[i]
+                      for i in range(2)]
+            return wanted, [1.001 * GatedUnit.of(linear).error(gate, up, *errors)
+                            + EPS32 * np.abs(wanted[0])]
+        return wanted, [1.001 * b + m for b, m in zip(bounds, more, strict=True)]
+
+    def on(self, backend: Backend, *, joined: bool) -> tuple[Sequence[str], Sequence[Array]]:
+        """The kernels that run, and the products."""
+        m, options = self.m, BackendOptions()
+        device = running.device_of(backend)
+        norm, linear = self.graph.nodes
+        stored = backend.stored_bytes(device, (norm, linear), frozenset({self.y}), m.limits,
+                                      options)
+        assert stored.keys() == {self.y}
+        taken = stored if joined else {}
+        offsets, n_bytes = {}, 0
+        for value in (self.x, self.y, *self.outputs):
+            offsets[value] = n_bytes
+            n_bytes += -(-taken.get(value, 4 * m.limits.count(value.shape)) // 256) * 256
+        scratch = backend.scratch_bytes(device, linear, m.limits, options)
+        arena = backend.alloc(device, n_bytes + scratch + 64, "arena")
+        backend.write(arena, np.full(arena.nbytes, 0xff, np.uint8))
+        backend.write(arena, running.as_bytes(m.inputs[self.x]), offsets[self.x])
+        placed = {}
+        for weight in (*norm.weights.values(), *linear.weights.values()):
+            raw = m.weights[weight.name].reshape(-1)
+            buffer = backend.alloc(device, raw.nbytes + 32, "weights")
+            backend.write(buffer, raw, 32)
+            placed[weight.name] = Placed(weight, buffer, 32, weight.quant)
+        program = backend.compile(Segment(device, (norm, linear), arena, offsets, {},
+                                          (n_bytes, scratch), placed, {}, {}, m.limits, m.batch,
+                                          options, taken))
+        backend.run(program)
+        found = []
+        for value in self.outputs:
+            shape = m.shape(value.shape)
+            raw = backend.read(arena, 4 * int(np.prod(shape)), offsets[value]).copy()
+            found.append(raw.view(np.float32).reshape(shape))
+        n = m.batch.n_tokens
+        size = Size(n, m.batch.n_outputs, 1, 1, n == m.batch.n_seqs, frozenset())
+        return [d.kernel for d in program.lowered.dispatches  # type: ignore[attr-defined]
+                if d.grid(size) is not None], found
+
+
+@pytest.fixture(params=["emulator", "opencl", "wgpu"])
+def rounding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backend:
+    """A backend whose kernels round activations."""
+    if request.param == "emulator":
+        return EmulatorBackend(FEATURES)
+    monkeypatch.setenv(f"UNLADEN_{request.param.upper()}_FEATURES", "int_dot")
+    found: Backend = {"opencl": OpenClBackend, "wgpu": WgpuBackend}[request.param]()
+    if not found.devices():
+        pytest.skip(found.why_none())
+    return found
+
+
+@pytest.mark.parametrize(("formats", "act"), [
+    (["Q4_K", "Q4_K", "Q6_K"], False), (["Q8_0"], False), (["Q4_0", "Q4_0"], True)])
+def test_rows_are_rounded_once(rounding: Backend, formats: Sequence[str], act: bool, rng: Rng
+                               ) -> None:
+    for n_tokens in (1, 3, 20):
+        case = Rounding(rng, formats, n_tokens, act=act)
+        wanted, bounds = case.on_paper()
+        for joined in (True, False):
+            kernels, found = case.on(rounding, joined=joined)
+            assert (kernels[0] == "norm_quantize") == joined
+            assert ("quantize" in kernels) == (not joined and n_tokens > FEW_ROWS)
+            for y, truth, bound in zip(found, wanted, bounds, strict=True):
+                assert np.all(np.abs(y - truth) <= bound), (joined, np.abs(y - truth).max())
+
+
+def test_what_is_not_rounded(rng: Rng) -> None:
+    """Rows that something else reads, that are added, or whose reader takes float32."""
+    case = Rounding(rng, ["Q8_0"], 2)
+    norm, linear = case.graph.nodes
+    y = case.y
+    assert rounded((norm, linear), {y}, lambda n: True) == [y]
+    assert not rounded((norm, linear), set(), lambda n: True)
+    assert not rounded((norm, linear), {y}, lambda n: False)
+    reader = Node("scale", "scale", (y,), (Value("s", y.shape),), {}, {}, None, 0)
+    assert not rounded((norm, linear, reader), {y}, lambda n: True)
+    added = Node("linear", "linear", (y, y), linear.outputs, linear.weights, {"residual": True},
+                 None, 0)
+    assert not rounded((norm, added), {y}, lambda n: True)
+    heads = Node("norm", "rms_norm", norm.inputs, norm.outputs, {}, {"eps": 1e-5, "group": 64},
+                 None, 0)
+    assert not rounded((heads, linear), {y}, lambda n: True)

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 
+from unladen.backends._gpu.target import ALIGNMENT
 from unladen.graph.graph import Node, Value
+from unladen.graph.ops.norm_groups import group_of
+from unladen.types import Limits
+
+RUN = 16
+"""How many columns share a scale when they are rounded to int8."""
 
 
 def turned(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
@@ -21,6 +27,36 @@ def turned(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
     return {rope.outputs[1]: rope for rope, write in itertools.pairwise(nodes)
             if _is_joined(rope, write) and rope.outputs[1] in inner
             and n_readers[rope.outputs[1]] == 1}
+
+
+def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Node], bool]
+            ) -> list[Value]:
+    """The outputs of norms that are rounded to int8 as soon as they are made, for all products that
+    read them. ``takes_codes``: whether all weights of a product meet int8."""
+    readers: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in node.inputs:
+            readers.setdefault(value, []).append(node)
+    return [y for y in (n.outputs[0] for n in nodes if _is_norm_of_rows(n)) if y in inner
+            and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
+
+
+def code_bytes(value: Value, limits: Limits) -> tuple[int, int]:
+    """Bytes for the rows of ``value`` as int8, and for the scales and sums of their runs."""
+    n = limits.count(value.shape)
+    codes = -(-n // ALIGNMENT) * ALIGNMENT
+    return codes, -(-codes // RUN) * 8
+
+
+def _is_product_of(node: Node, value: Value) -> bool:
+    return node.op == "linear" and node.inputs[0] is value and value not in node.inputs[1:]
+
+
+def _is_norm_of_rows(node: Node) -> bool:
+    n_cols = node.inputs[0].shape[-1] if node.inputs else 0
+    return (node.op == "rms_norm" and isinstance(n_cols, int) and n_cols % RUN == 0
+            and group_of(node) == n_cols
+            and all(w.n_elements == n_cols for w in node.weights.values()))
 
 
 def _is_joined(rope: Node, write: Node) -> bool:

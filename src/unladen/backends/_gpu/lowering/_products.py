@@ -37,7 +37,8 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, coded: Ranges = 
     * ``few``: False leaves out the dispatches for few rows.
     """
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
-    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROW_KIND": rows_word(rows)}
+    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "CODED": "x_codes" in extra,
+             "ROW_KIND": rows_word(rows)}
     if few:
         few_rows(low, m, m.n_groups, rows, ranges, flags)
     if low.most(rows) > FEW_ROWS:

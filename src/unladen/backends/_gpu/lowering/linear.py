@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
+from unladen.backends._gpu.joining import RUN, code_bytes
 from unladen.backends._gpu.lowering._matrix import Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
@@ -30,11 +31,9 @@ from unladen.graph.graph import Node
 from unladen.graph.ops.linear import n_weights
 from unladen.types import Limits
 
-RUN = 16
-"""How many columns of x share a scale when x is rounded to int8."""
 QUANTIZE_THREADS = 64
 """Threads of a workgroup that rounds x. Each thread takes :data:`RUN` columns."""
-MOST_BINDINGS = 12
+MOST_BINDINGS = 13
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
 MOST_TOGETHER = 3
@@ -57,7 +56,7 @@ class Linear(OpLowering):
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
         together = _together(low, pieces)
         for i, found in enumerate(pieces):
-            extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]),
+            extra: dict[str, Range | bytes] = {**_operand(low, node),
                                                "y": low.value(node.outputs[i])}
             if f"b{i}" in node.weights:
                 extra["bias"] = low.vector(node, f"b{i}")
@@ -72,18 +71,29 @@ class Linear(OpLowering):
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
         halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
-        return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))
+        return halves + (0 if options.precise else sum(code_bytes(node.inputs[0], limits)))
+
+
+def _operand(low: Lowering, node: Node) -> Ranges:
+    """The bindings of x for few rows: as int8 where its norm rounded it, else as float32."""
+    x = node.inputs[0]
+    if x not in low.rounded:
+        return {"x": low.value(x)}
+    codes, scales = low.codes(x)
+    return {"x_codes": codes, "x_scales": scales}
 
 
 def _quantized(low: Lowering, node: Node) -> Ranges:
-    """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
-    result; empty where no weight is multiplied so."""
+    """Append a dispatch that rounds x to int8 for all weights, if its norm didn't, and return the
+    bindings of the result; empty where no weight is multiplied so."""
     x = node.inputs[0]
+    if x in low.rounded:
+        return _operand(low, node)
     rows, n_in = symbol(x), n_cols(x)
     if "int_dot" not in low.features or low.most(rows) <= FEW_ROWS:
         return {}
     halves = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
-    codes, scales = _codes_bytes(low.segment.limits, node)
+    codes, scales = code_bytes(x, low.segment.limits)
     found = {"x_codes": low.scratch(halves, codes), "x_scales": low.scratch(halves + codes, scales)}
 
     def grid(size: Size) -> Groups | None:
@@ -95,13 +105,6 @@ def _quantized(low: Lowering, node: Node) -> Ranges:
         "scales": found["x_scales"]},
              {"ROW_KIND": rows_word(rows)})
     return found
-
-
-def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
-    """Bytes for x as int8, and for the scales and sums of its runs."""
-    n = limits.count(node.inputs[0].shape)
-    codes = -(-n // ALIGNMENT) * ALIGNMENT
-    return codes, -(-codes // RUN) * 8
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
@@ -123,8 +126,9 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix]) -> None:
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
-        "x": low.value(node.inputs[0])}
-    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
+        **_operand(low, node)}
+    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3,
+                                    "CODED": node.inputs[0] in low.rounded}
     for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
         ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
         if f"b{i}" in node.weights:
@@ -139,7 +143,7 @@ def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
     """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
     written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
-    rows, x, out = symbol(y), low.value(node.inputs[0]), low.value(y)
+    rows, out = symbol(y), low.value(y)
     pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
     biases: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
@@ -147,10 +151,10 @@ def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
     together = all(a.quant == b.quant for a, b in pairs) and "residual" not in node.attrs
     if together:
         for a, b in pairs:
-            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "x": x,
-                                                "y": out, **biases}
+            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
+                                                **_operand(low, node), **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
-                "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
+                "SECOND": True, "W1": True, "CODED": node.inputs[0] in low.rounded, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
     _gated_apart(low, node, pairs, coded, few=not together)
 
@@ -164,7 +168,7 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
     half = _half_scratch(low.segment.limits, node)
     halves = [low.scratch(i * half, half) for i in range(2)]
     for i in range(2):
-        extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]), "y": halves[i]}
+        extra: dict[str, Range | bytes] = {**_operand(low, node), "y": halves[i]}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for pair in pairs:
