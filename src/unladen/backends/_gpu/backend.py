@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from unladen.backends._gpu.joining import code_bytes, rounded, turned
 from unladen.backends._gpu.lowering import registry
+from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
 from unladen.backends._gpu.target import Family, Target
 from unladen.backends.base import Backend, BackendOptions, Device
-from unladen.graph.graph import Node, Weight
+from unladen.graph.graph import Node, Value, Weight
 from unladen.quants import file_format, in_tiles
 from unladen.types import Limits
 
@@ -53,6 +56,21 @@ class GpuBackend(Backend):
 
     def forgo_variant(self, device: Device, node: Node) -> None:
         self.gpu(device.name).forgone.add((node.op, formats(node)))
+
+    def stored_bytes(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value],
+                     limits: Limits, options: BackendOptions) -> Mapping[Value, int]:
+        target = self.gpu(device.name)
+
+        def takes_codes(product: Node) -> bool:
+            used = registry()["linear"].features_on(target, formats(product), options)
+            return "int_dot" in used and all(
+                self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
+                if len(w.shape) > 1)
+
+        norms = (rounded(nodes, inner, takes_codes) if self.family.has_kernel(NORM_QUANTIZE)
+                 else [])
+        return {**dict.fromkeys(turned(nodes, inner), 0),
+                **{y: sum(code_bytes(y, limits)) for y in norms}}
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

@@ -32,8 +32,10 @@ def lower(target: Target, segment: Segment) -> Lowered:
     """The dispatches of ``segment`` on ``target``; raises :class:`OutOfMemory` where a kernel would
     bind more than the device can bind at once."""
     low = Lowering(target, segment)
+    replaced = set(low.turned.values())
     for node in segment.nodes:
-        low.add(registry()[node.op], node)
+        if node not in replaced:
+            low.add(registry()[node.op], node)
     heads = [n.state.n_kv_heads for n in segment.nodes if n.state is not None]
     chosen = None if segment.chosen is None else low.value(segment.chosen)
     return Lowered(low.dispatches, low.tables, chosen, min(heads, default=1))

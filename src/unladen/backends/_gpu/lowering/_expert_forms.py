@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from unladen.backends._gpu.joining import coded_bytes
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering._products import Prepared, coded_tiles, few_constants, without_x
@@ -32,7 +33,7 @@ class Rows:
 
 def form_bytes(n_rows: int, n_cols: int) -> tuple[int, int]:
     """Bytes of the two parts of any form of ``n_rows`` rows: they are never needed together."""
-    codes, split = _tiles.coded_bytes(n_rows * n_cols), _tiles.split_bytes(n_rows, n_cols, "F16")
+    codes, split = coded_bytes(n_rows * n_cols), _tiles.split_bytes(n_rows, n_cols, "F16")
     return max(codes[0], split[0]), max(codes[1], split[1])
 
 

@@ -52,7 +52,8 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     * ``few``: False leaves out the dispatches for few rows.
     """
     ranges: dict[str, Range | bytes] = {"m": m.params, "w": m.at, **extra}
-    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra, "ROW_KIND": rows_word(rows)}
+    flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra,
+             "ROW_KIND": rows_word(rows)}
     if few:
         few_rows(low, m, m.n_groups, rows, ranges, flags, x)
     if low.most(rows) <= FEW_ROWS:
@@ -79,6 +80,7 @@ def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
     time."""
     coded = coded_tiles(low, m, x)
     taken = {**without_x(ranges), **x.coded} if coded else ranges
+    flags = {**flags, "CODED": "x_codes" in ranges and not m.in_tiles}
     many = m.in_tiles and "mma" not in low.features
     for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, low.most(rows) if many else FEW_ROWS)):
         if low.most(rows) < from_rows:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
+from unladen.backends._gpu.joining import RUN
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix
 from unladen.backends._gpu.lowering.base import Lowering, numbers, rows_word
 from unladen.backends._gpu.step import Size
@@ -15,8 +16,6 @@ from unladen.quants import file_format, in_tiles
 
 PARTS = {"F16": 2, "BF16": 3}
 """How many numbers of 16 bits add up to one of float32, by their format."""
-RUN = 16
-"""How many columns of x have a scale and a sum when x is rounded to int8."""
 QUANTIZE_THREADS = 64
 """Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
 SPLIT_THREADS = 128
@@ -101,12 +100,6 @@ def kinds_of(weights: Iterable[Weight], *, coded: bool) -> list[str]:
 def split_bytes(n_rows: int, n_in: int, kind: str) -> tuple[int, int]:
     """Bytes of the parts of x, of ``n_rows`` rows, and of the factor of each row."""
     return _aligned(2 * PARTS[kind] * n_rows * n_in), _aligned(4 * n_rows)
-
-
-def coded_bytes(n: int) -> tuple[int, int]:
-    """Bytes for ``n`` numbers of x as int8, and for the scales and sums of their runs."""
-    codes = _aligned(n)
-    return codes, -(-codes // RUN) * 8
 
 
 def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Range], runs: int,

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
+from unladen.backends._gpu.joining import code_bytes, turned
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
@@ -77,7 +78,8 @@ class OpLowering(ABC):
 
 class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
-    current node may use. ``tables``: tables of RoPE to upload in every step."""
+    current node may use. ``tables``: tables of RoPE to upload in every step. ``turned`` and
+    ``rounded``: see the functions of :mod:`unladen.backends._gpu.joining`."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -85,6 +87,9 @@ class Lowering:
         self.features: frozenset[str] = frozenset()
         self.tables: list[RopeTable] = []
         self.dispatches: list[Dispatch] = []
+        self.rounded = {n.outputs[0] for n in segment.nodes
+                        if n.op == "rms_norm" and n.outputs[0] in segment.stored}
+        self.turned = turned(segment.nodes, segment.stored.keys())
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
@@ -97,6 +102,16 @@ class Lowering:
         """The range of ``value``, in the arena or in the step's words."""
         return self._arena.range(self.segment.offsets[value],
                                  4 * self.segment.limits.count(value.shape))
+
+    def codes(self, value: Value) -> tuple[Range, Range]:
+        """The ranges of ``value``, one of :attr:`rounded`, as int8, and of its scales and sums."""
+        at, (codes, scales) = self.segment.offsets[value], code_bytes(value, self.segment.limits)
+        return self._arena.range(at, codes), self._arena.range(at + codes, scales)
+
+    def reads_tiles(self, node: Node) -> bool:
+        """Whether a weight of ``node`` is in tiles."""
+        placed = [self.placed(node, role) for role in node.weights]
+        return any(file_format(each.quant) != each.quant for each in placed)
 
     def scratch(self, offset: int, nbytes: int) -> Range:
         """A range of the arena that a node may use while it runs."""

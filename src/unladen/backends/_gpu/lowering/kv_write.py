@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from unladen.backends._gpu.dispatch import Groups, fold
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, numbers, row_bytes
+from unladen.backends._gpu.lowering.base import (
+    Lowering,
+    OpLowering,
+    n_cols,
+    numbers,
+    row_bytes,
+)
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import Size
+from unladen.backends._gpu.target import Range
 from unladen.graph.graph import Node
+from unladen.graph.ops.rope import first_rotated
 
 CACHE_TYPES = {"F32": 0, "F16": 1, "Q8_0": 2}
 """The number of each format in the kernel's constants."""
@@ -15,7 +23,8 @@ THREADS = 64
 
 
 class KVWrite(OpLowering):
-    """A thread for each two numbers of a row, or for each block of 32 in Q8_0."""
+    """A thread for each two numbers of a row, or for each block of 32 in Q8_0. It also rotates keys
+    and queries where nothing else reads the rotated keys."""
 
     op = "kv_write"
     kernels = frozenset({"kv_write"})
@@ -27,15 +36,26 @@ class KVWrite(OpLowering):
         sides = ((layout.k_type, spec.k_dim), (layout.v_type, spec.v_dim))
         per_token = sum(spec.n_kv_heads * dim // (32 if quant == "Q8_0" else 2)
                         for quant, dim in sides)
+        rows = [n for quant, dim in sides for n in (dim, row_bytes(quant, dim))]
+        params = numbers(spec.n_kv_heads, layout.block_tokens, *rows)
+        ranges: dict[str, Range | bytes] = {"v": low.value(v), "keys": of_gpu(placed.k).whole(),
+                                            "values": of_gpu(placed.v).whole()}
+        rope = low.turned.get(k)
+        if rope is None:
+            ranges |= {"params": params, "k": low.value(k)}
+        else:
+            queries, keys, table = rope.inputs
+            per_token += n_cols(queries) // 2
+            ranges |= {"params": params + numbers(n_cols(queries), n_cols(table),
+                                                  int(rope.attrs["style"] == "neox"),
+                                                  first_rotated(rope)),
+                       "k": low.value(keys), "x": low.value(queries),
+                       "y": low.value(rope.outputs[0]), "table": low.value(table)}
 
         def grid(size: Size) -> Groups | None:
             n = size.n_tokens * per_token
             return (*fold(-(-n // THREADS)), 1) if n else None
 
-        rows = [n for quant, dim in sides for n in (dim, row_bytes(quant, dim))]
-        low.emit("kv_write", grid, THREADS, {
-            "params": numbers(spec.n_kv_heads, layout.block_tokens, *rows),
-            "k": low.value(k), "v": low.value(v), "keys": of_gpu(placed.k).whole(),
-            "values": of_gpu(placed.v).whole()},
-            {"K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type],
-             "FIRST_COLUMN": layout.first_column})
+        low.emit("kv_write", grid, THREADS, ranges, {
+            "K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type],
+            "FIRST_COLUMN": layout.first_column, "TURNED": rope is not None})

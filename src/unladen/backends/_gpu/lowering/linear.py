@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
+from unladen.backends._gpu.joining import code_bytes
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
@@ -29,10 +30,9 @@ from unladen.backends._gpu.target import ALIGNMENT, Range
 from unladen.backends.base import BackendOptions
 from unladen.graph.graph import Node, Weight
 from unladen.graph.ops.linear import n_weights
-from unladen.quants import in_tiles
 from unladen.types import Limits
 
-MOST_BINDINGS = 12
+MOST_BINDINGS = 13
 """How many ranges a product binds that has three weights, biases and a codebook, with the step's
 words. A device that can bind fewer joins no products."""
 MOST_TOGETHER = 3
@@ -58,7 +58,7 @@ class Linear(OpLowering):
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
         together = _together(low, pieces)
         for i, found in enumerate(pieces):
-            extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]),
+            extra: dict[str, Range | bytes] = {**_operand(low, node),
                                                "y": low.value(node.outputs[i])}
             if f"b{i}" in node.weights:
                 extra["bias"] = low.vector(node, f"b{i}")
@@ -73,7 +73,7 @@ class Linear(OpLowering):
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
         halves = 2 * _half_scratch(limits, node) if "act" in node.attrs else 0
-        return halves + (0 if options.precise else sum(_codes_bytes(limits, node)))
+        return halves + (0 if options.precise else sum(code_bytes(node.inputs[0], limits)))
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
@@ -82,14 +82,25 @@ class Linear(OpLowering):
         return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
 
 
+def _operand(low: Lowering, node: Node) -> Ranges:
+    """The bindings of x for few rows: as int8 where its norm rounded it, else as float32."""
+    x = node.inputs[0]
+    if x not in low.rounded:
+        return {"x": low.value(x)}
+    codes, scales = low.codes(x)
+    return {"x_codes": codes, "x_scales": scales}
+
+
 def _prepared(low: Lowering, node: Node) -> Prepared:
     """Append the dispatches that bring x into the forms that the weights are multiplied with."""
+    if node.inputs[0] in low.rounded:
+        return Prepared(_operand(low, node))
     at = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
     coded = _quantized(low, node, at)
     if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
         return Prepared(coded)
-    at += 0 if low.segment.options.precise else sum(_codes_bytes(low.segment.limits, node))
     x, split = node.inputs[0], {}
+    at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
     for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded)):
         sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
@@ -102,19 +113,13 @@ def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
     result; empty where no weight is multiplied so. ``at``: the place in scratch memory."""
     x = node.inputs[0]
-    tiles = any(low.placed(node, role).quant == in_tiles(weight.quant, weight.shape)
-                for role, weight in node.weights.items())
+    tiles = low.reads_tiles(node)
     if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not tiles):
         return {}
-    codes, scales = _codes_bytes(low.segment.limits, node)
+    codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
                             2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
-
-
-def _codes_bytes(limits: Limits, node: Node) -> tuple[int, int]:
-    """Bytes for x as int8, and for the scales and sums of its runs."""
-    return _tiles.coded_bytes(limits.count(node.inputs[0].shape))
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
@@ -136,7 +141,7 @@ def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Pre
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
-        "x": low.value(node.inputs[0])}
+        **_operand(low, node)}
     flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
     for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
         ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
@@ -152,7 +157,7 @@ def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
     """Append ``act(x w0^T) * (x w1^T)``. Few rows take one kernel. For many rows, two products are
     written to scratch memory, and the kernel of ``glu`` reads them."""
     y = node.outputs[0]
-    rows, x, out = symbol(y), low.value(node.inputs[0]), low.value(y)
+    rows, out = symbol(y), low.value(y)
     pairs = list(zip(matrices(low, node, "w0"), matrices(low, node, "w1"), strict=True))
     biases: dict[str, Range | bytes] = {
         name: low.vector(node, role) for name, role in (("bias", "b0"), ("bias1", "b1"))
@@ -161,8 +166,8 @@ def _gated(low: Lowering, node: Node, coded: Prepared) -> None:
                 and "residual" not in node.attrs)
     if together:
         for a, b in pairs:
-            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "x": x,
-                                                "y": out, **biases}
+            ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
+                                                **_operand(low, node), **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
                 "SECOND": True, "W1": True, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])}, coded)
@@ -178,7 +183,7 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
     half = _half_scratch(low.segment.limits, node)
     halves = [low.scratch(i * half, half) for i in range(2)]
     for i in range(2):
-        extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[0]), "y": halves[i]}
+        extra: dict[str, Range | bytes] = {**_operand(low, node), "y": halves[i]}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for pair in pairs:

@@ -3,24 +3,48 @@
 from __future__ import annotations
 
 from unladen.backends._gpu.lowering._norm import norm
-from unladen.backends._gpu.lowering.base import Lowering, OpLowering, threads_for
+from unladen.backends._gpu.lowering.base import (
+    Lowering,
+    OpLowering,
+    n_cols,
+    numbers,
+    threads_for,
+)
 from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
 
 MOST_KEPT = 8
 """The most items of a row that a thread keeps in registers instead of reading them again."""
 
+NORM_QUANTIZE = "norm_quantize"
+"""The kernel that also rounds a row to int8."""
+
 
 class RmsNorm(OpLowering):
-    """A workgroup for each group. A thread reads four columns at once where sizes allow it."""
+    """A workgroup for each group. A thread reads four columns at once where sizes allow it. Rows
+    that only products with int8 codes read are rounded at once."""
 
     op = "rms_norm"
     kernels = frozenset({"rms_norm"})
     features = frozenset({"subgroups"})
 
     def lower(self, low: Lowering, node: Node) -> None:
+        if node.outputs[0] in low.rounded:
+            _rounded(low, node)
+            return
         size = group_of(node)
         lengths = [size, *(w.n_elements for w in node.weights.values())]
         at_once = 4 if all(n % 4 == 0 for n in lengths) else 1
         kept = min(MOST_KEPT, -(-size // (at_once * threads_for(size))))
         norm(low, node, at_once, {"FOURS": at_once == 4, "KEPT": kept})
+
+
+def _rounded(low: Lowering, node: Node) -> None:
+    """Append the dispatch that rounds the rows at once; nothing else is stored of them."""
+    (x,), (y,) = node.inputs, node.outputs
+    codes, scales = low.codes(y)
+    tiles = any(low.reads_tiles(each) for each in low.segment.nodes if y in each.inputs)
+    low.one_each(NORM_QUANTIZE, y, 1, threads_for(n_cols(y)), {
+        "params": numbers(n_cols(y), node.float_attr("eps")), "x": low.value(x), "codes": codes,
+        "scales": scales, **{role: low.vector(node, role) for role in node.weights}},
+                 {"WEIGHT": "w" in node.weights, "RUNS": 2 if tiles else 1})

@@ -1,15 +1,25 @@
 #use step f16
+#if TURNED
+#use turn
+#end
 // Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
 // numbers, or a block of 32 in Q8_0. Rows of Q8_0 may share a word with their neighbours, so halves
 // of words are changed one by one. A number too large for float16 is stored as NaN, never as
 // infinity: an infinite key can get the weight zero and go unnoticed, while NaN reaches the logits
-// and becomes an error.
+// and becomes an error. With TURNED, keys are rotated as `rope` does before they are stored, and
+// queries x of `n_queries` columns are rotated into y, two numbers for each thread.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
   // How many numbers a row has, and how many bytes it takes in the cache.
   k: vec2u,
   v: vec2u,
+#if TURNED
+  n_queries: u32,
+  n_rot: u32,
+  neox: u32,
+  first: u32,
+#end
 }
 
 @group(1) @binding(0) var<uniform> params: Params;
@@ -17,6 +27,12 @@ struct Params {
 @group(1) @binding(2) var<storage, read_write> v: array<f32>;
 @group(1) @binding(3) var<storage, read_write> keys: array<atomic<u32>>;
 @group(1) @binding(4) var<storage, read_write> values: array<atomic<u32>>;
+
+#if TURNED
+@group(1) @binding(5) var<storage, read_write> x: array<f32>;
+@group(1) @binding(6) var<storage, read_write> y: array<f32>;
+@group(1) @binding(7) var<storage, read_write> table: array<f32>;
+#end
 
 const F32 = 0u;
 const F16 = 1u;
@@ -27,9 +43,33 @@ fn at_once(kind: u32) -> u32 {
   return select(2u, 32u, kind == Q8_0);
 }
 
+#if TURNED
+// Key number i of all tokens' heads, rotated.
+fn key(i: u32) -> f32 {
+  let d = i % params.k.x - params.first;  // wraps around before the first rotated one
+  if (d >= params.n_rot) { return k[i]; }
+  let by = turn(i / params.k.x / params.n_heads, d);
+  return k[i] * by.own + k[u32(i32(i) + by.other)] * by.partner;
+}
+
+// Rotates queries i and i + 1 of all tokens' heads.
+fn turn_queries(i: u32) {
+  for (var q = i; q < i + 2u; q++) {
+    let d = q % params.k.x - params.first;
+    var by = Turn(0, 1.0, 0.0);
+    if (d < params.n_rot) { by = turn(q / params.n_queries, d); }
+    y[q] = x[q] * by.own + x[u32(i32(q) + by.other)] * by.partner;
+  }
+}
+#else
+fn key(i: u32) -> f32 {
+  return k[i];
+}
+#end
+
 fn number(i: u32) -> f32 {
   if (is_value) { return v[i]; }
-  return k[i];
+  return key(i);
 }
 
 fn store_word(at: u32, bits: u32) {
@@ -67,7 +107,7 @@ fn key_is_beyond(row: u32) -> bool {
   let unit = select(1.0, 127.0, K_TYPE == Q8_0);
   var beyond = false;
   for (var j = 0u; j < params.k.x && K_TYPE != F32; j++) {
-    let bits = bitcast<u32>(k[row * params.k.x + j] / unit) & 0x7fffffffu;
+    let bits = bitcast<u32>(key(row * params.k.x + j) / unit) & 0x7fffffffu;
     beyond = beyond || bits >= 0x477ff000u;
   }
   return beyond;
@@ -87,8 +127,16 @@ fn store_block(to: u32, i: u32) {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
         @builtin(local_invocation_index) lane: u32) {
-  let n_rows_of_heads = n_rows(N_TOKENS) * params.n_heads;
   var i = (id.x + id.y * groups.x) * WG + lane;
+#if TURNED
+  let n_pairs = n_rows(N_TOKENS) * (params.n_queries / 2u);
+  if (i < n_pairs) {
+    turn_queries(2u * i);
+    return;
+  }
+  i -= n_pairs;
+#end
+  let n_rows_of_heads = n_rows(N_TOKENS) * params.n_heads;
   var rows = params.k;
   var kind = K_TYPE;
   let n_keys = n_rows_of_heads * (rows.x / at_once(kind));

@@ -1,4 +1,4 @@
-#use step element
+#use step element turn
 // Rotates pairs of every head, counted from its column `first`: (2i, 2i + 1), or with neox
 // (i, i + n_rot / 2). With TWO, the first n_first columns of a row are those of x, the others those
 // of x1.
@@ -19,28 +19,6 @@ struct Params {
 @group(1) @binding(4) var<storage, read_write> x1: array<f32>;
 @group(1) @binding(5) var<storage, read_write> y1: array<f32>;
 #end
-
-// For column d of a head: the distance to the other column of its pair, and the factors of both.
-struct Turn {
-  other: i32,
-  own: f32,
-  partner: f32,
-}
-
-fn turn(t: u32, d: u32) -> Turn {
-  let half_rot = params.n_rot / 2u;
-  var pair = d / 2u;
-  var is_second = d % 2u == 1u;
-  var distance = 1;
-  if (params.neox != 0u) {
-    pair = d % half_rot;
-    is_second = d >= half_rot;
-    distance = i32(half_rot);
-  }
-  let at = t * params.n_rot + 2u * pair;
-  return Turn(select(distance, -distance, is_second), table[at],
-              select(-table[at + 1u], table[at + 1u], is_second));
-}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,

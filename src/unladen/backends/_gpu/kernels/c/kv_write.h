@@ -2,11 +2,15 @@
 // Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
 // numbers, or a block of 32 in Q8_0. A number too large for float16 is stored as NaN, never as
 // infinity: an infinite key can get the weight zero and go unnoticed, while NaN reaches the logits
-// and becomes an error.
+// and becomes an error. With TURNED, keys are rotated as `rope` does before they are stored, and
+// queries x of `n_queries` columns are rotated into y, two numbers for each thread.
 
 // How many numbers a row has, and how many bytes it takes in the cache.
 typedef struct {
   u32 n_heads, block_tokens, k_numbers, k_row_bytes, v_numbers, v_row_bytes;
+#if TURNED
+  u32 n_queries, n_rot, neox, first;
+#end
 } Params;
 
 #bind struct Params params
@@ -14,6 +18,11 @@ typedef struct {
 #bind in float v
 #bind out u32 keys
 #bind out u32 values
+#if TURNED
+#bind in float x
+#bind out float y
+#use turn
+#end
 
 #define F32 0u
 #define F16 1u
@@ -22,7 +31,29 @@ typedef struct {
 // The numbers that a thread stores in a cache of this kind.
 FN u32 at_once(u32 kind) { return kind == Q8_0 ? 32u : 2u; }
 
-FN float number(ARGS, int is_value, u32 i) { return is_value ? v[i] : k[i]; }
+#if TURNED
+// Key number i of all tokens' heads, rotated.
+FN float key(ARGS, u32 i) {
+  const u32 d = i % params.k_numbers - params.first;  // wraps around before the first rotated one
+  if (d >= params.n_rot) return k[i];
+  const Turn by = turn_of(args, i / params.k_numbers / params.n_heads, d);
+  return k[i] * by.own + k[(u32)((int)i + by.other)] * by.partner;
+}
+
+// Rotates queries i and i + 1 of all tokens' heads.
+FN void turn_queries(ARGS, u32 i) {
+  for (u32 q = i; q < i + 2u; q++) {
+    const u32 d = q % params.k_numbers - params.first;
+    Turn by = {0, 1.0f, 0.0f};
+    if (d < params.n_rot) by = turn_of(args, q / params.n_queries, d);
+    y[q] = x[q] * by.own + x[(u32)((int)q + by.other)] * by.partner;
+  }
+}
+#else
+FN float key(ARGS, u32 i) { return k[i]; }
+#end
+
+FN float number(ARGS, int is_value, u32 i) { return is_value ? v[i] : key(args, i); }
 
 FN void put_word(ARGS, int is_value, u32 at, u32 bits) {
   if (is_value) {
@@ -60,7 +91,7 @@ FN int key_is_beyond(ARGS, u32 row) {
   const float unit = K_TYPE == Q8_0 ? 127.0f : 1.0f;
   int beyond = 0;
   for (u32 j = 0u; j < params.k_numbers && K_TYPE != F32; j++) {
-    const float part = k[row * params.k_numbers + j] / unit;
+    const float part = key(args, row * params.k_numbers + j) / unit;
     if ((as_u32(part) & 0x7fffffffu) >= 0x477ff000u) beyond = 1;
   }
   return beyond;
@@ -96,10 +127,19 @@ FN void store_numbers(ARGS, int is_value, u32 kind, u32 at, u32 d, u32 from) {
 }
 
 KERNEL(kv_write) {
+  u32 e = ELEMENT;
+#if TURNED
+  const u32 n_pairs = n_rows(args, N_TOKENS) * (params.n_queries / 2u);
+  if (e < n_pairs) {
+    turn_queries(args, 2u * e);
+    return;
+  }
+  e -= n_pairs;
+#end
   const u32 n_head_rows = n_rows(args, N_TOKENS) * params.n_heads;
   const u32 n_keys = n_head_rows * (params.k_numbers / at_once(K_TYPE));
-  const int is_value = ELEMENT >= n_keys;
-  const u32 i = is_value ? ELEMENT - n_keys : ELEMENT;
+  const int is_value = e >= n_keys;
+  const u32 i = is_value ? e - n_keys : e;
   const u32 kind = is_value ? V_TYPE : K_TYPE;
   const u32 numbers = is_value ? params.v_numbers : params.k_numbers;
   const u32 row_bytes = is_value ? params.v_row_bytes : params.k_row_bytes;

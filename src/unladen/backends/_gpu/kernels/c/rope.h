@@ -8,31 +8,13 @@ typedef struct {
 
 #bind struct Params params
 #bind in float x
-#bind in float table
 #bind out float y
 #if TWO
 #bind in float x1
 #bind out float y1
 #end
 
-// For column d of a head: the distance to the other column of its pair, and the factors of both.
-typedef struct {
-  int other;
-  float own, partner;
-} Turn;
-
-FN Turn turn_of(ARGS, u32 t, u32 d) {
-  const u32 half_rot = params.n_rot / 2u;
-  const u32 pair = params.neox ? d % half_rot : d / 2u;
-  const int is_second = params.neox ? d >= half_rot : d % 2u == 1u;
-  const int distance = params.neox ? (int)half_rot : 1;
-  const u32 at = t * params.n_rot + 2u * pair;
-  Turn by;
-  by.other = is_second ? -distance : distance;
-  by.own = table[at];
-  by.partner = is_second ? table[at + 1u] : -table[at + 1u];
-  return by;
-}
+#use turn
 
 KERNEL(rope) {
   const u32 e = ELEMENT;

@@ -1,6 +1,12 @@
-#use matrix columns thread
+#use matrix thread
+#if CODED
+@group(1) @binding(4) var<storage, read_write> x_codes: array<vec4u>;
+@group(1) @binding(13) var<storage, read_write> x_scales: array<vec2f>;
+#else
+#use columns
 #if INT_DOT
 #use rounding
+#end
 #end
 // A workgroup of WG threads multiplies R rows of blocks with NT rows of x. A thread takes every
 // WG-th group of units; the threads' partial sums are added in a fixed order.
@@ -46,13 +52,25 @@ fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, f
 }
 
 // The columns of x for a group of units, rounded to int8: lo and hi have a scale each, and the sum
-// of their columns before rounding.
+// of their columns before rounding. With CODED, `norm_quantize` rounded them.
 struct Activations {
   codes: array<vec2u, GROUP>,
   scale: vec2f,
   sum: vec2f,
 }
 
+#if CODED
+fn activations(at: u32, p: u32, first: u32) -> Activations {
+  let run = (at + p + unit_at(first)) / 16u;
+  let lo = x_codes[run];
+  let hi = x_codes[run + SPAN / 16u];
+  var x = Activations();
+  for (var k = 0u; k < GROUP; k++) { x.codes[k] = vec2u(lo[k], hi[k]); }
+  x.scale = vec2f(x_scales[run].x, x_scales[run + SPAN / 16u].x);
+  x.sum = vec2f(x_scales[run].y, x_scales[run + SPAN / 16u].y);
+  return x;
+}
+#else
 fn activations(at: u32, p: u32, first: u32) -> Activations {
   var lo: array<vec4f, GROUP>;
   var hi: array<vec4f, GROUP>;
@@ -71,6 +89,7 @@ fn activations(at: u32, p: u32, first: u32) -> Activations {
   }
   return x;
 }
+#end
 #else
 fn accumulate(lane: u32, offset: u32, rows: array<u32, R>, xs: array<u32, NT>, factor: f32) {
   const per_block = BLOCK / 8u / GROUP;

@@ -1,6 +1,12 @@
-#use matrix columns
+#use matrix
+#if CODED
+#bind in u4 x_codes
+#bind in f2 x_scales
+#else
+#use columns
 #if INT_DOT
 #use rounding
+#end
 #end
 // A workgroup of WG threads multiplies R rows of blocks with NT rows of x. A thread takes every
 // WG-th group of units; the threads' partial sums are added in a fixed order.
@@ -18,12 +24,22 @@
 
 #if INT_DOT
 // The columns of x for a group of units, rounded to int8: lo and hi have a scale each, and the sum
-// of their columns before rounding.
+// of their columns before rounding. With CODED, `norm_quantize` rounded them.
 typedef struct {
   u2 codes[GROUP];
   f2 scale, sum;
 } Activations;
 
+#if CODED
+FN void activations(ARGS, u32 n_in, u32 at, u32 p, u32 first, PRIVATE Activations *out) {
+  const u32 run = (at + p + unit_at(first)) / 16u;
+  const u4 lo = x_codes[run], hi = x_codes[run + SPAN / 16u];
+  const f2 lo_scale = x_scales[run], hi_scale = x_scales[run + SPAN / 16u];
+  store_group(lo, hi, out->codes);
+  out->scale = F2(lo_scale.x, hi_scale.x);
+  out->sum = F2(lo_scale.y, hi_scale.y);
+}
+#else
 FN void activations(ARGS, u32 n_in, u32 at, u32 p, u32 first, PRIVATE Activations *out) {
   f4 lo[GROUP], hi[GROUP];
   float largest_lo = 0.0f, largest_hi = 0.0f;
@@ -43,6 +59,7 @@ FN void activations(ARGS, u32 n_in, u32 at, u32 p, u32 first, PRIVATE Activation
     out->codes[k] = U2(rounded(lo[k], inverse_lo), rounded(hi[k], inverse_hi));
   }
 }
+#end
 
 // partial[r * NT + n] += row r times x n; rows at byte addresses of b, x at elements.
 FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE const u32 *xs,

@@ -1,0 +1,74 @@
+"""Finds nodes that one dispatch computes together, so that no value is stored between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from unladen.backends._gpu.target import ALIGNMENT
+from unladen.graph.graph import Node, Value
+from unladen.graph.ops.norm_groups import group_of
+from unladen.types import Limits
+
+RUN = 16
+"""How many columns share a scale when they are rounded to int8."""
+
+
+def turned(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
+    """The keys that ``kv_write`` rotates while it stores them, and the ``rope`` node that it
+    replaces, which rotates queries and these keys.
+
+    ``inner``: the values that only ``nodes`` read.
+    """
+    n_readers: dict[Value, int] = {}
+    for node in nodes:
+        for value in node.inputs:
+            n_readers[value] = n_readers.get(value, 0) + 1
+    return {rope.outputs[1]: rope for rope, write in itertools.pairwise(nodes)
+            if _is_joined(rope, write) and rope.outputs[1] in inner
+            and n_readers[rope.outputs[1]] == 1}
+
+
+def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Node], bool]
+            ) -> list[Value]:
+    """The outputs of norms that are rounded to int8 as soon as they are made, for all products that
+    read them. ``takes_codes``: whether all weights of a product meet int8."""
+    readers: dict[Value, list[Node]] = {}
+    for node in nodes:
+        for value in node.inputs:
+            readers.setdefault(value, []).append(node)
+    return [y for y in (n.outputs[0] for n in nodes if _is_norm_of_rows(n)) if y in inner
+            and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
+
+
+def code_bytes(value: Value, limits: Limits) -> tuple[int, int]:
+    """Bytes for the rows of ``value`` as int8, and for the scales and sums of their runs."""
+    return coded_bytes(limits.count(value.shape))
+
+
+def coded_bytes(n: int) -> tuple[int, int]:
+    """Bytes for ``n`` numbers as int8, and for the scales and sums of their runs."""
+    codes = -(-n // ALIGNMENT) * ALIGNMENT
+    return codes, -(-codes // RUN) * 8
+
+
+def _is_product_of(node: Node, value: Value) -> bool:
+    return node.op == "linear" and node.inputs[0] is value and value not in node.inputs[1:]
+
+
+def _is_norm_of_rows(node: Node) -> bool:
+    n_cols = node.inputs[0].shape[-1] if node.inputs else 0
+    return (node.op == "rms_norm" and isinstance(n_cols, int) and n_cols % RUN == 0
+            and group_of(node) == n_cols
+            and all(w.n_elements == n_cols for w in node.weights.values()))
+
+
+def _is_joined(rope: Node, write: Node) -> bool:
+    # Neighbours alone: before a later node runs, the inputs of `rope` may be overwritten.
+    if rope.op != "rope" or write.op != "kv_write" or len(rope.outputs) != 2:
+        return False
+    queries, keys = rope.outputs
+    spec = write.state
+    assert spec is not None
+    return (write.inputs[0] is keys and queries not in write.inputs
+            and rope.int_attr("head_dim") == spec.k_dim and spec.k_dim % 2 == 0)
