@@ -102,7 +102,8 @@ def stub() -> Stub:
 def vendor(name: str, **changed: Any) -> Vendor:
     """The vendor ``name`` with the stub as its driver and compiler."""
     path = stub().path
-    base = {"libraries": (path,), "compilers": (path,), "find_compiler": list, "port": build.PORT}
+    base = {"libraries": (path,), "compilers": (path,), "find_compiler": list, "port": build.PORT,
+            "may_abort": False}
     return dataclasses.replace(VENDORS[name], **{**base, **changed})
 
 

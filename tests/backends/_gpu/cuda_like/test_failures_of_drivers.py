@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cases import running
 from cases.base import Maker
+from emulator import build
 from engine.test_fork import in_child
 from stub_driver.stub import Stub, backend, stub
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
@@ -113,7 +116,8 @@ def test_devices_on_one_card_are_lost_together(cards: CudaLikeBackend, driver: S
 def test_another_error_names_the_function(cards: CudaLikeBackend, driver: Stub) -> None:
     buffer = buffer_of(cards)
     driver.fail("cuMemcpyHtoDAsync_v2", 1)
-    with pytest.raises(UnladenError, match=r"(cu|hip)MemcpyHtoDAsync\w* failed: \w+ \(1\)") as error:
+    match = r"(cu|hip)MemcpyHtoDAsync\w* failed: \w+ \(1\)"
+    with pytest.raises(UnladenError, match=match) as error:
         cards.write(buffer, np.zeros(16, np.uint8))
     assert type(error.value) is UnladenError and not cards.gpu(f"{cards.name}:0").is_lost
 
@@ -127,24 +131,17 @@ def test_what_was_closed_says_so(cards: CudaLikeBackend) -> None:
         cards.alloc(buffer.device, 64, "arena")
 
 
-def test_a_kernel_that_does_not_compile(driver: Stub, rng: np.random.Generator) -> None:
+def test_a_kernel_that_does_not_compile(driver: Stub, rng: np.random.Generator, tmp_path: Path
+                                        ) -> None:
     """The message has the compiler's words."""
     driver.reset(runs=True)
-    port = stub_port()
+    port = tmp_path / "wrong.h"
+    port.write_text(f"{build.PORT.read_text()}\nint wrong = no_such_name;\n")
+    for header in build.HERE.glob("*.h"):
+        (tmp_path / header.name).write_text(header.read_text())
     with pytest.raises(UnladenError, match="kernel add doesn't compile for sm_90a") as error:
         bench_of(backend("cuda", port=port), rng)
     assert "no_such_name" in str(error.value)
-
-
-def stub_port() -> object:
-    from emulator import build
-
-    made = build.CACHE / "wrong_port.h"
-    made.parent.mkdir(parents=True, exist_ok=True)
-    made.write_text('#include "emulator.h"\nint wrong = no_such_name;\n'.replace(
-        '#include "emulator.h"', build.PORT.read_text()))
-    (made.parent / "types.h").write_text((build.HERE / "types.h").read_text())
-    return made
 
 
 def test_a_forked_child_is_told(cards: CudaLikeBackend) -> None:
@@ -167,7 +164,6 @@ def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stu
     assert not cards.devices()
     with pytest.raises(BackendNotInitialised, match="cuda:0 is not present") as error:
         cards.open("cuda", OPTIONS)
-    import re
     assert re.search(why, error.value.hint) and "nvidia-smi" in error.value.hint
 
 

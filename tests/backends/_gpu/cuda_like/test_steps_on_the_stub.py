@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -106,20 +107,13 @@ def test_threads_share_a_card(rng: np.random.Generator) -> None:
     """Two threads with a device each on one card, and garbage that is freed meanwhile."""
     with installed("cuda") as driver:
         driver.set("eager", 1)
-        cards, failed = backend("cuda"), []
+        cards = backend("cuda")
         m = Maker(rng, 4)
         case = m.case("add", m.input("T", 16), m.input("T", 16))
         running.Bench(cards, case).run()  # compiled before
 
-        def work() -> None:
-            try:
-                for _ in range(5):
-                    running.check(case, running.Bench(cards, case).run(), precise=True, what="add")
-            except BaseException as error:
-                failed.append(error)
-        threads = [threading.Thread(target=work) for _ in range(3)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        assert not failed
+        def work(_: int) -> None:
+            for _ in range(5):
+                running.check(case, running.Bench(cards, case).run(), precise=True, what="add")
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(work, range(3)))
