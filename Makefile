@@ -23,13 +23,15 @@
 #   make pictures   those of the page in docs/pictures, which README.md and the guide show
 #   make wheels  wheels for Linux on x86-64 and 64-bit Arm, in dist/, each tried; wants qemu-user
 #   make gate    compile all C++ for Windows and macOS, by zig's clang
+#   make cubins  compile every GPU kernel for every chip of NVIDIA by NVRTC, and compare what it
+#                takes with the record; CUBINS=--accept writes it. An hour of one core
 #   make clean   remove what the others made
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        site threads wheels gate soak fuzz-api web pictures
+.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz \
+        sanitize site threads wheels gate cubins soak fuzz-api web pictures
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -126,6 +128,9 @@ wheels: .venv/makes-wheels
 
 gate: .venv/makes-wheels
 	$(BIN)/python tools/wheels/gate.py $(GATE)
+
+cubins: .venv/installed .venv/tested-with
+	PYTHONPATH=tests $(BIN)/python tests/backends/cuda/gate.py $(CUBINS)
 
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
@@ -242,5 +247,5 @@ clean:
 
 .venv/tested-with: .venv/made pyproject.toml
 	$(BIN)/python -m pip install --quiet --group test --group lint --group oracle \
-	    --group clients >&2
+	    --group clients --group cuda >&2
 	@touch $@

@@ -7,7 +7,7 @@ import re
 from house.tree import PACKAGE, ROOT, package_sources
 
 TESTS = ROOT / "tests"
-BESIDE = {"clients", "emulator", "examples", "fuzz", "house", "tools", "parity"}
+BESIDE = {"clients", "emulator", "examples", "fuzz", "house", "tools", "parity", "stub_driver"}
 """Test folders that don't belong to a folder of the package."""
 SCANNED = {"unladen.graph.ops", "unladen.graph.passes", "unladen.tokenizer.kinds",
            "unladen.models._parts"}

@@ -97,6 +97,7 @@ static std::map<std::string, u64> counts, settings;
 static std::map<std::string, Failure> failures;
 static std::vector<std::string> faults;
 static std::map<u64, Block> blocks;
+static std::map<u64, Pages *> mapped;
 static std::map<int, u64> used;
 static std::map<int, int> retained, lost;
 static std::vector<Stream *> streams;
@@ -300,7 +301,6 @@ int cuDevicePrimaryCtxReset_v2(int device) {
     i = i->second.device == device ? blocks.erase(i) : std::next(i);
   }
   used[device] = 0;
-  retained[device] = 0;
   return OK;
 }
 int cuCtxSetCurrent(void *context) {
@@ -411,6 +411,7 @@ int cuMemMap(u64 address, size_t n, size_t, u64 handle, u64) {
   Pages *pages = reinterpret_cast<Pages *>(handle);
   if (pages->n_bytes != n) return INVALID;
   pages->n_maps++;
+  mapped[address] = pages;
   blocks[address] = {address + n, pages->device, true};
   return OK;
 }
@@ -426,7 +427,8 @@ int cuMemUnmap(u64 address, size_t n) {
   madvise(reinterpret_cast<void *>(address), n, MADV_DONTNEED);
   mprotect(reinterpret_cast<void *>(address), n, PROT_NONE);
   blocks.erase(address);
-  settings["unmapped"] += n;
+  mapped[address]->n_maps--;
+  mapped.erase(address);
   return OK;
 }
 

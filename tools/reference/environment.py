@@ -16,6 +16,11 @@ OURS = {
                              "`subgroups`, `int_dot`; or `none`.",
     "UNLADEN_OPENCL_FEATURES": "The device's features that kernels of `opencl` may use, by comma: "
                                "`subgroups`, `int_dot`; or `none`.",
+    "UNLADEN_CUDA_FEATURES": "The card's features that kernels of `cuda` may use, by comma: "
+                             "`subgroups`, `int_dot`, `mma`, `wgmma`, `pdl`; or `none`.",
+    "UNLADEN_CUDA_NO_VMM": "`1`: caches on `cuda` are allocated whole, and don't grow.",
+    "UNLADEN_HIP_FEATURES": "The card's features that kernels of `hip` may use, by comma: "
+                            "`subgroups`, `int_dot`; or `none`.",
     "UNLADEN_HUGE_PAGES": "`0`: weights of a mapped file stay where the system has them, in its "
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
@@ -53,7 +58,8 @@ OTHERS = {
     "XDG_DATA_HOME": "The folder of the user's data, `~/.local/share` without it.",
     "XDG_CONFIG_HOME": "The folder of the user's settings, `~/.config` without it.",
     "LOCALAPPDATA": "The folder of the user's state and data on Windows.",
-    "CUDA_VISIBLE_DEVICES": "Which NVIDIA cards the driver shows (to `unladen.gpu`).",
+    "CUDA_VISIBLE_DEVICES": "Which NVIDIA cards the driver shows.",
+    "HIP_VISIBLE_DEVICES": "Which AMD cards the driver shows.",
     "NO_COLOR": "Any value: no colours in help and progress bars, and no Markdown in answers.",
     "TERM": "`dumb` or `unknown`: no progress bars, and no Markdown in answers.",
     "COLUMNS": "The width of output on a terminal; by default the terminal's width.",

@@ -124,7 +124,8 @@ def _size_of(folder: Path) -> int:
 def _environment() -> dict[str, str]:
     return {name: value for name, value in sorted(os.environ.items())
             if name.startswith("UNLADEN_") or name in ("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE",
-                                                       "CUDA_VISIBLE_DEVICES")}
+                                                       "CUDA_VISIBLE_DEVICES",
+                                                       "HIP_VISIBLE_DEVICES")}
 
 
 def _left_out() -> list[dict[str, str]]:

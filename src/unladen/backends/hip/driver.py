@@ -58,7 +58,7 @@ HIP = Vendor(
                "rocminfo says, and whether this user may open /dev/kfd (group render)"),
     no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
     no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
-    contexts_are_numbers=True,
+    may_abort=True, contexts_are_numbers=True,
     types={"set_current": (c_int,), "enable_access": (c_int, ctypes.c_uint),
            "copy_peer": (c_uint64, c_int, c_uint64, c_int, c_size_t, c_void_p),
            "capability": (POINTER(c_int), POINTER(c_int), c_int)},

@@ -66,6 +66,7 @@ class Context:
     def reset(self) -> None:
         """Destroy the context after it was lost, so that the card can be used again."""
         self.driver.functions["reset"](self.found.handle)
+        self.driver.functions["release"](self.found.handle)
 
     def free_bytes(self) -> int:
         """Bytes that can be allocated now. What memory may still grow by isn't free."""

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from unladen.backends._gpu.backend import FUSIONS
+from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like.compiler import compiler_of
 from unladen.backends._gpu.cuda_like.driver import Driver, driver_of
+from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
 from unladen.backends.base import Device
 from unladen.errors import BackendNotInitialised, InvalidArgument
@@ -69,6 +71,8 @@ def _found(driver: Driver, number: int) -> Found:
     target = compiler.target(chip)
     why = "" if target else (f"its chip is older ({chip.name}) than those that the compiler of "
                              f"version {compiler.version} knows: install an older one")
+    if target and vendor.may_abort:
+        why = refuses(vendor, compiler.version, target, Binaries(folder_of_binaries()))
     return Found(number, handle.value, title, nbytes.value, chip, target or "", why)
 
 

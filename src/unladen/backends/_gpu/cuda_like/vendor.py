@@ -90,6 +90,7 @@ class Vendor:
       those of the compiler in packages, which come first.
     * ``symbols``, ``compiler_symbols``: names of the functions of this module's tables.
     * ``types``: arguments that differ from these tables.
+    * ``may_abort``: the compiler may end the process.
     * ``contexts_are_numbers``: a context is the device's number.
     * ``error_name``: the function that names an error; ``returns_name``: whether it returns it.
     * ``port``: the port of the C family.
@@ -123,6 +124,7 @@ class Vendor:
     features_variable: str
     plain_variable: str = ""
     types: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    may_abort: bool = False
     contexts_are_numbers: bool = False
     returns_name: bool = False
 

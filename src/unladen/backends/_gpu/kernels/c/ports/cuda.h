@@ -107,6 +107,13 @@ FN u32 f32_to_f16(float x) {
   return bits;
 }
 
-FN int dot_i8(u32 a, u32 b, int sum) { return __dp4a((int)a, (int)b, sum); }
+FN int dot_i8(u32 a, u32 b, int sum) {
+#if __CUDA_ARCH__ >= 610
+  return __dp4a((int)a, (int)b, sum);
+#else
+  for (int k = 0; k < 32; k += 8) sum += (signed char)(a >> k) * (signed char)(b >> k);
+  return sum;
+#endif
+}
 
 #include "nvidia.h"

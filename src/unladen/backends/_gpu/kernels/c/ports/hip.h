@@ -105,6 +105,10 @@ FN int dot_i8(u32 a, u32 b, int sum) {
 #if defined(__gfx1100__) || defined(__gfx1101__) || defined(__gfx1102__) || \
     defined(__gfx1200__) || defined(__gfx1201__)
   return __builtin_amdgcn_sudot4(true, (int)a, true, (int)b, sum, false);
+#elif defined(__gfx900__) || defined(__gfx902__) || defined(__gfx909__) || \
+    defined(__gfx90c__) || defined(__gfx1010__) || defined(__gfx1013__)
+  for (int k = 0; k < 32; k += 8) sum += (signed char)(a >> k) * (signed char)(b >> k);
+  return sum;
 #else
   return __builtin_amdgcn_sdot4((int)a, (int)b, sum, false);
 #endif

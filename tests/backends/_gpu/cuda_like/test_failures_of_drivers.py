@@ -1,0 +1,224 @@
+"""Whatever goes wrong on a card is an error of ours that says what to do."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cases import running
+from cases.base import Maker
+from emulator import build
+from engine.test_fork import in_child
+from stub_driver.stub import Stub, backend, stub
+from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
+from unladen.backends.base import BackendOptions, Buffer
+from unladen.errors import (
+    BackendNotInitialised,
+    DeviceLost,
+    InvalidArgument,
+    OutOfMemory,
+    UnladenError,
+)
+
+OPTIONS = BackendOptions()
+LAUNCH_FAILED = 719
+
+
+@pytest.fixture(autouse=True)
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", "")
+    found = stub()
+    found.reset(runs=False)
+    yield found
+    assert not found.faults(), "\n".join(found.faults())
+
+
+@pytest.fixture(params=["cuda", "hip"])
+def cards(request: pytest.FixtureRequest) -> CudaLikeBackend:
+    return backend(str(request.param))
+
+
+def buffer_of(cards: CudaLikeBackend, nbytes: int = 4096) -> Buffer:
+    return cards.alloc(cards.open(cards.name, OPTIONS), nbytes, "arena")
+
+
+def bench_of(cards: CudaLikeBackend, rng: np.random.Generator) -> running.Bench:
+    m = Maker(rng, 1, n_seqs=1)
+    return running.Bench(cards, m.case("add", m.input("T", 16), m.input("T", 16)))
+
+
+def test_memory_that_is_not_there(cards: CudaLikeBackend, driver: Stub) -> None:
+    device = cards.open(cards.name, OPTIONS)
+    free = cards.free_bytes(device)
+    with pytest.raises(OutOfMemory) as error:
+        cards.alloc(device, free + 1, "weights")
+    assert (error.value.device, error.value.requested) == (device.name, free + 1)
+    assert error.value.free == free and "context_size" in error.value.hint
+
+
+def test_memory_that_another_process_took(cards: CudaLikeBackend, driver: Stub) -> None:
+    """The driver refuses what it said was free."""
+    device = cards.open(cards.name, OPTIONS)
+    driver.fail("cuMemAlloc_v2", 2)
+    with pytest.raises(OutOfMemory) as error:
+        cards.alloc(device, 1 << 20, "weights")
+    assert error.value.requested == 1 << 20
+    driver.fail("cuMemHostAlloc", 2)
+    with pytest.raises(OutOfMemory):
+        cards.alloc(device, 4096, "staging")
+
+
+def test_a_kernel_that_fails(cards: CudaLikeBackend, driver: Stub, rng: np.random.Generator
+                             ) -> None:
+    """It is noticed where the host waits, with the driver's name of the error."""
+    bench = bench_of(cards, rng)
+    driver.set("runs", 1)
+    driver.fail("kernel", LAUNCH_FAILED)
+    with pytest.raises(DeviceLost, match=r"(LAUNCH_FAILED|OfTheStub) \(719\)") as error:
+        bench.run()
+    assert error.value.hint.startswith("load the model again")
+    with pytest.raises(DeviceLost):
+        cards.alloc(bench.device, 64, "arena")
+
+
+@pytest.mark.parametrize("function", ["cuGraphLaunch", "cuMemcpyHtoDAsync_v2", "cuEventRecord"])
+def test_a_device_that_is_lost_is_opened_again(cards: CudaLikeBackend, function: str, driver: Stub,
+                                               rng: np.random.Generator) -> None:
+    bench = bench_of(cards, rng)
+    first = cards.gpu(f"{cards.name}:0")
+    driver.fail(function, LAUNCH_FAILED)
+    with pytest.raises(DeviceLost, match=first.name):
+        bench.run()
+    assert first.is_lost
+    cards.open(cards.name, OPTIONS)
+    assert cards.gpu(first.name) is not first and not cards.gpu(first.name).is_lost
+    data = np.arange(256, dtype=np.uint8)
+    again = buffer_of(cards)
+    cards.write(again, data)
+    del bench, first  # what belonged to the lost context isn't freed in the new one
+    np.testing.assert_array_equal(cards.read(again, 256), data)
+
+
+def test_devices_on_one_card_are_lost_together(cards: CudaLikeBackend, driver: Stub) -> None:
+    cards.open(f"{cards.name}:1", OPTIONS)
+    buffer = buffer_of(cards)
+    driver.fail("cuMemcpyHtoDAsync_v2", LAUNCH_FAILED)
+    with pytest.raises(DeviceLost):
+        cards.write(buffer, np.zeros(16, np.uint8))
+    assert cards.gpu(f"{cards.name}:1").is_lost
+
+
+def test_another_error_names_the_function(cards: CudaLikeBackend, driver: Stub) -> None:
+    buffer = buffer_of(cards)
+    driver.fail("cuMemcpyHtoDAsync_v2", 1)
+    match = r"(cu|hip)MemcpyHtoDAsync\w* failed: \w+ \(1\)"
+    with pytest.raises(UnladenError, match=match) as error:
+        cards.write(buffer, np.zeros(16, np.uint8))
+    assert type(error.value) is UnladenError and not cards.gpu(f"{cards.name}:0").is_lost
+
+
+def test_what_was_closed_says_so(cards: CudaLikeBackend) -> None:
+    buffer = buffer_of(cards)
+    cards.close(buffer.device)
+    with pytest.raises(BackendNotInitialised, match="closed"):
+        cards.read(buffer, 64)
+    with pytest.raises(BackendNotInitialised, match="closed"):
+        cards.alloc(buffer.device, 64, "arena")
+
+
+def test_a_kernel_that_does_not_compile(driver: Stub, rng: np.random.Generator, tmp_path: Path
+                                        ) -> None:
+    """The message has the compiler's words."""
+    driver.reset(runs=True)
+    port = tmp_path / "wrong.h"
+    port.write_text(f"{build.PORT.read_text()}\nint wrong = no_such_name;\n")
+    for header in build.HERE.glob("*.h"):
+        (tmp_path / header.name).write_text(header.read_text())
+    with pytest.raises(UnladenError, match="kernel add doesn't compile for sm_90a") as error:
+        bench_of(backend("cuda", port=port), rng)
+    assert "no_such_name" in str(error.value)
+
+
+def test_a_forked_child_is_told(cards: CudaLikeBackend) -> None:
+    buffer = buffer_of(cards)
+
+    def child() -> None:
+        with pytest.raises(BackendNotInitialised, match="forked"):
+            cards.open(cards.name, OPTIONS)
+    in_child(child)
+    del buffer
+
+
+@pytest.mark.parametrize(("settings", "why"), [
+    ({"devices": 0}, "shows no device"), ({"init": 100}, "shows no device"),
+    ({"init": 3}, r"doesn't start: \w+ \(3\)")])
+def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stub) -> None:
+    for name, value in settings.items():
+        driver.set(name, value)
+    cards = backend("cuda")
+    assert not cards.devices()
+    with pytest.raises(BackendNotInitialised, match="cuda:0 is not present") as error:
+        cards.open("cuda", OPTIONS)
+    assert re.search(why, error.value.hint) and "nvidia-smi" in error.value.hint
+
+
+def test_no_driver() -> None:
+    cards = backend("cuda", libraries=("libNoCuda.so.9",))
+    assert not cards.devices() and "was not found (libNoCuda.so.9)" in cards.why_none()
+
+
+def test_no_compiler() -> None:
+    cards = backend("cuda", compilers=("libNoNvrtc.so.9",))
+    assert not cards.devices()
+    assert cards.why_none() == ("Stub 0 can't be used: it needs NVIDIA's run-time compiler: "
+                                "pip install 'unladen[cuda]'")
+
+
+def test_cards_that_lack_something(driver: Stub) -> None:
+    driver.set("chip", 37)
+    assert "capability is 3.7, and 5.0 is needed" in backend("cuda").why_none()
+    driver.set("chip", 61)  # the compiler of the stub begins at 75
+    assert "older (sm_61) than those that the compiler of version 12.9" in (
+        backend("cuda").why_none())
+    driver.set("hip chip", 2)
+    assert "gfx803 is older than Vega" in backend("hip").why_none()
+
+
+def test_a_chip_that_is_newer_than_the_compiler(driver: Stub, rng: np.random.Generator) -> None:
+    """Its kernels are compiled for the newest one, and translated by the driver."""
+    driver.set("chip", 130)
+    cards = backend("cuda")
+    (device,) = cards.devices()
+    assert "sm_130" in device.description
+    bench_of(cards, rng)
+    assert cards.gpu("cuda:0").context.found.target == "compute_120"
+
+
+def test_features(driver: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
+    (device,) = backend("cuda").devices()
+    assert dict(device.features) == dict.fromkeys(
+        ("subgroups", "int_dot", "mma", "pdl", "wgmma"), True)
+    monkeypatch.setenv("UNLADEN_CUDA_FEATURES", "mma")
+    (device,) = backend("cuda").devices()
+    assert [f for f, used in device.features if used] == ["mma"]
+    monkeypatch.setenv("UNLADEN_HIP_FEATURES", "mma")
+    with pytest.raises(InvalidArgument, match="UNLADEN_HIP_FEATURES asks for mma, which Stub 0"):
+        backend("hip").devices()
+    driver.set("chip", 75)
+    monkeypatch.setenv("UNLADEN_CUDA_FEATURES", "none")
+    (device,) = backend("cuda").devices()
+    assert device.features == (("subgroups", False), ("int_dot", False))
+
+
+def test_a_cache_that_cannot_be_written(driver: Stub, rng: np.random.Generator,
+                                        monkeypatch: pytest.MonkeyPatch,
+                                        caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", "/dev/null/kernels")
+    with caplog.at_level(logging.WARNING, "unladen"):
+        bench_of(backend("cuda"), rng)
+    assert "UNLADEN_KERNEL_CACHE" in caplog.text

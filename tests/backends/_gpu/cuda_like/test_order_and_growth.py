@@ -1,0 +1,184 @@
+"""Streams, memory that grows, several cards, and how long things live."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from backends.test_order import test_any_order as any_order
+from cases import running
+from cases.base import Maker
+from delayed import DelayedBackend
+from delayed import delayed as delayed
+from stub_driver.stub import Stub, backend, installed, stub
+from unladen.backends._gpu.cuda_like import memory, staging
+from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
+from unladen.backends._gpu.cuda_like.buffers import of_gpu
+from unladen.backends._gpu.cuda_like.memory import Growing
+from unladen.backends.base import BackendOptions, KVLayout
+from unladen.graph.graph import KVSpec
+
+Rng = np.random.Generator
+OPTIONS = BackendOptions()
+PAGE = 64 << 10
+
+
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", "")
+    found = stub()
+    found.reset(runs=True)
+    yield found
+    gc.collect()
+    assert not found.faults(), "\n".join(found.faults())
+
+
+@pytest.mark.parametrize("names", [("cuda", "cuda"), ("cuda", "cpu"), ("reference", "cuda"),
+                                   ("hip", "hip"), ("cuda", "hip")], ids="-".join)
+@pytest.mark.parametrize("n_cards", [1, 2])
+def test_any_order(names: tuple[str, str], n_cards: int, delayed: DelayedBackend, rng: Rng) -> None:
+    """Random orders to two devices, on one card or on two, the work as late as it may be."""
+    with installed(names[0] if names[0] in ("cuda", "hip") else names[1]) as driver:
+        driver.set("devices", n_cards)
+        driver.set("peers", int(rng.integers(2)))
+        if set(names) == {"cuda", "hip"}:
+            with installed("hip"):
+                driver.set("devices", n_cards)
+                any_order(names, delayed, rng)
+        else:
+            any_order(names, delayed, rng)
+
+
+def test_large_uploads_go_through_pinned_memory(driver: Stub, rng: Rng,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staging, "RING_BYTES", 10_000)
+    monkeypatch.setattr(staging, "PIECE_BYTES", 3_000)
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    buffers = [cards.alloc(device, 70_000, "weights") for _ in range(3)]
+    truth = [np.zeros(70_000, np.uint8) for _ in buffers]
+    for _ in range(60):
+        i, start = rng.integers(3), int(rng.integers(60_000))
+        data = rng.integers(0, 256, int(rng.integers(1, 10_000)), np.uint8)
+        cards.write(buffers[i], data, start)
+        truth[i][start:start + data.size] = data
+        data[:] = 0
+    for mine, wanted in zip(buffers, truth, strict=True):
+        np.testing.assert_array_equal(cards.read(mine, 70_000), wanted)
+
+
+def test_cards_copy_directly(driver: Stub) -> None:
+    driver.set("devices", 2)
+    cards = backend("cuda")
+    a, b = (cards.alloc(cards.open(f"cuda:{i}", OPTIONS), 4096, "arena") for i in range(2))
+    data = np.arange(4096, dtype=np.uint16).view(np.uint8)[:4096]
+    cards.write(a, data)
+    for _ in range(2):
+        assert cards.copy(b, 0, a, 0, 4096)
+    np.testing.assert_array_equal(cards.read(b, 4096), data)
+    assert driver.count("cuMemcpyPeerAsync") == 2 and driver.count("cuCtxEnablePeerAccess") == 1
+
+
+def test_everything_is_given_back(driver: Stub, rng: Rng) -> None:
+    """Nothing of the driver outlives the device."""
+    gc.collect()
+    before = driver.n_blocks(), driver.used_bytes()
+    for name in ("cuda", "hip"):
+        cards = backend(name)
+        m = Maker(rng, 1, n_seqs=1)
+        bench = running.Bench(cards, m.case("add", m.input("T", 16), m.input("T", 16)))
+        bench.run()
+        assert driver.used_bytes() > before[1]
+        cards.close(bench.device)
+        del bench, cards
+        gc.collect()
+        assert (driver.n_blocks(), driver.used_bytes()) == before
+    for made, freed in (("cuGraphInstantiateWithFlags", "cuGraphExecDestroy"),
+                        ("cuStreamCreate", "cuStreamDestroy_v2"),
+                        ("cuEventCreate", "cuEventDestroy_v2"),
+                        ("cuModuleLoadData", "cuModuleUnload"),
+                        ("cuMemHostAlloc", "cuMemFreeHost"),
+                        ("cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRelease_v2")):
+        assert driver.count(made) == driver.count(freed) > 0, made
+
+
+def cache(cards: CudaLikeBackend, nbytes: int) -> Growing:
+    buffer = of_gpu(cards.alloc(cards.open("cuda", OPTIONS), nbytes, "kv"))
+    (part,) = buffer.parts
+    assert isinstance(part.buffer, Growing)
+    return part.buffer
+
+
+def test_a_cache_takes_what_it_holds(driver: Stub) -> None:
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    cards.sync(device)
+    free, used = cards.free_bytes(device), driver.used_bytes()
+    buffer = cards.alloc(device, 40 * PAGE, "kv")
+    assert driver.used_bytes() == used
+    assert cards.free_bytes(device) == free - 40 * PAGE  # it may still need them
+    cards.write(buffer, np.full(100, 7, np.uint8), 3 * PAGE)
+    assert used < driver.used_bytes() - (16 << 20) * 0 <= used + 6 * PAGE
+    assert cards.free_bytes(device) == free - 40 * PAGE
+    data = cards.read(buffer, 4 * PAGE)
+    assert (data[3 * PAGE:3 * PAGE + 100] == 7).all() and data.sum() == 700
+    cards.discard(buffer, densely_used=True)
+    assert driver.used_bytes() == used and cards.free_bytes(device) == free - 40 * PAGE
+    assert not cards.read(buffer, 40 * PAGE).any()
+    del buffer, data
+    assert cards.free_bytes(device) == free and driver.used_bytes() == used
+
+
+def test_steps_make_the_cache_grow(driver: Stub, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step whose blocks lie further back than all before."""
+    monkeypatch.setattr(memory, "LEAST_GROWING", 1)
+    cards = backend("cuda")
+    m = Maker(rng, 2, n_seqs=1, max_history=0, kv_types=("F32", "F32"))
+    limits = m.limits.__class__(2, 2, 2, 4, 64)
+    m.limits, m.layout = limits, KVLayout(32, 64, "F32", "F32")
+    m.batch = m.batch.empty(limits)
+    batch = m.batch
+    batch.n_tokens = batch.n_outputs = batch.n_seqs = 2
+    batch.positions[:], batch.kv_len[:], batch.seq_of[:] = [5, 70], [6, 71], [0, 1]
+    batch.q_start[:] = [0, 1, 2]
+    batch.block_table[:] = [[2, 0, 0, 0], [1, 0, 3, 0]]
+    spec = KVSpec(0, 2, 64, 64)
+    case = m.case("kv_write", m.input("T", 128), m.input("T", 128), state=spec,
+                  kv=m.cache(spec))
+    bench = running.Bench(cards, case)
+    k = of_gpu(bench._kv[0].k).parts[0].buffer
+    assert isinstance(k, Growing) and k._mapped == 0
+    cards.run(bench.program)
+    few = k._mapped
+    assert 0 < few < k.nbytes
+    batch.block_table[1, 2] = 63
+    running.check(case, bench.run(), precise=True, what="growth")
+    for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+
+
+@pytest.mark.parametrize("value", ["1", "0"])
+def test_plain_memory_where_it_is_asked_for(driver: Stub, value: str,
+                                            monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNLADEN_CUDA_NO_VMM", value)
+    cards = backend("cuda")
+    cards.alloc(cards.open("cuda", OPTIONS), 40 * PAGE, "kv")
+    assert driver.count("cuMemAddressReserve") == (value == "0")
+
+
+def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
+                           monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next process compiles nothing; a damaged file is compiled again."""
+    monkeypatch.setenv("UNLADEN_KERNEL_CACHE", str(tmp_path))
+    m = Maker(rng, 4)
+    case = m.case("add", m.input("T", 16), m.input("T", 16))
+    for n_compiled in (1, 1, 2):
+        running.check(case, running.Bench(backend("cuda"), case).run(), precise=True, what="kept")
+        assert driver.count("compiled") == n_compiled
+        (path,) = tmp_path.iterdir()
+        if n_compiled == 1 and driver.count("cuModuleLoadData") == 2:
+            path.write_bytes(path.read_bytes()[:-1])

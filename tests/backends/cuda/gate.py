@@ -1,0 +1,202 @@
+"""Compiles kernels for NVIDIA's chips without one, and compares what they take with a record.
+
+    PYTHONPATH=tests python tests/backends/cuda/gate.py            # all kernels for all chips
+    PYTHONPATH=tests python tests/backends/cuda/gate.py --accept   # write what they take now
+
+A kernel that takes more registers or shared memory, or spills more, than ``registers.json`` says is
+a failure. ``--accept`` writes the record anew. The record is of one version of NVRTC, that of the
+dependency group ``cuda``; another version only has to compile the kernels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+import cases
+from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
+from cases import running
+from cases.base import Case, Maker
+from unladen import quants
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.cuda_like.compiler import Compiler, compiler_of
+from unladen.backends._gpu.dispatch import Dispatch
+from unladen.backends._gpu.lowering import registry
+from unladen.backends.cuda.driver import CUDA, chip_named
+
+CHIPS = (75, 80, 86, 89, 90, 100, 120)
+RECORD = Path(__file__).with_name("registers.json")
+WHAT = ("registers", "spilled bytes", "shared bytes")
+VERBOSE = "--ptxas-options=-v"
+REGISTERS = re.compile(r"Used (\d+) registers")
+SPILLS = re.compile(r"(\d+) bytes spill (?:stores|loads)")
+SHARED = re.compile(r"(\d+) bytes smem")
+
+Takes = tuple[int, ...]
+"""What a kernel takes, as :data:`WHAT` names it."""
+Record = dict[str, dict[str, Takes]]
+"""What each kernel takes on each chip, by their names."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """A kernel's name with all that it is compiled with, and its text."""
+
+    name: str
+    text: str
+
+
+@cache
+def nvrtc() -> Compiler | None:
+    return compiler_of(CUDA)
+
+
+def formats(rng: np.random.Generator) -> Iterator[Case]:
+    """Products of few rows and of many with every block format."""
+    for quant in sorted(quants.registry()):
+        if c_texts.has_format(quant):
+            n = 2 * max(32, quants.get(quant).block_size)
+            for n_tokens in (1, 40):
+                m = Maker(rng, n_tokens)
+                yield m.case("linear", m.input("T", n),
+                             weights={"w0": m.weight("w0", 70, n, quant=quant)})
+
+
+def texts(abilities: frozenset[str], port: Path = CUDA.port) -> list[Text]:
+    """Every text that the lowering has for the cases of all ops, on chips with these abilities. The
+    cases are the same each time."""
+    found: dict[str, Text] = {}
+    backend = EmulatedBackend(c_texts, features=abilities)
+    for op, how in sorted(registry().items()):
+        if not all(map(c_texts.has_kernel, how.kernels)):
+            continue
+        each: list[Case] = list(cases.registry()[op](np.random.default_rng(0)))
+        if op == "linear":
+            each += formats(np.random.default_rng(0))
+        for case in each:
+            if backend.supports(backend.target.device, case.node):
+                program = running.Bench(backend, case).program
+                assert isinstance(program, EmulatedProgram)
+                for d in program.lowered.dispatches:
+                    text = _text(d, port)
+                    found.setdefault(text.name, text)
+    return list(found.values())
+
+
+def _text(d: Dispatch, port: Path) -> Text:
+    # The place of a cache's columns, of which cases have many, changes no kernel but by a number.
+    constants = {k: min(v, 1) if k == "FIRST_COLUMN" else v for k, v in d.constants.items()}
+    words = (k if v is True else f"{k}={v}" for k, v in sorted(constants.items())
+             if v is not False)
+    name = " ".join([d.kernel, d.quant or "-", *words])
+    return Text(name, c_texts.assemble(d.kernel, d.quant, constants, port).text)
+
+
+def takes(text: str, chip: int) -> Takes | str:
+    """What the kernel takes on ``chip``, or why it doesn't compile."""
+    compiler = nvrtc()
+    assert compiler is not None
+    target = compiler.target(chip_named(chip))
+    assert target is not None
+    code, log = compiler.attempt(text, (*CUDA.options(target), VERBOSE), target)
+    if not code:
+        return log or "the compiler makes nothing"
+    registers = REGISTERS.search(log)
+    if registers is None:
+        return f"the compiler doesn't say what it takes: {log}"
+    return (int(registers[1]), sum(map(int, SPILLS.findall(log))),
+            sum(map(int, SHARED.findall(log))))
+
+
+def rise(name: str, chip: int, now: Takes | str, record: Mapping[str, Mapping[str, Takes]]) -> str:
+    """What is wrong with a kernel: it doesn't compile, or takes more than it did. "": nothing."""
+    if isinstance(now, str):
+        return f"{name}\n  doesn't compile for {chip_named(chip).name}: {now}"
+    before = record.get(name, {}).get(str(chip))
+    more = [f"{a} {what} became {b}" for what, a, b in zip(WHAT, before or now, now, strict=True)
+            if b > a]
+    return f"{name}\n  on {chip_named(chip).name}: {', '.join(more)}" if more else ""
+
+
+def load() -> Record:
+    """The record, empty where it is of another version of NVRTC."""
+    compiler = nvrtc()
+    if compiler is None or not RECORD.exists():
+        return {}
+    data = json.loads(RECORD.read_text())
+    return {} if data["nvrtc"] != compiler.version else data["kernels"]
+
+
+def save(record: Record) -> None:
+    """Write the record, a line for each kernel."""
+    compiler = nvrtc()
+    assert compiler is not None
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each, sort_keys=True)}"
+                       for name, each in sorted(record.items()))
+    RECORD.write_text(f'{{"nvrtc": "{compiler.version}", "what": {json.dumps(WHAT)}, '
+                      f'"kernels": {{\n{lines}\n}}}}\n')
+
+
+def _one(job: tuple[str, str, int]) -> tuple[str, int, Takes | str]:
+    name, text, chip = job
+    return name, chip, takes(text, chip)
+
+
+def texts_for(chip: int) -> list[Text]:
+    """Those for what the chip can do; for the oldest one also those that use no ability, which a
+    trial may choose on each chip."""
+    found = texts(chip_named(chip).abilities)
+    if chip == CHIPS[0]:
+        found = list({t.name: t for t in (*found, *texts(frozenset()))}.values())
+    return found
+
+
+def everything(chips: Sequence[int], n_jobs: int) -> Iterator[tuple[str, int, Takes | str]]:
+    """What each kernel takes on each of ``chips``."""
+    jobs = [(t.name, t.text, chip) for chip in chips for t in texts_for(chip)]
+    print(f"{len(jobs)} kernels to compile", file=sys.stderr)
+    with ProcessPoolExecutor(n_jobs) as pool:
+        yield from pool.map(_one, jobs, chunksize=8)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--accept", action="store_true", help="write the record anew")
+    parser.add_argument("--chip", type=int, choices=CHIPS, action="append", help="only this one")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    args = parser.parse_args()
+    compiler = nvrtc()
+    if compiler is None:
+        print(f"error: NVRTC is missing\nhint: {CUDA.no_compiler}", file=sys.stderr)
+        return 2
+    record, n_wrong, n_new = load(), 0, 0
+    found: Record = {name: dict(each) for name, each in record.items()} if args.chip else {}
+    for name, chip, now in everything(args.chip or CHIPS, args.jobs):
+        wrong = rise(name, chip, now, record)
+        if wrong and (isinstance(now, str) or not args.accept):
+            n_wrong += 1
+            print(f"FAILED {wrong}")
+        n_new += str(chip) not in record.get(name, {})
+        if not isinstance(now, str):
+            found.setdefault(name, {})[str(chip)] = now
+    if args.accept:
+        save(found)
+    elif n_wrong or n_new:
+        print(f"{n_wrong} failed, {n_new} aren't in {RECORD.name}\n"
+              f"hint: PYTHONPATH=tests python {Path(__file__).name} --accept, if this is as it "
+              "should be", file=sys.stderr)
+    return 1 if n_wrong or (n_new and not args.accept) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

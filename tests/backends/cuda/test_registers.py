@@ -1,0 +1,82 @@
+"""NVRTC compiles the kernels for every chip, and none takes more than the record says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from backends.cuda import gate
+from backends.cuda.gate import CHIPS, Text
+from unladen.backends._gpu.binaries import Binaries
+from unladen.backends._gpu.cuda_like.compiler import Compiler
+from unladen.backends.cuda.driver import chip_named
+
+SECONDS = 25.0
+"""How long texts are drawn and compiled; the others are left to make cubins."""
+
+
+@pytest.fixture(scope="module")
+def nvrtc() -> Compiler:
+    """NVRTC, or skip."""
+    found = gate.nvrtc()
+    if found is None:
+        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
+    return found
+
+
+@pytest.mark.parametrize("part", ["new", "old"])
+def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.Generator) -> None:
+    """Drawn each time: kernel by kernel, so that those with many variants don't take all turns."""
+    chips = [chip for chip in CHIPS if (chip >= 90) == (part == "new")]
+    record, by_kernel = gate.load(), dict[str, list[tuple[int, Text]]]()
+    for chip in rng.permutation(chips)[:2]:
+        for text in gate.texts_for(int(chip)):
+            by_kernel.setdefault(text.name.split()[0], []).append((int(chip), text))
+    end, wrong = time.monotonic() + SECONDS, []
+    while time.monotonic() < end:
+        for name in rng.permutation(sorted(by_kernel)):
+            chip, text = by_kernel[name][rng.integers(len(by_kernel[name]))]
+            wrong.append(gate.rise(text.name, chip, gate.takes(text.text, chip), record))
+            if time.monotonic() > end:
+                break
+    print(f"{len(wrong)} kernels for {chips}")
+    assert wrong and not any(wrong), "\n".join(filter(None, wrong))
+
+
+def test_the_record_is_of_these_kernels() -> None:
+    """A record of kernels that are no more would hide a rise."""
+    record, now = gate.load(), {t.name for t in gate.texts_for(CHIPS[0])}
+    assert not record or len(record.keys() & now) > 0.5 * len(now)
+
+
+def test_a_rise_is_told() -> None:
+    record: Mapping[str, Mapping[str, gate.Takes]] = {"k": {"90": (40, 0, 1024)}}
+    assert gate.rise("k", 90, (40, 0, 1024), record) == ""
+    assert gate.rise("k", 90, (32, 0, 0), record) == ""
+    assert gate.rise("k", 80, (99, 9, 9999), record) == ""  # not in the record
+    assert gate.rise("k", 90, (41, 8, 1024), record) == (
+        "k\n  on sm_90a: 40 registers became 41, 0 spilled bytes became 8")
+    assert "doesn't compile for sm_90a: no" in gate.rise("k", 90, "no", record)
+
+
+def test_what_a_kernel_takes(nvrtc: Compiler) -> None:
+    text = ("extern \"C\" __global__ void __launch_bounds__(64) kernel_main(float *y) {"
+            "__shared__ float s[64]; s[threadIdx.x] = y[threadIdx.x]; __syncthreads();"
+            "y[threadIdx.x] = s[63 - threadIdx.x]; }")
+    for chip in (52, *CHIPS):
+        found = gate.takes(text, chip)
+        assert isinstance(found, tuple) and found[1:] == (0, 256) and 4 < found[0] < 40
+    assert "what" in str(gate.takes(text.replace("y[threadIdx.x];", "what;"), 90))
+
+
+def test_newer_chips_than_the_compiler_knows(nvrtc: Compiler) -> None:
+    chip = chip_named(199)
+    target = nvrtc.target(chip)
+    assert target is not None and target.startswith("compute_")
+    text = 'extern "C" __global__ void kernel_main(float *y) { y[0] = 1.0f; }'
+    assert b".version" in nvrtc.binary(Binaries(None), text, target, "k")
+    cubin = nvrtc.binary(Binaries(None), text, "sm_90a", "k")
+    assert cubin.startswith(b"\x7fELF")
