@@ -45,8 +45,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class ExpertCounts(NamedTuple):
-    """``n_kept`` experts of ``n_experts`` are on devices. Of ``n_chosen`` choices so far the
-    devices computed ``n_hits``. ``n_moved`` experts were replaced, with ``moved_bytes``."""
+    """``n_kept`` of ``n_experts`` are on devices. The devices computed ``n_hits`` of the
+    ``n_chosen`` choices so far. ``n_moved`` experts were replaced, with ``moved_bytes``."""
 
     n_experts: int = 0
     n_kept: int = 0

@@ -36,8 +36,9 @@ class PlanSet:
             member.let_go()
         tables = {key: table.view(np.uint8) for b in blueprint.members.values()
                   for each in b.cached for key, table in each.first_tables().items()}
-        self._placed = load(blueprint.needs, lambda key: tables[key] if key in tables else data(key),
-                            kept.weights, options.loading, strict=options.strict)
+        self._placed = load(blueprint.needs,
+                            lambda key: tables[key] if key in tables else data(key), kept.weights,
+                            options.loading, strict=options.strict)
         self._owned = [self._placed[n.key].buffer for n in blueprint.needs if not n.mapped]
         devices = {d.name: d for d in blueprint.devices}
         self._arenas: dict[tuple[str, str], Buffer] = {
