@@ -179,7 +179,8 @@ class ExpertCache:
 
     def counts(self) -> ExpertCounts:
         """The counts of all layers together."""
-        return ExpertCounts(*map(sum, zip(*(x.counts for x in self.layers.values()), strict=True)))
+        each = [layer.counts for layer in self.layers.values()]
+        return ExpertCounts(*map(sum, zip(*each, strict=True)))
 
 
 def _expert(placed: Placed, expert: int, quant: str) -> Bytes:

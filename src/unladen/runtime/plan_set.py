@@ -11,6 +11,7 @@ from unladen.backends import Hold, backend_of
 from unladen.backends.base import Buffer
 from unladen.errors import Cancelled, OutOfMemory, UnladenError
 from unladen.runtime.carry import Kept
+from unladen.runtime.expert_cache import ExpertCounts
 from unladen.runtime.plan import Plan
 from unladen.runtime.weights import TensorData, load
 from unladen.schedule.blueprint_set import BlueprintSet
@@ -84,6 +85,11 @@ class PlanSet:
     def is_ended(self) -> bool:
         """Whether the memory was freed, so that no step can run any more."""
         return self._is_ended
+
+    def expert_counts(self) -> ExpertCounts:
+        """The counts of all caches of experts together."""
+        return ExpertCounts(*map(sum, zip(*(plan.experts.counts() for plan in
+                                            self._members.values()), strict=True)))
 
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
