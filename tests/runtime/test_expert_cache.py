@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,8 +42,8 @@ def model(request: pytest.FixtureRequest, tmp_path: Path, rng: np.random.Generat
 
 
 def planned(tiny: Tiny, device: str, n: int, **options: object) -> Plan:
-    place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=n, **{  # type: ignore[arg-type]
-        "stream_weights": False, **options})
+    wishes: dict[str, Any] = {"stream_weights": False, **options}
+    place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=n, **wishes)
     try:
         return tiny.plan(device, "cpu:0", place=place, backend=BackendOptions(precise=True))
     except BackendNotInitialised as error:
@@ -120,9 +121,8 @@ def test_automatic_takes_half_of_what_is_left(model: Tiny) -> None:
     card = backend_of("null").open("null:0", BackendOptions())
     host = backend_of("cpu").open("cpu:0", BackendOptions())
 
-    def made(n: object, memory: int) -> dict[str, int]:
-        place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=n,  # type: ignore[arg-type]
-                             stream_weights=False)
+    def made(n: Any, memory: int) -> dict[str, int]:
+        place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=n, stream_weights=False)
         small = replace(card, memory_bytes=memory)
         blueprint = make_blueprint(model.graph, LIMITS, LAYOUT, PlanOptions((small, host), place))
         (n_slots,) = {x.n_slots for x in blueprint.cached} or {0}

@@ -45,8 +45,8 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class ExpertCounts(NamedTuple):
-    """``n_kept`` experts of ``n_experts`` are on devices. Of ``n_chosen`` choices so far the
-    devices computed ``n_hits``. ``n_moved`` experts were replaced, with ``moved_bytes``."""
+    """``n_kept`` of ``n_experts`` are on devices. The devices computed ``n_hits`` of the
+    ``n_chosen`` choices so far. ``n_moved`` experts were replaced, with ``moved_bytes``."""
 
     n_experts: int = 0
     n_kept: int = 0
@@ -179,7 +179,8 @@ class ExpertCache:
 
     def counts(self) -> ExpertCounts:
         """The counts of all layers together."""
-        return ExpertCounts(*map(sum, zip(*(x.counts for x in self.layers.values()), strict=True)))
+        each = [layer.counts for layer in self.layers.values()]
+        return ExpertCounts(*map(sum, zip(*each, strict=True)))
 
 
 def _expert(placed: Placed, expert: int, quant: str) -> Bytes:

@@ -55,16 +55,17 @@ class Plan:
 
     ``weights``: those of the whole set. ``arenas``: by device name; ``shares_arenas``: other graphs
     use them too. ``staging``: by device name and number, the buffers for values that go through the
-    host. ``kept``: caches and recurrent state that an earlier plan left. ``experts``: caches of
-    experts, by the names of their nodes, that it left. ``hold``: keeps the devices open. ``is_brief``: the plan is used for a short time, so no weights are moved for it.
-    Raises :class:`OutOfMemory`.
+    host. ``kept``: caches and recurrent state that an earlier plan left; ``experts``: its caches of
+    experts, by the names of their nodes. ``hold``: keeps the devices open. ``is_brief``: the plan
+    is used for a short time, so no weights are moved for it. Raises :class:`OutOfMemory`.
 
-    :attr:`experts`: the caches of experts. :attr:`continues_cache`: the whole cache that was ``kept`` is in this plan's cache, with the
-    same block numbers. :attr:`n_best`: for each op of ``NARROWING`` that the device of the logits
-    has, how many candidates it leaves. :attr:`runs_ahead`: a step may begin before the tokens of
-    the last one are read. Not with recurrent state, of which a sequence has at most two slots, nor
-    where values are tapped, nor where another graph's step overwrites the arena.
-    :attr:`survives_fork`: a forked child can go on with it.
+    :attr:`experts`: the caches of experts. :attr:`continues_cache`: the whole cache that was
+    ``kept`` is in this plan's cache, with the same block numbers. :attr:`n_best`: for each op of
+    ``NARROWING`` that the device of the logits has, how many candidates it leaves.
+    :attr:`runs_ahead`: a step may begin before the tokens of the last one are read. Not with
+    recurrent state, of which a sequence has at most two slots, nor where values are tapped, nor
+    where another graph's step overwrites the arena. :attr:`survives_fork`: a forked child can go on
+    with it.
     """
 
     def __init__(self, blueprint: Blueprint, weights: Mapping[NeedKey, Placed],

@@ -11,6 +11,7 @@ from unladen.backends import Hold, backend_of
 from unladen.backends.base import Buffer
 from unladen.errors import Cancelled, OutOfMemory, UnladenError
 from unladen.runtime.carry import Kept
+from unladen.runtime.expert_cache import ExpertCounts
 from unladen.runtime.plan import Plan
 from unladen.runtime.weights import TensorData, load
 from unladen.schedule.blueprint_set import BlueprintSet
@@ -36,8 +37,9 @@ class PlanSet:
             member.let_go()
         tables = {key: table.view(np.uint8) for b in blueprint.members.values()
                   for each in b.cached for key, table in each.first_tables().items()}
-        self._placed = load(blueprint.needs, lambda key: tables[key] if key in tables else data(key),
-                            kept.weights, options.loading, strict=options.strict)
+        self._placed = load(blueprint.needs,
+                            lambda key: tables[key] if key in tables else data(key), kept.weights,
+                            options.loading, strict=options.strict)
         self._owned = [self._placed[n.key].buffer for n in blueprint.needs if not n.mapped]
         devices = {d.name: d for d in blueprint.devices}
         self._arenas: dict[tuple[str, str], Buffer] = {
@@ -83,6 +85,11 @@ class PlanSet:
     def is_ended(self) -> bool:
         """Whether the memory was freed, so that no step can run any more."""
         return self._is_ended
+
+    def expert_counts(self) -> ExpertCounts:
+        """The counts of all caches of experts together."""
+        return ExpertCounts(*map(sum, zip(*(plan.experts.counts() for plan in
+                                            self._members.values()), strict=True)))
 
     def explain(self) -> str:
         """Each node, its device, and why it is there."""

@@ -62,8 +62,9 @@ def test_shared_experts_start_before_the_routed_ones() -> None:
         # sent before that run, so the host doesn't wait for it.
         assert isinstance(before, RunStep) and before.device == CARD
         assert any("shexp" in n.name for n in before.nodes)
-        sent = steps[i - 2]
-        assert isinstance(sent, CopyStep) and sent.value == steps[i].nodes[0].inputs[0]  # type: ignore[union-attr]
+        sent, moe = steps[i - 2], steps[i]
+        assert isinstance(sent, CopyStep) and isinstance(moe, RunStep)
+        assert sent.value == moe.nodes[0].inputs[0]
 
 
 def test_little_work_overtakes_nothing(tiny: Tiny) -> None:

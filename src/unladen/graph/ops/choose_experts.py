@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,9 +46,10 @@ class ChooseExperts(Op):
 
     def shrunk(self, node: Node) -> Node:
         routing, n_experts = Routing.of(node), node.weights["router"].shape[0]
-        used = min(2, routing.n_used)
-        groups = min(2, routing.n_groups), 1 if routing.n_groups > 1 else 1
-        n_experts = min(n_experts, (used + 1) * groups[0] * routing.fold)
+        used, groups = min(2, routing.n_used), (routing.n_groups, routing.n_groups_used)
+        least = (used + 1) * min(2, groups[0]) * routing.fold
+        if n_experts > least:
+            groups, n_experts = (min(2, groups[0]), 1), least
         n = SMALL // 2
         weights = {role: cut(w, n_experts, *([n] * (len(w.shape) - 1)))
                    for role, w in node.weights.items()}
@@ -75,6 +76,3 @@ class ChooseExperts(Op):
         is_open = (gaps < off[:, None]).any(axis=-1) | (routing.n_groups > 1)
         shape = (*x.shape[:-1], routing.n_used)
         return [np.broadcast_to(np.where(is_open, score.shape[-1], 0)[:, None], shape)]
-
-    def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
-        return Op.bytes_moved(self, node, limits, weight_bytes)
