@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,8 @@ NO_MEMORY = 8
 LOST = {1: "an internal error", 2: "it took too long", 3: "a page fault", 4: "access was revoked",
         7: "it isn't permitted", 11: "the device was removed"}
 """Codes of MTLCommandBufferError after which a device takes no more work."""
+PAGE = mmap.PAGESIZE
+"""Memory of the host that a buffer takes without a copy begins and ends at a multiple of this."""
 
 
 class Memory:
@@ -62,10 +65,6 @@ class Memory:
         """A view of the bytes."""
         view = (ctypes.c_uint8 * nbytes).from_address(self.address + offset)
         return np.ctypeslib.as_array(view)
-
-
-PAGE = 16 << 10
-"""Bytes of a page of memory on Apple's processors; a multiple of those of Intel's."""
 
 
 @dataclass(slots=True)

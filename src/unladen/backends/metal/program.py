@@ -150,14 +150,11 @@ class MetalProgram:
         encoder = commands.object.send("computeCommandEncoderWithDispatchType:", CONCURRENT)
         # What is set stays set, so that only differences are sent.
         now: dict[int, object] = {}
-        pipeline = 0
         for started in group:
             bound = started.bound
             if started.waits:
                 send(encoder, "memoryBarrierWithScope:", BARRIER_BUFFERS)
-            if bound.pipeline.address != pipeline:
-                pipeline = bound.pipeline.address
-                send(encoder, "setComputePipelineState:", pipeline)
+            send(encoder, "setComputePipelineState:", bound.pipeline.address)
             for i, memory, offset in bound.buffers:
                 handle = (memory or words).handle
                 if now.get(i) != (handle, offset):
