@@ -28,8 +28,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz sanitize \
-        site threads wheels gate soak fuzz-api web pictures
+.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz \
+        sanitize site threads wheels gate soak fuzz-api web pictures
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3

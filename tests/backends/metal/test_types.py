@@ -27,7 +27,8 @@ MOST = 40
 WRONG = {
     "a type": ("  if (i >=", "  const u32 wrong = y;\n  if (i >=", "cannot initialize"),
     "a name": ("clamp_f32(x[i]", "clamp_f16(x[i]", "clamp_f16"),
-    "an address space": ("  if (i >=", "  PRIVATE float *near = y;\n  if (i >=", "address_space(1)")}
+    "an address space": ("  if (i >=", "  PRIVATE float *near = y;\n  if (i >=",
+                         "address_space(1)")}
 
 
 def sources(made: Iterable[Case], features: frozenset[str]) -> Iterator[c_texts.Source]:

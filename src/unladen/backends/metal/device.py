@@ -19,7 +19,7 @@ from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.metal import devices, objc
 from unladen.backends.metal.objc import Object, text
-from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 from unladen.quants import codebook
 
 PORT = c_texts.FOLDER / "ports/metal.h"
@@ -140,6 +140,10 @@ class Gpu:
         """Bytes that can be allocated now without slowing the system down."""
         left = self.found.memory_bytes - devices.allocated_bytes(self.found)
         return max(0, min(left, free_host_bytes()))
+
+    def new_memory(self, nbytes: int) -> Memory:
+        """A new buffer, which Metal fills with zeros; raises :class:`OutOfMemory`."""
+        return Memory(self, nbytes)
 
     def upload(self, data: Bytes) -> Range:
         """A new buffer that holds ``data``; raises :class:`OutOfMemory`."""
@@ -264,9 +268,3 @@ def copy_within(commands: Commands, dst: Memory, dst_offset: int, src: Memory, s
 def _not_compiled(what: str, error: ctypes.c_void_p) -> UnladenError:
     said = text(objc.send(error.value, "localizedDescription")) if error else "no reason given"
     return UnladenError(f"{what} doesn't compile:\n{said}", hint="an update of macOS may help")
-
-
-def closed(device: str) -> BackendNotInitialised:
-    """The error for using ``device``, or a buffer or program on it, after it was closed."""
-    return BackendNotInitialised(f"{device} is closed, or was never opened",
-                                 hint="open it and allocate again: what was on it is gone")
