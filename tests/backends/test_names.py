@@ -14,8 +14,8 @@ from unladen.errors import BackendNotInitialised, InvalidArgument
     ("cpu", "cpu:0"), ("CPU", "cpu:0"), (" cpu:1 ", "cpu:1"), ("cpu1", "cpu:1"), ("wgpu", "wgpu:0"),
     ("WGPU1", "wgpu:1"), ("CUDA0", "cuda:0"), ("cuda", "cuda:0"), ("cuda:3", "cuda:3"),
     ("CUDA12", "cuda:12"), ("ROCm0", "hip:0"), ("rocm1", "hip:1"), ("HIP2", "hip:2"),
-    ("Vulkan0", "wgpu:0"), ("vulkan:1", "wgpu:1"), ("Metal", "wgpu:0"), ("MTL0", "wgpu:0"),
-    ("mps", "wgpu:0"), ("gpu", "wgpu:0"), ("GPUOpenCL", "opencl:0"), ("SYCL0", "sycl:0"),
+    ("Vulkan0", "wgpu:0"), ("vulkan:1", "wgpu:1"), ("Metal", "metal:0"), ("MTL0", "metal:0"),
+    ("mps", "metal:0"), ("gpu", "wgpu:0"), ("GPUOpenCL", "opencl:0"), ("SYCL0", "sycl:0"),
     ("null:3", "null:3"), ("null", "null:0"), ("reference", "reference:0"),
     ("Mine2", "Mine2:0"), ("b2:1", "b2:1"), ("", ":0"), ("cpu:x", "cpu:x"), ("0", "0:0")])
 def test_full_names(name: str, full: str) -> None:
@@ -25,7 +25,7 @@ def test_full_names(name: str, full: str) -> None:
 def test_in_lists_and_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert device_names(["Vulkan1", "CPU"]) == ("wgpu:1", "cpu:0")
     monkeypatch.setenv("UNLADEN_DEVICES", "Metal,CPU")
-    assert device_names(None) == ("wgpu:0", "cpu:0")
+    assert device_names(None) == ("metal:0", "cpu:0")
     with pytest.raises(InvalidArgument, match="twice"):
         device_names(["CPU", "cpu:0"])
 

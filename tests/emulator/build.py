@@ -73,17 +73,19 @@ def processor() -> str:
                           capture_output=True, text=True, check=True).stdout
 
 
-def library(text: str, folder: Path, *more: str) -> Path:
-    """The library made of ``text``, whose includes are in ``folder``. Raises AssertionError with
-    the compiler's messages."""
-    key = hashlib.sha256("\0".join([text, processor(), *flags(), *more]).encode()).hexdigest()[:24]
+def library(text: str, folder: Path, *more: str, by: str = "") -> Path:
+    """The library made of ``text``, whose includes are in ``folder``, by g++ with its :func:`flags`
+    and ``more``, or ``by`` another compiler with only these. Raises AssertionError with the
+    compiler's messages."""
+    all_flags = more if by else (*flags(), *more)
+    key = hashlib.sha256("\0".join([text, processor(), by, *all_flags]).encode()).hexdigest()[:24]
     made = CACHE / f"{key}.so"
     if not made.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         own = f"{key}.{os.getpid()}.{threading.get_ident()}"
         source, part = CACHE / f"{own}.cc", CACHE / f"{own}.so"
         source.write_text(text)
-        done = subprocess.run([compiler(), *flags(), *more, f"-I{folder}", str(source), "-o",
+        done = subprocess.run([by or compiler(), *all_flags, f"-I{folder}", str(source), "-o",
                                str(part)], capture_output=True, text=True)
         source.unlink()
         assert done.returncode == 0, done.stderr

@@ -72,6 +72,8 @@ class Device:
     * ``max_binding_bytes``: the most bytes of one buffer that a kernel can use; 0: no limit.
     * ``writes_ahead``: bytes of :meth:`Backend.write_ahead` arrive while kernels run.
     * ``commits_host_memory``: its memory is the host's, and all of an allocation is taken at once.
+    * ``maps_files``: it can use weights where they lie in a mapped file (:meth:`Backend.wrap`), as
+      the host can.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Device:
     max_binding_bytes: int = 0
     writes_ahead: bool = False
     commits_host_memory: bool = False
+    maps_files: bool = False
 
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"
@@ -100,7 +103,7 @@ class Device:
 
 
 _OTHERS_NAMES: Final = {
-    "vulkan": "wgpu", "metal": "wgpu", "mtl": "wgpu", "mps": "wgpu", "webgpu": "wgpu",
+    "vulkan": "wgpu", "mtl": "metal", "mps": "metal", "webgpu": "wgpu",
     "d3d12": "wgpu", "dx12": "wgpu", "gpu": "wgpu", "rocm": "hip", "gpuopencl": "opencl"}
 """Names of devices in other engines, and the backend that uses these devices here."""
 _KNOWN: Final = {*_OTHERS_NAMES, *_OTHERS_NAMES.values(), "cpu", "cuda", "sycl", "musa"}
@@ -111,7 +114,7 @@ _DEVICE: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*?)(?::(.*)|([0-9]*))")
 
 def full_name(device: str) -> str:
     """A device's name with its number: "cpu" is "cpu:0". Names of other engines are translated:
-    "CPU", "CUDA0", "ROCm1" ("hip:1"), and "Vulkan0" and "Metal", which become devices of wgpu."""
+    "CPU", "CUDA0", "ROCm1" ("hip:1"), "MTL0" ("metal:0"), and "Vulkan0", a device of wgpu."""
     text = device.strip()
     match = _DEVICE.fullmatch(text)
     if match is None or match[1].lower() not in _KNOWN:

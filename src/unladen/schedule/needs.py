@@ -76,7 +76,8 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
             there = found.get((device.name, weight.name))
             if there is not None and quant == weight.quant:
                 continue  # another node needs it converted: all use that
-            mapped = (use_mmap and device.is_host and quant == weight.quant
+            in_place = device.is_host or (device.maps_files and not weight.first_row)
+            mapped = (use_mmap and in_place and quant == weight.quant
                       and not weight.n_cols_of_tensor and not weight.private)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
             if file_format(quant) != weight.quant and len(weight.shape) > 1:

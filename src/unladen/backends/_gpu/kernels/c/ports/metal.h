@@ -3,9 +3,9 @@
 
 #include <metal_stdlib>
 
-typedef metal::uchar u8;
-typedef metal::ushort u16;
-typedef metal::uint u32;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
 typedef metal::float2 f2;
 typedef metal::float4 f4;
 typedef metal::uint2 u2;
