@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -52,10 +53,25 @@ def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, thr
         raise KernelFault("\n".join(runtime.fault_text(i).decode() for i in range(n)))
 
 
+def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
+    """The bytes that each value of the segment has in this step, by the range that kernels bind for
+    it: the memory's address, where the range begins, and its length in the largest step. Values
+    that take turns in one range have as many as the largest."""
+    arena, found = of_gpu(segment.arena), dict[tuple[int, int, int], int]()
+    for value, offset in segment.offsets.items():
+        bound = arena.range(offset, 4 * segment.limits.count(value.shape))
+        key = id(bound.buffer), bound.offset, bound.nbytes
+        sizes = (segment.batch.size(n) if isinstance(n, str) else n for n in value.shape)
+        found[key] = max(found.get(key, 0), 4 * math.prod(sizes))
+    return found
+
+
 @dataclass
 class EmulatorProgram:
-    """A segment's dispatches. Each one that runs takes the next order."""
+    """A segment's dispatches. Each run takes the next order. A kernel is given just the
+    rows that a value has in the step, so what it reads or writes beyond them is out of bounds."""
 
+    segment: Segment
     lowered: Lowered
     step: Step
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -63,19 +79,20 @@ class EmulatorProgram:
 
     def run(self) -> Size:
         words, size = self.step.pack()
+        given = step_bytes(self.segment)
         for d in self.lowered.dispatches:
             groups = d.grid(size)
             if groups is not None:
-                self._dispatch(d, groups, words.view(np.uint8))
+                memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
+                self._dispatch(d, groups, {"step": words.view(np.uint8), **memory})
+        self.n_run += 1
         return size
 
-    def _dispatch(self, d: Dispatch, groups: Groups, words: Bytes) -> None:
+    def _dispatch(self, d: Dispatch, groups: Groups, memory: dict[str, Bytes]) -> None:
         source = c_texts.assemble(d.kernel, d.quant, d.constants, build.PORT)
-        memory = {"step": words, **{name: _bytes(r) for name, r in d.ranges.items()}}
         if source.grid:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order, seed = self.n_run % len(ORDERS), int(self.rng.integers(1 << 31))
-        self.n_run += 1
         try:
             run(source, memory, groups, d.threads, order, seed)
         except KernelFault as error:
@@ -83,10 +100,11 @@ class EmulatorProgram:
                               f"{ORDERS[order]}:\n{error}") from None
 
 
-def _bytes(what: Range | bytes) -> Bytes:
+def _bytes(what: Range | bytes, given: Mapping[tuple[int, int, int], int]) -> Bytes:
     if isinstance(what, bytes):
         return np.frombuffer(what, np.uint8).copy()
-    found: Bytes = what.buffer[what.offset:what.offset + what.nbytes]
+    n_bytes = given.get((id(what.buffer), what.offset, what.nbytes), what.nbytes)
+    found: Bytes = what.buffer[what.offset:what.offset + n_bytes]
     return found
 
 
@@ -106,13 +124,12 @@ class EmulatorBackend(EmulatedBackend):
         return self.target.device
 
     def alloc(self, device: Device, nbytes: int, use: Any, row_bytes: int = 1) -> Buffer:
-        buffer = super().alloc(device, nbytes, use, row_bytes)
-        return buffer
+        return super().alloc(device, nbytes, use, row_bytes)
 
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
-        return EmulatorProgram(
-            lowered, Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads))
+        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads)
+        return EmulatorProgram(segment, lowered, step)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatorProgram)

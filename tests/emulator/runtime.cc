@@ -112,13 +112,14 @@ static Launch launch;
 static Fiber *current;
 static Context scheduler;
 
+// The first faults are kept, besides a deadlock, after which nothing runs.
 static void tell(const char *format, ...) {
   char text[400];
   va_list rest;
   va_start(rest, format);
   vsnprintf(text, sizeof text, format, rest);
   va_end(rest);
-  if (faults.size() < MOST_FAULTS) faults.push_back(text);
+  if (faults.size() < MOST_FAULTS || strstr(text, "deadlock")) faults.push_back(text);
 }
 
 extern "C" void fault(const char *what, const char *array, u64 at, u32 other) {
