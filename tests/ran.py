@@ -15,7 +15,7 @@ from cases import running
 from cases.base import Case
 
 FLOATS = "F32"
-"""What is recorded for an op without matrices."""
+"""What is recorded for an op without matrices and cache."""
 Found = set[tuple[str, str, str, str]]
 """Backend, description of its device, op, format."""
 
@@ -37,13 +37,11 @@ class Recorder:
     config: pytest.Config
     found: Found = field(default_factory=set)
     last: dict[int, running.Bench] = field(default_factory=dict)
+    patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
 
-    @pytest.fixture(autouse=True, scope="session")
-    def _recorded(self) -> Any:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(running.Bench, "run", self._running(running.Bench.run))
-            patch.setattr(running, "check", self._checking(running.check))
-            yield
+    def pytest_sessionstart(self) -> None:
+        self.patch.setattr(running.Bench, "run", self._running(running.Bench.run))
+        self.patch.setattr(running, "check", self._checking(running.check))
 
     def _running(self, run: Callable[[running.Bench], Any]) -> Callable[[running.Bench], Any]:
         def recorded(bench: running.Bench) -> Any:
@@ -61,6 +59,7 @@ class Recorder:
         return recorded
 
     def pytest_sessionfinish(self) -> None:
+        self.patch.undo()
         of_worker = getattr(self.config, "workeroutput", None)
         if of_worker is not None:
             of_worker["ran"] = sorted(self.found)
@@ -75,9 +74,11 @@ class Recorder:
 
 def entries(bench: running.Bench) -> Found:
     """What the run shows: an entry for each format of the node's matrices, as the device has
-    them."""
-    node = bench.case.node
+    them, and for each type of its cache."""
+    case, node = bench.case, bench.case.node
     formats = {bench.placed[w.name].quant for w in node.weights.values() if len(w.shape) > 1}
+    if case.kv is not None:
+        formats |= {case.layout.k_type, case.layout.v_type}
     return {(bench.backend.name, bench.device.description, node.op, quant)
             for quant in formats or {FLOATS}}
 
