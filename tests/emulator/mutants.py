@@ -119,7 +119,6 @@ FAULTS: Mapping[str, Fault] = MappingProxyType({
     "wait": Fault(waits, "race|no thread wrote|hasn't waited"),
     "store": Fault(stores, "out of bounds|race|no thread wrote"),
     "divergent barrier": Fault(divergences, "deadlock")})
-HARMLESS: frozenset[str] = frozenset()
 
 
 def mutants(kernel: str, fault: str) -> Iterator[Mutant]:
