@@ -16,7 +16,9 @@
 #   make fuzz    mutated files (FILES=20000), then native fuzzers (SECONDS_EACH=180); wants clang++
 #   make soak    random clients of a server for SOAK_SECONDS=600
 #   make fuzz-api   CASES=5000 requests that the server's description allows, or doesn't
-#   make sanitize   TESTS="tests/..." over a module with the sanitizers, and the pool under another
+#   make sanitize   TESTS="tests/..." over a module with the sanitizers, the pool under another, and
+#                the GPU kernels in the emulator
+#   make matrix  run all ops and formats on all backends, and write what ran into docs/reference
 #   make site    the documentation as a site in build/site; a broken link is an error
 #   make web     the page that the server shows: build it, compare it with the built files in the
 #                package, and test it; needs Node 20.19 or newer and Chromium
@@ -31,7 +33,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz \
-        sanitize site threads wheels gate cubins soak fuzz-api web pictures
+        sanitize site threads kernels wheels gate cubins soak fuzz-api web pictures matrix
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -135,6 +137,13 @@ cubins: .venv/installed .venv/tested-with
 oracle: .venv/installed .venv/tested-with
 	UNLADEN_ORACLE_STRINGS=10000 $(BIN)/python -m pytest tests/tokenizer/test_oracles.py
 
+RAN := tests/backends/ran.json
+matrix: .venv/installed .venv/tested-with
+	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p ran --ran $(RAN) tests/backends/test_ops.py \
+	    tests/backends/wgpu/test_kernels.py tests/backends/opencl/test_kernels_on_opencl.py \
+	    tests/emulator/test_emulated_ops.py -k "within or products or formats"
+	$(BIN)/python tools/gen_matrices.py
+
 bench: .venv/installed
 	@test -n "$(PEER)" -a -n "$(MODELS)" || { echo 'error: PEER and MODELS are wanted' >&2; \
 	    echo 'hint: make bench PEER=/path/to/llama-bench MODELS="a.gguf b.gguf"' >&2; exit 2; }
@@ -207,12 +216,17 @@ threads:
 	    $(THREADS:%=src/unladen/%) -o $(SANITIZE_FOLDER)/pool
 	$$(setarch -R true 2>/dev/null && echo setarch -R) $(SANITIZE_FOLDER)/pool >&2
 
+# The C kernels in the emulator, with private arrays checked, too.
+kernels: .venv/installed .venv/tested-with
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	    UNLADEN_EMULATOR_ASAN=1 $(BIN)/python -m pytest -n 2 tests/emulator/test_emulated_ops.py
+
 # The package's sources with a module of their own; the checks' library must be there before Python.
 # What Python itself keeps to its end is no leak of ours. The mutated files run in less memory than
 # the checks take.
 SANITIZE_FOLDER ?= build/sanitize
 TESTS ?= tests --deselect tests/fuzz/test_files.py::test_slice
-sanitize: threads .venv/tested-with
+sanitize: threads kernels .venv/tested-with
 	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
 	$(BIN)/cmake -S . -B $(SANITIZE_FOLDER) $(NINJA) -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 	    -DUNLADEN_SANITIZE=address,undefined -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2

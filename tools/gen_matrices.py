@@ -1,16 +1,20 @@
-"""Writes docs/reference/ops.md and docs/reference/formats.md: what runs where, read from the code.
+"""Writes docs/reference/ops.md and docs/reference/formats.md: what runs where.
 
 ``python tools/gen_matrices.py`` writes them; with ``--check`` it fails if they are out of date.
+What a backend claims is read from the code, and what ran within its bound from
+``tests/backends/ran.json``, which ``make matrix`` writes anew.
 Levels of instruction sets are read from the C++ sources, so the result doesn't depend on the
 processor that runs this.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
@@ -27,6 +31,7 @@ from unladen.graph.ops import registry as ops  # noqa: E402
 from unladen.quants import registry as quants  # noqa: E402
 
 REFERENCE = ROOT / "docs/reference"
+RAN = ROOT / "tests/backends/ran.json"
 CSRC = ROOT / "src/unladen/backends/cpu/csrc"
 LEVELS = ("portable", "avx2", "avx512, vbmi", "neon, dotprod, i8mm")
 
@@ -38,8 +43,12 @@ Every op of the [graph](../concepts/graph.md), and the backends that run it. `re
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
 weights in any block format; other weights are F32.
 
-| op | what it is | weights | reference | null | cpu | wgpu | opencl, cuda, hip | ggml |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+* **yes**: all cases of the op ran within their bound in a test: {devices}.
+* **untested**: the backend claims the op, and no test has run it yet.
+* **no**: the op runs on another device.
+
+| op | what it is | weights | reference | null | cpu | wgpu | opencl, cuda, hip | ggml | emulator |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 OPS_TAIL = """
 Limits; a node beyond them runs on another device, and a warning names it:
@@ -70,20 +79,60 @@ elsewhere.
 | --- | ---: | ---: | ---: | --- |{rules} --- | --- |
 """
 
+RAN_HEAD = """
+## What ran
+
+The ops that tests ran within their bound with weights, or with keys and values, in each format.
+Elsewhere the device got another format.
+
+"""
+
 
 def ops_page() -> str:
     """The text of ops.md."""
-    rows, cpu = [], native.operations()
+    rows, cpu, ran = [], native.operations(), ran_ops()
     for name, op in sorted(ops().items()):
         module = sys.modules[type(op).__module__].__doc__ or ""
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
-        rows.append(f"| `{name}` | {what} | {takes} | yes | yes | {_yes(name in cpu)} "
-                    f"| {_yes(_is_lowered(name, wgsl))} | {_yes(_is_lowered(name, c_texts))} "
-                    f"| {_yes(name in on_ggml)} |")
+        cells = [_answer(claimed, name in ran.get(backend, ()))
+                 for backend, claimed in claims(name).items()]
+        rows.append(f"| `{name}` | {what} | {takes} | {cells[0]} | yes "
+                    f"| {' | '.join(cells[1:])} |")
     limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
     tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
-    return OPS_HEAD + "\n".join(rows) + "\n" + tail
+    return OPS_HEAD.format(devices=_devices()) + "\n".join(rows) + "\n" + tail
+
+
+def claims(op: str) -> Mapping[str, bool]:
+    """For each backend that computes, whether it claims the op."""
+    in_c = _is_lowered(op, c_texts)
+    return {"reference": True, "cpu": op in native.operations(), "wgpu": _is_lowered(op, wgsl),
+            "opencl": in_c, "ggml": op in on_ggml, "emulator": in_c}
+
+
+def ran() -> Mapping[str, Any]:
+    """What tests ran, by backend: ``devices``, and ``ops`` with their formats."""
+    found: Mapping[str, Any] = json.loads(RAN.read_text(encoding="utf-8"))
+    return found
+
+
+def ran_ops() -> Mapping[str, Mapping[str, list[str]]]:
+    """By backend and op, the formats of weights or caches with which tests ran the op."""
+    return {backend: {op: formats.split() for op, formats in of["ops"].items()}
+            for backend, of in ran().items()}
+
+
+def _devices() -> str:
+    on = {backend: ", ".join(of["devices"]) for backend, of in ran().items()}
+    return (f"`wgpu` on {on['wgpu']}, `opencl` on {on['opencl']}, `ggml` on {on['ggml']}, "
+            "`emulator` by the [emulator](../concepts/gpu-kernels.md#the-emulator) of the tests")
+
+
+def _answer(claimed: bool, has_run: bool) -> str:
+    if not claimed:
+        return "no"
+    return "yes" if has_run else "untested"
 
 
 def _is_lowered(op: str, family: Family) -> bool:
@@ -118,7 +167,22 @@ def formats_page() -> str:
                  _format_on(wgsl, name), _format_on(c_texts, name)]
         rows.append(f"| {' | '.join(cells)} |")
     head = FORMATS_HEAD.format(levels=" | ".join(LEVELS), rules=" --- |" * len(LEVELS))
-    return head + "\n".join(rows) + "\n"
+    return head + "\n".join(rows) + "\n" + formats_that_ran()
+
+
+def formats_that_ran() -> str:
+    """The table of the ops that ran with each format."""
+    backends = {backend: of for backend, of in ran_ops().items() if backend != "reference"}
+    known = sorted(quants().items(), key=lambda item: item[1].type_id)
+    rows = []
+    for name, _ in known:
+        cells = [", ".join(f"`{op}`" for op, formats in of.items()
+                           if name in formats and (name != "F32" or len(formats) > 1))
+                 for of in backends.values()]
+        if any(cells):
+            rows.append(f"| {name} | {' | '.join(cells)} |")
+    head = [f"| format | {' | '.join(backends)} |", "| --- |" + " --- |" * len(backends)]
+    return RAN_HEAD + "\n".join([*head, *rows]) + "\n"
 
 
 def _writable() -> frozenset[str]:

@@ -23,12 +23,13 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
             n_heads = group * n_kv_heads
             yield m.case("attention", m.input("T", n_heads * k_dim), state=spec,
                          attrs={"n_heads": n_heads, "scale": k_dim ** -0.5}, kv=m.cache(spec))
-    for n_tokens, window, sinks in [(1, 0, True), (3, 1500, False)]:  # long enough to be divided
+    for n_tokens, window, sinks, dim in [(1, 0, True, 32), (3, 1500, False, 32), (1, 0, False, 36)]:
+        # Long enough to be divided.
         m = Maker(rng, n_tokens, n_seqs=2, kv_types=("F16", "F16"), max_history=3000)
-        spec = KVSpec(0, 1, 32, 32)
-        yield m.case("attention", m.input("T", 64), state=spec, kv=m.cache(spec),
+        spec = KVSpec(0, 1, dim, dim)
+        yield m.case("attention", m.input("T", 2 * dim), state=spec, kv=m.cache(spec),
                      weights={"sinks": m.weight("sinks", 2)} if sinks else {},
-                     attrs={"n_heads": 2, "scale": 32 ** -0.5, "window": window})
+                     attrs={"n_heads": 2, "scale": dim ** -0.5, "window": window})
     for n_tokens, sinks in [(1, False), (5, True), (40, False), (70, True)]:
         for attrs in scorings(rng):
             # Where later keys are seen they must be in the step; then there is no history.

@@ -19,6 +19,7 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
     yield plain(rng, 70, ["F16"], n_in=131)
     # Weights of one input may differ in format, and so want the input in several layouts.
     yield plain(rng, 1, ["Q4_K", "Q4_K", "Q6_K"])
+    yield plain(rng, int(rng.choice([1, 3])), ["Q8_0"] * 3)
     yield plain(rng, 19, ["Q4_K", "Q8_0", "F16"])
     yield plain(rng, 70, ["Q5_0", "Q8_0", "Q5_0"], rows="S")
     for act in ACTIVATIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -62,23 +63,36 @@ def run(source: c_texts.Source, memory: Mapping[str, Bytes], groups: Groups, thr
         raise KernelFault("\n".join(runtime.fault_text(i).decode() for i in range(n)))
 
 
+def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
+    """The bytes that each value of the segment has in this step, by the range that kernels bind for
+    it: the memory's address, where the range begins, and its length in the largest step. Values
+    that take turns in one range have as many as the largest."""
+    arena, found = of_gpu(segment.arena), dict[tuple[int, int, int], int]()
+    for value, offset in segment.offsets.items():
+        bound = arena.range(offset, 4 * segment.limits.count(value.shape))
+        key = id(bound.buffer), bound.offset, bound.nbytes
+        sizes = (segment.batch.size(n) if isinstance(n, str) else n for n in value.shape)
+        found[key] = max(found.get(key, 0), 4 * math.prod(sizes))
+    return found
+
+
 @dataclass
 class EmulatorProgram:
-    """A segment's dispatches. In the checking mode each one that runs takes the next order."""
+    """A segment's dispatches. In the checking mode each one that runs takes the next order, and a
+    kernel is given just the rows that a value has in the step, so what it reads or writes beyond
+    them is out of bounds."""
 
+    segment: Segment
     lowered: Lowered
     step: Step
     mode: build.Mode
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     n_run: int = 0
     sources: Sequence[c_texts.Source] = field(init=False)
-    memory: Sequence[Mapping[str, Bytes]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.sources = [c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
                         for d in self.lowered.dispatches]
-        self.memory = [_memory(d, source)
-                       for d, source in zip(self.lowered.dispatches, self.sources, strict=True)]
         build.prepare((source.text for source in self.sources), self.mode)
 
     def run(self) -> Size:
@@ -86,38 +100,35 @@ class EmulatorProgram:
         if self.step.batch.continues:
             assert self.lowered.chosen is not None
             at = self.step.tokens_offset
-            tokens = _bytes(self.lowered.chosen)[:4 * self.step.batch.n_tokens]
+            tokens = _bytes(self.lowered.chosen, {})[:4 * self.step.batch.n_tokens]
             words.view(np.uint8)[at:at + tokens.nbytes] = tokens
+        given = step_bytes(self.segment) if self.mode.checks else {}
         for i, d in enumerate(self.lowered.dispatches):
             groups = d.grid(size)
             if groups is not None:
-                self._dispatch(i, d, groups, words.view(np.uint8))
+                memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
+                self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
         return size
 
-    def _dispatch(self, i: int, d: Dispatch, groups: Groups, words: Bytes) -> None:
+    def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes]) -> None:
+        source = self.sources[i]
+        if source.grid:
+            memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0
         seed = int(self.rng.integers(1 << 31))
         self.n_run += 1
         try:
-            run(self.sources[i], {**self.memory[i], "step": words}, groups, d.threads, order, seed,
-                self.mode)
+            run(source, memory, groups, d.threads, order, seed, self.mode)
         except KernelFault as error:
             raise KernelFault(f"{d.kernel} {d.quant} {dict(d.constants)}, threads "
                               f"{ORDERS[order]}:\n{error}") from None
 
 
-def _memory(d: Dispatch, source: c_texts.Source) -> dict[str, Bytes]:
-    """The bytes of each argument but the step's words."""
-    memory = {name: _bytes(r) for name, r in d.ranges.items()}
-    if source.grid:
-        memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
-    return memory
-
-
-def _bytes(what: Range | bytes) -> Bytes:
+def _bytes(what: Range | bytes, given: Mapping[tuple[int, int, int], int]) -> Bytes:
     if isinstance(what, bytes):
         return np.frombuffer(what, np.uint8).copy()
-    found: Bytes = what.buffer[what.offset:what.offset + what.nbytes]
+    n_bytes = given.get((id(what.buffer), what.offset, what.nbytes), what.nbytes)
+    found: Bytes = what.buffer[what.offset:what.offset + n_bytes]
     return found
 
 
@@ -153,9 +164,8 @@ class EmulatorBackend(EmulatedBackend):
 
     def compile(self, segment: Segment) -> Program:
         lowered = lower(self.target, segment)
-        return EmulatorProgram(
-            lowered, Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads),
-            self.mode)
+        step = Step(segment.batch, segment.limits, lowered.tables, lowered.n_kv_heads)
+        return EmulatorProgram(segment, lowered, step, self.mode)
 
     def run(self, program: Program) -> None:
         assert isinstance(program, EmulatorProgram)

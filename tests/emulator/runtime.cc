@@ -91,6 +91,8 @@ struct Fiber {
 };
 
 constexpr size_t MOST_FAULTS = 20;
+// A kernel with wrong numbers may loop for hours. After so many faults it is given up.
+constexpr u64 ENOUGH_FAULTS = 10000000;
 #ifdef __SANITIZE_ADDRESS__
 constexpr size_t STACK_BYTES = 512 << 10;
 #else
@@ -113,6 +115,7 @@ Thread thread;
 
 static std::vector<Fiber> fibers;
 static std::vector<std::string> faults;
+static u64 n_faults;
 static Launch launch;
 static Fiber *current;
 static Context scheduler;
@@ -125,10 +128,20 @@ static void tell(const char *format, ...) {
   va_start(rest, format);
   vsnprintf(text, sizeof text, format, rest);
   va_end(rest);
-  if (faults.size() < MOST_FAULTS) faults.push_back(text);
+  faults.push_back(text);
+}
+
+static void yield(State state, const char *file, int line) {
+  Fiber &own = *current;
+  own.state = state;
+  own.file = file;
+  own.line = line;
+  switch_context(&own.context, &scheduler);
 }
 
 extern "C" void fault(const char *what, const char *array, u64 at, u32 other) {
+  if (++n_faults >= ENOUGH_FAULTS) yield(State::done, nullptr, 0);
+  if (n_faults > MOST_FAULTS) return;
   const u32 n = thread.n_threads;
   char with[80] = "";
   if (other == MANY) snprintf(with, sizeof with, " (several threads)");
@@ -138,14 +151,6 @@ extern "C" void fault(const char *what, const char *array, u64 at, u32 other) {
   tell("thread %u of workgroup (%u,%u,%u), after %u barriers: %s %s[%llu]%s", thread.lane,
        thread.group[0], thread.group[1], thread.group[2], thread.epoch, what, array,
        (unsigned long long)at, with);
-}
-
-static void yield(State state, const char *file, int line) {
-  Fiber &own = *current;
-  own.state = state;
-  own.file = file;
-  own.line = line;
-  switch_context(&own.context, &scheduler);
 }
 
 extern "C" void barrier(const char *file, int line) { yield(State::at_barrier, file, line); }
@@ -321,7 +326,7 @@ static void forget_shared() {
   launch.shared.reserve(32);
 }
 
-// Runs the workgroup in `thread`; false after a deadlock.
+// Runs the workgroup in `thread`; false after a deadlock or too many faults.
 static bool run_group(u32 order_kind, u32 &seed) {
   start_fibers();
   if (launch.checks) forget_shared();
@@ -334,6 +339,7 @@ static bool run_group(u32 order_kind, u32 &seed) {
     if (order_kind == 2) shuffle(order, seed);
     for (const u32 lane : order) {
       if (fibers[lane].state == State::ready) enter(lane);
+      if (n_faults >= ENOUGH_FAULTS) return false;
     }
     if (meet_in_subgroups()) continue;
     if (!meet_at_barrier()) return false;
@@ -390,6 +396,7 @@ static std::vector<Span> make_cells(Argument *arguments, u32 n) {
 extern "C" u32 run_grid(Kernel kernel, Argument *arguments, u32 n_arguments, const u32 *n_groups,
                         u32 n_threads, u32 order, u32 seed, bool checks) {
   faults.clear();
+  n_faults = 0;
   if (fibers.size() < n_threads) fibers.resize(n_threads);
   met.assign(n_threads * MOST_GIVEN, 0);
   std::vector<Span> spans;

@@ -13,7 +13,7 @@ from unladen.gguf import open_gguf
 gguf = pytest.importorskip("gguf")
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FILES = sorted([*SHARED.glob("models/*.gguf"), *SHARED.glob("vocabs/*.gguf")])
-LARGE = 8 << 20
+LARGE = 4 << 20
 """Bytes of the largest file to compare: the oracle takes many seconds for larger ones."""
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from formats import PUBLISHED
 from unladen._native import cpu as native
+from unladen.graph.ops import registry as ops
 from unladen.quants import registry
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -42,3 +43,19 @@ def test_levels_are_as_the_kernels_say(matrices: ModuleType) -> None:
 def test_what_can_be_written(matrices: ModuleType) -> None:
     level = native.levels()[-1]
     assert matrices._writable() == {q for q in registry() if native.can_quantize(q, level)}
+
+
+def test_what_ran_is_named_as_in_the_code(matrices: ModuleType) -> None:
+    """Each op that was recorded ran on every backend that claims it. One that no backend has run
+    yet is shown as untested."""
+    ran = matrices.ran_ops()
+    for op in {op for of in ran.values() for op in of}:
+        assert op in ops()
+        for backend, claimed in matrices.claims(op).items():
+            assert (op in ran[backend]) == claimed, f"{op} on {backend}: run make matrix"
+    formats = {f for of in ran.values() for formats in of.values() for f in formats}
+    assert formats <= set(registry())
+    for backend, family in (("wgpu", matrices.wgsl), ("opencl", matrices.c_texts),
+                            ("emulator", matrices.c_texts)):
+        known = {q for q in PUBLISHED if family.has_format(q)}
+        assert known <= set(ran[backend]["linear"]), f"{backend}: run make matrix"

@@ -20,7 +20,7 @@ from unladen.schedule.fit import free_bytes
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import Choice, PlaceOptions, choose
 
-N_COMBINATIONS, N_RIVALS = 500, 50
+N_COMBINATIONS, N_RIVALS = 200, 50
 EQUAL = 1 + 1e-9
 """Relative difference up to which seconds count as equal: they are added up in another order.
 Between equal ones prefill decides."""

@@ -62,7 +62,7 @@ FN void add_part(ARGS, u32 part, PRIVATE float *acc) {
 }
 
 // A thread fills row LANE / 4 of both tiles. That row begins at byte `w_row` of b and at element
-// `x_row` of x.
+// `x_row` of x. The barrier in `fill` keeps the tiles until all threads have read them.
 FN void multiply(ARGS, Bytes b, u32 w_row, u32 x_row, PRIVATE float *acc) {
   const u32 units = BLOCK / 8u;
   const u32 n_units = m.n_in / BLOCK * units;
@@ -71,6 +71,5 @@ FN void multiply(ARGS, Bytes b, u32 w_row, u32 x_row, PRIVATE float *acc) {
     fill(args, b, w_row, x_row, each / units, each % units);
     BARRIER();
     for (u32 part = 0u; part < 2u; part++) add_part(args, part, acc);
-    BARRIER();
   }
 }
