@@ -119,7 +119,7 @@ def test_grids_cover_what_a_step_makes(op: str, rng: Rng) -> None:
                 n = size.rows(str(value.shape[0])) * int(np.prod(value.shape[1:], dtype=int))
                 at = bench.offsets[value]
                 made = [int(np.prod(groups)) * elements(d, case.node, value) for d, groups in ran
-                        if any(r.offset == at and name.startswith(("y", "spread", "places"))
+                        if any(r.offset == at and name.startswith(("y", "spread", "places", "told"))
                                for name, r in memory_of(d.ranges).items())]
                 assert sum(made) >= n, (op, size, value.shape, case.name)
 
