@@ -1,4 +1,5 @@
-// Products of a warp's matrices, for the runtime: what ports/nvidia.h says of each thread's registers.
+// Products of a warp's matrices, for the runtime: what ports/nvidia.h says of each thread's
+// registers.
 
 static float half_of(u32 bits, u32 is_bf16) {
   if (is_bf16) {

@@ -1,5 +1,5 @@
-// The emulator's bodies of the primitives in ports/nvidia.h. A thread gives its registers, waits for
-// the 31 others, and computes its own part of what they make together.
+// The emulator's bodies of the primitives in ports/nvidia.h. A thread gives its registers, waits
+// for the 31 others, and computes its own part of what they make together.
 
 #define UNROLL
 #define NO_UNROLL

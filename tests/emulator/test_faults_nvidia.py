@@ -30,7 +30,8 @@ def few(rng: Rng) -> Case:
 
 
 def experts(rng: Rng) -> Case:
-    return moe.one(rng, 40, 4, 2, "silu", "Q8_0", "Q8_0", sizes=(256, 256))
+    return moe.one(rng, 40, 4, 2, "silu", "Q8_0", "Q8_0", twists=("gate_up",),
+                   sizes=(256, 256))
 
 
 def prefill(rng: Rng) -> Case:

@@ -1,4 +1,4 @@
-"""The emulator's matrix primitives against NumPy, register by register as the PTX ISA lays them out."""
+"""The emulator's matrix primitives against NumPy, with the registers of the PTX ISA."""
 
 from __future__ import annotations
 

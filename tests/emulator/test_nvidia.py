@@ -80,7 +80,8 @@ def test_products_with_precise_activations(quant: str, rng: Rng) -> None:
 def test_wide_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
     for precise in (False, True):
-        assert "matmul_mma" in run(product(quant, 131, rng, 144, 128 if quant in SHORT else 256), precise=precise)
+        case = product(quant, 131, rng, 144, 128 if quant in SHORT else 256)
+        assert "matmul_mma" in run(case, precise=precise)
 
 
 @pytest.mark.parametrize("quant", ["Q4_K", "Q3_K", "F16"])

@@ -9,7 +9,8 @@ typedef uint64_t u64;
 namespace emulator {
 
 // The last threads that touched a piece of memory, counted from 1 over the whole grid, and the
-// numbers of barriers that their workgroup had passed; and the thread whose copy to it is under way.
+// numbers of barriers that their workgroup had passed; and the thread whose copy to it is under
+// way.
 struct Cell {
   u32 writer, reader, written, read, copier;
 };

@@ -1,5 +1,5 @@
-"""Blocks in tiles, a layout of devices: sixteen rows together, their words in the order in which the
-lanes of a matrix unit take them.
+"""Blocks in tiles, a layout of devices: sixteen rows together, their words in the order in which
+the lanes of a matrix unit take them.
 
 A tile has whole blocks of :data:`ROWS` rows. First come words of codes (:attr:`Quant.planes`), in
 chunks of eight words of each row. In a chunk, lane ``4 g + t`` has four words, which it loads at
@@ -9,7 +9,6 @@ each block. A tile has as many bytes as its blocks, so tiles are a permutation o
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ COLUMNS = 64
 PAIRED = (0, 2, 4, 6, 1, 3, 5, 7)
 """The order of a chunk's words where a word has two numbers: a lane then has four neighbours."""
 Bytes = npt.NDArray[np.uint8]
+_MADE: dict[str, type[Quant]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,14 @@ class Layout:
         return words[..., list(order)] if self.is_paired else words
 
 
-@functools.cache
 def tiled(quant: type[Quant]) -> type[Quant] | None:
     """The format ``quant`` in tiles; None where it has no tiles."""
     if Layout.of(quant) is None:
         return None
-    return type(f"{quant.__name__}_Tiles", (quant,), {
-        "name": quant.name + SUFFIX, "planes": (), "rows_together": ROWS})
+    if quant.name not in _MADE:
+        _MADE[quant.name] = type(f"{quant.__name__}_Tiles", (quant,), {
+            "name": quant.name + SUFFIX, "planes": (), "rows_together": ROWS})
+    return _MADE[quant.name]
 
 
 def layout_of(quant: type[Quant]) -> Layout:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Node, Weight
 from unladen.graph.ops import get_op
-from unladen.schedule.cut.segments import FetchStep, RunStep, Step, split
 from unladen.quants import file_format
+from unladen.schedule.cut.segments import FetchStep, RunStep, Step, split
 from unladen.schedule.needs import Need
 from unladen.schedule.trust.kernels import Kernels
 

@@ -1,4 +1,4 @@
-"""Products of weights in tiles by matrix units: the forms of x, and the sizes of a workgroup's tile."""
+"""Products of weights in tiles by matrix units: forms of x, and sizes of a workgroup's tile."""
 
 from __future__ import annotations
 
@@ -131,8 +131,8 @@ def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Ra
 
 def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
           at: tuple[Range, Range]) -> Ranges:
-    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings of
-    the result.
+    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings
+    of the result.
 
     * ``shape``: how many rows x has for each row of the step, and their columns.
     * ``at``: memory for parts and factors.

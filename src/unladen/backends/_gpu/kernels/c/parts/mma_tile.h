@@ -1,12 +1,14 @@
 #use tiles
-// Products of TM rows of w, which are tiles, with TN rows of x, by the matrix units of NVIDIA's chips
-// (sm_80 and later). A warp takes WARP_ROWS by WARP_TOKENS of them. Weights go from memory to
+// Products of TM rows of w, which are tiles, with TN rows of x, by the matrix units of NVIDIA's
+// chips (sm_80 and later). A warp takes WARP_ROWS by WARP_TOKENS of them. Weights go from memory to
 // registers, since tiles have the order of fragments; rows of x come through shared memory, STAGES
-// ahead, in steps of 64 columns. A row of eight bytes-times-two or sixteen bytes of x is an element,
-// and neighbouring elements are of neighbouring rows of x, so that no two of eight share a bank.
+// ahead, in steps of 64 columns. A row of eight bytes-times-two or sixteen bytes of x is an
+// element, and neighbouring elements are of neighbouring rows of x, so that no two of eight share a
+// bank.
 //
-// With INT_DOT, x was rounded to int8 with a scale for 32 columns (`quantize`). Otherwise it is a sum
-// of PARTS rows of float16 or, with BRAIN, of bfloat16 (`split_rows`), which is as exact as float32.
+// With INT_DOT, x was rounded to int8 with a scale for 32 columns (`quantize`). Otherwise it is a
+// sum of PARTS rows of float16 or, with BRAIN, of bfloat16 (`split_rows`), which is as exact as
+// float32.
 #define RM (WARP_ROWS / 16u)
 #define RN (WARP_TOKENS / 8u)
 #define WARPS_M (TM / WARP_ROWS)
@@ -67,8 +69,8 @@ FN void fetch(ARGS, u32 slice, u32 n_slices) {
 }
 
 #if INT_DOT
-// Adds the products of pair p: `scale` is of a row and its pair, `first` and `second` of two rows of
-// x, sums are those of the first and of the second 16 columns.
+// Adds the products of pair p: `scale` is of a row and its pair, `first` and `second` of two rows
+// of x, sums are those of the first and of the second 16 columns.
 FN float scaled(f4 scale, u4 x, int first, int second) {
   const float factor = as_f32(x.x);
   float value = SCALED == 16u ? factor * (scale.x * (float)first + scale.z * (float)second)
@@ -191,8 +193,8 @@ FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE fl
 #end
 #end
 
-// acc[4 (r RN + n) + i] is number i of the product of band r of this warp with its n-th eight rows of
-// x: see mma_f16. `bands`: where the bands begin in bytes of b. x_rows must be set.
+// acc[4 (r RN + n) + i] is number i of the product of band r of this warp with its n-th eight rows
+// of x: see mma_f16. `bands`: where the bands begin in bytes of b. x_rows must be set.
 FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *acc) {
   const u32 n_slices = m.n_in / 64u;
   for (u32 o = 0u; o < 4u * RM * RN; o++) acc[o] = 0.0f;

@@ -1,6 +1,6 @@
-// Primitives of NVIDIA's chips, for kernels that no other port compiles; cuda.h includes them. A warp
-// of 32 threads runs each one together: thread 4 g + t has the parts that the PTX ISA gives it. A
-// register of a matrix has two numbers of 16 bits or four of 8. The emulator's bodies are in
+// Primitives of NVIDIA's chips, for kernels that no other port compiles; cuda.h includes them. A
+// warp of 32 threads runs each one together: thread 4 g + t has the parts that the PTX ISA gives
+// it. A register of a matrix has two numbers of 16 bits or four of 8. The emulator's bodies are in
 // tests/emulator/nvidia.h.
 
 #define UNROLL _Pragma("unroll")
@@ -27,10 +27,10 @@ FN void load_transposed_at(u32 *out, const u4 *row) {
 #define load_matrices(out, tile, i) load_matrices_at(out, &(tile)[i])
 #define load_transposed(out, tile, i) load_transposed_at(out, &(tile)[i])
 
-// c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and
-// 2 t + 1 of row g, the others those of row g + 8. a[0] has columns 2 t and 2 t + 1 of row g, a[1] of
-// row g + 8, a[2] and a[3] are 8 columns further; b[0] has rows 2 t and 2 t + 1 of column g, b[1] is
-// 8 rows further.
+// c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and 2
+// t + 1 of row g, the others those of row g + 8. a[0] has columns 2 t and 2 t + 1 of row g, a[1] of
+// row g + 8, a[2] and a[3] are 8 columns further; b[0] has rows 2 t and 2 t + 1 of column g, b[1]
+// is 8 rows further.
 FN void mma_f16(float *c, const u32 *a, const u32 *b) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -46,9 +46,9 @@ FN void mma_bf16(float *c, const u32 *a, const u32 *b) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// c += a b for a of 16 by 32 int8 and b of 32 by 8. a[0] has columns 4 t to 4 t + 3 of row g, a[1] of
-// row g + 8, a[2] and a[3] are 16 columns further; b[0] has rows 4 t to 4 t + 3 of column g, b[1] is
-// 16 rows further.
+// c += a b for a of 16 by 32 int8 and b of 32 by 8. a[0] has columns 4 t to 4 t + 3 of row g, a[1]
+// of row g + 8, a[2] and a[3] are 16 columns further; b[0] has rows 4 t to 4 t + 3 of column g,
+// b[1] is 16 rows further.
 FN void mma_i8(int *c, const u32 *a, const u32 *b) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
