@@ -61,3 +61,13 @@ extern "C" float value_of(float x, u32 mask, const char *file, int line) {
   memcpy(&x, given_by((thread.lane % 32) ^ mask), 4);
   return x;
 }
+
+// sum plus the products of 16 numbers of 16 bits.
+extern "C" float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16) {
+  double total = sum;
+  for (u32 k = 0; k < 16; k++) {
+    total += double(half_of(a[k / 2] >> (k % 2 * 16) & 0xffff, is_bf16))
+             * double(half_of(b[k / 2] >> (k % 2 * 16) & 0xffff, is_bf16));
+  }
+  return float(total);
+}
