@@ -84,6 +84,16 @@ def test_wide_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> No
         assert "matmul_mma" in run(case, precise=precise)
 
 
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_1", "F16"])
+def test_products_of_four_warps(quant: str, rng: Rng) -> None:
+    backend = EmulatorBackend(MATRICES | {"wgmma"})
+    case = product(quant, 70, rng, 144)
+    assert {"split_rows", "matmul_mma"} <= run(case, backend)
+    program = running.Bench(backend, case).program
+    assert isinstance(program, EmulatorProgram)
+    assert all(d.constants["WGMMA"] for d in program.lowered.dispatches if d.kernel == "matmul_mma")
+
+
 @pytest.mark.parametrize("quant", ["Q4_K", "Q3_K", "F16"])
 def test_tiles_without_matrix_units(quant: str, rng: Rng) -> None:
     """What is in tiles is still read after a trial found that matrix units are wrong."""

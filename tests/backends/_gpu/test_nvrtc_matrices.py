@@ -75,14 +75,27 @@ CASES = {
     "attention": attention}
 
 
-def dispatches(case: Case) -> Iterator[Dispatch]:
+FEATURES = frozenset({"subgroups", "int_dot", "mma"})
+
+
+def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Dispatch]:
     for precise in (False, True):
-        backend = EmulatedBackend(c_texts, features=frozenset({"subgroups", "int_dot", "mma"}))
+        backend = EmulatedBackend(c_texts, features=features)
         program = running.Bench(backend, case, BackendOptions(precise=precise)).program
         assert isinstance(program, EmulatedProgram)
         for d in program.lowered.dispatches:
             if d.kernel in c_texts.NVIDIA_ONLY or d.constants.get("TILED"):
                 yield d
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "F16"])
+def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
+    texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
+             for d in dispatches(CASES[name](rng), FEATURES | {"wgmma"}) if d.constants.get("WGMMA")}
+    assert texts
+    for text in sorted(texts):
+        log = log_of(library, text, "sm_90a")
+        assert "0 bytes spill stores" in log, log
 
 
 @pytest.mark.parametrize("name", CASES)
