@@ -29,7 +29,6 @@ COLUMNS = 64
 PAIRED = (0, 2, 4, 6, 1, 3, 5, 7)
 """The order of a chunk's words where a word has two numbers: a lane then has four neighbours."""
 Bytes = npt.NDArray[np.uint8]
-_MADE: dict[str, type[Quant]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +101,8 @@ def tiled(quant: type[Quant]) -> type[Quant] | None:
     """The format ``quant`` in tiles; None where it has no tiles."""
     if Layout.of(quant) is None:
         return None
-    if quant.name not in _MADE:
-        _MADE[quant.name] = type(f"{quant.__name__}_Tiles", (quant,), {
-            "name": quant.name + SUFFIX, "planes": (), "rows_together": ROWS})
-    return _MADE[quant.name]
+    return type(f"{quant.__name__}_Tiles", (quant,), {
+        "name": quant.name + SUFFIX, "planes": (), "rows_together": ROWS})
 
 
 def layout_of(quant: type[Quant]) -> Layout:

@@ -90,8 +90,9 @@ def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Disp
 
 @pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "F16"])
 def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
+    found = dispatches(CASES[name](rng), FEATURES | {"wgmma"})
     texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
-             for d in dispatches(CASES[name](rng), FEATURES | {"wgmma"}) if d.constants.get("WGMMA")}
+             for d in found if d.constants.get("WGMMA")}
     assert texts
     for text in sorted(texts):
         log = log_of(library, text, "sm_90a")

@@ -83,12 +83,13 @@ FN float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x,
 #endif
 
 #if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
-// Products of four neighbouring warps (sm_90a): c += a b for a of 64 by 16 numbers of 16 bits, 16 rows
-// in the registers of each warp as mma_f16 takes them, and b of 16 by 64, in shared memory. c has what
-// mma_f16 leaves for each eight columns. The descriptor names b: rows of sixteen bytes, eight columns
-// of b one after another; `leading` bytes further are the next eight numbers of a column, `stride`
-// bytes further the next eight columns. Neither c nor a may be used before wgmma_wait, nor may b be
-// overwritten; wgmma_begin comes before the first product, after c and a were set.
+// Products of four neighbouring warps (sm_90a): c += a b for a of 64 by 16 numbers of 16 bits, 16
+// rows in the registers of each warp as mma_f16 takes them, and b of 16 by 64, in shared memory. c
+// has what mma_f16 leaves for each eight columns. The descriptor names b: rows of sixteen bytes,
+// eight columns of b one after another; `leading` bytes further are the next eight numbers of a
+// column, `stride` bytes further the next eight columns. Neither c nor a may be used before
+// wgmma_wait, nor may b be overwritten; wgmma_begin comes before the first product, after c and a
+// were set.
 typedef unsigned long long Descriptor;
 
 FN Descriptor descriptor_at(const u4 *first, u32 leading, u32 stride) {
