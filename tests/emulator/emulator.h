@@ -1,6 +1,6 @@
-// The port for the emulator, which runs a kernel on the host with a fiber for each thread. Arguments
-// and shared arrays are objects that check every access: bounds, alignment, races, and reads of what
-// nothing wrote. With UNCHECKED (fast.h) they only read and write.
+// The port for the emulator, which runs a kernel on the host with a fiber for each thread.
+// Arguments and shared arrays are objects that check every access: bounds, alignment, races, and
+// reads of what nothing wrote. With UNCHECKED (fast.h) they only read and write.
 
 #include "types.h"
 

@@ -1,4 +1,5 @@
-// Products of a warp's matrices, for the runtime: what ports/nvidia.h says of each thread's registers.
+// Products of a warp's matrices, for the runtime: what ports/nvidia.h says of each thread's
+// registers.
 
 static float half_of(u32 bits, u32 is_bf16) {
   if (is_bf16) {
@@ -59,4 +60,14 @@ extern "C" float value_of(float x, u32 mask, const char *file, int line) {
   meet(own, 1, file, line);
   memcpy(&x, given_by((thread.lane % 32) ^ mask), 4);
   return x;
+}
+
+// sum plus the products of 16 numbers of 16 bits.
+extern "C" float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16) {
+  double total = sum;
+  for (u32 k = 0; k < 16; k++) {
+    total += double(half_of(a[k / 2] >> (k % 2 * 16) & 0xffff, is_bf16))
+             * double(half_of(b[k / 2] >> (k % 2 * 16) & 0xffff, is_bf16));
+  }
+  return float(total);
 }

@@ -1,5 +1,5 @@
-// The emulator's bodies of the primitives in ports/nvidia.h. A thread gives its registers, waits for
-// the 31 others, and computes its own part of what they make together.
+// The emulator's bodies of the primitives in ports/nvidia.h. A thread gives its registers, waits
+// for the 31 others, and computes its own part of what they make together.
 
 #define UNROLL
 #define NO_UNROLL
@@ -34,6 +34,67 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
   }
 }
 
+// A product of four warps that is under way: what this thread adds to c when it waits.
+struct Product {
+  float *c;
+  u32 rows[2][8];
+  SharedArray<u4> tile;
+  u64 b;
+  u32 is_bf16;
+};
+
+constexpr u32 MOST_PRODUCTS = 64;
+
+struct Products {
+  Product each[MOST_PRODUCTS];
+  u32 n;
+};
+
+inline Products &products() {
+  static Products of_thread[512];
+  return of_thread[thread.lane];
+}
+
+// Takes the two rows of a that this thread's results need; b is read later.
+inline void multiply_later(float *c, const u32 *a, const SharedArray<u4> &tile, u64 b, u32 is_bf16,
+                           const char *file, int line) {
+  meet(a, 4, file, line);
+  Product made{c, {}, tile, b, is_bf16};
+  const u32 g = thread.lane % 32u / 4u;
+  for (u32 half = 0; half < 2u; half++) {
+    for (u32 k = 0; k < 8u; k++) {
+      made.rows[half][k] = register_of(4u * g + k % 4u, half + k / 4u * 2u);
+    }
+  }
+  Products &own = products();
+  if (own.n == MOST_PRODUCTS) fault("too many products under way", tile.name, own.n, 0);
+  else own.each[own.n++] = made;
+}
+
+inline u32 word_of(const u4 &row, u32 i) {
+  return i < 2u ? (i == 0u ? row.x : row.y) : (i == 2u ? row.z : row.w);
+}
+
+inline void end_products() {
+  Products &own = products();
+  for (u32 i = 0; i < own.n; i++) {
+    const Product &one = own.each[i];
+    const u32 first = u32(one.b & 0x3fffu), leading = u32(one.b >> 16 & 0x3fffu);
+    const u32 stride = u32(one.b >> 32 & 0x3fffu);
+    if (one.b >> 62) fault("swizzled descriptor", one.tile.name, first, 0);
+    for (u32 o = 0; o < 32u; o++) {
+      const u32 column = o / 4u * 8u + thread.lane % 4u * 2u + o % 2u;
+      u32 words[8];
+      for (u32 k = 0; k < 2u; k++) {
+        const u4 row = one.tile.load(first + k * leading + column / 8u * stride + column % 8u);
+        for (u32 i = 0; i < 4u; i++) words[4u * k + i] = word_of(row, i);
+      }
+      one.c[o] = add_dot(one.c[o], one.rows[o % 4u / 2u], words, one.is_bf16);
+    }
+  }
+  own.n = 0;
+}
+
 } // namespace emulator
 
 #define load_matrices(out, tile, i) emulator::load_rows<false>(out, tile, i, __FILE__, __LINE__)
@@ -43,6 +104,17 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
 #define mma_i8(c, a, b) emulator::multiply_bytes(c, a, b, 32, __FILE__, __LINE__)
 #define mma_i8_half(c, a, b) emulator::multiply_bytes(c, a, b, 16, __FILE__, __LINE__)
 #define shuffle_xor(x, mask) emulator::value_of(x, mask, __FILE__, __LINE__)
+// A descriptor's fields are those of the PTX ISA; an address is that of the element in its array.
+typedef u64 Descriptor;
+#define matrix_descriptor(tile, i, leading, stride) \
+  ((Descriptor)((i) & 0x3fffu) | (Descriptor)((leading) >> 4) << 16 \
+   | (Descriptor)((stride) >> 4) << 32)
+#define wgmma_begin()
+#define wgmma_commit()
+#define wgmma_wait() emulator::end_products()
+#define show_copies()
+#define wgmma_f16(c, a, tile, b) emulator::multiply_later(c, a, tile, b, 0, __FILE__, __LINE__)
+#define wgmma_bf16(c, a, tile, b) emulator::multiply_later(c, a, tile, b, 1, __FILE__, __LINE__)
 #define wait_for_previous()
 #define allow_next()
 

@@ -186,8 +186,8 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   return launch.shared[i];
 }
 
-// A copy may write at any time until its thread waits for it, so others must not read or write there
-// meanwhile.
+// A copy may write at any time until its thread waits for it, so others must not read or write
+// there meanwhile.
 extern "C" void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at) {
   if (cell) {
     write_shared(*cell, name, at);

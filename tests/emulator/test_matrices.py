@@ -1,4 +1,4 @@
-"""The emulator's matrix primitives against NumPy, register by register as the PTX ISA lays them out."""
+"""The emulator's matrix primitives against NumPy, with the registers of the PTX ISA."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
 
     def go(body: str, x: Array, n_out: int, order: int = 0) -> Array:
         (tmp_path / "small.h").write_text(
-            "#bind in u32 x\n#bind out u32 y\n#shared u4 tile 32\n\nKERNEL(small) {\n" + body
+            "#bind in u32 x\n#bind out u32 y\n#shared u4 tile 32\n"
+            "#shared u4 wide 128\n\nKERNEL(small) {\n" + body
             + "\n}\n")
         source = c_texts.assemble("small", "", {"WG": WARP}, build.PORT)
         y = np.zeros(n_out, np.uint32)
@@ -123,6 +124,43 @@ def test_rows_of_matrices(transposed: bool, launch: Launch, rng: Rng) -> None:
             matrix = matrix.T
         words = np.ascontiguousarray(matrix).view(np.uint32)
         assert np.array_equal(y[:, j], words.reshape(-1)), j
+
+
+@pytest.mark.parametrize("call", ["wgmma_f16", "wgmma_bf16"])
+def test_products_of_four_warps_are_there_after_the_wait(call: str, launch: Launch, rng: Rng
+                                                         ) -> None:
+    """b lies in shared memory in blocks of eight columns by eight rows of b, as its descriptor
+    says; one warp stands for all four, which have other rows of a."""
+    kind = "F16" if call == "wgmma_f16" else "BF16"
+    raw = quants.quantize(kind, rng.standard_normal((80, 16)).astype(np.float32)).reshape(-1)
+    exact = quants.dequantize(kind, raw, (80, 16)).astype(np.float64)
+    words = raw.view(np.uint32).reshape(80, 8)
+    a = lanes(words[:16], lambda g, i: g + i % 2 * 8, lambda t, i: t + i // 2 * 4, 4)
+    blocks = np.ascontiguousarray(words[16:].reshape(8, 8, 2, 4).transpose(0, 2, 1, 3))
+    given = np.concatenate([a.reshape(-1), blocks.reshape(-1)])
+    y = launch(f"""
+  u32 a[4];
+  float c[32], before = 0.0f;
+  for (u32 i = 0u; i < 4u; i++) a[i] = x[4u * LANE + i];
+  for (u32 i = 0u; i < 32u; i++) c[i] = 1.0f;
+  for (u32 i = 0u; i < 4u; i++) {{
+    const u32 at = 128u + 4u * (LANE + 32u * i);
+    wide[LANE + 32u * i] = U4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
+  }}
+  BARRIER();
+  wgmma_begin();
+  {call}(c, a, wide, matrix_descriptor(wide, 0u, 128u, 256u));
+  wgmma_commit();
+  for (u32 i = 0u; i < 32u; i++) before = max_f32(before, c[i]);
+  wgmma_wait();
+  for (u32 i = 0u; i < 32u; i++) y[33u * LANE + i] = as_u32(c[i]);
+  y[33u * LANE + 32u] = as_u32(before);""", given, 33 * WARP).view(np.float32).reshape(WARP, 33)
+    assert np.all(y[:, 32] == 1)
+    wanted = (exact[:16] @ exact[16:].T + 1).astype(np.float32)
+    for lane in range(WARP):
+        for i in range(32):
+            row, column = lane // 4 + i % 4 // 2 * 8, i // 4 * 8 + lane % 4 * 2 + i % 2
+            assert y[lane, i] == wanted[row, column]
 
 
 def test_numbers_of_16_bits_and_neighbours(launch: Launch, rng: Rng) -> None:

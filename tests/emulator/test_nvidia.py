@@ -80,7 +80,18 @@ def test_products_with_precise_activations(quant: str, rng: Rng) -> None:
 def test_wide_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
     for precise in (False, True):
-        assert "matmul_mma" in run(product(quant, 131, rng, 144, 128 if quant in SHORT else 256), precise=precise)
+        case = product(quant, 131, rng, 144, 128 if quant in SHORT else 256)
+        assert "matmul_mma" in run(case, precise=precise)
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_1", "F16"])
+def test_products_of_four_warps(quant: str, rng: Rng) -> None:
+    backend = EmulatorBackend(MATRICES | {"wgmma"})
+    case = product(quant, 70, rng, 144)
+    assert {"split_rows", "matmul_mma"} <= run(case, backend)
+    program = running.Bench(backend, case).program
+    assert isinstance(program, EmulatorProgram)
+    assert all(d.constants["WGMMA"] for d in program.lowered.dispatches if d.kernel == "matmul_mma")
 
 
 @pytest.mark.parametrize("quant", ["Q4_K", "Q3_K", "F16"])

@@ -9,7 +9,8 @@ typedef uint64_t u64;
 namespace emulator {
 
 // The last threads that touched a piece of memory, counted from 1 over the whole grid, and the
-// numbers of barriers that their workgroup had passed; and the thread whose copy to it is under way.
+// numbers of barriers that their workgroup had passed; and the thread whose copy to it is under
+// way.
 struct Cell {
   u32 writer, reader, written, read, copier;
 };
@@ -42,6 +43,7 @@ void meet(const u32 *words, u32 n, const char *file, int line);
 const u32 *given_by(u32 lane);
 void multiply_halves(float *c, const u32 *a, const u32 *b, u32 is_bf16, const char *file, int line);
 void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const char *file, int line);
+float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16);
 void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
 Shared shared_array(u64 n_elements, u64 element_bytes);

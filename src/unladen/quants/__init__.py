@@ -43,13 +43,18 @@ def in_tiles(name: str, shape: Sequence[int]) -> str | None:
     return name + tiles.SUFFIX if tiles.fits(get(name), shape) else None
 
 
+@functools.cache
+def _tiled(name: str) -> type[Quant] | None:
+    return tiles.tiled(registry()[name])
+
+
 def get(name: str) -> type[Quant]:
     """The format called ``name`` ("Q4_K", or "Q4_K/tiles"); raises :class:`UnsupportedQuant`."""
     try:
         plain = registry()[file_format(name)]
         if plain.name == name:
             return plain
-        tiled = tiles.tiled(plain)
+        tiled = _tiled(plain.name)
         if tiled is not None:
             return tiled
         raise KeyError

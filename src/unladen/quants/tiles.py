@@ -1,5 +1,5 @@
-"""Blocks in tiles, a layout of devices: sixteen rows together, their words in the order in which the
-lanes of a matrix unit take them.
+"""Blocks in tiles, a layout of devices: sixteen rows together, their words in the order in which
+the lanes of a matrix unit take them.
 
 A tile has whole blocks of :data:`ROWS` rows. First come words of codes (:attr:`Quant.planes`), in
 chunks of eight words of each row. In a chunk, lane ``4 g + t`` has four words, which it loads at
@@ -9,7 +9,6 @@ each block. A tile has as many bytes as its blocks, so tiles are a permutation o
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,7 +97,6 @@ class Layout:
         return words[..., list(order)] if self.is_paired else words
 
 
-@functools.cache
 def tiled(quant: type[Quant]) -> type[Quant] | None:
     """The format ``quant`` in tiles; None where it has no tiles."""
     if Layout.of(quant) is None:

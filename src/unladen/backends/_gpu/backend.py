@@ -63,7 +63,8 @@ class GpuBackend(Backend):
 
         def takes_codes(product: Node) -> bool:
             used = registry()["linear"].features_on(target, formats(product), options)
-            return "int_dot" in used and all(
+            # With wgmma, many rows are read as float16 besides.
+            return "int_dot" in used and "wgmma" not in used and all(
                 self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
                 if len(w.shape) > 1)
 

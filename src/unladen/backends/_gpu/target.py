@@ -68,7 +68,8 @@ class Target(Protocol):
     @property
     def features(self) -> frozenset[str]:
         """Hardware abilities that kernels may use. "subgroups": the hardware's reductions add over
-        a workgroup. "int_dot": one instruction multiplies four pairs of int8."""
+        a workgroup. "int_dot": one instruction multiplies four pairs of int8. "mma": matrix units
+        as NVIDIA's chips since sm_80 have them. "wgmma": four warps multiply together (sm_90a)."""
 
     @property
     def forgone(self) -> set[tuple[str, frozenset[str]]]:

@@ -45,8 +45,8 @@ def prepare(low: Lowering, rows: Rows, matrices: list[Matrix], at: int, wanted: 
     sizes = form_bytes(rows.n_tokens * rows.n_each, rows.n_cols)
     memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
     if "int_dot" in low.features and low.target.family.has_codes(matrices[0].quant):
-        return Prepared(_tiles.quantized(low, rows.symbol, rows.x, rows.n_each * rows.n_cols, memory,
-                                         2, wanted))
+        return Prepared(_tiles.quantized(low, rows.symbol, rows.x, rows.n_each * rows.n_cols,
+                                         memory, 2, wanted))
     if "mma" not in low.features or not wanted(FEW_ROWS + 1):
         return Prepared()
     kind = _tiles.part_kind(matrices[0].quant)
@@ -70,8 +70,8 @@ def one_each(low: Lowering, m: Matrix, ranges: dict[str, Range | bytes], flags: 
 
 def grouped(low: Lowering, m: Matrix, ranges: dict[str, Range | bytes], flags: Constants,
             x: Prepared) -> tuple[dict[str, Range | bytes], Constants, _tiles.Sizes]:
-    """Bindings, constants and sizes of the kernel that multiplies ``m``, which is in tiles, with the
-    rows that chose an expert."""
+    """Bindings, constants and sizes of the kernel that multiplies ``m``, which is in tiles, with
+    the rows that chose an expert."""
     form = _tiles.form_of(low, m, x.coded, x.split)
     sizes = _tiles.GROUPED[form.kind]
     return {**without_x(ranges), **form.ranges}, {

@@ -1,4 +1,4 @@
-"""Products of weights in tiles by matrix units: the forms of x, and the sizes of a workgroup's tile."""
+"""Products of weights in tiles by matrix units: forms of x, and sizes of a workgroup's tile."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from unladen.backends._gpu.target import ALIGNMENT, Constants, Range
 from unladen.graph.graph import Weight
 from unladen.quants import file_format, in_tiles
 
-PARTS = {"F16": 2, "BF16": 3}
-"""How many numbers of 16 bits add up to one of float32, by their format."""
+HALF = "HALF"
+"""The form of x as float16, for codes that become float16 with their scales: as exact as int8."""
+PARTS = {"F16": 2, "BF16": 3, HALF: 1}
+"""How many numbers of 16 bits stand for one of float32, by the form's name."""
 QUANTIZE_THREADS = 64
 """Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
 SPLIT_THREADS = 128
@@ -50,6 +52,8 @@ CODED = Sizes((64, 32), (16, 32), 3), Sizes((128, 128), (32, 64), 3)
 SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
+WARPGROUPS = Sizes((128, 64), (16, 64), 2)
+"""Sizes for four warps that multiply together."""
 GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
 """Sizes for the rows of an expert, by the format of x's parts."""
 
@@ -61,6 +65,7 @@ class Form:
 
     ranges: Ranges
     kind: str
+    by_warpgroups: bool = False
 
     @property
     def is_coded(self) -> bool:
@@ -70,19 +75,22 @@ class Form:
     @property
     def constants(self) -> Constants:
         """The constants that name the form."""
-        return {} if self.is_coded else {"PARTS": PARTS[self.kind], "BRAIN": self.kind == "BF16"}
+        return {} if self.is_coded else {"PARTS": PARTS[self.kind], "BRAIN": self.kind == "BF16",
+                                         "WGMMA": self.by_warpgroups}
 
     def sizes(self, *, wide: bool) -> Sizes:
         """The sizes of a workgroup's tile."""
+        if self.by_warpgroups:
+            return WARPGROUPS
         return (CODED if self.is_coded else SPLIT[self.kind])[wide]
 
 
 def form_of(low: Lowering, m: Matrix, coded: Ranges, split: Mapping[str, Ranges]) -> Form:
     """The form in which ``m``, in tiles, meets many rows of x."""
     if coded and low.target.family.has_codes(m.quant):
-        return Form(coded, "")
+        return Form(split[HALF], HALF, True) if HALF in split else Form(coded, "")
     kind = part_kind(m.quant)
-    return Form(split[kind], kind)
+    return Form(split[kind], kind, "wgmma" in low.features and m.quant == "F16")
 
 
 def part_kind(quant: str) -> str:
@@ -91,10 +99,13 @@ def part_kind(quant: str) -> str:
     return "BF16" if quant == "BF16" else "F16"
 
 
-def kinds_of(weights: Iterable[Weight], *, coded: bool) -> list[str]:
-    """The formats of x's parts that ``weights`` need in tiles. ``coded``: codes meet x as int8."""
+def kinds_of(weights: Iterable[Weight], *, coded: bool, by_warpgroups: bool) -> list[str]:
+    """The forms of x that ``weights`` need in tiles. ``coded``: codes meet x as int8.
+    ``by_warpgroups``: where they may, they become float16 instead if x has many rows."""
     formats = {file_format(w.quant) for w in weights if in_tiles(file_format(w.quant), w.shape)}
-    return sorted({part_kind(q) for q in formats if q in PARTS or not coded})
+    found = {part_kind(q) for q in formats if q in PARTS or not coded}
+    rest = coded and by_warpgroups and any(q not in PARTS for q in formats)
+    return sorted(found | ({HALF} if rest else set()))
 
 
 def split_bytes(n_rows: int, n_in: int, kind: str) -> tuple[int, int]:
@@ -124,8 +135,8 @@ def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Ra
 
 def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
           at: tuple[Range, Range]) -> Ranges:
-    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings of
-    the result.
+    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings
+    of the result.
 
     * ``shape``: how many rows x has for each row of the step, and their columns.
     * ``at``: memory for parts and factors.

@@ -58,7 +58,8 @@ class Attention(OpLowering):
         ranges, formats = _bound(low, node, placed)
         y = ranges["y"]
         can_split = limits.n_blocks_per_seq * placed.layout.block_tokens > KEYS_PER_SPLIT
-        by_matrices = "mma" in low.features and placed.layout.k_type == placed.layout.v_type == "F16"
+        types = {placed.layout.k_type, placed.layout.v_type}
+        by_matrices = "mma" in low.features and types == {"F16"}
         kernel, heads, threads, constants = _kernel(spec, n_heads, 1, by_matrices=by_matrices)
         per_tile = spec.n_kv_heads * -(-(n_heads // spec.n_kv_heads) // heads)
         for split in (False, True) if can_split else (False,):

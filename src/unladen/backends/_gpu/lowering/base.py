@@ -24,8 +24,6 @@ from unladen.types import Limits
 
 NO_CONSTANTS: Constants = MappingProxyType({})
 """For kernels without constants."""
-NO_RANGES: Ranges = MappingProxyType({})
-"""For products that take x as float32, and kernels without bindings."""
 ELEMENT_THREADS = 256
 """Threads of a workgroup in kernels with a thread for each element."""
 

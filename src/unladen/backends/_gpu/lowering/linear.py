@@ -45,7 +45,7 @@ class Linear(OpLowering):
 
     op = "linear"
     kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
-    features = frozenset({"subgroups", "int_dot", "mma"})
+    features = frozenset({"subgroups", "int_dot", "mma", "wgmma"})
 
     def reads_tiles(self, node: Node, weight: Weight) -> bool:
         return True
@@ -77,7 +77,8 @@ class Linear(OpLowering):
 
     def mma_scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for x as sums of numbers of 16 bits."""
-        kinds = _tiles.kinds_of(node.weights.values(), coded=not options.precise)
+        kinds = _tiles.kinds_of(node.weights.values(), coded=not options.precise,
+                                by_warpgroups=True)
         rows, n_in = limits.count(node.inputs[0].shape[:-1]), n_cols(node.inputs[0])
         return sum(sum(_tiles.split_bytes(rows, n_in, kind)) for kind in kinds)
 
@@ -101,7 +102,8 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
         return Prepared(coded)
     x, split = node.inputs[0], {}
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
-    for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded)):
+    for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded),
+                                by_warpgroups="wgmma" in low.features):
         sizes = _tiles.split_bytes(low.most(symbol(x)), n_cols(x), kind)
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
         split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)

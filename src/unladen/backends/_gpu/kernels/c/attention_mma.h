@@ -1,10 +1,11 @@
 #use step exp attending scoring query_tile
 // softmax(scale q k^T) v over a paged cache of float16, with the online softmax of Milakov and
-// Gimelshein (2018), by the matrix units of NVIDIA's chips. A workgroup takes R query rows that read
-// the same key/value head, filled up to ROWS; a warp takes 16 of them. The workgroup walks over its
-// share of the keys, KT at a time; keys are copied while values are used, and values while keys are.
-// Queries and weights are sums of two numbers of float16, which is as exact as float32. With SPLIT,
-// several workgroups share the keys and attention_join adds up their results. For NVIDIA only.
+// Gimelshein (2018), by the matrix units of NVIDIA's chips. A workgroup takes R query rows that
+// read the same key/value head, filled up to ROWS; a warp takes 16 of them. The workgroup walks
+// over its share of the keys, KT at a time; keys are copied while values are used, and values while
+// keys are. Queries and weights are sums of two numbers of float16, which is as exact as float32.
+// With SPLIT, several workgroups share the keys and attention_join adds up their results. For
+// NVIDIA only.
 #bind in u32 keys
 #bind in u32 values
 #define ROWS ((R + 15u) / 16u * 16u)
@@ -46,11 +47,12 @@ FN void split_queries(ARGS, Tile tile) {
     const float scale = as_f32((268u - exponent) << 23);
     if (c == 0u) q_factor[r] = as_f32((exponent - 14u) << 23);
     if (c < KD / 8u) {
-      const u2 x = two_parts(low.x * scale, low.y * scale), y2 = two_parts(low.z * scale, low.w * scale);
-      const u2 z = two_parts(high.x * scale, high.y * scale);
-      const u2 w = two_parts(high.z * scale, high.w * scale);
-      q_parts[r * K_STRIDE + c] = U4(x.x, y2.x, z.x, w.x);
-      q_parts[(ROWS + r) * K_STRIDE + c] = U4(x.y, y2.y, z.y, w.y);
+      const u2 one = two_parts(low.x * scale, low.y * scale);
+      const u2 two = two_parts(low.z * scale, low.w * scale);
+      const u2 three = two_parts(high.x * scale, high.y * scale);
+      const u2 four = two_parts(high.z * scale, high.w * scale);
+      q_parts[r * K_STRIDE + c] = U4(one.x, two.x, three.x, four.x);
+      q_parts[(ROWS + r) * K_STRIDE + c] = U4(one.y, two.y, three.y, four.y);
     }
   }
 }
@@ -77,7 +79,8 @@ FN void copy_values(ARGS, u32 t) {
   }
 }
 
-// Products of this warp's rows with the tile's keys: four of each eight keys, as mma_f16 leaves them.
+// Products of this warp's rows with the tile's keys: four of each eight keys, as mma_f16 leaves
+// them.
 FN void multiply_keys(ARGS, PRIVATE float *s) {
   const u32 j = IN_SUBGROUP / 8u, i = IN_SUBGROUP % 8u;
   UNROLL for (u32 o = 0u; o < KT / 2u; o++) s[o] = 0.0f;

@@ -1,5 +1,6 @@
 #use step mma_tile result
-// y = x w^T (+ bias) for many rows of x and weights in tiles; see parts/mma_tile.h. For NVIDIA only.
+// y = x w^T (+ bias) for many rows of x and weights in tiles; see parts/mma_tile.h. For NVIDIA
+// only.
 
 KERNEL(matmul_mma) {
   const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * TM;

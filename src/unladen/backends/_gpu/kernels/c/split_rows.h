@@ -1,9 +1,9 @@
 #use step columns sum
-// Makes of each row of x a sum of PARTS rows of 16 bits: float16, or bfloat16 with BRAIN. What a part
-// leaves is the next one's, so that all of them have as many digits as float32. Rows of float16 are
-// multiplied with a power of two first, since they have few exponents. Columns 4 t to 4 t + 3 of 16
-// are words t and t + 4, which is where a matrix unit's thread t finds its columns. The step has n_each such
-// rows for each of its own. For NVIDIA only.
+// Makes of each row of x a sum of PARTS rows of 16 bits: float16, or bfloat16 with BRAIN. What a
+// part leaves is the next one's, so that all of them have as many digits as float32. Rows of
+// float16 are multiplied with a power of two first, since they have few exponents. Columns 4 t to 4
+// t + 3 of 16 are words t and t + 4, which is where a matrix unit's thread t finds its columns. The
+// step has n_each such rows for each of its own. For NVIDIA only.
 typedef struct {
   u32 n_in, n_each;
 } Matrix;
@@ -44,7 +44,9 @@ KERNEL(split_rows) {
 #end
   for (u32 i = LANE; i < m.n_in / 16u; i += WG) {
     f4 v[4];
-    for (u32 k = 0u; k < 4u; k++) v[k] = columns(args, m.n_in, row * m.n_in, 16u * i + 4u * k) * scale;
+    for (u32 k = 0u; k < 4u; k++) {
+      v[k] = columns(args, m.n_in, row * m.n_in, 16u * i + 4u * k) * scale;
+    }
     for (u32 part = 0u; part < PARTS; part++) {
       const u2 a = take(&v[0]), b = take(&v[1]), c = take(&v[2]), d = take(&v[3]);
       const u32 at = ((row * PARTS + part) * m.n_in + 16u * i) / 8u;

@@ -1,12 +1,14 @@
 #use tiles
-// Products of TM rows of w, which are tiles, with TN rows of x, by the matrix units of NVIDIA's chips
-// (sm_80 and later). A warp takes WARP_ROWS by WARP_TOKENS of them. Weights go from memory to
+// Products of TM rows of w, which are tiles, with TN rows of x, by the matrix units of NVIDIA's
+// chips (sm_80 and later). A warp takes WARP_ROWS by WARP_TOKENS of them. Weights go from memory to
 // registers, since tiles have the order of fragments; rows of x come through shared memory, STAGES
-// ahead, in steps of 64 columns. A row of eight bytes-times-two or sixteen bytes of x is an element,
-// and neighbouring elements are of neighbouring rows of x, so that no two of eight share a bank.
+// ahead, in steps of 64 columns. A row of eight bytes-times-two or sixteen bytes of x is an
+// element, and neighbouring elements are of neighbouring rows of x, so that no two of eight share a
+// bank.
 //
-// With INT_DOT, x was rounded to int8 with a scale for 32 columns (`quantize`). Otherwise it is a sum
-// of PARTS rows of float16 or, with BRAIN, of bfloat16 (`split_rows`), which is as exact as float32.
+// With INT_DOT, x was rounded to int8 with a scale for 32 columns (`quantize`). Otherwise it is a
+// sum of PARTS rows of float16 or, with BRAIN, of bfloat16 (`split_rows`), which is as exact as
+// float32.
 #define RM (WARP_ROWS / 16u)
 #define RN (WARP_TOKENS / 8u)
 #define WARPS_M (TM / WARP_ROWS)
@@ -67,8 +69,8 @@ FN void fetch(ARGS, u32 slice, u32 n_slices) {
 }
 
 #if INT_DOT
-// Adds the products of pair p: `scale` is of a row and its pair, `first` and `second` of two rows of
-// x, sums are those of the first and of the second 16 columns.
+// Adds the products of pair p: `scale` is of a row and its pair, `first` and `second` of two rows
+// of x, sums are those of the first and of the second 16 columns.
 FN float scaled(f4 scale, u4 x, int first, int second) {
   const float factor = as_f32(x.x);
   float value = SCALED == 16u ? factor * (scale.x * (float)first + scale.z * (float)second)
@@ -139,6 +141,55 @@ FN void add_parts(ARGS, u32 stage, u32 run, u32 token, PRIVATE const u32 *a, PRI
   }
 }
 
+#if WGMMA
+// The words of a row's four codes with their scale and shift, as float16.
+FN void weights_as_halves(u32 words, float scale, float shift, PRIVATE u32 *out) {
+  const f4 v = scale * f4_signed(words) + shift;
+  out[0] = halves_of(v.x, v.y);
+  out[2] = halves_of(v.z, v.w);
+}
+
+// This warp's 16 rows of the slice: a fragment for each run of 16 columns.
+FN void fragments(ARGS, Bytes b, u32 slice, u32 band, PRIVATE u32 *a) {
+#if PLAIN
+  UNROLL for (u32 run = 0u; run < 4u; run++) {
+    const u4 q = sixteen_columns(b, band, 4u * slice + run);
+    a[4u * run] = q.x;
+    a[4u * run + 1u] = q.y;
+    a[4u * run + 2u] = q.z;
+    a[4u * run + 3u] = q.w;
+  }
+#else
+  const u32 c = slice % CHUNKS, tile = band + slice / CHUNKS * TILE_BYTES;
+  u32 codes[8];
+  chunk_codes(args, b, tile, c, codes);
+  UNROLL for (u32 p = 0u; p < 2u; p++) {
+    const f4 top = pair_scales(args, b, tile, LANE_G, c, p);
+    const f4 low = pair_scales(args, b, tile, LANE_G + 8u, c, p);
+    weights_as_halves(codes[2u * p], top.x, top.y, a + 8u * p);
+    weights_as_halves(codes[4u + 2u * p], low.x, low.y, a + 8u * p + 1u);
+    weights_as_halves(codes[2u * p + 1u], top.z, top.w, a + 8u * p + 4u);
+    weights_as_halves(codes[5u + 2u * p], low.z, low.w, a + 8u * p + 5u);
+  }
+#end
+}
+
+// Four warps multiply 64 rows with all rows of x, which they read from shared memory themselves.
+FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE float *acc) {
+  u32 a[16];
+  fragments(args, b, slice, bands[0], a);
+  wgmma_begin();
+  UNROLL for (u32 run = 0u; run < 4u; run++) {
+    UNROLL for (u32 part = 0u; part < PARTS; part++) {
+      const u32 first = (slice % STAGES * ELEMENTS + 8u * part + 2u * run) * TN;
+      const Descriptor x = matrix_descriptor(x_tile, first, 16u * TN, 128u);
+      wgmma_f16(acc, a + 4u * run, x_tile, x);
+    }
+  }
+  wgmma_commit();
+  wgmma_wait();
+}
+#else
 #if PLAIN
 FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE float *acc) {
   UNROLL for (u32 run = 0u; run < 4u; run++) {
@@ -190,15 +241,19 @@ FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE fl
 }
 #end
 #end
+#end
 
-// acc[4 (r RN + n) + i] is number i of the product of band r of this warp with its n-th eight rows of
-// x: see mma_f16. `bands`: where the bands begin in bytes of b. x_rows must be set.
+// acc[4 (r RN + n) + i] is number i of the product of band r of this warp with its n-th eight rows
+// of x: see mma_f16. `bands`: where the bands begin in bytes of b. x_rows must be set.
 FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *acc) {
   const u32 n_slices = m.n_in / 64u;
   for (u32 o = 0u; o < 4u * RM * RN; o++) acc[o] = 0.0f;
   for (u32 slice = 0u; slice + 1u < STAGES; slice++) fetch(args, slice, n_slices);
   NO_UNROLL for (u32 slice = 0u; slice < n_slices; slice++) {
     copy_wait(STAGES - 2u);
+#if WGMMA
+    show_copies();
+#end
     BARRIER();
     fetch(args, slice + STAGES - 1u, n_slices);
     add_slice(args, b, slice, bands, acc);

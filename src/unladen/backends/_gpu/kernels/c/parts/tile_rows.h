@@ -78,8 +78,8 @@ FN void add_chunk(ARGS, Bytes b, u32 n_in, u32 tile, u32 c, u32 column, PRIVATE 
 FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE const u32 *xs,
                    PRIVATE float *partial) {
   for (u32 each = SUBGROUP; each < n_in / 64u; each += WG / 32u) {
-    const u32 i = each / CHUNKS;
-    add_chunk(args, b, n_in, rows[0] + i * TILE_BYTES, each % CHUNKS, i * TILE_COLUMNS, xs, partial);
+    const u32 i = each / CHUNKS, tile = rows[0] + i * TILE_BYTES;
+    add_chunk(args, b, n_in, tile, each % CHUNKS, i * TILE_COLUMNS, xs, partial);
   }
 }
 

@@ -1,13 +1,14 @@
 #use matrix
 // Weights in tiles of 16 rows: see quants/_tiles.py of the package. Thread 4 g + t of a subgroup of
-// 32 threads has words of rows g and g + 8. A chunk has 64 columns: for formats with codes two pairs
-// of 16 columns each, of which a thread has four neighbours.
+// 32 threads has words of rows g and g + 8. A chunk has 64 columns: for formats with codes two
+// pairs of 16 columns each, of which a thread has four neighbours.
 #define CHUNKS (TILE_COLUMNS / 64u)
 #define LANE_G (IN_SUBGROUP / 4u)
 #define LANE_T (IN_SUBGROUP % 4u)
 
 #if PLAIN
-// 16 bytes: rows g and g + 8 of columns 4 t and 4 t + 1, then of the next two columns, of 16 columns.
+// 16 bytes: rows g and g + 8 of columns 4 t and 4 t + 1, then of the next two columns, of 16
+// columns.
 FN u4 sixteen_columns(Bytes b, u32 tile, u32 i) {
   return load_u128(b, tile + 512u * i + 16u * IN_SUBGROUP);
 }

@@ -1,6 +1,6 @@
-// Primitives of NVIDIA's chips, for kernels that no other port compiles; cuda.h includes them. A warp
-// of 32 threads runs each one together: thread 4 g + t has the parts that the PTX ISA gives it. A
-// register of a matrix has two numbers of 16 bits or four of 8. The emulator's bodies are in
+// Primitives of NVIDIA's chips, for kernels that no other port compiles; cuda.h includes them. A
+// warp of 32 threads runs each one together: thread 4 g + t has the parts that the PTX ISA gives
+// it. A register of a matrix has two numbers of 16 bits or four of 8. The emulator's bodies are in
 // tests/emulator/nvidia.h.
 
 #define UNROLL _Pragma("unroll")
@@ -27,10 +27,10 @@ FN void load_transposed_at(u32 *out, const u4 *row) {
 #define load_matrices(out, tile, i) load_matrices_at(out, &(tile)[i])
 #define load_transposed(out, tile, i) load_transposed_at(out, &(tile)[i])
 
-// c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and
-// 2 t + 1 of row g, the others those of row g + 8. a[0] has columns 2 t and 2 t + 1 of row g, a[1] of
-// row g + 8, a[2] and a[3] are 8 columns further; b[0] has rows 2 t and 2 t + 1 of column g, b[1] is
-// 8 rows further.
+// c += a b for a of 16 by 16 float16 and b of 16 by 8, in float32. c[0], c[1] are columns 2 t and 2
+// t + 1 of row g, the others those of row g + 8. a[0] has columns 2 t and 2 t + 1 of row g, a[1] of
+// row g + 8, a[2] and a[3] are 8 columns further; b[0] has rows 2 t and 2 t + 1 of column g, b[1]
+// is 8 rows further.
 FN void mma_f16(float *c, const u32 *a, const u32 *b) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -46,9 +46,9 @@ FN void mma_bf16(float *c, const u32 *a, const u32 *b) {
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// c += a b for a of 16 by 32 int8 and b of 32 by 8. a[0] has columns 4 t to 4 t + 3 of row g, a[1] of
-// row g + 8, a[2] and a[3] are 16 columns further; b[0] has rows 4 t to 4 t + 3 of column g, b[1] is
-// 16 rows further.
+// c += a b for a of 16 by 32 int8 and b of 32 by 8. a[0] has columns 4 t to 4 t + 3 of row g, a[1]
+// of row g + 8, a[2] and a[3] are 16 columns further; b[0] has rows 4 t to 4 t + 3 of column g,
+// b[1] is 16 rows further.
 FN void mma_i8(int *c, const u32 *a, const u32 *b) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
@@ -80,6 +80,55 @@ FN u32 brains_of(float low, float high) {
 
 // The value of the thread of this warp whose number differs in the bits of `mask`.
 FN float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }
+#endif
+
+#if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
+// Products of four neighbouring warps (sm_90a): c += a b for a of 64 by 16 numbers of 16 bits, 16
+// rows in the registers of each warp as mma_f16 takes them, and b of 16 by 64, in shared memory. c
+// has what mma_f16 leaves for each eight columns. The descriptor names b: rows of sixteen bytes,
+// eight columns of b one after another; `leading` bytes further are the next eight numbers of a
+// column, `stride` bytes further the next eight columns. Neither c nor a may be used before
+// wgmma_wait, nor may b be overwritten; wgmma_begin comes before the first product, after c and a
+// were set.
+typedef unsigned long long Descriptor;
+
+FN Descriptor descriptor_at(const u4 *first, u32 leading, u32 stride) {
+  const u32 address = (u32)__cvta_generic_to_shared(first);
+  return (Descriptor)((address & 0x3ffffu) >> 4) | (Descriptor)(leading >> 4) << 16
+         | (Descriptor)(stride >> 4) << 32;
+}
+
+#define matrix_descriptor(tile, i, leading, stride) descriptor_at(&(tile)[i], leading, stride)
+#define wgmma_begin() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define wgmma_commit() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+#define wgmma_wait() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
+// Copies that this thread waited for can be read by the warps' products after a barrier.
+#define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+
+#define UNLADEN_WGMMA(name, type) \
+  FN void name##_at(float *c, const u32 *a, Descriptor b) { \
+    asm volatile( \
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
+        "%0, %1, %2, %3, %4, %5, %6, %7, " \
+        "%8, %9, %10, %11, %12, %13, %14, %15, " \
+        "%16, %17, %18, %19, %20, %21, %22, %23, " \
+        "%24, %25, %26, %27, %28, %29, %30, %31}, " \
+        "{%32, %33, %34, %35}, %36, 1, 1, 1, 0;" \
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), \
+          "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), \
+          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), \
+          "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), \
+          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), \
+          "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), \
+          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), \
+          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) \
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)); \
+  }
+
+UNLADEN_WGMMA(wgmma_f16, "f16")
+UNLADEN_WGMMA(wgmma_bf16, "bf16")
+#define wgmma_f16(c, a, tile, b) wgmma_f16_at(c, a, b)
+#define wgmma_bf16(c, a, tile, b) wgmma_bf16_at(c, a, b)
 #endif
 
 // Programmatic dependent launch: wait_for_previous returns when the launch before this one is done

@@ -1,0 +1,111 @@
+"""NVIDIA's run-time compiler takes the kernels for matrix units, for each chip that has them, and
+keeps nearly all that a thread holds in registers."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
+from cases import moe, running
+from cases.base import Case, Maker
+from unladen.backends._gpu import c_texts
+from unladen.backends._gpu.dispatch import Dispatch
+from unladen.backends.base import BackendOptions
+from unladen.graph.graph import KVSpec
+
+Rng = np.random.Generator
+CHIPS = ("sm_80", "sm_86", "sm_89", "sm_90a", "sm_120")
+MOST_SPILLED = 16
+"""Bytes of a thread that ptxas may keep in memory, where it wants room for one more workgroup."""
+
+
+@pytest.fixture(scope="module")
+def library() -> Any:
+    """The library of the package nvidia-cuda-nvrtc-cu12, or skip."""
+    try:
+        spec = importlib.util.find_spec("nvidia.cuda_nvrtc")
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None:
+        pytest.skip("needs pip install nvidia-cuda-nvrtc-cu12")
+    folder = Path(next(iter(spec.submodule_search_locations or [])))
+    return ctypes.CDLL(str(next(folder.glob("lib/libnvrtc.so*"))))
+
+
+def log_of(library: Any, text: str, chip: str) -> str:
+    """What the compiler and ptxas say of the text; fails where they make no cubin."""
+    program, size = ctypes.c_void_p(), ctypes.c_size_t()
+    library.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"k.cu", 0, None, None)
+    options = (ctypes.c_char_p * 2)(f"--gpu-architecture={chip}".encode(), b"--ptxas-options=-v")
+    failed = library.nvrtcCompileProgram(program, 2, options)
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value + 1)
+    library.nvrtcGetProgramLog(program, log)
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    assert not failed, log.value.decode()
+    return log.value.decode()
+
+
+def product(quant: str, rng: Rng) -> Case:
+    m = Maker(rng, 17)
+    return m.case("linear", m.input("T", 512), weights={"w0": m.weight("w0", 48, 512, quant=quant)})
+
+
+def attention(rng: Rng) -> Case:
+    m = Maker(rng, 21, n_seqs=1, max_history=90, kv_types=("F16", "F16"))
+    spec = KVSpec(0, 2, 128, 128)
+    return m.case("attention", m.input("T", 8 * 128), state=spec,
+                  attrs={"n_heads": 8, "scale": 0.1}, kv=m.cache(spec))
+
+
+CASES = {
+    "Q4_K": lambda rng: product("Q4_K", rng), "Q6_K": lambda rng: product("Q6_K", rng),
+    "Q8_0": lambda rng: product("Q8_0", rng), "Q5_0": lambda rng: product("Q5_0", rng),
+    "F16": lambda rng: product("F16", rng), "BF16": lambda rng: product("BF16", rng),
+    "experts": lambda rng: moe.one(rng, 40, 6, 2, "silu", "Q4_K", "Q6_K", twists=("gate_up",),
+                                   sizes=(256, 256)),
+    "attention": attention}
+
+
+FEATURES = frozenset({"subgroups", "int_dot", "mma"})
+
+
+def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Dispatch]:
+    for precise in (False, True):
+        backend = EmulatedBackend(c_texts, features=features)
+        program = running.Bench(backend, case, BackendOptions(precise=precise)).program
+        assert isinstance(program, EmulatedProgram)
+        for d in program.lowered.dispatches:
+            if d.kernel in c_texts.NVIDIA_ONLY or d.constants.get("TILED"):
+                yield d
+
+
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "F16"])
+def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
+    found = dispatches(CASES[name](rng), FEATURES | {"wgmma"})
+    texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
+             for d in found if d.constants.get("WGMMA")}
+    assert texts
+    for text in sorted(texts):
+        log = log_of(library, text, "sm_90a")
+        assert "0 bytes spill stores" in log, log
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cubins(name: str, library: Any, rng: Rng) -> None:
+    texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
+             for d in dispatches(CASES[name](rng))}
+    assert texts
+    for i, text in enumerate(sorted(texts)):
+        log = log_of(library, text, CHIPS[i % len(CHIPS)])
+        spilled = re.search(r"(\d+) bytes spill stores", log)
+        assert spilled and int(spilled[1]) <= MOST_SPILLED, log
+        assert re.search(r"Used \d+ registers", log)
