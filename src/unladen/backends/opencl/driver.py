@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_ubyte, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
 from types import MappingProxyType
 from typing import Any
 

@@ -154,7 +154,8 @@ def _gated(low: Lowering, node: Node, coded: Ranges) -> None:
             ranges: dict[str, Range | bytes] = {"m": a.params, "w": a.at, "w1": b.at, "y": out,
                                                 **_operand(low, node), **biases}
             few_rows(low, a, a.n_groups, rows, ranges, {
-                "SECOND": True, "W1": True, "CODED": node.inputs[0] in low.rounded, "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
+                "SECOND": True, "W1": True, "CODED": node.inputs[0] in low.rounded,
+                "BIAS": "bias" in biases, "BIAS1": "bias1" in biases,
                 "ROW_KIND": rows_word(rows), **activation_flag(node.attrs["act"])})
     _gated_apart(low, node, pairs, coded, few=not together)
 
