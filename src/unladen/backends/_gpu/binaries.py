@@ -3,7 +3,8 @@
 A file holds one binary. Its name is the hash of all that the binary follows from: the kernel's
 text, the options, the compiler with its version, and the chip. A file begins with :data:`MAGIC`,
 this hash and the hash of the binary, so that one that isn't whole, or is another's, counts as
-absent and is written anew. Processes may share a folder, since a file gets its name when it is whole.
+absent and is written anew. Processes may share a folder, since a file gets its name when it is
+whole.
 """
 
 from __future__ import annotations
