@@ -14,8 +14,8 @@ OURS = {
                        "`neon`, `dotprod` or `i8mm`. Without it: the best that the processor has.",
     "UNLADEN_WGPU_FEATURES": "The adapter's features that kernels of `wgpu` may use, by comma: "
                              "`subgroups`, `int_dot`; or `none`.",
-    "UNLADEN_OPENCL_FEATURES": "The device's features that kernels of `opencl` may use, by comma: "
-                               "`subgroups`, `int_dot`; or `none`.",
+    "UNLADEN_OPENCL_FEATURES": "The device's features that `opencl` may use, by comma: "
+                               "`subgroups`, `int_dot`, `command_buffers`; or `none`.",
     "UNLADEN_HUGE_PAGES": "`0`: weights of a mapped file stay where the system has them, in its "
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "
