@@ -34,7 +34,9 @@ def main() -> None:
     with Model(sys.argv[1], devices=[name], context_size=256) as model:
         if not model.engine.plan.runs_ahead:
             sys.exit(f"{name} runs no step ahead")
-        print(f"{name}: {submitting(model, n_steps):.2f} ms to submit a step, median of {n_steps}")
+        wall, cpu = submitting(model, n_steps)
+        print(f"{name}: {wall:.2f} ms to submit a step, of which {cpu:.2f} is the thread's own; "
+              f"medians of {n_steps}")
         alone, host, _ = measure(model, n_steps, runs_ahead=False)
         ahead, ahead_host, wait = measure(model, n_steps, runs_ahead=True)
     print(f"{name}, medians of {n_steps} steps in ms")
@@ -44,25 +46,27 @@ def main() -> None:
     print(f"hidden: {alone - ahead:.2f} of {host:.2f}")
 
 
-def submitting(model: Model, n_steps: int) -> float:
-    """The median of the milliseconds until the plan has submitted a step to an idle device."""
+def submitting(model: Model, n_steps: int) -> tuple[float, float]:
+    """Medians of the milliseconds until the plan has submitted a step to an idle device, and of the
+    calling thread's own time in these, without waits."""
     engine = model.engine
     plan = engine.plan
     (device,) = plan.blueprint.devices
-    sequence, times = engine.sequence(), []
+    sequence, times, own = engine.sequence(), list[float](), list[float]()
     request = Request([1], sampler=SamplerChain().build(), decoder=StreamDecoder(model.tokenizer))
     running = Running(request, sequence)
     for n in range(n_steps + N_WARM):
         assert sequence.reserve(n + 1)
         fill(plan.batch, [Work(running, 1, 1)])
-        start = time.perf_counter()
+        start, start_own = time.perf_counter(), time.thread_time()
         plan.run()
+        own.append(1e3 * (time.thread_time() - start_own))
         times.append(1e3 * (time.perf_counter() - start))
         backend_of(device.name).sync(device)
         sequence.commit(request.tokens, n + 1)
         request.tokens.append(1)
     sequence.release()
-    return statistics.median(times[N_WARM:])
+    return statistics.median(times[N_WARM:]), statistics.median(own[N_WARM:])
 
 
 def measure(model: Model, n_steps: int, *, runs_ahead: bool) -> tuple[float, float, float]:

@@ -14,8 +14,8 @@ OURS = {
                        "`neon`, `dotprod` or `i8mm`. Without it: the best that the processor has.",
     "UNLADEN_WGPU_FEATURES": "The adapter's features that kernels of `wgpu` may use, by comma: "
                              "`subgroups`, `int_dot`; or `none`.",
-    "UNLADEN_OPENCL_FEATURES": "The device's features that kernels of `opencl` may use, by comma: "
-                               "`subgroups`, `int_dot`; or `none`.",
+    "UNLADEN_OPENCL_FEATURES": "The device's features that `opencl` may use, by comma: "
+                               "`subgroups`, `int_dot`, `command_buffers`; or `none`.",
     "UNLADEN_CUDA_FEATURES": "The card's features that kernels of `cuda` may use, by comma: "
                              "`subgroups`, `int_dot`, `mma`, `wgmma`, `pdl`; or `none`.",
     "UNLADEN_CUDA_NO_VMM": "`1`: caches on `cuda` are allocated whole, and don't grow.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Iterator
 from ctypes import c_size_t
 from pathlib import Path
 
@@ -32,10 +31,10 @@ def gpu() -> Gpu:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of binaries."""
     monkeypatch.setenv(binaries.VARIABLE, str(tmp_path))
-    yield tmp_path
+    return tmp_path
 
 
 def test_a_decode_step_is_one_call(rng: Rng) -> None:

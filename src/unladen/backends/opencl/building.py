@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_ubyte, c_void_p
+from ctypes import c_char_p, c_int32, c_size_t, c_ubyte, c_void_p
 
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends.opencl import driver
@@ -58,7 +58,7 @@ class Builder:
     def _from_binary(self, binary: bytes, options: str, what: str) -> c_void_p:
         ids, sizes = (c_void_p * 1)(self.found.id), (c_size_t * 1)(len(binary))
         held = (c_ubyte * len(binary)).from_buffer_copy(binary)
-        pointers = (POINTER(c_ubyte) * 1)(held)
+        pointers = (c_void_p * 1)(ctypes.addressof(held))
         program = make(what, "clCreateProgramWithBinary", self.context, 1, ids, sizes, pointers,
                        ctypes.byref(c_int32(0)))
         try:
@@ -87,7 +87,7 @@ def binary_of(program: c_void_p, what: str) -> bytes:
     if library.clGetProgramInfo(program, _BINARY_SIZES, ctypes.sizeof(sizes), sizes, None) != 0:
         return b""
     held = (c_ubyte * max(1, sizes[0]))()
-    pointers = (POINTER(c_ubyte) * 1)(held)
+    pointers = (c_void_p * 1)(ctypes.addressof(held))
     call(what, "clGetProgramInfo", program, _BINARIES, ctypes.sizeof(pointers), pointers, None)
     return bytes(held[:sizes[0]])
 

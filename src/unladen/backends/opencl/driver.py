@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Mapping, Sequence
-from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_ubyte, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from types import MappingProxyType
 from typing import Any
 
@@ -66,8 +66,8 @@ MAKERS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "clCreateCommandQueue": (c_void_p, c_void_p, c_uint64, POINTER(c_int32)),
     "clCreateBuffer": (c_void_p, c_uint64, c_size_t, c_void_p, POINTER(c_int32)),
     "clCreateProgramWithSource": (c_void_p, c_uint32, POINTER(c_char_p), _SIZES, POINTER(c_int32)),
-    "clCreateProgramWithBinary": (c_void_p, c_uint32, _POINTERS, _SIZES,
-                                  POINTER(POINTER(c_ubyte)), POINTER(c_int32), POINTER(c_int32)),
+    "clCreateProgramWithBinary": (c_void_p, c_uint32, _POINTERS, _SIZES, _POINTERS,
+                                  POINTER(c_int32), POINTER(c_int32)),
     "clCreateKernel": (c_void_p, c_char_p, POINTER(c_int32))})
 """Functions that return what they make, and an error's number through their last argument."""
 ERRORS: Mapping[int, str] = MappingProxyType({
