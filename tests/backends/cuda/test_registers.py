@@ -48,8 +48,11 @@ def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.G
 
 def test_the_record_is_of_these_kernels() -> None:
     """A record of kernels that are no more would hide a rise."""
-    record, now = gate.load(), {t.name for t in gate.texts_for(CHIPS[0])}
-    assert not record or len(record.keys() & now) > 0.5 * len(now)
+    record = gate.load()
+    if not record:
+        pytest.skip("there is no record of this NVRTC: make cubins CUBINS=--accept")
+    now = {t.name for t in gate.texts_for(90)}
+    assert len(record.keys() & now) > 0.5 * len(now)
 
 
 def test_a_rise_is_told() -> None:
