@@ -79,7 +79,8 @@ class Stub:
         words = text.decode()
         line = next(line for line in words.splitlines() if "KERNEL_PARAMS " in line)
         kinds = PARAMETER.findall(line)
-        sizes = ", ".join(f"sizeof({of})" if kind == "STRUCT" else "0" for kind, of in kinds)
+        sizes = ", ".join({"IN": "0", "OUT": "~0u", "STRUCT": f"sizeof({of})"}[kind]
+                          for kind, of in kinds)
         words += (f'extern "C" {{\nu32 n_arguments = {len(kinds)};\n'
                   f'u32 argument_bytes[] = {{{sizes}}};\n}}\n')
         try:
