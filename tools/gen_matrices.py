@@ -41,21 +41,21 @@ OPS_HEAD = """# Ops and backends
 
 Every op of the [graph](../concepts/graph.md), and the backends that run it. `reference` is NumPy
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
-weights in any block format; other weights are F32.
+weights in any block format; other weights are F32. `cuda` and `hip` run what `opencl` runs.
 
 * **yes**: all cases of the op ran within their bound in a test: {devices}.
 * **untested**: the backend claims the op, and no test has run it yet.
 * **no**: the op runs on another device.
 
-| op | what it is | weights | reference | null | cpu | wgpu | opencl, cuda, hip | ggml | emulator |
+| op | what it is | weights | reference | null | cpu | wgpu | opencl | ggml | emulator |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 OPS_TAIL = """
 Limits; a node beyond them runs on another device, and a warning names it:
 
 * `cpu`: {cpu}.
-* `wgpu`, `opencl`, `cuda`, `hip`: `moe` with at most {experts} experts, whose gate and up matrices
-  have the same format; recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
+* `wgpu`, `opencl`: `moe` with at most {experts} experts, whose gate and up matrices have the same
+  format; recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
 * `ggml`: what the library's device answers that it computes; no `softplus`; `concat` of whole rows.
 """
 FORMATS_HEAD = """# Block formats and levels
@@ -72,10 +72,10 @@ of levels say how the CPU multiplies such weights ([levels](../concepts/backends
 * **+ screen**: a greedy step needn't read the whole
   [output head](../concepts/kernels.md#the-output-head-of-a-greedy-step).
 
-`wgpu`, `opencl`, `cuda`, `hip`: **int8** where the device has packed integer products, **float** otherwise and
-elsewhere.
+`wgpu` and `opencl`: **int8** where the device has packed integer products, **float** otherwise and
+elsewhere. `cuda` and `hip` are as `opencl`.
 
-| format | type id | weights in a block | bits per weight | write | {levels} | wgpu | opencl, cuda, hip |
+| format | type id | weights in a block | bits per weight | write | {levels} | wgpu | opencl |
 | --- | ---: | ---: | ---: | --- |{rules} --- | --- |
 """
 

@@ -41,7 +41,7 @@ struct Memory {
   }
   template <class T> void put(u64 at, T value) const {
     if (!has(at, sizeof(T), "out of bounds: writes")) return;
-    for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
+    for (u64 i = at; CHECKS && i < at + sizeof(T); i += CELL_BYTES) {
       write_global(cells[i / CELL_BYTES], name, i);
     }
     __builtin_memcpy(data + at, &value, sizeof(T));

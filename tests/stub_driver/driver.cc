@@ -23,6 +23,8 @@ using u64 = uint64_t;
 constexpr int OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NO_CONTEXT = 201,
               NOT_READY = 600, FAILED = 719;
 constexpr u64 PAGE_BYTES = 64 << 10;
+// In place of the bytes of an argument: a pointer to what a kernel reads, or also writes.
+constexpr u32 READS = 0, WRITES = 0xffffffffu;
 
 struct Range {
   u64 begin, end;
@@ -89,7 +91,7 @@ struct Failure {
 };
 
 using Compile = const char *(*)(const char *text, const char *options);
-using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32);
+using RunGrid = u32 (*)(void *, Argument *, u32, const u32 *, u32, u32, u32, bool);
 using FaultText = const char *(*)(u32);
 
 static std::recursive_mutex mutex;
@@ -192,6 +194,10 @@ static void check_pending(u64 begin, u64 end, const char *what) {
   }
 }
 
+static bool is_pointer(u32 argument_bytes) {
+  return argument_bytes == READS || argument_bytes == WRITES;
+}
+
 static void run_kernel(const Launch &launch) {
   counts["kernels run"]++;
   if (failures.count("kernel") && --failures["kernel"].after < 0) {
@@ -203,7 +209,8 @@ static void run_kernel(const Launch &launch) {
   std::vector<Argument> arguments;
   std::vector<std::vector<u8>> values = launch.arguments;
   for (size_t i = 0; i < values.size(); i++) {
-    if (launch.function->argument_bytes[i]) {
+    const u32 kind = launch.function->argument_bytes[i];
+    if (!is_pointer(kind)) {
       arguments.push_back({values[i].data(), values[i].size(), 2, nullptr});
       continue;
     }
@@ -211,10 +218,10 @@ static void run_kernel(const Launch &launch) {
     memcpy(&at, values[i].data(), 8);
     if (!lives({at, at + 1}, "a kernel", false)) return;
     block_of(at, &end);
-    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, 0, nullptr});
+    arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr});
   }
   const u32 n = run_grid(launch.function->entry, arguments.data(), u32(arguments.size()),
-                         launch.groups, launch.threads, 0, 1);
+                         launch.groups, launch.threads, 0, 1, true);
   for (u32 i = 0; i < n; i++) fault("a kernel: %s", fault_text(i));
 }
 
@@ -579,9 +586,9 @@ int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32, u32, u32,
   for (size_t i = 0; i < function->argument_bytes.size(); i++) {
     const u32 n = function->argument_bytes[i];
     const u8 *value = static_cast<const u8 *>(values[i]);
-    launch.arguments.emplace_back(value, value + (n ? n : 8));
+    launch.arguments.emplace_back(value, value + (is_pointer(n) ? 8 : n));
     u64 at, end = 0;
-    if (n) continue;
+    if (!is_pointer(n)) continue;
     memcpy(&at, value, 8);
     if (!lives({at, at + 1}, "a launch", false)) return INVALID;
     block_of(at, &end);
@@ -647,7 +654,7 @@ int cuGraphLaunch(void *which, void *on) {
   for (const Launch &launch : graph.launches) {
     for (size_t i = 0; i < launch.arguments.size(); i++) {
       u64 at, end = 0;
-      if (launch.function->argument_bytes[i]) continue;
+      if (!is_pointer(launch.function->argument_bytes[i])) continue;
       memcpy(&at, launch.arguments[i].data(), 8);
       if (!lives({at, at + 1}, "a graph", false)) return INVALID;
       block_of(at, &end);

@@ -77,8 +77,10 @@ class Stub:
     def _compiled(self, text: bytes, options: bytes) -> int:
         """The address of the path of a library for the emulator, or what g++ says."""
         words = text.decode()
-        kinds = PARAMETER.findall(re.search("#define KERNEL_PARAMS (.*)", words)[1])  # type: ignore[index]
-        sizes = ", ".join(f"sizeof({of})" if kind == "STRUCT" else "0" for kind, of in kinds)
+        line = next(line for line in words.splitlines() if "KERNEL_PARAMS " in line)
+        kinds = PARAMETER.findall(line)
+        sizes = ", ".join({"IN": "0", "OUT": "~0u", "STRUCT": f"sizeof({of})"}[kind]
+                          for kind, of in kinds)
         words += (f'extern "C" {{\nu32 n_arguments = {len(kinds)};\n'
                   f'u32 argument_bytes[] = {{{sizes}}};\n}}\n')
         try:

@@ -14,7 +14,7 @@ from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends.cuda.driver import chip_named
 
-SECONDS = 25.0
+SECONDS = 20.0
 """How long texts are drawn and compiled; the others are left to make cubins."""
 
 
@@ -48,8 +48,12 @@ def test_some_kernels_on_some_chips(part: str, nvrtc: Compiler, rng: np.random.G
 
 def test_the_record_is_of_these_kernels() -> None:
     """A record of kernels that are no more would hide a rise."""
-    record, now = gate.load(), {t.name for t in gate.texts_for(CHIPS[0])}
-    assert not record or len(record.keys() & now) > 0.5 * len(now)
+    record = gate.load()
+    if not record:
+        pytest.skip("there is no record of this NVRTC: make cubins CUBINS=--accept")
+    now = {t.name for t in gate.texts(chip_named(90).abilities)} | {
+        t.name for t in gate.texts(frozenset())}
+    assert len(record.keys() & now) > 0.5 * len(record)
 
 
 def test_a_rise_is_told() -> None:

@@ -53,3 +53,21 @@ def test_f32_token_for_token(model: str, name: str, driver: Stub, shared: Path) 
         for case in islice(cases, 1):
             result = loaded.generate(case["prompt"], temperature=0.0, max_tokens=24)
             assert result.tokens == case["tokens"][:24]
+
+
+@pytest.mark.parametrize(("devices", "options"), [
+    (["cuda:0", "cuda:1"], {"tensor_split": [2, 3]}), (["cuda:0", "cpu:0"], {"n_gpu_layers": 3}),
+    (["cuda:0"], {"batch_size": 8})], ids=["two cards", "a card and the CPU", "short steps"])
+def test_divided_models(devices: list[str], options: dict[str, object], shared: Path) -> None:
+    """The same text wherever the layers are, quantized."""
+    path, prompt = shared / "models/stories260K-q8_0.gguf", "Once upon a time, there was a dog"
+    with Model(path, devices=["cpu:0"], kv_type="f16", precise=True) as model:
+        expected = model.generate(prompt, temperature=0.0, max_tokens=8).tokens
+    with installed("cuda") as driver:
+        driver.set("devices", 2)
+        with Model(path, devices=devices, kv_type="f16", precise=True,
+                   **options) as model:  # type: ignore[arg-type]
+            used = {line.split()[2] for line in model.placement().splitlines()}
+            assert used == set(devices)
+            assert model.generate(prompt, temperature=0.0, max_tokens=8).tokens == expected
+        assert driver.count("cuGraphLaunch") >= 7

@@ -182,3 +182,35 @@ def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,
         (path,) = tmp_path.iterdir()
         if n_compiled == 1 and driver.count("cuModuleLoadData") == 2:
             path.write_bytes(path.read_bytes()[:-1])
+
+
+@pytest.mark.parametrize("n_tokens", [1, 3])
+def test_steps_that_nobody_waits_for(driver: Stub, rng: Rng, n_tokens: int) -> None:
+    """Each step gets its own words, though the host is several steps ahead."""
+    cards = backend("cuda")
+    m = Maker(rng, n_tokens, n_seqs=1)
+    table = rng.standard_normal((50, 8)).astype(np.float32)
+    case = m.case("embed", m.g.inputs["tokens"], weights={"w": m.weight("w", 50, 8, quant="F32")})
+    bench = running.Bench(cards, case)
+    placed = bench.placed["w"]
+    cards.write(placed.buffer, table.view(np.uint8).reshape(-1), placed.offset)
+    (y,), waits = case.node.outputs, []
+    for _ in range(7):
+        tokens = rng.integers(0, 50, n_tokens)
+        m.batch.tokens[:n_tokens] = tokens
+        cards.run(bench.program)
+        waits.append((cards.fetch(bench.arena, 32 * n_tokens, bench.offsets[y]), tokens))
+    for wait, tokens in waits:
+        np.testing.assert_array_equal(wait().view(np.float32).reshape(-1, 8), table[tokens])
+
+
+def test_a_fetch_ends_the_one_before_it(driver: Stub) -> None:
+    """Through one buffer, though nobody waited for the first."""
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    buffer, staging_buffer = (cards.alloc(device, 64, use) for use in ("arena", "staging"))
+    cards.write(buffer, np.full(64, 1, np.uint8))
+    cards.fetch(buffer, 64, 0, staging_buffer)
+    cards.write(buffer, np.full(64, 2, np.uint8))
+    assert (cards.fetch(buffer, 64, 0, staging_buffer)() == 2).all()
+    assert driver.count("cuMemcpyDtoHAsync_v2") == 2

@@ -58,6 +58,7 @@ def _tried(vendor: Vendor, target: str) -> str:
 
 
 def main() -> int:
+    """Compile the kernel as the standard input says; returns the exit code."""
     wanted = json.load(sys.stdin)
     symbols = wanted["symbols"]
     library = load_library(wanted["libraries"], *symbols.values())
