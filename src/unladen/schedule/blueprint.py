@@ -20,6 +20,7 @@ from unladen.schedule.cut import choose_on_device, experts, hot_experts, shard
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
 from unladen.schedule.cut.crossings import Crossings, crossings
 from unladen.schedule.cut.hot_experts import CachedLayer
+from unladen.schedule.cut.order import late_sums
 from unladen.schedule.cut.segments import (
     ChangeStep,
     CopyStep,
@@ -299,6 +300,7 @@ class Maker:
         cached: Sequence[CachedLayer] = ()
         if slots:
             graph, placement, cached = hot_experts.add(graph, placement, slots, kernels.runs)
+        graph, placement = late_sums(graph, placement)
         device_of = assign(graph, placement, [*self.devices, reference], strict=options.strict,
                            quiet=quiet or told, runs=kernels.runs)
         graph, device_of = choose_on_device.add(graph, device_of, kernels.runs)
