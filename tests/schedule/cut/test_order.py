@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,14 +107,14 @@ def test_a_cache_of_the_host_is_written_before_it_is_read(tiny: Tiny) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"expert_cache": 2}])
-def test_a_product_that_was_joined_with_a_late_sum(options: dict[str, int]) -> None:
+def test_a_product_that_was_joined_with_a_late_sum(options: dict[str, Any]) -> None:
     """Without a gate, the last product of the shared experts is joined with the sum of all."""
     graph = on_paper(gated=False)
     joined = [n for n in passes.apply(graph, frozenset({"fuse_residual"})).nodes
               if n.attrs.get("residual") and "ffn_down_shexp" in n.weights["w0"].name]
     assert len(joined) == graph.n_layers
     made = make_blueprint(graph, LIMITS, LAYOUT, PlanOptions(("null:0", "cpu:0"), PlaceOptions(
-        n_gpu_layers="all", cpu_moe=True, stream_weights=False, **options)))  # type: ignore[arg-type]
+        n_gpu_layers="all", cpu_moe=True, stream_weights=False, **options)))
     check(made.graph, [n for s in made.steps if isinstance(s, RunStep) for n in s.nodes])
     for layer in range(graph.n_layers):
         cold = next(i for i, s in enumerate(made.steps) if isinstance(s, RunStep)
