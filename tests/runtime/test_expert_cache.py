@@ -19,7 +19,7 @@ from factory import Shape, write_model
 from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, UnsupportedOp
 from unladen.runtime import expert_cache
 from unladen.runtime.expert_cache import LayerCache
 from unladen.runtime.plan import Plan
@@ -275,6 +275,17 @@ def test_memory_goes_with_its_plan(model: Tiny, delayed: DelayedBackend) -> None
     plans.close()
     gc.collect()
     assert all(ref() is None for ref in buffers)
+
+
+def test_a_device_that_lacks_the_ops(model: Tiny, delayed: DelayedBackend,
+                                     caplog: pytest.LogCaptureFixture) -> None:
+    delayed.lacking = ("choose_experts",)
+    plan = planned(model, "delayed:0", 3)
+    assert not plan.blueprint.cached
+    assert "expert_cache=3 has no effect: delayed:0 can't choose" in caplog.text
+    place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=3)
+    with pytest.raises(UnsupportedOp, match="expert_cache=3"):
+        model.plan("delayed:0", "cpu:0", place=place, strict=True)
 
 
 def test_bounds_of_a_step(model: Tiny, delayed: DelayedBackend, monkeypatch: pytest.MonkeyPatch
