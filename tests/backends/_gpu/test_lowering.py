@@ -119,7 +119,7 @@ def test_grids_cover_what_a_step_makes(op: str, rng: Rng) -> None:
                 n = size.rows(str(value.shape[0])) * int(np.prod(value.shape[1:], dtype=int))
                 at = bench.offsets[value]
                 made = [int(np.prod(groups)) * elements(d, case.node, value) for d, groups in ran
-                        if any(r.offset == at and name.startswith(("y", "spread", "places"))
+                        if any(r.offset == at and name.startswith(("y", "spread", "places", "told"))
                                for name, r in memory_of(d.ranges).items())]
                 assert sum(made) >= n, (op, size, value.shape, case.name)
 
@@ -139,7 +139,7 @@ def elements(d: Dispatch, node: Node, value: Value) -> int:
         "attention_wide": lambda: c["TILE_TOKENS"] * c["TILE_HEADS"] * c["VD"],
         "rms_norm": lambda: cols, "layer_norm": lambda: cols, "l2_norm": lambda: cols,
         "pooled_attention": lambda: cols // node.int_attr("n_heads"),
-        "hyper_weights": lambda: d.threads * cols, "argmax": lambda: 1,
+        "hyper_weights": lambda: d.threads * cols, "argmax": lambda: 1, "moe_route": lambda: cols,
         "top_k": lambda: node.int_attr("k")}
     if "slots" in d.ranges:  # a thread walks over the tokens of its sequence
         return d.threads * MOST_TOKENS
