@@ -36,11 +36,13 @@ def write(path: Path, rng: np.random.Generator, shape: Shape = SHARED_EXPERTS,
     return write_model(path, rng, shape, quant=quant, keys=_keys(shape), shapes=_shapes(shape))
 
 
-def on_paper(shape: Shape = SHARED_EXPERTS) -> Graph:
-    """The graph of such a model, without a file."""
+def on_paper(shape: Shape = SHARED_EXPERTS, *, gated: bool = True) -> Graph:
+    """The graph of such a model, without a file. ``gated``: its shared experts have a gate."""
     file = paper_file(shape, "F32")
     file.metadata |= _keys(shape)
     for name, size in _shapes(shape).items():
+        if not gated and "ffn_gate_inp_shexp" in name:
+            continue
         file.tensors[name] = TensorInfo(name, size, "F32", 4 * int(np.prod(size)), 0, 0,
                                         Part("on-paper.gguf", "little", None))
     return graph_of(file)

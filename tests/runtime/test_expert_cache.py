@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,20 +13,23 @@ import numpy as np
 import pytest
 
 import shared_experts
-from delayed import DelayedBackend
+from delayed import DelayedBackend, DelayedBuffer
 from delayed import delayed as delayed
 from factory import Shape, write_model
 from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions
-from unladen.errors import BackendNotInitialised
+from unladen.errors import BackendNotInitialised, UnsupportedOp
 from unladen.runtime import expert_cache
 from unladen.runtime.expert_cache import LayerCache
 from unladen.runtime.plan import Plan
+from unladen.runtime.plan_set import PlanSet
 from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.blueprint_set import BlueprintSet
 from unladen.schedule.cut.segments import FetchStep, NoteStep, RunStep
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
+from unladen.types import MAIN
 
 CLOSE = 1e-5
 """Share of the largest logit by which results may differ: some hundred float32 roundings."""
@@ -247,6 +252,40 @@ def test_the_next_plan_takes_the_cache_over(model: Tiny, tokens: list[int], feed
     layer = next(iter(third.main.experts.layers.values()))
     assert list(layer.resident) == [0, 1] and not layer.counts.n_chosen
     assert np.abs(feed(third.main, tokens) - expected).max() < CLOSE * np.abs(expected).max()
+
+
+def test_memory_goes_with_its_plan(model: Tiny, delayed: DelayedBackend) -> None:
+    """A plan that can't use what was kept lets it go, and so does one that has ended."""
+    def made(n: int) -> BlueprintSet:
+        place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=n)
+        return BlueprintSet.of({MAIN: make_blueprint(
+            model.graph, LIMITS, LAYOUT, PlanOptions(("delayed:0", "cpu:0"), place))})
+    plans = PlanSet(made(3), lambda key: model.data(key.tensor))
+    layer = next(iter(plans.main.experts.layers.values()))
+    buffers = [weakref.ref(placed.buffer.data) for placed in layer.device.values()
+               if isinstance(placed.buffer, DelayedBuffer)]
+    assert len(buffers) == len(layer.device)
+    del layer
+    kept = plans.keep()
+    kept.restrict(made(3))
+    assert len(kept.experts) == 3
+    kept.restrict(made(2))
+    assert not kept.experts
+    assert all(ref() is not None for ref in buffers)
+    plans.close()
+    gc.collect()
+    assert all(ref() is None for ref in buffers)
+
+
+def test_a_device_that_lacks_the_ops(model: Tiny, delayed: DelayedBackend,
+                                     caplog: pytest.LogCaptureFixture) -> None:
+    delayed.lacking = ("choose_experts",)
+    plan = planned(model, "delayed:0", 3)
+    assert not plan.blueprint.cached
+    assert "expert_cache=3 has no effect: delayed:0 can't choose" in caplog.text
+    place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, expert_cache=3)
+    with pytest.raises(UnsupportedOp, match="expert_cache=3"):
+        model.plan("delayed:0", "cpu:0", place=place, strict=True)
 
 
 def test_bounds_of_a_step(model: Tiny, delayed: DelayedBackend, monkeypatch: pytest.MonkeyPatch

@@ -97,6 +97,9 @@ class Model(Ranking, Chatting, Tapping):
     * ``expert_split = None``: shares of all devices, the CPU too, in each layer's experts.
     * ``stream_weights = 'auto'``: send the CPU's weights through a GPU in steps of many tokens;
       "auto": where it is predicted to be faster.
+    * ``expert_cache = 0``: experts of each layer that keeps its experts on the CPU which the
+      layer's GPU has too: those used most; "auto": as many as half of the memory holds that is
+      left.
 
     Memory:
 

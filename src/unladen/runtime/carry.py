@@ -74,6 +74,9 @@ class Kept:
         """Drop what a plan set of ``made`` can't use."""
         wanted = {need.key for need in made.needs}
         self.weights = {key: placed for key, placed in self.weights.items() if key in wanted}
+        buffers = {id(placed.buffer) for placed in self.weights.values()}
+        self.experts = {name: layer for name, layer in self.experts.items()
+                        if id(layer.tables[0].buffer) in buffers}
         self.states = {name: s for name, s in self.states.items() if name in made.members}
         for name, state in self.states.items():
             layouts = made.members[name].layouts

@@ -239,6 +239,7 @@ class Plan:
         self._ended = error
         self._last = _Way([], {})
         self._ways = [self._last]
+        self.experts = ExpertCache({})
         for held in (self._programs, self._arenas, self._staging, self._placed, self._kv,
                      self._slots, self._ring):
             held.clear()

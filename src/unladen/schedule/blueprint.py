@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unladen.backends import Hold, backend_of
 from unladen.backends.base import Device, KVLayout
-from unladen.errors import InvalidArgument
+from unladen.errors import InvalidArgument, UnsupportedOp
 from unladen.graph import passes, taps
 from unladen.graph.asked import asked
 from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, KVSpec, Node, Value
@@ -20,6 +20,7 @@ from unladen.schedule.cut import choose_on_device, experts, hot_experts, shard
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
 from unladen.schedule.cut.crossings import Crossings, crossings
 from unladen.schedule.cut.hot_experts import CachedLayer
+from unladen.schedule.cut.order import late_sums
 from unladen.schedule.cut.segments import (
     ChangeStep,
     CopyStep,
@@ -259,12 +260,25 @@ class Maker:
             slots = {d.name: wish for d in self.devices if wish}
             made = self._made(choice, slots, quiet=quiet, told=told)
             if wish and not made.cached and not quiet and not told:
-                log.warning("expert_cache=%d has no effect: no layer of another device keeps its "
-                            "experts on the CPU (hint: n_cpu_moe or cpu_moe keeps them there)",
-                            wish)
+                self._tell_idle_cache(made, wish)
             return made
         plain = self._made(choice, {}, quiet=quiet, told=told)
         return plain if quiet else self._with_cache(plain)
+
+    def _tell_idle_cache(self, made: Blueprint, wish: int) -> None:
+        """Warn that no experts are cached, and why; raise :class:`UnsupportedOp` with "strict" if a
+        device can't do that."""
+        whole = hot_experts.eligible({n: d for n, (d, _) in made.device_of.items()}, made.layers)
+        what, hint = "no layer of another device keeps its experts on the CPU", (
+            "n_cpu_moe or cpu_moe keeps them there")
+        if whole:
+            device = made.layers[whole[0].layer].name
+            what, hint = f"{device} can't choose and compute them", (
+                "unladen doctor lists devices; docs/reference/ops.md says what they run")
+            if self.options.strict:
+                raise UnsupportedOp(f"expert_cache={wish}: {what}", node=whole[0].name,
+                                    device=device, hint=hint)
+        log.warning("expert_cache=%d has no effect: %s (hint: %s)", wish, what, hint)
 
     def _with_cache(self, plain: Blueprint) -> Blueprint:
         """``plain`` with as many experts of each layer on the layer's device as half of the memory
@@ -299,6 +313,7 @@ class Maker:
         cached: Sequence[CachedLayer] = ()
         if slots:
             graph, placement, cached = hot_experts.add(graph, placement, slots, kernels.runs)
+        graph, placement = late_sums(graph, placement)
         device_of = assign(graph, placement, [*self.devices, reference], strict=options.strict,
                            quiet=quiet or told, runs=kernels.runs)
         graph, device_of = choose_on_device.add(graph, device_of, kernels.runs)

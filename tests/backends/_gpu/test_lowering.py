@@ -139,7 +139,7 @@ def elements(d: Dispatch, node: Node, value: Value) -> int:
         "attention_wide": lambda: c["TILE_TOKENS"] * c["TILE_HEADS"] * c["VD"],
         "rms_norm": lambda: cols, "layer_norm": lambda: cols, "l2_norm": lambda: cols,
         "pooled_attention": lambda: cols // node.int_attr("n_heads"),
-        "hyper_weights": lambda: d.threads * cols, "argmax": lambda: 1,
+        "hyper_weights": lambda: d.threads * cols, "argmax": lambda: 1, "moe_route": lambda: cols,
         "top_k": lambda: node.int_attr("k")}
     if "slots" in d.ranges:  # a thread walks over the tokens of its sequence
         return d.threads * MOST_TOKENS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +11,15 @@ import pytest
 from factory import Shape
 from schedule.paper import graph_of, paper_file
 from shared_experts import SHARED_EXPERTS, on_paper
-from tiny_plan import Tiny
+from tiny_plan import LAYOUT, LIMITS, Tiny
 from unladen.backends.base import Device
+from unladen.graph import passes
 from unladen.graph.graph import Graph, Node
-from unladen.schedule.cut.order import others_first
+from unladen.schedule.blueprint import make_blueprint
+from unladen.schedule.cut.order import late_sums, others_first
 from unladen.schedule.cut.segments import CopyStep, RunStep, split
+from unladen.schedule.options import PlanOptions
+from unladen.schedule.place import PlaceOptions, place
 
 HOST = Device("null:9", "a host", 1 << 40, is_host=True)
 CARD, OTHER = Device("null:0", "a card", 1 << 40), Device("null:1", "a card", 1 << 40)
@@ -44,9 +49,12 @@ def test_any_placement(shape: Shape, rng: np.random.Generator) -> None:
             check(graph, nodes)
             if len(devices) == 1:
                 assert nodes == list(graph.nodes)
-            for device in devices[1:]:  # the others' nodes stay in their order
-                mine = [n for n in nodes if where[n][0] == device]
-                assert mine == [n for n in graph.nodes if where[n][0] == device]
+            for layer in range(-2, graph.n_layers):  # no layer's work is put off to the next one
+                mine = [i for i, n in enumerate(nodes)
+                        if n.layer == layer and not where[n][0].is_host]
+                later = [i for i, n in enumerate(nodes)
+                         if n.layer > layer >= 0 and not where[n][0].is_host]
+                assert not mine or not later or max(mine) < min(later)
 
 
 def test_shared_experts_start_before_the_routed_ones() -> None:
@@ -96,3 +104,26 @@ def test_a_cache_of_the_host_is_written_before_it_is_read(tiny: Tiny) -> None:
     graph = replace(tiny.graph, nodes=tuple(tiny.graph.nodes))
     where = {n: (HOST if n.op == "kv_write" else CARD, "") for n in graph.nodes}
     check(graph, others_first(graph, where))
+
+
+@pytest.mark.parametrize("options", [{}, {"expert_cache": 2}])
+def test_a_product_that_was_joined_with_a_late_sum(options: dict[str, Any]) -> None:
+    """Without a gate, the last product of the shared experts is joined with the sum of all."""
+    graph = on_paper(gated=False)
+    joined = [n for n in passes.apply(graph, frozenset({"fuse_residual"})).nodes
+              if n.attrs.get("residual") and "ffn_down_shexp" in n.weights["w0"].name]
+    assert len(joined) == graph.n_layers
+    made = make_blueprint(graph, LIMITS, LAYOUT, PlanOptions(("null:0", "cpu:0"), PlaceOptions(
+        n_gpu_layers="all", cpu_moe=True, stream_weights=False, **options)))
+    check(made.graph, [n for s in made.steps if isinstance(s, RunStep) for n in s.nodes])
+    for layer in range(graph.n_layers):
+        cold = next(i for i, s in enumerate(made.steps) if isinstance(s, RunStep)
+                    and s.device.is_host and s.nodes[-1].op == "moe"
+                    and s.nodes[-1].layer == layer)
+        before = made.steps[cold - 1]
+        assert isinstance(before, RunStep) and not before.device.is_host
+        assert any("ffn_down_shexp" in w.name for n in before.nodes for w in n.weights.values())
+    # Where nothing waits for the host, all stays joined.
+    whole = passes.apply(graph, frozenset({"fuse_residual"}))
+    placed = place(whole, [CARD, HOST], PlaceOptions(n_gpu_layers="all"))
+    assert late_sums(whole, placed)[0].nodes == whole.nodes
