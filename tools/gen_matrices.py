@@ -36,7 +36,7 @@ OPS_HEAD = """# Ops and backends
 
 Every op of the [graph](../concepts/graph.md), and the backends that run it. `reference` is NumPy
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
-weights in any block format; other weights are F32.
+weights in any block format; other weights are F32. `metal` and `sycl` have the kernels of `opencl`.
 
 | op | what it is | weights | reference | null | cpu | wgpu | opencl | ggml |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
