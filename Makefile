@@ -8,6 +8,7 @@
 #                short runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
 #                on OpenCL; an hour. make test runs every tenth architecture on the emulator
+#   make intel   op cases and models on Intel's OpenCL runtime for processors (790 MB), with subgroups
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
@@ -32,8 +33,8 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: demo test long emulator emulated emulated-avx512 emulated-vbmi oracle bench clean fuzz \
-        sanitize site threads kernels wheels gate cubins soak fuzz-api web pictures matrix
+.PHONY: demo test long emulator intel emulated emulated-avx512 emulated-vbmi oracle bench clean \
+        fuzz sanitize site threads kernels wheels gate cubins soak fuzz-api web pictures matrix
 .DEFAULT_GOAL := demo
 
 PYTHON ?= python3
@@ -68,6 +69,15 @@ long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis
 emulator: .venv/installed .venv/tested-with
 	UNLADEN_TEST_ALL_RECIPES=1 $(BIN)/python -m pytest -n 2 tests/emulator \
 	    tests/backends/opencl/test_models_on_opencl.py
+
+intel: .venv/installed .venv/tested-with build/intel/made
+	UNLADEN_TEST_INTEL=build/intel $(BIN)/python -m pytest tests/backends/opencl/test_intel.py
+
+build/intel/made: Makefile
+	$(PYTHON) -m venv build/intel >&2
+	build/intel/bin/python -m pip install --quiet intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt \
+	    'tbb==2023.*' tcmlib >&2
+	@touch $@
 
 # In an environment of their own, as they bring half of PyPI.
 build/frameworks/made: pyproject.toml

@@ -41,7 +41,8 @@ OPS_HEAD = """# Ops and backends
 
 Every op of the [graph](../concepts/graph.md), and the backends that run it. `reference` is NumPy
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
-weights in any block format; other weights are F32. `cuda` and `hip` run what `opencl` runs.
+weights in any block format; other weights are F32. `cuda`, `hip`, `metal` and `sycl` have the
+kernels of `opencl`.
 
 * **yes**: all cases of the op ran within their bound in a test: {devices}.
 * **untested**: the backend claims the op, and no test has run it yet.

@@ -18,6 +18,7 @@ from tests.parity.recipes import answer, error
 
 from emulator import backend as emulator
 from unladen import Model
+from unladen.backends import backend_of
 
 DEVICE = ["emulator:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
@@ -59,6 +60,18 @@ def test_the_same_text_as_the_cpu(shared: Path, fast: None, name: str) -> None:
             assert devices_of(model) == {device.partition(":")[0] + ":0"}
             texts[device] = model.generate("Once upon a time", temperature=0.0, max_tokens=32).text
     assert texts["cpu"] == texts["emulator:0"] and texts["cpu"]
+
+
+def test_the_same_text_everywhere(shared: Path, fast: None) -> None:
+    """On every backend that has a device here."""
+    texts = {}
+    for device in ("reference:0", "cpu:0", "wgpu:0", "opencl:0", "emulator:0"):
+        if backend_of(device).devices() or device.startswith("reference"):
+            with Model(shared / "models/stories260K-q8_0.gguf", devices=[device], kv_type="f32",
+                       precise=True) as model:
+                texts[device] = model.generate("Once upon a time", temperature=0.0,
+                                               max_tokens=48).text
+    assert {"cpu:0", "emulator:0"} < set(texts) and len(set(texts.values())) == 1, texts
 
 
 @pytest.mark.parametrize("name", recipes.names()[::1 if ALL else 10])

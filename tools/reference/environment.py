@@ -21,6 +21,9 @@ OURS = {
     "UNLADEN_CUDA_NO_VMM": "`1`: caches on `cuda` are allocated whole, and don't grow.",
     "UNLADEN_HIP_FEATURES": "The card's features that kernels of `hip` may use, by comma: "
                             "`subgroups`, `int_dot`; or `none`.",
+    "UNLADEN_METAL_FEATURES": "`none`: kernels of `metal` don't use `subgroups`.",
+    "UNLADEN_SYCL_FEATURES": "The device's features that kernels of `sycl` may use, by comma: "
+                             "`subgroups`, `int_dot`; or `none`.",
     "UNLADEN_HUGE_PAGES": "`0`: weights of a mapped file stay where the system has them, in its "
                           "pages.",
     "UNLADEN_PACKED_CACHE": "The folder of packed copies, where `packed_cache` asks for them "

@@ -68,6 +68,21 @@ def test_split_at_every_layer(shared: Path, devices: list[str]) -> None:
         assert result.tokens == case["tokens"][:24]
 
 
+def test_three_backends_in_one_model(shared: Path) -> None:
+    """The CPU's first layers, then those of wgpu and of opencl."""
+    from unladen.backends import backend_of
+    if not backend_of("wgpu").devices():
+        pytest.skip("wgpu has no device")
+    name = "stories260K-f32"
+    case = json.loads((shared / f"models/refs/{name}.json").read_text())["cases"][0]
+    with Model(shared / f"models/{name}.gguf", devices=["wgpu:0", "opencl:0", "cpu:0"],
+               kv_type="f32", n_gpu_layers=4, tensor_split=[1, 1]) as model:
+        used = {line.split()[2] for line in model.placement().splitlines()}
+        result = model.generate(case["prompt"], temperature=0.0, max_tokens=24)
+    assert used == {"cpu:0", "wgpu:0", "opencl:0"}
+    assert result.tokens == case["tokens"][:24]
+
+
 def test_experts_and_recurrent_states(shared: Path, make_model: Callable[..., Path]) -> None:
     """A step of many tokens and steps of one, against the reference."""
     paths = [make_model("qwen3moe", n_embd=64, n_experts=4, n_used=2),

@@ -65,7 +65,8 @@ def device(**different: Any) -> Any:
     """A device as dpctl describes it."""
     return SimpleNamespace(**{
         "name": "card", "filter_string": "opencl:gpu:0", "is_cpu": False,
-        "global_mem_size": 1 << 30, "max_mem_alloc_size": 1 << 29, "backend": SimpleNamespace(name="opencl"),
+        "global_mem_size": 1 << 30, "max_mem_alloc_size": 1 << 29,
+        "backend": SimpleNamespace(name="opencl"),
         "has_aspect_usm_device_allocations": True, "max_work_group_size": 1024,
         "local_mem_size": 1 << 16, **different})
 

@@ -65,11 +65,13 @@ FN float probability(ARGS, u32 e, float top, float sum) {
 }
 
 #if GROUPS
+// What each group is worth; in the end LOWEST for those that are kept.
+#shared float worth EXPERTS
+
 // Keeps only the experts of the groups with the largest sums of their two best.
 FN void mask_groups(ARGS) {
   const u32 size = EXPERTS / params.n_groups;
-  float worth[EXPERTS];
-  for (u32 g = 0u; g < params.n_groups; g++) {
+  for (u32 g = LANE; g < params.n_groups; g += WG) {
     float first = LOWEST, next = LOWEST;
     for (u32 e = g * size; e < (g + 1u) * size; e++) {
       next = max_f32(next, min_f32(first, score[e]));
@@ -77,14 +79,18 @@ FN void mask_groups(ARGS) {
     }
     worth[g] = size > 1u ? first + next : first;
   }
-  for (u32 i = 0u; i < params.n_groups_used; i++) {
-    u32 kept = 0u;
-    for (u32 g = 1u; g < params.n_groups; g++) {
-      if (worth[g] > worth[kept]) kept = g;
+  BARRIER();
+  if (LANE == 0u) {
+    for (u32 i = 0u; i < params.n_groups_used; i++) {
+      u32 kept = 0u;
+      for (u32 g = 1u; g < params.n_groups; g++) {
+        if (worth[g] > worth[kept]) kept = g;
+      }
+      worth[kept] = LOWEST;
     }
-    worth[kept] = LOWEST;
   }
-  for (u32 e = 0u; e < EXPERTS; e++) {
+  BARRIER();
+  for (u32 e = LANE; e < EXPERTS; e += WG) {
     if (worth[e / size] > LOWEST) score[e] = LOWEST;
   }
 }
@@ -111,7 +117,7 @@ FN void fill_scores(ARGS, float top, float sum) {
   }
 #if GROUPS
   BARRIER();
-  if (LANE == 0u) mask_groups(args);
+  mask_groups(args);
 #end
   BARRIER();
 }
