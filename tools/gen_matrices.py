@@ -82,8 +82,8 @@ elsewhere.
 RAN_HEAD = """
 ## What ran
 
-The ops that tests ran within their bound with weights, or with keys and values, in each format.
-Elsewhere the device got another format.
+The ops that `make matrix` ran within their bound with weights, or with keys and values, in each
+format. Where a cell lacks an op, no case of these tests gave the device that format; further tests may.
 
 """
 
