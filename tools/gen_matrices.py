@@ -83,7 +83,7 @@ RAN_HEAD = """
 ## What ran
 
 The ops that `make matrix` ran within their bound with weights, or with keys and values, in each
-format. Where a cell lacks an op, no case of these tests gave the device that format; further tests may.
+format. Where a cell lacks an op, none of these tests gave the device that format; others may have.
 
 """
 
