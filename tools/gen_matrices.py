@@ -83,8 +83,8 @@ elsewhere. `cuda` and `hip` are as `opencl`.
 RAN_HEAD = """
 ## What ran
 
-The ops that tests ran within their bound with weights, or with keys and values, in each format.
-Elsewhere the device got another format.
+The ops that `make matrix` ran within their bound with weights, or with keys and values, in each
+format. Where a cell lacks an op, none of these tests gave the device that format; others may have.
 
 """
 

@@ -18,9 +18,15 @@ every_op = pytest.mark.parametrize("op", sorted(registry()))
 PARTS = {"attention": 4, "linear": 4, "moe": 4}
 """Tests that an op's cases are divided into: on a busy machine whose GPU is software, all of them
 in one test take longer than a test may."""
-every_part = pytest.mark.parametrize(("op", "part"), [
-    pytest.param(op, slice(i, None, n), id=f"{op}-{i + 1}of{n}" if n > 1 else op)
-    for op in sorted(registry()) for n in [PARTS.get(op, 1)] for i in range(n)])
+SLOW_COMPILERS = ("opencl",)
+"""Backends that run the first part of the cases in make test, and the others in make long. The
+emulator runs all cases of the same texts."""
+every_part = pytest.mark.parametrize(("backend", "op", "part"), [
+    pytest.param(backend, op, slice(i, None, n),
+                 id=f"{backend}-{op}-{i + 1}of{n}" if n > 1 else f"{backend}-{op}",
+                 marks=[pytest.mark.long] if i and backend in SLOW_COMPILERS else [])
+    for backend in running.computing() for op in sorted(registry())
+    for n in [PARTS.get(op, 1)] for i in range(n)], indirect=["backend"])
 
 
 @pytest.fixture(params=running.computing())

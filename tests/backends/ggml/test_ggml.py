@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,3 +115,15 @@ def test_a_named_library_is_listed(ggml: GgmlBackend) -> None:
             "print([d.name for d in all_devices()], [d.name for d in default_devices()])")
     devices, default = run(code, place).split("] ")
     assert "'ggml:0'" in devices and "ggml" not in default
+
+
+def test_functions_that_had_other_names() -> None:
+    """The newer name first: a new library has both, and the earlier name is another function."""
+    class Stub:
+        def __init__(self, *names: str) -> None:
+            for name in names:
+                setattr(self, name, type("Function", (), {"name": name})())
+    for names in (("ggml_clamp",), ("ggml_clamp", "ggml_clamp_inplace")):
+        made: Any = Stub(*names)
+        function = library._declared([made], "ggml_clamp_inplace", (None, int))
+        assert (function.name, function.argtypes) == (names[-1], [int])

@@ -50,11 +50,12 @@ def product(quant: str, n_tokens: int, n: int, rng: Rng) -> Case:
 
 
 @every_quant
-def test_products(quant: str, rng: Rng) -> None:
-    """One row, a few, and many."""
-    for n_tokens in (1, 3, 70):
-        case = product(quant, n_tokens, width(quant, rng), rng)
-        running.check(case, bench(case).run(), precise=True, what=quant)
+@pytest.mark.parametrize("n_tokens", [3, *(pytest.param(n, marks=pytest.mark.long)
+                                           for n in (1, 70))])
+def test_products(quant: str, n_tokens: int, rng: Rng) -> None:
+    """A few rows; one and many in make long, as the emulator has all three of the same texts."""
+    case = product(quant, n_tokens, width(quant, rng), rng)
+    running.check(case, bench(case).run(), precise=True, what=quant)
 
 
 @pytest.mark.parametrize("quant", ["Q4_0", "Q4_K", "Q6_K", "Q8_0", "IQ4_NL"])

@@ -20,7 +20,7 @@ F32, I32, I64 = 0, 26, 27
 ALIGNMENT = 256
 """Temporaries begin at multiples of so many bytes."""
 
-INTO_OTHERS = frozenset({"set_rows", "cpy", "clamp"})
+INTO_OTHERS = frozenset({"set_rows", "cpy", "clamp_inplace"})
 """Functions whose result is memory of one of their arguments."""
 
 Filled = Callable[[Batch], npt.NDArray[Any]]

@@ -84,7 +84,7 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "ggml_concat": (_P, _P, _P, _P, _I),
     "ggml_cast": (_P, _P, _P, _I),
     "ggml_scale_bias": (_P, _P, _P, _F, _F),
-    "ggml_clamp": (_P, _P, _P, _F, _F),
+    "ggml_clamp_inplace": (_P, _P, _P, _F, _F),
     "ggml_rms_norm": (_P, _P, _P, _F),
     "ggml_norm": (_P, _P, _P, _F),
     "ggml_set_rows": (_P, _P, _P, _P, _P),
@@ -119,6 +119,9 @@ _SIGNATURES: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "ggml_backend_tensor_copy": (None, _P, _P),
 })
 """By name, the type of a function's result and those of its arguments."""
+_EARLIER_NAMES: Mapping[str, str] = MappingProxyType({"ggml_clamp_inplace": "ggml_clamp"})
+"""Names that functions had in older libraries. Since 0.25 at the latest ``ggml_clamp`` makes a new
+tensor; before, it was what ``ggml_clamp_inplace`` is now."""
 
 
 class Library:
@@ -178,11 +181,13 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _declared(handles: list[ctypes.CDLL], name: str, kinds: tuple[Any, ...]) -> Any:
-    for handle in handles:
-        function = getattr(handle, name, None)
-        if function is not None:
-            function.restype, *function.argtypes = kinds
-            return function
+    names = (name, _EARLIER_NAMES[name]) if name in _EARLIER_NAMES else (name,)
+    for each in names:
+        for handle in handles:
+            function = getattr(handle, each, None)
+            if function is not None:
+                function.restype, *function.argtypes = kinds
+                return function
     raise BackendNotInitialised(f"this libggml has no function {name}: it is too old",
                                 hint=f"install a newer one, or name one in {VARIABLE}")
 

@@ -111,9 +111,8 @@ def _softcap(b: Builder, node: Node) -> None:
 
 def _clamp(b: Builder, node: Node) -> None:
     limit = node.float_attr("limit")
-    # ggml clamps in place.
     copy = b.op("cont", b.value(node.inputs[0]))
-    b.result(node.outputs[0], b.op("cont", b.op("clamp", copy, -limit, limit)))
+    b.result(node.outputs[0], b.op("cont", b.op("clamp_inplace", copy, -limit, limit)))
 
 
 def _gelu(b: Builder, x: int) -> int:
@@ -149,8 +148,8 @@ def _glu(b: Builder, node: Node) -> None:
     unit = GatedUnit.of(node)
     gate, up = map(b.value, node.inputs)
     if unit.limit:
-        gate = b.op("clamp", b.op("cont", gate), -math.inf, unit.gate_cut)
-        up = b.op("clamp", b.op("cont", up), -unit.limit, unit.limit)
+        gate = b.op("clamp_inplace", b.op("cont", gate), -math.inf, unit.gate_cut)
+        up = b.op("clamp_inplace", b.op("cont", up), -unit.limit, unit.limit)
     if unit.up_offset:
         up = b.op("scale_bias", up, 1.0, unit.up_offset)
     gate = ACTIVATIONS[unit.act](b, gate)
