@@ -1,6 +1,7 @@
 """A backend whose devices do later what they are told: each has a thread and a queue of its own.
 
-It computes by the reference. ``log`` says what was started, done and waited for, in order. Devices
+Weights that are written ahead have a second thread and queue for each device. It computes by the
+reference. ``log`` says what was started, done and waited for, in order. Devices
 can be stopped; the host may then tell them what to do, but not wait for them.
 """
 
@@ -25,6 +26,7 @@ from unladen.backends.base import (
     BackendOptions,
     Buffer,
     Device,
+    Mark,
     Placed,
     PlacedKV,
     Program,
@@ -119,6 +121,7 @@ class DelayedBackend(Backend):
     name: str = "delayed"
     log: list[Event] = field(default_factory=list)
     workers: dict[str, _Worker] = field(default_factory=dict)
+    copiers: dict[str, _Worker] = field(default_factory=dict)
     n_closed: int = 0
 
     def open(self, device: str, options: BackendOptions) -> Device:
@@ -126,15 +129,17 @@ class DelayedBackend(Backend):
         name = f"delayed:{number}"
         if name not in self.workers:
             self.workers[name] = _Worker(name, self.log, self.rng)
-        return Device(name, "a thread", 1 << 40, runs_ahead=True)
+        return Device(name, "a thread", 1 << 40, runs_ahead=True, writes_ahead=True)
 
     def close(self, device: Device) -> None:
         worker = self.workers.pop(device.name, None)
         if worker is not None:
             self.n_closed += 1
-            worker.may_work.set()
-            worker.orders.put(None)
-            worker.thread.join(PATIENCE)
+            copier = self.copiers.pop(device.name, None)
+            for each in [worker] if copier is None else [copier, worker]:
+                each.may_work.set()
+                each.orders.put(None)
+                each.thread.join(PATIENCE)
 
     def worker(self, device: Device) -> _Worker:
         if device.name not in self.workers:
@@ -163,6 +168,28 @@ class DelayedBackend(Backend):
         def action() -> None:
             target.data[offset:offset + data.nbytes] = data
         self.worker(dst.device).start("write", action)
+
+    def mark(self, device: Device) -> threading.Event:
+        reached = threading.Event()
+        self.worker(device).start("mark", reached.set)
+        return reached
+
+    def write_ahead(self, dst: Buffer, src: Bytes, offset: int = 0, *, after: Mark
+                    ) -> Callable[[], None]:
+        assert isinstance(after, threading.Event)
+        target, worker, done = _own(dst), self.worker(dst.device), threading.Event()
+        if dst.device.name not in self.copiers:
+            self.copiers[dst.device.name] = _Worker(f"{dst.device.name} copies", self.log, self.rng)
+
+        def action() -> None:
+            assert after.wait(PATIENCE), "the mark never came"
+            target.data[offset:offset + src.nbytes] = src
+            done.set()
+        self.copiers[dst.device.name].start("write ahead", action)
+
+        def wait() -> None:
+            assert done.wait(PATIENCE), "the bytes never came"
+        return lambda: worker.start("arrive", wait)
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         return self.fetch(src, nbytes, offset)()

@@ -92,6 +92,26 @@ def test_bytes_come_back(backend: Backend, device: Device, rng: np.random.Genera
         assert np.array_equal(backend.read(buffer, n, offset), data)
 
 
+def test_bytes_written_ahead_come_back(backend: Backend, device: Device, rng: np.random.Generator
+                                       ) -> None:
+    """Also in several pieces, and none; what was read before keeps the old bytes."""
+    buffer = backend.alloc(device, 1000, "weights")
+    expected = np.zeros(1000, np.uint8)
+    for pieces in ([(0, 10)], [(4, 500), (996, 4)], [(40, 0)], [(0, 1000)]):
+        before, old = backend.fetch(buffer, 1000), expected.copy()
+        mark = backend.mark(device)
+        arrivals = []
+        for offset, n in pieces:
+            data = rng.integers(0, 256, n, np.uint8)
+            arrivals.append((backend.write_ahead(buffer, data, offset, after=mark), data))
+            expected[offset:offset + n] = data
+        for arrive, _ in arrivals:
+            arrive()
+        after = backend.read(buffer, 1000)
+        assert backend.name == "null" or np.array_equal(after, expected)
+        assert np.array_equal(before(), old if backend.name != "null" else after)
+
+
 def test_what_nobody_needs_can_be_written_again(backend: Backend, device: Device,
                                                 rng: np.random.Generator) -> None:
     n = 10 * mmap.PAGESIZE

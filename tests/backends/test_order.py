@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +14,7 @@ import pytest
 
 from cases import running
 from cases.base import Maker
-from delayed import DelayedBackend
+from delayed import DelayedBackend, Event
 from delayed import delayed as delayed
 from unladen.backends import backend_of
 from unladen.backends.base import Backend, BackendOptions, Buffer, Segment
@@ -130,3 +132,71 @@ def test_a_run_is_through_with_the_batch(name: str, delayed: DelayedBackend,
         case.batch.n_tokens = case.batch.n_seqs = 1
     raw = backend.read(bench.arena, expected.nbytes, bench.offsets[z])
     np.testing.assert_array_equal(raw.view(np.float32).reshape(6, 10), expected)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_bytes_that_are_written_ahead(name: str, delayed: DelayedBackend, rng: np.random.Generator
+                                      ) -> None:
+    """Work before the mark sees the old bytes, work after the arrival the new ones, and what runs
+    in between isn't disturbed."""
+    try:
+        one = told(backend_of(name), 0, rng)
+    except BackendNotInitialised as error:
+        pytest.skip(error.message)
+    backend, buffer, truth = one.backend, one.buffer, one.truth
+    waits: list[tuple[Callable[[], Bytes], Bytes]] = []
+    kept: list[Bytes] = []
+    for _ in range(40):
+        start = 3072 + 4 * int(rng.integers(0, 200))
+        n = 4 * int(rng.integers(0, (N_BYTES - start) // 4 + 1))
+        data = rng.standard_normal(n // 4).astype(np.float32).view(np.uint8)
+        kept.append(data)
+        waits.append((backend.fetch(buffer, n, start), truth[start:start + n].copy()))
+        mark = backend.mark(buffer.device)
+        waits.append(_work(one, rng))
+        arrive = backend.write_ahead(buffer, data, start, after=mark)
+        waits.append(_work(one, rng))
+        arrive()
+        truth[start:start + n] = data
+        if rng.integers(2):
+            waits.append((backend.fetch(buffer, N_BYTES), truth.copy()))
+    for i in rng.permutation(len(waits)):
+        np.testing.assert_array_equal(waits[i][0](), waits[i][1])
+    backend.sync(buffer.device)
+    np.testing.assert_array_equal(backend.read(buffer, N_BYTES), truth)
+
+
+def _work(one: Told, rng: np.random.Generator) -> tuple[Callable[[], Bytes], Bytes]:
+    """Writes and a run that leave the last kilobyte alone; a fetch of the rest, and what it gets.
+    """
+    for place in (0, 1024):
+        if rng.integers(2):
+            x = rng.standard_normal(SUM_BYTES // 4).astype(np.float32).view(np.uint8)
+            one.backend.write(one.buffer, x, place)
+            one.truth[place:place + SUM_BYTES] = x
+    one.backend.run(one.add)  # type: ignore[arg-type]
+    numbers(one.truth, 2048)[:] = numbers(one.truth, 0) + numbers(one.truth, 1024)
+    return one.backend.fetch(one.buffer, 3072), one.truth[:3072].copy()
+
+
+def test_bytes_arrive_while_the_device_is_at_work(delayed: DelayedBackend, rng: np.random.Generator
+                                                  ) -> None:
+    """They overtake what was started after the mark, which waits here for their arrival."""
+    one = told(delayed, 0, rng)
+    worker, arrived = delayed.worker(one.buffer.device), threading.Event()
+    mark = delayed.mark(one.buffer.device)
+    worker.start("work until then", lambda: _expect(arrived))
+    data = rng.integers(0, 256, 512, np.uint8)
+    arrive = delayed.write_ahead(one.buffer, data, 3072, after=mark)
+    give_up = time.monotonic() + 60
+    while Event("done", "delayed:0 copies", "write ahead") not in delayed.log:
+        assert time.monotonic() < give_up
+        time.sleep(1e-3)
+    assert Event("done", "delayed:0", "work until then") not in delayed.log
+    arrived.set()
+    arrive()
+    np.testing.assert_array_equal(delayed.read(one.buffer, 512, 3072), data)
+
+
+def _expect(event: threading.Event) -> None:
+    assert event.wait(60)

@@ -14,7 +14,7 @@ from unladen.graph.ops.routing import GATINGS, Routing
 
 MARGIN = 1e-4
 TWISTS = ("router_b", "select_b", "gate_b", "up_b", "down_b", "down_scale", "gate_up", "gateless",
-          "limit", "groups", "by", "weigh_input", "given")
+          "limit", "groups", "by", "weigh_input", "given", "slots")
 
 
 def cases(rng: np.random.Generator) -> Iterator[Case]:
@@ -68,12 +68,18 @@ def one(rng: np.random.Generator, n_tokens: int, n_experts: int, n_used: int, ac
         "n_used": n_used, "gating": gating or str(rng.choice(["softmax", "sigmoid"])),
         "normalize": gating != "softmax_chosen" and bool(rng.random() < 0.6),
         "scale": float(rng.choice([1.0, 2.5])), "act": act}
-    attrs |= {} if held is None else {"first_expert": first}
+    if "slots" in twists:
+        slots = np.full(n_experts, -1)
+        slots[rng.permutation(n_experts)[:n_held - 1]] = rng.permutation(n_held)[1:]
+        weights["slot_of"] = m.weight("slot_of", n_experts)
+        m.weights["slot_of"] = slots.astype(np.float32).view(np.uint8)
+    elif held is not None:
+        attrs["first_expert"] = first
     attrs |= {"limit": 0.7, "up_offset": 1.0} if "limit" in twists else {}
     attrs |= {"gate_limit": 0.4} if "gate_limit" in twists else {}
     attrs |= {"n_groups": 4, "n_groups_used": 2} if "groups" in twists else {}
     attrs |= {"weigh_input": True} if "weigh_input" in twists else {}
-    seen = m.input("T", n_router, values=_decided(m, weights, attrs))
+    seen = m.input("T", n_router, values=decided(m, weights, attrs))
     inputs = (m.input("T", n), seen) if "by" in twists else (seen,)
     if "given" in twists:
         chosen = np.argsort(rng.random((n_tokens, n_experts)), axis=1)[:, :n_used]
@@ -91,7 +97,7 @@ def _matrices(m: Maker, n_held: int, n_ff: int, n: int, gate: str, twists: tuple
     return {**matrices, "up": m.weight("up", n_held, n_ff, n, quant=up)}
 
 
-def _decided(m: Maker, weights: Mapping[str, Weight], attrs: Mapping[str, Attr]) -> Array:
+def decided(m: Maker, weights: Mapping[str, Weight], attrs: Mapping[str, Attr]) -> Array:
     """Rows for which the best experts, and groups, lead and differ by more than any rounding."""
     rng, n_tokens = m.rng, m.batch.n_tokens
     given = {role: m.weights[role].view(np.float32).astype(np.float64).reshape(weights[role].shape)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import shared_experts
 from delayed import DelayedBackend, Event
 from delayed import delayed as delayed
 from factory import Shape, write_model
 from tiny_model import N_VOCAB
 from tiny_plan import LAYOUT, LIMITS, Feed, Tiny, fill, open_tiny
 from unladen.backends import backend_of
-from unladen.backends.base import BackendOptions, Buffer
+from unladen.backends.base import BackendOptions, Buffer, Program
 from unladen.errors import BackendNotInitialised
 from unladen.graph.batch import Batch
 from unladen.runtime.crossing import Crossing
@@ -167,3 +169,35 @@ def test_one_blueprint_makes_two_plans(tiny: Tiny, tokens: list[int], feed: Feed
     plan.close()
     assert delayed.n_closed == 2
     np.testing.assert_array_equal(feed(tiny.made(blueprint).main, tokens), expected)
+
+
+def test_the_device_works_while_the_host_computes_experts(
+        tmp_path: Path, tokens: list[int], feed: Feed, rng: np.random.Generator,
+        delayed: DelayedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trace of a step: each layer's shared experts are begun and done on the device before the
+    host has ended the routed ones, which it holds open until then."""
+    tiny = open_tiny(shared_experts.write(tmp_path / "m.gguf", rng))
+    shape = shared_experts.SHARED_EXPERTS
+    tokens = [t % shape.n_vocab for t in tokens]
+    cpu = backend_of("cpu")
+    run, n_runs = cpu.run, 0
+
+    def held_open(program: Program) -> None:
+        nonlocal n_runs
+        started = [e for e in delayed.log if e.kind == "start"][-1]
+        assert started.what.startswith("run ") and "shexp" in started.what, started
+        run(program)
+        n_runs += 1
+        give_up = time.monotonic() + 60
+        while Event("done", "delayed:0", started.what) not in delayed.log:
+            assert time.monotonic() < give_up, f"{started} waits for the host"
+            time.sleep(1e-3)
+    monkeypatch.setattr(cpu, "run", held_open)
+    place = PlaceOptions(n_gpu_layers="all", cpu_moe=True, stream_weights=False)
+    plan = tiny.plan("delayed:0", "cpu:0", place=place, backend=BackendOptions(precise=True))
+    expected = feed(tiny.plan("reference:0"), tokens)
+    assert np.abs(feed(plan, tokens) - expected).max() < CLOSE * np.abs(expected).max()
+    n_runs = 0
+    fill(plan, tokens[:9], 0)
+    plan.run()
+    assert n_runs == shape.n_layers

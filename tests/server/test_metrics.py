@@ -33,7 +33,7 @@ def numbers(client: TestClient) -> dict[tuple[str, ...], float]:
 
 def test_numbers_are_what_clients_got() -> None:
     card = replace(CARD, running=2, waiting=5, n_restarts=3, n_evictions=1,
-                   n_blocks=64, n_blocks_held=7, device_bytes={"cpu": 4096})
+                   n_blocks=64, n_blocks_held=7, experts=(9, 4), device_bytes={"cpu": 4096})
     body = {"model": "small", "messages": [{"role": "user", "content": "Hi"}]}
     with TestClient(make_app(ScriptedCore(answer("a", "b"), (card,)), Settings()),
                     base_url=LOCAL) as client:  # all requests in one event loop
@@ -57,6 +57,8 @@ def test_numbers_are_what_clients_got() -> None:
     assert found["unladen_requests_waiting", model] == 5
     assert found["unladen_cache_blocks", model] == 64
     assert found["unladen_cache_blocks_held", model] == 7
+    assert found["unladen_expert_choices_total", model] == 9
+    assert found["unladen_expert_hits_total", model] == 4
     assert found["unladen_restarts_total", model] == 3
     assert found["unladen_evictions_total", model] == 1
     assert found["unladen_model_bytes", "cpu", model] == 4096

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from unladen.engine import Engine
     from unladen.gguf import GGUFFile, Metadata, TensorInfo
     from unladen.parameters.model import ModelNames, PlaceNames
+    from unladen.runtime.expert_cache import ExpertCounts
     from unladen.schedule.fit import MemoryPlan
     from unladen.tokenizer import Tokenizer
 
@@ -96,6 +97,9 @@ class Model(Ranking, Chatting, Tapping):
     * ``expert_split = None``: shares of all devices, the CPU too, in each layer's experts.
     * ``stream_weights = 'auto'``: send the CPU's weights through a GPU in steps of many tokens;
       "auto": where it is predicted to be faster.
+    * ``expert_cache = 0``: experts of each layer that keeps its experts on the CPU which the
+      layer's GPU has too: those used most; "auto": as many as half of the memory holds that is
+      left.
 
     Memory:
 
@@ -276,6 +280,11 @@ class Model(Ranking, Chatting, Tapping):
     def memory(self) -> MemoryPlan:
         """Bytes by device, both as planned and as allocated."""
         return self.engine.plans.memory()
+
+    def expert_counts(self) -> ExpertCounts:
+        """How many choices of experts fell on those that ``expert_cache`` keeps on devices, and how
+        many experts it replaced, since the model was loaded or ``expert_cache`` changed."""
+        return self.engine.plans.expert_counts()
 
     def close(self) -> None:
         """Free the memory; the model can't be used any more. Requests of other threads end with

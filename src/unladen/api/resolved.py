@@ -56,6 +56,7 @@ def resolved(wanted: ModelNames, given: Sequence[str], report: PlanReport, train
         "override_tensor": (wanted["override_tensor"], None),
         "kv_offload": (wanted["kv_offload"], None), "embed_device": (embed, used),
         "head_device": (head, used), "expert_split": (wanted["expert_split"], None),
+        "expert_cache": (wanted["expert_cache"], None),
         "stream_weights": (wanted["stream_weights"], None),
         "kv_type": (_kv_type(wanted["kv_type"]), ("f16", "f32", "q8_0"))}
     every: Any = wanted

@@ -277,6 +277,7 @@ def _warn_of_idle(place: PlaceOptions, names: Collection[str]) -> None:
     """Warn of options that match none of the weights called ``names``."""
     warn_unmatched("override_tensor", place.override_tensor, names)
     options = {"cpu_moe": place.cpu_moe, "n_cpu_moe": place.n_cpu_moe,
+               "expert_cache": place.expert_cache != 0,
                "expert_split": place.expert_split is not None}
     idle = [name for name, is_set in options.items() if is_set]
     if idle and not any(map(EXPERTS.search, names)):

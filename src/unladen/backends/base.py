@@ -11,6 +11,11 @@ returns wait. A ``copy`` between two devices keeps this order on the source and 
 plan starts a step on all devices without waiting between them, and waits only for bytes that the
 host itself reads or passes on.
 
+``write_ahead`` alone may leave this order: it waits for the work before a ``mark`` and may overtake
+what was started since, which doesn't use the bytes that it writes. The function that it returns
+brings the order back: work that is started after that function was called sees the bytes. So
+weights arrive while a device computes with others.
+
 Addresses: buffers, the offsets of a segment and the arrays of its batch stay where they are as long
 as its program exists. Steps with the same :attr:`~unladen.graph.batch.Batch.size_class` differ only
 in the contents of these arrays and in their sizes within the class, so a driver may record its
@@ -65,6 +70,7 @@ class Device:
     * ``survives_fork``: a forked child can use its parent's buffers and programs.
     * ``is_deterministic``: it keeps the promise of :attr:`BackendOptions.deterministic`.
     * ``max_binding_bytes``: the most bytes of one buffer that a kernel can use; 0: no limit.
+    * ``writes_ahead``: bytes of :meth:`Backend.write_ahead` arrive while kernels run.
     * ``commits_host_memory``: its memory is the host's, and all of an allocation is taken at once.
     """
 
@@ -85,6 +91,7 @@ class Device:
     survives_fork: bool = False
     is_deterministic: bool = False
     max_binding_bytes: int = 0
+    writes_ahead: bool = False
     commits_host_memory: bool = False
 
     def __repr__(self) -> str:
@@ -124,6 +131,10 @@ def device_number(device: str) -> int:
         raise BackendNotInitialised(f"{device!r} is no device of the {name} backend",
                                     hint=f"use {name}, or {name}:N for number N")
     return int(number)
+
+
+Mark = object
+"""A point in a device's work, which only its backend looks into."""
 
 
 @runtime_checkable
@@ -246,6 +257,10 @@ class Program(Protocol):
     """A compiled segment. Only its backend looks into it."""
 
 
+def _arrived() -> None:
+    """The bytes are there as soon as the device comes to them."""
+
+
 class Backend(ABC):
     """Opens devices of one kind and works on them; the module's text says in which order.
 
@@ -305,6 +320,24 @@ class Backend(ABC):
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
         """Copy ``src`` into ``dst`` at ``offset``. Work that was started before sees the old bytes.
         ``src`` may change once this returns."""
+
+    def mark(self, device: Device) -> Mark:
+        """A mark after all work that was started on ``device`` so far. Default: no mark, since
+        :meth:`write_ahead` keeps the order of the calls."""
+        return None
+
+    def write_ahead(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0, *,
+                    after: Mark) -> Callable[[], None]:
+        """Begin to copy ``src`` into ``dst`` at ``offset``, after the work before the mark
+        ``after``. Work that was started since may run at the same time; it doesn't use these bytes
+        of ``dst``.
+
+        The returned function makes work that is started after it wait for the bytes; the host
+        doesn't wait. It must be called before work that uses them. ``src`` must keep its bytes
+        until such work is done. Default: :meth:`write`, in the order of the calls.
+        """
+        self.write(dst, src, offset)
+        return _arrived
 
     @abstractmethod
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> npt.NDArray[np.uint8]:

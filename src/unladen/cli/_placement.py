@@ -14,8 +14,8 @@ from unladen.parameters.model import MODEL
 
 NAMES = ("devices", "n_gpu_layers", "split_mode", "tensor_split", "main_gpu", "offload_order",
          "override_tensor", "cpu_moe", "n_cpu_moe", "kv_offload", "embed_device", "head_device",
-         "expert_split", "stream_weights", "strict", "use_mmap", "use_mlock", "packed_cache",
-         "numa")
+         "expert_split", "expert_cache", "stream_weights", "strict", "use_mmap", "use_mlock",
+         "packed_cache", "numa")
 """The parameters of a model that these options set, in the order of the help."""
 
 
@@ -35,6 +35,16 @@ def _stream_weights(text: str) -> bool | Literal["auto"]:
         raise InvalidArgument(f"--stream-weights must be {', '.join(meanings)}, got {text!r}",
                               hint="for example --stream-weights off")
     return meanings[text]
+
+
+def _expert_cache(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidArgument(f"--expert-cache must be auto or a number, got {text!r}",
+                              hint="for example --expert-cache 16") from None
 
 
 def _gpu_layers(text: str) -> int | Literal["auto", "all"]:
@@ -93,6 +103,6 @@ placement = _with_progress(with_options(
     "placement", {name: MODEL.parameters[name] for name in NAMES},
     {"devices": _devices, "n_gpu_layers": _gpu_layers, "tensor_split": _tensor_shares,
      "override_tensor": _overrides, "expert_split": _expert_shares,
-     "stream_weights": _stream_weights},
+     "expert_cache": _expert_cache, "stream_weights": _stream_weights},
     many=frozenset(["override_tensor"])))
 """The options as parameters of a model; raises :class:`InvalidArgument`."""

@@ -60,6 +60,8 @@ class Weight:
     slice; rows are contiguous in the file, so such a slice costs nothing. ``n_cols_of_tensor`` > 0:
     the weight has some columns of the tensor, which has so many, from ``first_col`` on; columns
     aren't contiguous, so they are copied when loaded. ``file``: the key of the tensor's file.
+    ``private``: a copy of its own, which changes while a plan lives; the text makes its name
+    unique.
     """
 
     tensor: str
@@ -70,6 +72,7 @@ class Weight:
     first_col: int = 0
     n_cols_of_tensor: int = 0
     file: str = MAIN
+    private: str = ""
 
     @property
     def key(self) -> TensorKey:
@@ -82,6 +85,7 @@ class Weight:
         or columns of a slice, before it the key of the file and a colon unless that is
         :data:`MAIN`."""
         name = self.tensor if self.file == MAIN else f"{self.file}:{self.tensor}"
+        name += f"@{self.private}" if self.private else ""
         if self.n_cols_of_tensor:
             return f"{name}[:, {self.first_col}:{self.first_col + self.shape[-1]}]"
         if self.shape[0] == self.n_rows_of_tensor or self.n_rows_of_tensor == 0:

@@ -157,6 +157,12 @@ class PlaceNames(_OthersNames, total=False):
         "predicted to be faster",
         O("--stream-weights",
           help="Send the CPU's weights through a GPU in prompts: auto, on, off."), DEVICES)]
+    expert_cache: Annotated[int | Literal["auto"], P(
+        Either(Choice("auto"), Whole(0)), 0,
+        "experts of each layer that keeps its experts on the CPU which the layer's GPU has too: "
+        'those used most; "auto": as many as half of the memory holds that is left',
+        O("--expert-cache",
+          help="Most used experts of a layer to keep on its GPU: auto, or a number."), DEVICES)]
     context_size: Annotated[int | None, P(
         TOKENS, None,
         "tokens at most in one sequence; None: what the model was trained for, or less where "

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, Device, KVLayout, Placed, PlacedKV
 from unladen.graph.graph import Graph, KVSpec, Node
+from unladen.runtime.expert_cache import LayerCache
 from unladen.schedule import fit
 from unladen.schedule.blueprint import Blueprint
 from unladen.schedule.blueprint_set import BlueprintSet
@@ -47,10 +48,12 @@ class KeptState:
 
 @dataclass(slots=True)
 class Kept:
-    """What a plan set leaves to the next one: its weights, and the state of each graph."""
+    """What a plan set leaves to the next one: its weights, the state of each graph, and its caches
+    of experts by the names of their nodes."""
 
     weights: dict[NeedKey, Placed] = field(default_factory=dict)
     states: dict[str, KeptState] = field(default_factory=dict)
+    experts: dict[str, LayerCache] = field(default_factory=dict)
 
     @property
     def has_caches(self) -> bool:
@@ -71,6 +74,9 @@ class Kept:
         """Drop what a plan set of ``made`` can't use."""
         wanted = {need.key for need in made.needs}
         self.weights = {key: placed for key, placed in self.weights.items() if key in wanted}
+        buffers = {id(placed.buffer) for placed in self.weights.values()}
+        self.experts = {name: layer for name, layer in self.experts.items()
+                        if id(layer.tables[0].buffer) in buffers}
         self.states = {name: s for name, s in self.states.items() if name in made.members}
         for name, state in self.states.items():
             layouts = made.members[name].layouts

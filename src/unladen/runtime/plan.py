@@ -16,15 +16,23 @@ from unladen.errors import Cancelled, UnladenError
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.runtime import blocks
+from unladen.runtime.arrivals import Arrivals
 from unladen.runtime.carry import KeptState, rotations, take_over, take_over_slots
 from unladen.runtime.crossing import Crossing
-from unladen.runtime.loading import PIECE_BYTES
+from unladen.runtime.expert_cache import ExpertCache, LayerCache
 from unladen.schedule.blueprint import Arenas, Blueprint
 from unladen.schedule.cut import choose_on_device
 from unladen.schedule.cut.arena import ArenaPlan
 from unladen.schedule.cut.choose_on_device import NARROWING
 from unladen.schedule.cut.crossings import Crossings
-from unladen.schedule.cut.segments import ChangeStep, CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.cut.segments import (
+    ChangeStep,
+    CopyStep,
+    FetchStep,
+    NoteStep,
+    RunStep,
+    Step,
+)
 from unladen.schedule.cut.through_device import N_SLOTS, SlotKey, slot_keys
 from unladen.schedule.needs import NeedKey
 from unladen.schedule.options import Change
@@ -47,27 +55,29 @@ class Plan:
 
     ``weights``: those of the whole set. ``arenas``: by device name; ``shares_arenas``: other graphs
     use them too. ``staging``: by device name and number, the buffers for values that go through the
-    host. ``kept``: caches and recurrent state that an earlier plan left. ``hold``: keeps the
-    devices open. ``is_brief``: the plan is used for a short time, so no weights are moved for it.
-    Raises :class:`OutOfMemory`.
+    host. ``kept``: caches and recurrent state that an earlier plan left; ``experts``: its caches of
+    experts, by the names of their nodes. ``hold``: keeps the devices open. ``is_brief``: the plan
+    is used for a short time, so no weights are moved for it. Raises :class:`OutOfMemory`.
 
-    :attr:`continues_cache`: the whole cache that was ``kept`` is in this plan's cache, with the
-    same block numbers. :attr:`n_best`: for each op of ``NARROWING`` that the device of the logits
-    has, how many candidates it leaves. :attr:`runs_ahead`: a step may begin before the tokens of
-    the last one are read. Not with recurrent state, of which a sequence has at most two slots, nor
-    where values are tapped, nor where another graph's step overwrites the arena.
-    :attr:`survives_fork`: a forked child can go on with it.
+    :attr:`experts`: the caches of experts. :attr:`continues_cache`: the whole cache that was
+    ``kept`` is in this plan's cache, with the same block numbers. :attr:`n_best`: for each op of
+    ``NARROWING`` that the device of the logits has, how many candidates it leaves.
+    :attr:`runs_ahead`: a step may begin before the tokens of the last one are read. Not with
+    recurrent state, of which a sequence has at most two slots, nor where values are tapped, nor
+    where another graph's step overwrites the arena. :attr:`survives_fork`: a forked child can go on
+    with it.
     """
 
     def __init__(self, blueprint: Blueprint, weights: Mapping[NeedKey, Placed],
                  arenas: Mapping[str, Buffer], staging: Mapping[tuple[str, int], Buffer],
-                 kept: KeptState, hold: Hold, *, shares_arenas: bool = False,
-                 is_brief: bool = False) -> None:
+                 kept: KeptState, hold: Hold, *, experts: Mapping[str, LayerCache] | None = None,
+                 shares_arenas: bool = False, is_brief: bool = False) -> None:
         self.blueprint = blueprint
         self.batch = Batch.empty(blueprint.limits)
         self._is_brief = is_brief
         self._hold = hold
         self._placed = {(n.device.name, n.weight.name): weights[n.key] for n in blueprint.needs}
+        self.experts = ExpertCache.of(blueprint.cached, self._placed, experts or {})
         self._arenas, self._staging = dict(arenas), dict(staging)
         self._kv, self.continues_cache = take_over(blueprint.caches(), blueprint.layouts, kept,
                                                    blueprint.limits.n_blocks_per_seq)
@@ -75,6 +85,7 @@ class Plan:
         self.continues_cache = self.continues_cache and same
         self._programs: list[tuple[Device, Program]] = []
         self._ring: dict[tuple[int, SlotKey], Buffer] = {}
+        self._arrivals: list[Arrivals] = []
         crossings = blueprint.crossings()
         self._ways = [self._way(blueprint.steps, blueprint.arenas, blueprint.device_of,
                                 crossings[0])]
@@ -113,10 +124,18 @@ class Plan:
         large = self.blueprint.streamed
         is_large = large is not None and self.batch.n_tokens >= large.n_tokens
         self._last = self._ways[-1 if is_large else 0]
-        for action in self._last.actions:
-            if self._cancelled:
-                raise Cancelled("the step was cancelled")
-            action()
+        self.experts.before_step()
+        is_done = False
+        try:
+            for action in self._last.actions:
+                if self._cancelled:
+                    raise Cancelled("the step was cancelled")
+                action()
+            is_done = True
+        finally:
+            if not is_done:
+                for arrivals in self._arrivals:
+                    arrivals.forget()
 
     def _give_back(self) -> None:
         """Once prompts are over, return to the system the parts of the arenas that only their steps
@@ -220,6 +239,7 @@ class Plan:
         self._ended = error
         self._last = _Way([], {})
         self._ways = [self._last]
+        self.experts = ExpertCache({})
         for held in (self._programs, self._arenas, self._staging, self._placed, self._kv,
                      self._slots, self._ring):
             held.clear()
@@ -231,6 +251,9 @@ class Plan:
     def _way(self, steps: Sequence[Step], arenas: Arenas,
              device_of: Mapping[Node, tuple[Device, str]], crossings: Crossings) -> _Way:
         slots = {s.run: s for s in steps if isinstance(s, FetchStep)}
+        arrivals = {key: Arrivals(backend_of(s.run.device.name), s.run.device)
+                    for s in slots.values() for key in [(s.run.device.name, s.slot)]}
+        self._arrivals += arrivals.values()
         home = {v: d for n, (d, _) in device_of.items() for v in n.outputs}
 
         def where(device: Device, value: Value) -> tuple[Buffer, int]:
@@ -251,13 +274,24 @@ class Plan:
                 actions.append(functools.partial(
                     _change, self.blueprint.options.changes[step.value.name], step.value,
                     self._output(step.value, step.device, arenas)))
+            elif isinstance(step, NoteStep):
+                actions.append(functools.partial(
+                    _note, self.experts.layers[step.node.name],
+                    self._output(step.value, step.device, arenas)))
             elif isinstance(step, FetchStep):
                 sources = [self._placed[d.name, n.weight.name]
                            for d, n in zip(step.hosts, step.needs, strict=True)]
-                actions.append(functools.partial(_fetch, list(zip(
-                    self._slot(step).values(), sources, strict=True))))
+                actions.append(functools.partial(
+                    arrivals[step.run.device.name, step.slot].send,
+                    list(zip(self._slot(step).values(), sources, strict=True))))
             else:
-                actions.append(self._compiled(step, arenas[step.device.name], slots.get(step)))
+                fetch = slots.get(step)
+                run = self._compiled(step, arenas[step.device.name], fetch)
+                if fetch is None:
+                    actions.append(run)
+                else:
+                    slot = arrivals[step.device.name, fetch.slot]
+                    actions += [slot.arrive, run, slot.release]
         return _Way(actions, {name: self._output(v, home[v], arenas)
                               for name, v in self.blueprint.graph.outputs.items()})
 
@@ -326,21 +360,16 @@ class _Way(NamedTuple):
     outputs: Mapping[str, _Output]
 
 
+def _note(layer: LayerCache, at: _Output) -> None:
+    layer.note(at.read())
+
+
 def _change(change: Change, value: Value, at: _Output) -> None:
     array = at.read()
     array.flags.writeable = False
     changed = change(value, array, at.batch)
     if changed is not None:
         at.write(changed)
-
-
-def _fetch(moves: Sequence[tuple[Buffer, Placed]]) -> None:
-    for target, placed in moves:
-        source, backend = backend_of(placed.buffer.device.name), backend_of(target.device.name)
-        n = placed.weight.nbytes_in(placed.quant)
-        data = source.read(placed.buffer, n, placed.offset)
-        for start in range(0, n, PIECE_BYTES):
-            backend.write(target, data[start:start + PIECE_BYTES], start)
 
 
 def _shape(shape: Shape, batch: Batch) -> tuple[int, ...]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from unladen.backends import Hold, backend_of
 from unladen.backends.base import Buffer
 from unladen.errors import Cancelled, OutOfMemory, UnladenError
 from unladen.runtime.carry import Kept
+from unladen.runtime.expert_cache import ExpertCounts
 from unladen.runtime.plan import Plan
 from unladen.runtime.weights import TensorData, load
 from unladen.schedule.blueprint_set import BlueprintSet
@@ -32,8 +35,11 @@ class PlanSet:
         self._hold = Hold(blueprint.devices, options.backend)
         for member in blueprint.members.values():
             member.let_go()
-        self._placed = load(blueprint.needs, data, kept.weights, options.loading,
-                            strict=options.strict)
+        tables = {key: table.view(np.uint8) for b in blueprint.members.values()
+                  for each in b.cached for key, table in each.first_tables().items()}
+        self._placed = load(blueprint.needs,
+                            lambda key: tables[key] if key in tables else data(key), kept.weights,
+                            options.loading, strict=options.strict)
         self._owned = [self._placed[n.key].buffer for n in blueprint.needs if not n.mapped]
         devices = {d.name: d for d in blueprint.devices}
         self._arenas: dict[tuple[str, str], Buffer] = {
@@ -50,7 +56,8 @@ class PlanSet:
                        {(device, slot): buffer
                         for (arena, device, slot), buffer in self._staging.items()
                         if arena == b.arena},
-                       kept.state_of(name), self._hold, shares_arenas=users.count(b.arena) > 1,
+                       kept.state_of(name), self._hold, experts=kept.experts,
+                       shares_arenas=users.count(b.arena) > 1,
                        is_brief=blueprint.is_tapped)
             for name, b in blueprint.members.items()}
 
@@ -79,6 +86,11 @@ class PlanSet:
         """Whether the memory was freed, so that no step can run any more."""
         return self._is_ended
 
+    def expert_counts(self) -> ExpertCounts:
+        """The counts of all caches of experts together."""
+        return ExpertCounts(*map(sum, zip(*(plan.experts.counts() for plan in
+                                            self._members.values()), strict=True)))
+
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         return self.blueprint.explain()
@@ -97,7 +109,10 @@ class PlanSet:
 
     def keep(self) -> Kept:
         """What a plan set after this one may take over, while this one goes on."""
-        return Kept(dict(self._placed), {name: p.keep() for name, p in self._members.items()})
+        experts = {name: layer for plan in self._members.values()
+                   for name, layer in plan.experts.layers.items()}
+        return Kept(dict(self._placed), {name: p.keep() for name, p in self._members.items()},
+                    experts)
 
     def rest(self) -> None:
         """Return the arenas' memory to the system while another plan set is used."""

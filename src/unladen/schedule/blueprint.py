@@ -16,9 +16,11 @@ from unladen.graph.asked import asked
 from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
-from unladen.schedule.cut import choose_on_device, experts, shard
+from unladen.schedule.cut import choose_on_device, experts, hot_experts, shard
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
 from unladen.schedule.cut.crossings import Crossings, crossings
+from unladen.schedule.cut.hot_experts import CachedLayer
+from unladen.schedule.cut.order import late_sums
 from unladen.schedule.cut.segments import (
     ChangeStep,
     CopyStep,
@@ -54,7 +56,8 @@ class Blueprint:
     any pass and without taps. ``choice``: the placement that was chosen. ``device_of``: each node's
     device, and why. ``steps`` and ``arenas``: how a step runs; ``streamed`` and
     ``streamed_arenas``: how large steps run, if they stream weights. ``needs``: the weights on each
-    device. ``arena``: graphs whose blueprints say the same name take turns and share one arena.
+    device. ``cached``: the layers whose most used experts are kept on their device. ``arena``:
+    graphs whose blueprints say the same name take turns and share one arena.
     ``hold``: keeps the devices open until a plan does so, or until the blueprint is dropped.
     """
 
@@ -71,6 +74,7 @@ class Blueprint:
     arena: str = MAIN
     streamed: Streamed | None = None
     streamed_arenas: Arenas = field(default_factory=dict)
+    cached: Sequence[CachedLayer] = ()
     source: Graph = field(default_factory=lambda: Graph((), {}, {}, 0))
     hold: Hold | None = field(default=None, compare=False)
 
@@ -203,6 +207,7 @@ class Blueprint:
         if parts:
             lines.append(f"experts of {len(parts)} layers divided over the devices")
         ends = self.ends()
+        lines += hot_experts.lines(self.cached)
         return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
     def ends(self) -> tuple[str, str]:
@@ -250,12 +255,52 @@ class Maker:
         """The blueprint with the placement ``choice``. ``quiet``: the blueprint is only compared
         with others, so nothing is reported. ``told``: fallbacks and conversions were reported
         before."""
+        wish = self.options.place.expert_cache
+        if wish != "auto":
+            slots = {d.name: wish for d in self.devices if wish}
+            made = self._made(choice, slots, quiet=quiet, told=told)
+            if wish and not made.cached and not quiet and not told:
+                log.warning("expert_cache=%d has no effect: no layer of another device keeps its "
+                            "experts on the CPU (hint: n_cpu_moe or cpu_moe keeps them there)",
+                            wish)
+            return made
+        plain = self._made(choice, {}, quiet=quiet, told=told)
+        return plain if quiet else self._with_cache(plain)
+
+    def _with_cache(self, plain: Blueprint) -> Blueprint:
+        """``plain`` with as many experts of each layer on the layer's device as half of the memory
+        holds that is left there; the other half is for the cache of tokens and other programs."""
+        mixtures = hot_experts.eligible({n: d for n, (d, _) in plain.device_of.items()},
+                                        plain.layers)
+        one: dict[str, int] = {}
+        for node in mixtures:
+            name = plain.layers[node.layer].name
+            one[name] = one.get(name, 0) + hot_experts.slot_bytes(node)
+        known = fit.room(d for d in plain.devices if d.memory_bytes)
+        left = self._left(plain, fit.room(plain.devices))
+        slots = {name: max(0, left[name]) // fit.POOL_SHARE // one[name] for name in one
+                 if name in known}
+        while any(slots.values()):
+            made = self._made(plain.choice, slots, quiet=False, told=True)
+            if min(self._left(made, fit.room(plain.devices)).values()) >= 0:
+                return made
+            slots = {name: n - -(-n // 8) for name, n in slots.items()}
+        return plain
+
+    def _made(self, choice: Choice, slots: Mapping[str, int], *, quiet: bool, told: bool
+              ) -> Blueprint:
+        """The blueprint with the placement ``choice``, where a device holds ``slots`` experts of
+        each layer that keeps its experts on the host."""
         options, limits, layout = self.options, self.limits, self.layout
         graph, shards = self._sharded(choose_on_device.without(self.graph), choice)
         placement = place(graph, self.devices, options.place, choice, shards)
         reference = backend_of("reference").open("reference", options.backend)
         kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
                           options.strict, options.probe and not quiet)
+        cached: Sequence[CachedLayer] = ()
+        if slots:
+            graph, placement, cached = hot_experts.add(graph, placement, slots, kernels.runs)
+        graph, placement = late_sums(graph, placement)
         device_of = assign(graph, placement, [*self.devices, reference], strict=options.strict,
                            quiet=quiet or told, runs=kernels.runs)
         graph, device_of = choose_on_device.add(graph, device_of, kernels.runs)
@@ -267,7 +312,8 @@ class Maker:
         needs = needs_of({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
                          strict=options.strict, quiet=quiet or told, format_of=kernels.format_of)
         plain = Blueprint(graph, limits, layout, options, used, choice, device_of, steps,
-                          _arenas(graph, steps, used, limits, kernels), needs, self.arena)
+                          _arenas(graph, steps, used, limits, kernels), needs, self.arena,
+                          cached=cached)
         wish = options.place.stream_weights
         # While "auto" looks for a placement, it leaves room for streaming only if the user asks for
         # streaming.

@@ -74,7 +74,7 @@ def needs_of(device_of: Mapping[Node, Device], *, use_mmap: bool, strict: bool =
             if there is not None and quant == weight.quant:
                 continue  # another node needs it converted: all use that
             mapped = (use_mmap and device.is_host and quant == weight.quant
-                      and not weight.n_cols_of_tensor)
+                      and not weight.n_cols_of_tensor and not weight.private)
             found[device.name, weight.name] = Need(device, weight, quant, mapped)
             if quant != weight.quant and len(weight.shape) > 1:
                 nodes = converted.setdefault((device.name, weight.quant, quant), {})

@@ -57,6 +57,9 @@ class PlaceOptions:
     * ``stream_weights``: in steps of many tokens, the host's products run on another device, and
       their weights pass through it. "auto": where there is room left for that, in steps that are
       predicted to be faster so; True: in all steps of two tokens or more, with room made for it.
+    * ``expert_cache``: how many experts of each layer that keeps its experts on the host are also
+      in the memory of the layer's device: those that are used most. "auto": as many as half of the
+      memory holds that is left.
     """
 
     n_gpu_layers: int | Literal["auto", "all"] = "auto"
@@ -72,6 +75,7 @@ class PlaceOptions:
     head_device: str | None = None
     expert_split: Sequence[float] | None = None
     stream_weights: bool | Literal["auto"] = "auto"
+    expert_cache: int | Literal["auto"] = 0
 
 
 @dataclass(frozen=True, slots=True)

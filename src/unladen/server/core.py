@@ -39,6 +39,8 @@ class Card:
       together. ``options``: parameters of :class:`unladen.Model`.
     * ``n_blocks``, ``n_blocks_held``: blocks of its cache, and those that requests hold, as of some
       seconds ago. 0 where it isn't loaded.
+    * ``experts``: choices of experts in layers with a cache of experts, and those of them that the
+      caches had.
     * ``n_restarts``, ``n_evictions``: times that its worker died and was started again, and that
       it was unloaded to make room for another model.
     * ``n_arrivals``: times that it was loaded or moved. ``plan``: the report on its plan as it is
@@ -76,6 +78,7 @@ class Card:
     options: Mapping[str, Any] = field(default_factory=dict)
     n_blocks: int = 0
     n_blocks_held: int = 0
+    experts: Sequence[int] = (0, 0)
     n_restarts: int = 0
     n_evictions: int = 0
     fault: Fault | None = None

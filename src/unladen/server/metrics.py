@@ -126,7 +126,11 @@ class _Models(Collector):
             ("unladen_restarts", "Workers that died and were started again.",
              [card.n_restarts for card in cards]),
             ("unladen_evictions", "Models that were unloaded to make room.",
-             [card.n_evictions for card in cards]))
+             [card.n_evictions for card in cards]),
+            ("unladen_expert_choices", "Experts that tokens chose in layers with a cache of "
+             "experts.", [card.experts[0] for card in cards]),
+            ("unladen_expert_hits", "Those of them that a device had in its cache.",
+             [card.experts[1] for card in cards]))
         for name, text, values in counters:
             counter = CounterMetricFamily(name, text, labels=("model",))
             for card, value in zip(cards, values, strict=True):

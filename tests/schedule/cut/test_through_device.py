@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from delayed import DelayedBackend, Event
+from delayed import delayed as delayed
 from factory import Shape, write_model
 from schedule.cut.test_shard import ROUNDINGS
 from schedule.paper import graph_of, paper_file
-from tiny_plan import Feed, Tiny, open_tiny
+from tiny_plan import Feed, Tiny, fill, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Buffer, Device, KVLayout, Program
-from unladen.errors import InvalidArgument
+from unladen.errors import BackendNotInitialised, Cancelled, InvalidArgument
 from unladen.graph.graph import Graph
 from unladen.schedule.blueprint import Blueprint, make_blueprint
 from unladen.schedule.cut.segments import FetchStep, RunStep
@@ -180,6 +183,72 @@ def test_the_next_weights_are_written_while_the_device_runs(
     assert not any(id(what) in ring for _, what in calls)
 
 
+def test_the_next_weights_arrive_while_the_device_is_at_work(
+        tiny: Tiny, tokens: list[int], feed: Feed, delayed: DelayedBackend) -> None:
+    """The trace of a step: the device is held up before its first run until the weights of two runs
+    have arrived. Later weights wait for the run that has their slot."""
+    place = PlaceOptions(n_gpu_layers=1, stream_weights=True)
+    plan = tiny.plan("delayed:0", "cpu:0", place=place, backend=BackendOptions(precise=True))
+    expected = feed(tiny.plan("reference:0"), tokens)
+    assert nmse(feed(plan, tokens), expected) < (ROUNDINGS * 2.0 ** -24) ** 2
+    assert plan.blueprint.streamed is not None
+    steps = plan.blueprint.streamed.steps
+    fetches = [s for s in steps if isinstance(s, FetchStep)]
+    assert len(fetches) > 2 and list(steps[:2]) == fetches[:2]
+    n = sum(len(s.needs) for s in fetches[:2])
+
+    def n_arrived() -> int:
+        return delayed.log.count(Event("done", "delayed:0 copies", "write ahead"))
+
+    def hold() -> None:
+        give_up = time.monotonic() + 60
+        while n_arrived() < n:
+            assert time.monotonic() < give_up, "weights wait for the device's later work"
+            time.sleep(1e-3)
+        time.sleep(0.02)
+        assert n_arrived() == n, "a slot was filled while a run had it"
+    fill(plan, tokens[:16], 0)
+    delayed.log.clear()
+    delayed.worker(steps[0].run.device).start("hold", hold)  # type: ignore[union-attr]
+    plan.run()
+    assert nmse(plan.output("logits"), expected[:16]) < (ROUNDINGS * 2.0 ** -24) ** 2
+
+
+@pytest.mark.parametrize("device", ["delayed:0", "opencl:0"])
+def test_after_a_step_that_ended_early(tiny: Tiny, tokens: list[int], feed: Feed, device: str,
+                                       delayed: DelayedBackend, rng: np.random.Generator) -> None:
+    """Weights that were on their way do the next step no harm."""
+    place = PlaceOptions(n_gpu_layers=1, stream_weights=True)
+    try:
+        plan = tiny.plan(device, "cpu:0", place=place, backend=BackendOptions(precise=True))
+    except BackendNotInitialised as error:
+        pytest.skip(error.message)
+    expected = feed(tiny.plan("reference:0"), tokens)
+    way = plan._ways[-1]
+    for _ in range(5):
+        stop = int(rng.integers(len(way.actions)))
+
+        def cancelled() -> None:
+            plan.cancel()
+        plan._ways[-1] = way._replace(actions=[*way.actions[:stop], cancelled, *way.actions[stop:]])
+        fill(plan, tokens[:16], 0)
+        with pytest.raises(Cancelled):
+            plan.run()
+        plan._ways[-1] = way
+        assert nmse(feed(plan, tokens), expected) < (ROUNDINGS * 2.0 ** -24) ** 2
+
+
+def test_what_is_predicted_where_weights_arrive_ahead() -> None:
+    """The link works beside the device and the host: a step takes the longest of the three, and
+    both ends of the pipe."""
+    ahead, after = (paper(card(writes_ahead=a), host(), n_gpu_layers=0, stream_weights=True)
+                    for a in (True, False))
+    assert ahead.streamed is not None
+    link = sum(s.nbytes for s in ahead.streamed.steps if isinstance(s, FetchStep)) / 2e10
+    faster, slower = ahead.predict()[1].seconds, after.predict()[1].seconds
+    assert link < faster < slower
+
+
 def test_memory_is_what_was_planned(tiny: Tiny) -> None:
     for n in range(4):
         place = PlaceOptions(n_gpu_layers=n, stream_weights=True)
@@ -194,12 +263,12 @@ def test_bad_wish(tiny: Tiny) -> None:
         tiny.plan("cpu:0", place=PlaceOptions(stream_weights="yes"))  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def wgpu() -> str:
-    backend = backend_of("wgpu")
+@pytest.fixture(params=["opencl", "wgpu"])
+def gpu(request: pytest.FixtureRequest) -> str:
+    backend = backend_of(request.param)
     if not backend.devices():
         pytest.skip(backend.why_none())
-    return "wgpu:0"
+    return f"{request.param}:0"
 
 
 @pytest.mark.parametrize(("shape", "quant"), [
@@ -207,7 +276,7 @@ def wgpu() -> str:
     (Shape("qwen3moe", n_layers=3, n_embd=64, n_experts=4, k_dim=16), "Q8_0")],
     ids=["llama-F32", "llama-Q8_0", "qwen3moe-Q8_0"])
 def test_same_logits_on_a_gpu(tmp_path: Path, rng: np.random.Generator, tokens: list[int],
-                              feed: Feed, wgpu: str, shape: Shape, quant: str) -> None:
+                              feed: Feed, gpu: str, shape: Shape, quant: str) -> None:
     """The same logits whatever is offloaded, also in a small step after large ones, which reads
     their cache."""
     tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, shape, quant=quant))
@@ -215,7 +284,7 @@ def test_same_logits_on_a_gpu(tmp_path: Path, rng: np.random.Generator, tokens: 
     whole = feed(tiny.plan("reference:0"), tokens)
     for n in range(shape.n_layers):
         options = PlaceOptions(n_gpu_layers=n, stream_weights=True)
-        plan = tiny.plan(wgpu, "cpu:0", place=options, backend=BackendOptions(precise=True))
+        plan = tiny.plan(gpu, "cpu:0", place=options, backend=BackendOptions(precise=True))
         assert plan.blueprint.streamed is not None
         assert nmse(feed(plan, tokens), whole) < (ROUNDINGS * 2.0 ** -24) ** 2, n
 

@@ -12,13 +12,14 @@ from unladen.backends.base import (
     BackendOptions,
     Buffer,
     Device,
+    Mark,
     Program,
     Segment,
     Use,
     device_number,
 )
-from unladen.backends.opencl import memory, platforms
-from unladen.backends.opencl.device import Gpu, closed
+from unladen.backends.opencl import copying, memory, platforms
+from unladen.backends.opencl.device import Event, Gpu, closed
 from unladen.backends.opencl.memory import of_gpu
 from unladen.backends.opencl.program import OpenClProgram
 
@@ -70,6 +71,14 @@ class OpenClBackend(GpuBackend):
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
         memory.write(of_gpu(dst), src, offset)
+
+    def mark(self, device: Device) -> Mark:
+        return self.gpu(device.name).mark()
+
+    def write_ahead(self, dst: Buffer, src: Bytes, offset: int = 0, *, after: Mark
+                    ) -> Callable[[], None]:
+        assert isinstance(after, Event), after
+        return copying.write_ahead(of_gpu(dst), src, offset, after)
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         return memory.fetch(of_gpu(src), nbytes, offset)()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections import deque
 from collections.abc import Mapping
 from ctypes import c_char_p, c_size_t, c_uint64, c_void_p
@@ -17,6 +18,7 @@ from unladen.backends._gpu.memory import HINT
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.opencl import driver, features
+from unladen.backends.opencl.copying import CopyQueue
 from unladen.backends.opencl.driver import address, call, make
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
 from unladen.errors import BackendNotInitialised, OutOfMemory, UnladenError
@@ -171,6 +173,15 @@ class Gpu:
         call(self.name, "clEnqueueCopyBuffer", self.queue, src.handle, dst.handle, src_offset,
              dst_offset, nbytes, 0, None, None, requested=nbytes)
 
+    @functools.cached_property
+    def copies(self) -> CopyQueue:
+        """The queue on which weights arrive while kernels run."""
+        return CopyQueue(self)
+
+    def event(self, kept: Bytes) -> Event:
+        """A new event that keeps bytes of the host."""
+        return Event(self.name, kept)
+
     def mark(self) -> Event:
         """What has been started so far, as an event."""
         event = Event(self.name)
@@ -187,6 +198,8 @@ class Gpu:
         """Wait until all submitted work is done."""
         call(self.name, "clFinish", self.queue)
         self._pending.clear()
+        if "copies" in self.__dict__:
+            self.copies.wait()
 
     def _keep(self, event: Event) -> None:
         """Keep the host's memory that ``event`` needs until it is done."""

@@ -140,4 +140,5 @@ def device_of(each: Found, name: str) -> Device:
         total_host_bytes() if each.shares_host_memory else each.memory_bytes, speed, speed,
         features=tuple((f, f in used) for f in features.WANTED),
         max_binding_bytes=min(each.max_buffer, LONGEST_BINDING),
-        commits_host_memory=each.shares_host_memory, fusions=FUSIONS, runs_ahead=True)
+        commits_host_memory=each.shares_host_memory, fusions=FUSIONS, runs_ahead=True,
+        writes_ahead=True)

@@ -23,7 +23,8 @@ BANDWIDTH, FLOPS = 1e8, 1e8
 
 @dataclass(slots=True)
 class ReferenceProgram:
-    """A segment, and its weights by name in float64, decoded on first use."""
+    """A segment, and its weights by name in float64, decoded on first use; those that change while
+    the plan lives are decoded in every step."""
 
     segment: Segment
     weights: dict[str, Array] = field(default_factory=dict)
@@ -79,7 +80,7 @@ class ReferenceBackend(HostMemory):
         program.cancelled = True
 
     def _weight(self, program: ReferenceProgram, weight: Weight) -> Array:
-        if weight.name not in program.weights:
+        if weight.name not in program.weights or weight.private:
             placed = program.segment.weights[weight.name]
             raw = host(placed.buffer).data[placed.offset:]
             n_bytes = weight.nbytes_in(placed.quant)

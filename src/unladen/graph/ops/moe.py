@@ -65,12 +65,15 @@ class Moe(Op):
     Weights: ``router`` [E, m], ``gate`` and ``up`` [H, n_ff, n], ``down`` [H, n, n_ff]. ``gate_up``
     [H, 2 n_ff, n] replaces ``gate`` and ``up``, with the gate's rows first. Without a gate the unit
     is ``act(up_e x)``. Optional: ``router_b`` and ``select_b`` [E], the biases ``gate_b`` and
-    ``up_b`` [H, n_ff] and ``down_b`` [H, n], and ``down_scale`` [H], a factor of ``down_e``.
+    ``up_b`` [H, n_ff] and ``down_b`` [H, n], and ``down_scale`` [H], a factor of ``down_e``; and
+    ``slot_of`` [E], which of the held experts each expert is now, -1 for one that isn't held.
 
     Attributes: those of :class:`~unladen.graph.ops.routing.Routing` and of
     :class:`~unladen.graph.ops.gated.GatedUnit`. With ``weigh_input`` p multiplies x instead of the
     result (Llama 4, 2025). Without ``first_expert`` H is E. With it the node holds the experts
-    ``first_expert .. first_expert + H``: it chooses among all, and sums over those it holds.
+    ``first_expert .. first_expert + H``: it chooses among all, and sums over those it holds. With
+    ``slot_of`` it holds any H experts in any order, others in each step. ``n_elsewhere`` says how
+    many experts another node holds then, for the cost.
     """
 
     name = "moe"
@@ -87,11 +90,11 @@ class Moe(Op):
         shapes = {"router": w["router"].shape, "down": (h, n, n_ff), "gate": (h, n_ff, n),
                   "up": (h, n_ff, n), "gate_up": (h, 2 * n_ff, n), "router_b": (n_experts,),
                   "select_b": (n_experts,), "gate_b": (h, n_ff), "up_b": (h, n_ff),
-                  "down_b": (h, n), "down_scale": (h,)}
+                  "down_b": (h, n), "down_scale": (h,), "slot_of": (n_networks(node),)}
         assert all(weight.shape == shapes[role] for role, weight in w.items()), node.name
         assert ("up" in w) != ("gate_up" in w) and ("gate" not in w or "up" in w)
         assert "gate_b" not in w or has_gate(node)
-        assert "first_expert" in node.attrs or h == n_networks(node)
+        assert {"first_expert", "slot_of"} & {*node.attrs, *w} or h == n_networks(node)
         assert 0 <= first_expert(node) <= n_networks(node) - h <= n_networks(node) - 1
         Routing.of(node), GatedUnit.of(node)
         return [(x.shape, "f32")]
@@ -121,8 +124,12 @@ class Moe(Op):
         """For each held expert that tokens have chosen: its index, these tokens, and its weights
         for them [n, 1]."""
         chosen, weight = self.route(node, inputs, ctx)
+        if "slot_of" in ctx.weights:
+            held = ctx.weights["slot_of"].astype(np.int64)[chosen]
+        else:
+            held = chosen - first_expert(node)
         for e in range(n_held(node)):
-            rows, slot = np.nonzero(chosen == first_expert(node) + e)
+            rows, slot = np.nonzero(held == e)
             if len(rows):
                 yield e, rows, weight[rows, slot, None]
 
@@ -133,7 +140,8 @@ class Moe(Op):
             groups = min(2, groups[0]), 1
             n_experts = (used + 1) * groups[0]
         n = SMALL // 2
-        weights = {role: self._cut(role, w, n_experts, n) for role, w in node.weights.items()}
+        weights = {role: self._cut(role, w, n_experts, n) for role, w in node.weights.items()
+                   if role != "slot_of"}
         first = min(first_expert(node), n_experts - weights["down"].shape[0])
         attrs = {**node.attrs, "n_used": used, "first_expert": first, "n_groups": groups[0],
                  "n_groups_used": groups[1]}
@@ -147,13 +155,14 @@ class Moe(Op):
     def flops(self, node: Node, limits: Limits) -> int:
         rows = limits.count(node.inputs[0].shape[:-1])
         router = node.weights["router"]
-        share = Routing.of(node).n_used / router.shape[0]
+        share = Routing.of(node).n_used / router.shape[0] * _share_here(node)
         experts = sum(w.n_elements for role, w in node.weights.items() if role in EXPERT_ROLES)
         return round(2 * rows * (router.n_elements + experts * share))
 
     def bytes_moved(self, node: Node, limits: Limits, weight_bytes: Callable[[str], int]) -> int:
         rows = limits.count(node.inputs[0].shape[:-1])
         share = min(1.0, rows * node.int_attr("n_used") / node.weights["router"].shape[0])
+        share *= _share_here(node)
         experts = sum(weight_bytes(w.name) for role, w in node.weights.items()
                       if role in EXPERT_ROLES)
         values = 4 * sum(limits.count(v.shape) for v in (*node.inputs, *node.outputs))
@@ -181,6 +190,13 @@ class Moe(Op):
             size = np.abs(hidden @ down.T + bias) + np.abs(bias)
             bound[rows] += np.abs(weight) * (total + (off_weight[rows] + 2 * EPS32) * size)
         return [bound]
+
+
+def _share_here(node: Node) -> float:
+    """The share of the held experts' work that is done here, if all experts are chosen equally
+    often."""
+    away = node.int_attr("n_elsewhere") if "n_elsewhere" in node.attrs else 0
+    return 1 - away / n_networks(node)
 
 
 def has_gate(node: Node) -> bool:

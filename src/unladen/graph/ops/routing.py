@@ -58,12 +58,7 @@ class Routing:
         float64 [T, n_used]. The experts with the numbers ``given`` [T, m] are chosen before all
         others."""
         p = GATINGS[self.gating](logits)
-        score = p + (0.0 if select_b is None else select_b)
-        if given is not None:
-            first = np.clip(given, 0, p.shape[-1] - 1).astype(np.int64)
-            np.put_along_axis(score, first, np.inf, axis=-1)
-        chosen = self._best(score)
-        chosen = chosen // self.fold
+        chosen = self.best(self.scores(p, select_b, given)) // self.fold
         picked = np.take_along_axis(p, chosen, axis=-1)
         if self.gating == "softmax_chosen":
             picked = _softmax(picked)
@@ -71,7 +66,18 @@ class Routing:
             picked = picked / np.maximum(picked.sum(axis=-1, keepdims=True), LEAST_SUM)
         return chosen, picked * self.scale
 
-    def _best(self, score: Array) -> Array:
+    def scores(self, p: Array, select_b: Array | None, given: Array | None) -> Array:
+        """By what the router's choices are compared: ``p`` [T, E], the numbers that the gating
+        makes of its logits, with the bias; infinite for the choices ``given``."""
+        score = np.asarray(p + (0.0 if select_b is None else select_b))
+        if given is not None:
+            first = np.clip(given, 0, p.shape[-1] - 1).astype(np.int64)
+            np.put_along_axis(score, first, np.inf, axis=-1)
+        return score
+
+    def best(self, score: Array) -> Array:
+        """The router's ``n_used`` choices of the largest scores [T, E], best first: int
+        [T, n_used]."""
         if self.n_groups > 1:
             groups = score.reshape(len(score), self.n_groups, -1)
             worth = np.sort(groups, axis=-1)[..., -2:].sum(axis=-1)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from unladen.graph.graph import Graph, Value
-from unladen.schedule.cut.segments import ChangeStep, CopyStep, RunStep, Step
+from unladen.schedule.cut.segments import ChangeStep, CopyStep, NoteStep, RunStep, Step
 from unladen.types import Limits, size_text
 
 ALIGNMENT = 256
@@ -76,7 +76,7 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                 touch(step.value, born=False)
             if step.target.name == device:
                 touch(step.value, born=True)
-        elif isinstance(step, ChangeStep):
+        elif isinstance(step, ChangeStep | NoteStep):
             time += 1
             if step.device.name == device:
                 touch(step.value, born=False)

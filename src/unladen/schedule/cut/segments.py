@@ -11,6 +11,8 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node, Value
+from unladen.schedule.cut.hot_experts import noted
+from unladen.schedule.cut.order import is_product, others_first
 from unladen.schedule.needs import Need
 from unladen.schedule.place import Placement
 
@@ -65,7 +67,17 @@ class ChangeStep:
     device: Device
 
 
-Step = CopyStep | RunStep | FetchStep | ChangeStep
+@dataclass(frozen=True, slots=True)
+class NoteStep:
+    """The host notes ``value``, the experts that were chosen for ``node``, which it has just run
+    (see :mod:`~unladen.schedule.cut.hot_experts`)."""
+
+    value: Value
+    device: Device
+    node: Node
+
+
+Step = CopyStep | RunStep | FetchStep | ChangeStep | NoteStep
 
 Runs = Callable[[Device, Node], bool]
 """Whether a device can compute a node."""
@@ -108,12 +120,13 @@ def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[St
     are on every device and need no copies.
 
     Devices other than the host get their work as early as possible, so that all devices work at the
-    same time. A run ends early where it needs a value that another device may not have finished,
-    and after a value that may be changed. Where another device needs a value from the middle of a
-    run, the value is copied before the rest of the run begins.
+    same time; :mod:`~unladen.schedule.cut.order` says in which order nodes are taken. A run ends
+    early where it needs a value that another device may not have finished, and after a value that
+    may be changed. Where another device needs a value from the middle of a run, the value is copied
+    before the rest of the run begins.
     """
     splitter = _Splitter(graph, device_of)
-    for node in graph.nodes:
+    for node in others_first(graph, device_of):
         splitter.add(node)
     splitter.close()
     return splitter.steps
@@ -168,6 +181,10 @@ class _Splitter:
             self.close()
             self.steps += [ChangeStep(v, device) for v in changed]
             self.busy.discard(device.name)
+        chosen = noted(node, device)
+        if chosen is not None:
+            self.close()
+            self.steps.append(NoteStep(chosen, device, node))
 
     def close(self) -> None:
         """End the run under way, if there is one."""
@@ -182,7 +199,7 @@ class _Splitter:
         waiting for it."""
         made = [i for i, n in enumerate(self.run) if wanted & set(n.outputs)]
         rest = self.run[made[-1] + 1:] if made else []
-        if self.current is None or self.current.is_host or not any(map(_is_product, rest)):
+        if self.current is None or self.current.is_host or not any(map(is_product, rest)):
             return
         del self.run[len(self.run) - len(rest):]
         self.close()
@@ -200,10 +217,6 @@ class _Splitter:
                 self.steps.append(CopyStep(value, home, target))
                 self.where[value].add(target.name)
         self.busy.discard(home.name)
-
-
-def _is_product(node: Node) -> bool:
-    return any(len(w.shape) > 1 for w in node.weights.values())
 
 
 def _state_groups(graph: Graph) -> dict[int, list[Node]]:

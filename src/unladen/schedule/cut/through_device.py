@@ -9,7 +9,6 @@ fills the other.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +108,8 @@ def _with_fetches(steps: Sequence[Step], device_of: Where, there: Mapping[tuple[
                   found: dict[SlotKey, Need]) -> Iterator[Step]:
     """``steps`` with fetches. Right after each run that uses fetched weights comes the fetch for
     the next such run of its device: the host copies while the device runs. The first fetch comes
-    before all other steps."""
+    before all other steps. Where weights arrive while kernels run, a fetch comes one run earlier,
+    as soon as the run that has its slot is started: so the host's own work doesn't delay it."""
     fetches: dict[str, list[FetchStep]] = {}
     for step in steps:
         if isinstance(step, RunStep) and (wanted := _wanted(step, device_of, there)):
@@ -119,9 +119,11 @@ def _with_fetches(steps: Sequence[Step], device_of: Where, there: Mapping[tuple[
             mine.append(FetchStep(step, tuple(home for _, home in wanted), needs,
                                   len(mine) % N_SLOTS))
             found |= zip(slot_keys(needs), needs, strict=True)
-    following = {a.run: b for mine in fetches.values()
-                 for a, b in itertools.pairwise(mine)}
-    yield from (mine[0] for mine in fetches.values())
+    following: dict[RunStep, FetchStep] = {}
+    for mine in fetches.values():
+        n = N_SLOTS if mine[0].run.device.writes_ahead else N_SLOTS - 1
+        yield from mine[:n]
+        following |= {a.run: b for a, b in zip(mine, mine[n:], strict=False)}
     for step in steps:
         yield step
         if isinstance(step, RunStep) and step in following:

@@ -139,24 +139,28 @@ class Costs:
                 self._fetch(step, clock)
             elif isinstance(step, ChangeStep):
                 clock.copy(step.device, 2 * self.read(step.value, step.device))
-            else:
+            elif isinstance(step, RunStep):
                 self._run(step, clock)
         return clock
 
     def _fetch(self, step: FetchStep, clock: Clock) -> None:
         """The host reads and writes each byte while the device works on. The bytes go over the link
-        after the device's earlier work, because a device may have only one queue."""
+        after the device's earlier work if it has only one queue. Otherwise its driver moves them:
+        after those before them, and after the run that used the slot."""
         device = self.known(step.run.device)
-        host = self.known(step.hosts[0])
-        clock.run(host, 2 * step.nbytes / host.bandwidth)
         over = device.link_latency_s + step.nbytes / device.link_bandwidth
-        clock.run(device, over)
+        if device.writes_ahead:
+            clock.send(step, over)
+        else:
+            host = self.known(step.hosts[0])
+            clock.run(host, 2 * step.nbytes / host.bandwidth)
+            clock.run(device, over)
         clock.spend(f"{device.name} weights over the link", over)
 
     def _run(self, step: RunStep, clock: Clock) -> None:
         costs = [self.node(n, step.device) for n in step.nodes]
         launch, name = self.launch(step.device), step.device.name
-        clock.run(step.device, sum(c.seconds for c in costs) + launch)
+        clock.run(step.device, sum(c.seconds for c in costs) + launch, step)
         clock.spend(f"{name} starts", launch)
         for cost in costs:
             by = "arithmetic" if cost.arithmetic > cost.memory else "memory"
@@ -176,21 +180,35 @@ class Costs:
 
 @dataclass(slots=True)
 class Clock:
-    """``now``, the host's time; ``free_at``, when each other device will be free; ``terms``, what
-    the time was spent on."""
+    """``now``, the host's time; ``free_at``, when each other device will be free; ``link_at``, when
+    its link will be; ``slot_at``, when a slot of its ring will be; ``sent``, the slot of a run's
+    weights, and when they arrive; ``terms``, what the time was spent on."""
 
     now: float = 0.0
     free_at: dict[str, float] = field(default_factory=dict)
+    link_at: dict[str, float] = field(default_factory=dict)
+    slot_at: dict[tuple[str, int], float] = field(default_factory=dict)
+    sent: dict[RunStep, tuple[int, float]] = field(default_factory=dict)
     terms: dict[str, float] = field(default_factory=dict)
 
     def until(self, device: Device) -> float:
         """The time when ``device`` is done with all its work."""
         return max(self.now, self.free_at.get(device.name, 0.0))
 
-    def run(self, device: Device, seconds: float) -> None:
-        """Let ``device`` work for ``seconds``."""
-        end = self.until(device) + seconds
+    def send(self, step: FetchStep, seconds: float) -> None:
+        """Let weights go over the link for ``seconds`` while the device and the host work."""
+        name = step.run.device.name
+        end = seconds + max(self.now, self.link_at.get(name, 0.0),
+                            self.slot_at.get((name, step.slot), 0.0))
+        self.link_at[name] = end
+        self.sent[step.run] = step.slot, end
+
+    def run(self, device: Device, seconds: float, step: RunStep | None = None) -> None:
+        """Let ``device`` work for ``seconds``: on ``step``, once its weights have arrived."""
+        slot, arrived = self.sent.get(step, (-1, 0.0)) if self.sent and step else (-1, 0.0)
+        end = max(self.until(device), arrived) + seconds
         self.free_at[device.name] = end
+        self.slot_at[device.name, slot] = end
         if device.is_host:
             self.now = end
 

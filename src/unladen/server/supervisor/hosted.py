@@ -7,7 +7,7 @@ import functools
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Any, Final
@@ -75,6 +75,7 @@ class Hosted:
         self.tokens = Counter(dict.fromkeys(("prefilled", "written", "prompt", "cached"), 0))
         """Tokens that its workers computed, and those of the prompts of whole answers."""
         self._n_blocks = self._n_blocks_held = 0
+        self._experts: Sequence[int] = (0, 0)
         self.worker: Worker | None = None
         self._life: asyncio.Task[None] | None = None
         self._changes = Changes()
@@ -116,7 +117,7 @@ class Hosted:
         """What is known now."""
         return card_of(
             self, expires=self._staying.expires, n_blocks=self._n_blocks,
-            n_blocks_held=self._n_blocks_held,
+            n_blocks_held=self._n_blocks_held, experts=self._experts,
             tokens_per_second=0.0 if self._watch is None else self._watch.tokens_per_second)
 
     # Requests
@@ -441,7 +442,7 @@ class Hosted:
             if ticket is not None:
                 self._pass_on(ticket, kind, content[1:])
         elif kind == "pong":
-            *counts, self._n_blocks, self._n_blocks_held = content
+            counts, (self._n_blocks, self._n_blocks_held), self._experts = content
             if self._watch is not None:
                 self._watch.answered(*counts)
         elif kind == "share":

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 FACTS: Final = frozenset(Card.__dataclass_fields__) - {
     "name", "aliases", "state", "share", "expires", "running", "waiting", "options",
     "tokens_per_second", "n_blocks", "n_blocks_held", "n_restarts", "n_evictions", "fault",
-    "done_bytes", "total_bytes", "n_arrivals", "n_prefilled", "n_written", "n_prompt", "n_cached"}
+    "done_bytes", "total_bytes", "n_arrivals", "n_prefilled", "n_written", "n_prompt", "n_cached",
+    "experts"}
 """Fields of a card that a worker tells."""
 ANSWERS: Final = frozenset({"ready", "moving"})
 """States in which the worker takes requests."""

@@ -98,6 +98,12 @@ class Loop:
         pools = (pool, *pool.windows)
         return sum(p.n_blocks for p in pools), sum(p.n_held for p in pools)
 
+    def experts(self) -> tuple[int, int]:
+        """Choices of experts in layers with a cache of experts, and those that the caches had. Any
+        thread may look."""
+        counts = self.model.expert_counts()
+        return counts.n_chosen, counts.n_hits
+
     def stop(self) -> None:
         """Let :meth:`run` return after the present step."""
         with self._changed:

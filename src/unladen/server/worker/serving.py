@@ -58,8 +58,8 @@ class Serving:
         kind, *content = message
         if kind == "ping":
             loop = self._loop
-            counts = ((0, 0, 0, 0) if loop is None else
-                      (loop.n_steps, loop.n_written, *loop.blocks()))
+            counts = [[0, 0]] * 3 if loop is None else [
+                [loop.n_steps, loop.n_written], [*loop.blocks()], [*loop.experts()]]
             self._link.send([["pong", *counts]])
         elif kind == "ask" and self._loop is not None:
             self._loop.expect(content[0])

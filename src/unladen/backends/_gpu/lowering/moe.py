@@ -67,7 +67,7 @@ class Moe(OpLowering):
     def lower(self, low: Lowering, node: Node) -> None:
         shape = Shape.of(node, low.segment.limits)
         scratch = {name: low.scratch(*place) for name, place in shape.scratch()[0].items()}
-        _route(low, node, shape, scratch)
+        route(low, node, seen_by_router(node), shape.first_expert, scratch)
         x, y = low.value(node.inputs[0]), low.value(node.outputs[0])
         _one_by_one(low, node, shape, {**scratch, "x": x, "y": y})
         if shape.n_tokens > FEW_ROWS:
@@ -121,31 +121,36 @@ class Shape:
         return places, at
 
 
-def _route(low: Lowering, node: Node, shape: Shape, at: dict[str, Range]) -> None:
-    routing, has = Routing.of(node), node.weights
-    extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[seen_by_router(node)]),
-                                       "y": at["logits"]}
+def route(low: Lowering, node: Node, seen: int, first_expert: int, at: dict[str, Range],
+          told: Range | None = None) -> None:
+    """Choose experts by the input ``seen`` of ``node``. ``at``: ranges for "logits", "chosen" and
+    "weights". ``told``: where the numbers of the chosen experts go, as float32."""
+    routing, has, rows = Routing.of(node), node.weights, symbol(node.inputs[seen])
+    extra: dict[str, Range | bytes] = {"x": low.value(node.inputs[seen]), "y": at["logits"]}
     if "router_b" in has:
         extra["bias"] = low.vector(node, "router_b")
     for m in matrices(low, node, "router"):
-        product(low, m, shape.rows, extra)
+        product(low, m, rows, extra)
 
     def grid(size: Size) -> Groups | None:
-        return (size.rows(shape.rows), 1, 1) if size.rows(shape.rows) else None
+        return (size.rows(rows), 1, 1) if size.rows(rows) else None
 
-    params = numbers(shape.n_used, routing.scale, shape.first_expert, routing.n_groups,
+    params = numbers(routing.n_used, routing.scale, first_expert, routing.n_groups,
                      routing.n_groups_used, routing.fold)
     ranges: dict[str, Range | bytes] = {"params": params, "x": at["logits"],
                                         "chosen": at["chosen"], "weights": at["weights"]}
-    if "select_b" in has:
-        ranges["select_bias"] = low.vector(node, "select_b")
+    ranges |= {name: low.vector(node, role) for name, role in (
+        ("select_bias", "select_b"), ("slot_of", "slot_of")) if role in has}
     if node.attrs.get("given"):
         ranges["given"] = low.value(node.inputs[-1])
+    if told is not None:
+        ranges["told"] = told
     # Where probabilities are in the same order as logits, the logits decide: they are more exact.
     scored = routing.gating != "softmax_chosen" and (routing.n_groups > 1 or "select_b" in has)
     low.emit("moe_route", grid, ROUTE_THREADS, ranges,
-             {"EXPERTS": shape.n_experts, routing.gating.upper(): True,
+             {"EXPERTS": has["router"].shape[0], routing.gating.upper(): True,
               "SCORED": scored, "SELECT_BIAS": "select_b" in has, "GIVEN": "given" in ranges,
+              "SLOTS": "slot_of" in has, "TOLD": told is not None,
               "GROUPS": routing.n_groups > 1, "NORMALIZE": routing.normalize})
 
 

@@ -24,6 +24,14 @@ struct Params {
 // Experts that are chosen before all others, n_used for each token.
 @group(1) @binding(5) var<storage, read_write> given: array<f32>;
 #end
+#if SLOTS
+// Which of the held experts each expert is, below 0 for those that the node doesn't hold.
+@group(1) @binding(6) var<storage, read> slot_of: array<f32>;
+#end
+#if TOLD
+// The numbers of the chosen experts, before they are counted from the first that is held.
+@group(1) @binding(7) var<storage, read_write> told: array<f32>;
+#end
 
 const LOWEST = -3.4e38;
 // Weights are divided by their sum, but never by less than this.
@@ -138,7 +146,14 @@ fn main(@builtin(workgroup_id) id: vec3u, who: Thread) {
       // `best` is no expert only if logits are NaN.
       let e = min(best[0], EXPERTS - 1u);
       let p = probability(e / params.fold, top, sum);
+#if SLOTS
+      chosen[out + i] = u32(i32(slot_of[e / params.fold]));
+#else
       chosen[out + i] = e / params.fold - params.first_expert;
+#end
+#if TOLD
+      told[out + i] = f32(e);
+#end
       weights[out + i] = p;
       total += p;
       score[e] = LOWEST;

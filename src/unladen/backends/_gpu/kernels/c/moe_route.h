@@ -20,6 +20,14 @@ typedef struct {
 // Experts that are chosen before all others, n_used for each token.
 #bind in float given
 #end
+#if SLOTS
+// Which of the held experts each expert is, below 0 for those that the node doesn't hold.
+#bind in float slot_of
+#end
+#if TOLD
+// The numbers of the chosen experts, before they are counted from the first that is held.
+#bind out float told
+#end
 
 #define LOWEST -3.4e38f
 // Weights are divided by their sum, but never by less than this.
@@ -141,7 +149,14 @@ KERNEL(moe_route) {
       // `best` is no expert only if logits are NaN.
       const u32 e = min_u32(best[0], EXPERTS - 1u);
       const float p = probability(args, e / params.fold, top, sum);
+#if SLOTS
+      chosen[GROUP_X * params.n_used + i] = (u32)(int)slot_of[e / params.fold];
+#else
       chosen[GROUP_X * params.n_used + i] = e / params.fold - params.first_expert;
+#end
+#if TOLD
+      told[GROUP_X * params.n_used + i] = (float)e;
+#end
       taken[i] = p;
       total += p;
       score[e] = LOWEST;

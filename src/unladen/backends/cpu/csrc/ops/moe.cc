@@ -1,7 +1,7 @@
 // A mixture of experts in phases: routing, gathering and rounding for each expert, gate and up,
 // down, combining. A token's copy for one of its experts is called a slot; slots are in the order
 // of experts. Experts are chosen among all. Only those that the node holds get slots, and they are
-// counted from the first of these.
+// counted from the first of these, or as `slot_of` says, which may change between steps.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -37,6 +37,7 @@ struct MoeNode {
     Routing routing;
     GatedUnit unit;
     Vector down_scale;  // [n_held] or none
+    Vector slot_of;     // [n_experts / fold], which of the held each expert is, or none
     uint8_t *scratch;
 
     explicit MoeNode(Fields &of)
@@ -44,7 +45,9 @@ struct MoeNode {
           down(of.matrix("down", "down_b")), merged(of.has_weight("gate_up")),
           weigh_input(of.flag("weigh_input")), n_experts(router.n_rows), n_held(down.n_stacked),
           first_expert(of.integer("first_expert", 0)), routing(of), unit(of),
-          down_scale(of.vector_if("down_scale")), scratch(of.scratch()) {
+          down_scale(of.vector_if("down_scale")), slot_of(of.vector_if("slot_of")),
+          scratch(of.scratch()) {
+        of.integer("n_elsewhere", 0);
         gate = merged ? of.matrix("gate_up", "gate_b") : of.matrix_if("gate", "gate_b");
         up = of.matrix(merged ? "gate_up" : "up", "up_b");
         std::vector<Input> more = of.inputs();
@@ -62,6 +65,8 @@ struct MoeNode {
         of.require(first_expert >= 0 && (down_scale.n == 0 || down_scale.n == n_held),
                    "first_expert or down_scale is out of range");
         routing.check(of, n_experts);
+        of.require(slot_of.n == 0 || slot_of.n == n_experts / routing.fold,
+                   "slot_of has another size than the experts");
     }
 
     size_t scratch_bytes(const Sizing &sizing) const;
@@ -185,7 +190,8 @@ private:
                        a.given ? a.given + t * a.routing.n_used : nullptr, chosen,
                        m_->weight_of.data() + t * a.routing.n_used);
         for (int i = 0; i < a.routing.n_used; i++) {
-            int held = chosen[i] - a.first_expert;
+            int held = a.slot_of.n ? static_cast<int>(a.slot_of.data[chosen[i]])
+                                   : chosen[i] - a.first_expert;
             chosen[i] = held >= 0 && held < a.n_held ? held : no_slot;
         }
     }

@@ -1,0 +1,72 @@
+"""A second queue of a device, on which weights arrive while the first one runs kernels."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from collections.abc import Callable, Sequence
+from ctypes import c_void_p
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unladen.backends._gpu.target import Bytes
+from unladen.backends.opencl import driver
+from unladen.backends.opencl.driver import address, call, make
+
+if TYPE_CHECKING:
+    from unladen.backends.opencl.device import Event, Gpu, Memory
+    from unladen.backends.opencl.memory import OpenClBuffer
+
+
+class CopyQueue:
+    """The second queue of ``gpu``. It works in the order of its calls too; events order it against
+    the first queue."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.name, self.queue = gpu.name, make(gpu.name, "clCreateCommandQueue", gpu.context,
+                                               gpu.found.id, 0)
+        self._under_way: deque[Event] = deque()
+
+    def write(self, event: Event, memory: Memory, offset: int, after: Event) -> None:
+        """Begin to copy the bytes that ``event`` keeps, once ``after`` has come."""
+        data = event.kept
+        call(self.name, "clEnqueueWriteBuffer", self.queue, memory.handle, 0, offset, data.nbytes,
+             address(data), 1, ctypes.byref(after.handle), ctypes.byref(event.handle),
+             requested=data.nbytes)
+        while self._under_way and self._under_way[0].is_done:
+            self._under_way.popleft()
+        self._under_way.append(event)
+
+    def flush(self) -> None:
+        """Make the device begin with what it was given."""
+        call(self.name, "clFlush", self.queue)
+
+    def wait(self) -> None:
+        """Wait until all bytes have arrived."""
+        call(self.name, "clFinish", self.queue)
+        self._under_way.clear()
+
+    def __del__(self) -> None:
+        library = driver.library()
+        if library is not None and hasattr(self, "queue"):
+            library.clReleaseCommandQueue(self.queue)
+
+
+def write_ahead(dst: OpenClBuffer, src: Bytes, offset: int, after: Event) -> Callable[[], None]:
+    """Begin to copy, and return a function that makes later work of the first queue wait for the
+    bytes. The events keep their bytes until they are copied."""
+    gpu = dst.gpu
+    events = []
+    for part, at, start, n in dst.pieces(offset, src.nbytes):
+        events.append(gpu.event(np.ascontiguousarray(src[start:start + n])))
+        gpu.copies.write(events[-1], part.buffer, at, after)
+    gpu.copies.flush()
+    return lambda: join(gpu, events)
+
+
+def join(gpu: Gpu, events: Sequence[Event]) -> None:
+    """Later work of the first queue begins after ``events``."""
+    if events:
+        handles = (c_void_p * len(events))(*(event.handle for event in events))
+        call(gpu.name, "clEnqueueMarkerWithWaitList", gpu.queue, len(events), handles, None)
