@@ -14,7 +14,7 @@ from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.cuda_like.compiler import Compiler
 from unladen.backends.cuda.driver import chip_named
 
-SECONDS = 25.0
+SECONDS = 20.0
 """How long texts are drawn and compiled; the others are left to make cubins."""
 
 

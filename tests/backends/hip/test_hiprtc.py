@@ -18,7 +18,7 @@ from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends.hip.driver import HIP, chip_named
 
 CHIPS = ("gfx906", "gfx90a", "gfx1030")
-SECONDS = 12.0
+SECONDS = 6.0
 """How long texts of a chip are drawn and compiled."""
 RUNNER = Path(__file__).with_name("hiprtc.py")
 
