@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from backends.test_order import test_any_order as any_order
+from backends import test_order
 from cases import running
 from cases.base import Maker
 from delayed import DelayedBackend
@@ -48,9 +48,32 @@ def test_any_order(names: tuple[str, str], n_cards: int, delayed: DelayedBackend
         if set(names) == {"cuda", "hip"}:
             with installed("hip"):
                 driver.set("devices", n_cards)
-                any_order(names, delayed, rng)
+                test_order.test_any_order(names, delayed, rng)
         else:
-            any_order(names, delayed, rng)
+            test_order.test_any_order(names, delayed, rng)
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_bytes_that_are_written_ahead(name: str, delayed: DelayedBackend, rng: Rng) -> None:
+    with installed(name):
+        test_order.test_bytes_that_are_written_ahead(name, delayed, rng)
+
+
+def test_bytes_arrive_before_the_work_that_was_started(driver: Stub, rng: Rng) -> None:
+    """They wait for the mark alone."""
+    cards = backend("cuda")
+    m = Maker(rng, 1, n_seqs=1)
+    bench = running.Bench(cards, m.case("add", m.input("T", 16), m.input("T", 16)))
+    weights = cards.alloc(bench.device, 4096, "weights")
+    gpu = cards.gpu("cuda:0")
+    gpu.wait()
+    mark = cards.mark(bench.device)
+    cards.run(bench.program)
+    arrive = cards.write_ahead(weights, np.full(4096, 7, np.uint8), after=mark)
+    gpu.ahead.wait()
+    assert not driver.count("kernels run") and cards.gpu("cuda:0").compute is gpu.compute
+    arrive()
+    assert (cards.read(weights, 4096) == 7).all() and driver.count("kernels run") == 1
 
 
 def test_large_uploads_go_through_pinned_memory(driver: Stub, rng: Rng,

@@ -21,6 +21,7 @@ from unladen.backends.base import (
     BackendOptions,
     Buffer,
     Device,
+    Mark,
     Program,
     Segment,
     Use,
@@ -93,6 +94,14 @@ class CudaLikeBackend(GpuBackend):
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
         buffers.write(of_gpu(dst), src, offset)
+
+    def mark(self, device: Device) -> Mark:
+        return self.gpu(device.name).mark()
+
+    def write_ahead(self, dst: Buffer, src: Bytes, offset: int = 0, *, after: Mark
+                    ) -> Callable[[], None]:
+        assert isinstance(after, list), after
+        return buffers.write_ahead(of_gpu(dst), src, offset, after)
 
     def read(self, src: Buffer, nbytes: int, offset: int = 0) -> Bytes:
         return buffers.fetch(of_gpu(src), nbytes, offset, None)()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from unladen.backends._gpu.cuda_like.device import Gpu, closed
 from unladen.backends._gpu.cuda_like.memory import Growing, Memory, may_grow
 from unladen.backends._gpu.cuda_like.staging import Pinned, pinned
+from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
@@ -40,6 +41,19 @@ def write(dst: CudaBuffer, src: Bytes, offset: int) -> None:
     """Copy bytes from the host."""
     for part, at, start, n in dst.pieces(offset, src.nbytes):
         dst.gpu.write(part.buffer, at, src[start:start + n])
+
+
+def write_ahead(dst: CudaBuffer, src: Bytes, offset: int, after: Sequence[Event]
+                ) -> Callable[[], None]:
+    """Begin to copy bytes from the host after the events; the returned function makes later work
+    wait for them."""
+    arrivals = [dst.gpu.write_ahead(part.buffer, at, src[start:start + n], after)
+                for part, at, start, n in dst.pieces(offset, src.nbytes)]
+
+    def arrive() -> None:
+        for each in arrivals:
+            each()
+    return arrive
 
 
 def fetch(src: CudaBuffer, nbytes: int, offset: int, staging: Buffer | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_void_p
 from typing import Any
 
@@ -18,7 +18,7 @@ from unladen.backends._gpu.cuda_like.compiler import compiler_of
 from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.memory import Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, Ring
-from unladen.backends._gpu.cuda_like.streams import Stream
+from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.errors import BackendNotInitialised, UnladenError
 from unladen.quants import codebook
@@ -63,8 +63,8 @@ class Gpu:
         self._grids: dict[str, Range] = {}
         self._ring: Ring | None = None
         context.enter()
-        self.compute, self.uploads, self.downloads, self.recorded = (
-            Stream(context, name) for _ in range(4))
+        self.compute, self.uploads, self.downloads, self.ahead, self.recorded = (
+            Stream(context, name) for _ in range(5))
 
     @property
     def name(self) -> str:
@@ -98,8 +98,41 @@ class Gpu:
             if self._ring is None:
                 self._ring = Ring(self)
             memory.begin(self.uploads)
-            self._ring.upload(memory.address + offset, data)
+            self._ring.upload(memory.address + offset, data, self.uploads)
             memory.end(self.uploads)
+
+    def mark(self) -> Sequence[Event]:
+        """The ends of all that was started so far."""
+        with self.lock:
+            self.context.enter()
+            return [stream.record() for stream in self.streams]
+
+    def write_ahead(self, memory: Memory, offset: int, data: Bytes, after: Sequence[Event]
+                    ) -> Callable[[], None]:
+        """Upload ``data`` after the events, on a stream of its own. The returned function makes
+        later work wait for the bytes."""
+        with self.lock:
+            self.context.enter()
+            memory.reach(offset + data.nbytes)
+            if self._ring is None:
+                self._ring = Ring(self)
+            for event in after:
+                self.ahead.wait_for(event)
+            self._ring.upload(memory.address + offset, data, self.ahead)
+            arrived = self.ahead.record()
+
+        def arrive() -> None:
+            with self.lock:
+                self.context.enter()
+                memory.begin(self.compute)
+                self.compute.wait_for(arrived)
+                memory.end(self.compute)
+        return arrive
+
+    @property
+    def streams(self) -> Sequence[Stream]:
+        """The streams with work on memory."""
+        return self.uploads, self.compute, self.downloads, self.ahead
 
     def read(self, memory: Memory, offset: int, nbytes: int, into: Pinned, at: int) -> None:
         """Begin to read into pinned memory; :attr:`Pinned.event` is set after it."""
@@ -146,7 +179,7 @@ class Gpu:
     def wait(self) -> None:
         """Wait until all submitted work is done."""
         self.context.enter()
-        for stream in (self.uploads, self.compute, self.downloads):
+        for stream in self.streams:
             stream.wait()
 
     def kernel(self, kernel: str, quant: str, constants: Constants) -> Kernel:

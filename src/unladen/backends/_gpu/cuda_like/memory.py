@@ -111,12 +111,9 @@ class Memory:
                 program.awaits.append(event)
         return event
 
-    def _streams(self) -> Sequence[Stream]:
-        return self.gpu.compute, self.gpu.uploads, self.gpu.downloads
-
     def __del__(self) -> None:
         if self.address:
-            context, address, streams = self.gpu.context, self.address, self._streams()
+            context, address, streams = self.gpu.context, self.address, self.gpu.streams
 
             def free() -> None:
                 for stream in streams:
@@ -175,7 +172,7 @@ class Growing(Memory):
     def discard(self) -> None:
         """Give all pages back."""
         if self._handles:
-            for stream in self._streams():
+            for stream in self.gpu.streams:
                 stream.wait()
             _unmap(self.gpu.context, self.address, self._handles)
             self.gpu.context.promised_bytes += self._mapped
@@ -184,7 +181,7 @@ class Growing(Memory):
     def __del__(self) -> None:
         if self.address:
             context, address, size = self.gpu.context, self.address, self._reserved
-            streams, handles = self._streams(), self._handles
+            streams, handles = self.gpu.streams, self._handles
             context.promised_bytes -= self._reserved - self._mapped
 
             def free() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unladen.backends._gpu.cuda_like.streams import Event
+from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes
 from unladen.backends.base import Device
 
@@ -30,7 +30,7 @@ class _Owner:
 
     def __init__(self, gpu: Gpu, nbytes: int) -> None:
         self.context, self.handle = gpu.context, c_void_p()
-        self.streams = gpu.compute, gpu.uploads, gpu.downloads
+        self.streams = gpu.streams
         gpu.context.call("alloc_host", ctypes.byref(self.handle), nbytes, PORTABLE, device=gpu.name,
                          requested=nbytes)
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "version": 3,
@@ -89,21 +89,21 @@ class Ring:
         self.gpu, self._memory, self._at = gpu, pinned(gpu, RING_BYTES), 0
         self._used: deque[tuple[int, int, Event]] = deque()
 
-    def upload(self, address: int, data: Bytes) -> None:
-        """Copy ``data`` to the device's memory at ``address``, on the stream of uploads. It may
-        change once this returns."""
+    def upload(self, address: int, data: Bytes, stream: Stream) -> None:
+        """Copy ``data`` to the device's memory at ``address``, on ``stream``. It may change once
+        this returns."""
         flat = data.reshape(-1)
         for start in range(0, flat.nbytes, PIECE_BYTES):
-            self._piece(address + start, flat[start:start + PIECE_BYTES])
+            self._piece(address + start, flat[start:start + PIECE_BYTES], stream)
 
-    def _piece(self, address: int, data: Bytes) -> None:
+    def _piece(self, address: int, data: Bytes, stream: Stream) -> None:
         at, gpu = self._room(data.nbytes), self.gpu
         end = at + data.nbytes
         self._memory.data[at:end] = data
         gpu.context.call("upload", address, self._memory.address + at, data.nbytes,
-                         gpu.uploads.handle, device=gpu.name)
+                         stream.handle, device=gpu.name)
         self._at = -(-end // LINE_BYTES) * LINE_BYTES
-        self._used.append((at, end, gpu.uploads.record()))
+        self._used.append((at, end, stream.record()))
 
     def _room(self, nbytes: int) -> int:
         """Where ``nbytes`` can be written, when the copies that need this place are done."""
