@@ -94,6 +94,17 @@ def test_products_of_four_warps(quant: str, rng: Rng) -> None:
     assert all(d.constants["WGMMA"] for d in program.lowered.dispatches if d.kernel == "matmul_mma")
 
 
+def test_products_of_few_rows_wait_for_the_launch_before(rng: Rng) -> None:
+    backend, case = EmulatorBackend(MATRICES | {"pdl"}), product("Q4_K", 1, rng)
+    assert "matvec" in run(case, backend)
+    program = running.Bench(backend, case).program
+    assert isinstance(program, EmulatorProgram)
+    (text, *_) = [c_texts.assemble(d.kernel, d.quant, d.constants, build.PORT).text
+                  for d in program.lowered.dispatches if d.kernel == "matvec"]
+    body = text[text.index("KERNEL(matvec)"):]
+    assert body.index("allow_next();") < body.index("wait_for_previous();") < body.index("n_rows(args")
+
+
 @pytest.mark.parametrize("quant", ["Q4_K", "Q3_K", "F16"])
 def test_tiles_without_matrix_units(quant: str, rng: Rng) -> None:
     """What is in tiles is still read after a trial found that matrix units are wrong."""

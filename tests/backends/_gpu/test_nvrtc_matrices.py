@@ -75,7 +75,7 @@ CASES = {
     "attention": attention}
 
 
-FEATURES = frozenset({"subgroups", "int_dot", "mma"})
+FEATURES = frozenset({"subgroups", "int_dot", "mma", "pdl"})
 
 
 def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Dispatch]:

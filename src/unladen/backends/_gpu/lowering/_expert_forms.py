@@ -75,5 +75,4 @@ def grouped(low: Lowering, m: Matrix, ranges: dict[str, Range | bytes], flags: C
     form = _tiles.form_of(low, m, x.coded, x.split)
     sizes = _tiles.GROUPED[form.kind]
     return {**without_x(ranges), **form.ranges}, {
-        **sizes.constants, **form.constants, **m.constants, **flags,
-        "INT_DOT": form.is_coded}, sizes
+        **sizes.constants, **form.constants, **m.constants, **flags}, sizes

@@ -119,8 +119,7 @@ def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags:
         sizes = form.sizes(wide=wide)
         grid = _tiles_grid(m, rows, form.sizes(wide=True).rows, sizes.rows, wide=wide)
         low.emit("matmul_mma", grid, sizes.threads, {**without_x(ranges), **form.ranges},
-                 {**sizes.constants, **form.constants, **flags, **m.constants,
-                  "INT_DOT": form.is_coded}, quant=m.quant)
+                 {**sizes.constants, **form.constants, **flags, **m.constants}, quant=m.quant)
 
 
 def _tiles_grid(m: Matrix, rows: str, wide_tile: tuple[int, int], tile: tuple[int, int],

@@ -75,8 +75,9 @@ class Form:
     @property
     def constants(self) -> Constants:
         """The constants that name the form."""
-        return {} if self.is_coded else {"PARTS": PARTS[self.kind], "BRAIN": self.kind == "BF16",
-                                         "WGMMA": self.by_warpgroups}
+        how: Constants = {"WGMMA": self.by_warpgroups, "INT_DOT": self.is_coded}
+        return how if self.is_coded else {**how, "PARTS": PARTS[self.kind],
+                                          "BRAIN": self.kind == "BF16"}
 
     def sizes(self, *, wide: bool) -> Sizes:
         """The sizes of a workgroup's tile."""

@@ -45,7 +45,7 @@ class Linear(OpLowering):
 
     op = "linear"
     kernels = PLAIN_KERNELS | CODED_KERNELS | {"glu", "add"}
-    features = frozenset({"subgroups", "int_dot", "mma", "wgmma"})
+    features = frozenset({"subgroups", "int_dot", "mma", "wgmma", "pdl"})
 
     def reads_tiles(self, node: Node, weight: Weight) -> bool:
         return True

@@ -10,6 +10,11 @@
 // SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x.
 
 KERNEL(matvec) {
+#if PDL
+  // The next kernel may be set up now. This one was, maybe, before the one before it ended.
+  allow_next();
+  wait_for_previous();
+#end
   u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
   u32 which = 0u;
 #if MATRICES

@@ -1,0 +1,92 @@
+"""Which weights a device with matrix units takes in tiles, and how a plan counts and cuts them."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from backends._gpu.emulated import EmulatedBackend, memory_of
+from cases import running
+from cases.base import Case, Maker
+from unladen import quants
+from unladen.backends._gpu import c_texts
+from unladen.backends.base import BackendOptions
+from unladen.schedule.needs import needs_of
+
+Rng = np.random.Generator
+FEATURES = frozenset({"subgroups", "int_dot", "mma"})
+
+
+def backend(**more: Any) -> EmulatedBackend:
+    return EmulatedBackend(c_texts, **{"features": FEATURES, **more})
+
+
+def product(rng: Rng, *formats: str, n_out: int = 64) -> Case:
+    m = Maker(rng, 20)
+    return m.case("linear", m.input("T", 512), weights={
+        f"w{i}": m.weight(f"w{i}", n_out, 512, quant=quant) for i, quant in enumerate(formats)})
+
+
+def format_of(own: EmulatedBackend, case: Case, role: str = "w0") -> str | None:
+    return own.weight_format(own.target.device, case.node, case.node.weights[role])
+
+
+def test_tiles_are_for_matrix_units(rng: Rng) -> None:
+    case = product(rng, "Q4_K")
+    assert format_of(backend(), case) == "Q4_K/tiles"
+    assert format_of(backend(features=FEATURES - {"mma"}), case) == "Q4_K"
+    assert format_of(backend(), product(rng, "F32")) == "F32"
+    assert format_of(backend(), product(rng, "Q4_K", n_out=37)) == "Q4_K"
+    assert format_of(backend(), product(rng, "IQ2_XXS")) == "IQ2_XXS"
+
+
+def test_a_pretended_device_has_no_matrix_units(rng: Rng) -> None:
+    own, case = backend(), product(rng, "Q4_K")
+    pretended = replace(own.target.device, is_pretend=True)
+    assert own.weight_format(pretended, case.node, case.node.weights["w0"]) == "Q4_K"
+
+
+def test_wrong_matrix_units_are_forgone(rng: Rng) -> None:
+    own, case = backend(), product(rng, "Q4_K")
+    device = own.target.device
+    in_tiles = replace(case.node, weights={
+        role: replace(w, quant=f"{w.quant}/tiles") for role, w in case.node.weights.items()})
+    assert own.variant(device, in_tiles, BackendOptions()) == "int_dot, mma, subgroups"
+    own.forgo_variant(device, in_tiles)
+    assert own.variant(device, in_tiles, BackendOptions()) == ""
+    assert format_of(own, case) == "Q4_K"
+    assert format_of(own, product(rng, "Q6_K")) == "Q6_K/tiles"
+
+
+def test_a_plan_counts_tiles_and_does_not_call_them_a_conversion(
+        rng: Rng, caplog: pytest.LogCaptureFixture) -> None:
+    own, case = backend(), product(rng, "Q4_K")
+    device = own.target.device
+    with caplog.at_level(logging.WARNING):
+        (need,) = needs_of({case.node: device}, use_mmap=True, strict=True,
+                           format_of=own.weight_format)
+    assert not caplog.records
+    assert need.quant == "Q4_K/tiles" and not need.mapped
+    assert need.nbytes == need.weight.nbytes_in("Q4_K")
+    assert need.row_bytes == 16 * need.weight.row_bytes
+
+
+def test_memory_is_cut_between_tiles(rng: Rng) -> None:
+    """A device that binds 600 rows at once gets pieces of 592."""
+    case = product(rng, "Q4_K", n_out=640)
+    row = quants.get("Q4_K").row_bytes(512)
+    own = backend(max_binding=600 * row, alignment=16)
+    program: Any = running.Bench(own, case).program
+    sizes = {memory_of(d.ranges)["w"].nbytes for d in program.lowered.dispatches if d.quant}
+    assert sizes == {592 * row, 48 * row}
+
+
+def test_weights_of_several_formats_share_what_x_becomes(rng: Rng) -> None:
+    program: Any = running.Bench(backend(), product(rng, "Q4_K", "F16", "Q8_0")).program
+    kernels = [d.kernel for d in program.lowered.dispatches]
+    assert kernels.count("quantize") == kernels.count("split_rows") == 1
+    assert kernels.count("matmul_mma") == 6
