@@ -173,12 +173,13 @@ def one_token(case: Case, x: Array, seen: Array, chosen: list[int] | None) -> Ar
     whole = sum(p[e] for e in best) if attrs["normalize"] else 1.0
     total = np.zeros(len(x))
     first = case.node.int_attr("first_expert") if "first_expert" in attrs else 0
+    slots = [int(slot) for slot in given.get("slot_of", np.arange(len(logits)) - first)]
     for e in best:
-        if first <= e < first + len(given["down"]):
+        if 0 <= slots[e] < len(given["down"]):
             share = p[e] / whole * case.node.float_attr("scale")
             outside, inside = (1, share) if attrs.get("weigh_input") else (share, 1)
-            mine = {role: w[e - first] for role, w in given.items() if w.shape[0] != len(logits)
-                    or role not in ("router", "router_b", "select_b")}
+            mine = {role: w[slots[e]] for role, w in given.items() if w.shape[0] != len(logits)
+                    or role not in ("router", "router_b", "select_b", "slot_of")}
             down = mine["down"] @ hidden_of(mine, inside * x, attrs) * mine.get("down_scale", 1)
             total += outside * (down + mine.get("down_b", 0))
     return total
