@@ -8,7 +8,7 @@
 #                short runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
 #                on OpenCL; an hour. make test runs every tenth architecture on the emulator
-#   make intel   op cases and models on Intel's OpenCL runtime for processors (790 MB), with subgroups
+#   make intel   op cases and models on Intel's OpenCL runtime for processors (790 MB)
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone

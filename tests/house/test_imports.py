@@ -54,7 +54,7 @@ SHARED_GROUND = {f"unladen.backends.{name}" for name in (
     "base", "_host", "_cgroups", "_system", "_system_posix", "_system_linux", "_system_mac",
     "_system_windows")}
 """Modules of ``backends`` that every backend may import, and every part that ORDER lets."""
-GPU_BACKENDS = {"cuda", "hip", "opencl", "wgpu"}
+GPU_BACKENDS = {"cuda", "hip", "metal", "opencl", "sycl", "wgpu"}
 """Backends that use the shared dispatch in ``backends/_gpu``. A new driver is added here."""
 EXCEPTIONS = {(module, "unladen.backends.cpu.features") for module in (
     "unladen.cli.bench", "unladen.cli.doctor", "unladen.quantizing", "unladen.quantizing.write")
