@@ -3,9 +3,10 @@
 #
 #   make demo    install unladen, let it tell a story and answer in a chat
 #   make test    lint, types and tests against the installed package
-#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, and other
-#                programs against the server; Codex and Claude Code (700 MB) where there is npm;
-#                short runs of soak and fuzz-api
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, the other
+#                cases on OpenCL, faults in every line of the C kernels, and other programs
+#                against the server; Codex and Claude Code (700 MB) where there is npm; short
+#                runs of soak and fuzz-api
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
