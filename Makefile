@@ -3,9 +3,10 @@
 #
 #   make demo    install unladen, let it tell a story and answer in a chat
 #   make test    lint, types and tests against the installed package
-#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, and other
-#                programs against the server; Codex and Claude Code (700 MB) where there is npm;
-#                short runs of soak and fuzz-api
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, the other
+#                cases on OpenCL, faults in every line of the C kernels, and other programs
+#                against the server; Codex and Claude Code (700 MB) where there is npm; short
+#                runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
 #                on OpenCL; an hour. make test runs every tenth architecture on the emulator
 #   make intel   op cases and models on Intel's OpenCL runtime for processors (790 MB)

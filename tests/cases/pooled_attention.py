@@ -13,7 +13,8 @@ def cases(rng: np.random.Generator) -> Iterator[Case]:
         for n_tokens, ratio, window, n_heads, sinks in [
                 (1, 4, 8, 1, True), (1, 128, 16, 5, True), (3, 1, 1, 17, False),
                 (40, 4, 32, 8, True), (70, 16, 20, 2, False)]:
-            m = Maker(rng, n_tokens, kv_types=types, max_history=int(rng.choice([0, 10, 300])))
+            history = 300 if ratio == 1 else int(rng.choice([0, 10, 300]))
+            m = Maker(rng, n_tokens, kv_types=types, max_history=history)
             dim = int(rng.choice([32, 64, 96, 128] if "Q8_0" in types else [8, 20, 64, 132]))
             spec = KVSpec(0, 1, dim, dim + int(rng.choice([0, 32])))
             weights = {"sinks": m.weight("sinks", n_heads)} if sinks else {}

@@ -27,6 +27,8 @@ from emulator.mutants import (
 from unladen.backends._gpu import c_texts
 
 Rng = np.random.Generator
+DRAWS = 4
+"""How often the cases are drawn until a fault is told."""
 KERNELS = [kernel for kind in CLASSES for kernel in kernels_of(kind)]
 FILES = sorted({file for kernel in KERNELS for file in files_of(kernel)})
 
@@ -66,8 +68,8 @@ class Planter:
 
 
 def benches(kernel: str, rng: Rng) -> Iterator[running.Bench]:
-    """Cases that run ``kernel``."""
-    for op in ops_with(kernel):
+    """Cases that run ``kernel``, drawn several times: some faults show at few sizes."""
+    for op in [op for _ in range(DRAWS) for op in ops_with(kernel)]:
         for case in cases.registry()[op](rng):
             for features in (frozenset[str](), FEATURES):
                 backend = EmulatorBackend(features)
