@@ -132,8 +132,8 @@ def test_counts_are_what_is_allocated(pair: Pair, allocated: Allocated, names: t
                                    place=PlaceOptions(n_gpu_layers=2)))
     counted = {}
     for memory in plans.blueprint.memory.devices:
-        for use, n in (("weights", memory.weight_bytes), ("kv", memory.kv_bytes),
-                       ("arena", memory.arena_bytes)):
+        for use, n in (("weights", memory.weight_bytes + memory.ring_bytes),
+                       ("kv", memory.kv_bytes), ("arena", memory.arena_bytes)):
             if n:
                 counted[memory.device.name, use] = n
     staging = sum(allocated.pop(key) for key in list(allocated) if key[1] == "staging")
