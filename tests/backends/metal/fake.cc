@@ -266,6 +266,7 @@ void compute_pipeline(Id self, Sel, Id pipeline) { self->pipeline = pipeline; }
 
 void compute_buffer(Id self, Sel, Id buffer, u64 offset, u64 i) {
   if (buffer->kind != "MTLBuffer" || i > 30 || offset >= buffer->n_bytes) fail("an argument");
+  self->members[0]->members.push_back(retain(buffer));  // as command buffers do
   self->structs.erase(i);
   self->arguments[i] = {buffer->data + offset, buffer->n_bytes - offset, 1, nullptr};
 }
@@ -307,6 +308,7 @@ void compute_end(Id self, Sel) {
 
 void blit_copy(Id self, Sel, Id from, u64 from_at, Id to, u64 to_at, u64 n) {
   if (from_at + n > from->n_bytes || to_at + n > to->n_bytes) return fail("a copy out of bounds");
+  for (Id each : {from, to}) self->members[0]->members.push_back(retain(each));
   self->together.push_back([=] { memcpy(to->data + to_at, from->data + from_at, n); });
 }
 

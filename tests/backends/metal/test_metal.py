@@ -107,8 +107,8 @@ def test_everything_is_released(fake: Fake, make_model: Callable[..., Path]) -> 
              "MTLCompileOptions", "NSString", "NSError", "NSArray")
     before = {kind: fake.live(kind) for kind in kinds}
     with Model(path, devices=["metal:0"]) as model:
-        expected = model.generate(list(range(3, 20)), temperature=0.0, max_tokens=4).tokens
-        assert len(expected) == 4 and fake.live("MTLBuffer") > 5
+        model.generate(list(range(3, 20)), temperature=0.0, max_tokens=4)
+        assert fake.live("MTLBuffer") > 5 + before["MTLBuffer"]
     del model
     gc.collect()
     assert {kind: fake.live(kind) for kind in kinds} == before

@@ -255,6 +255,11 @@ class Gpu:
                 np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
         return self._grids[name]
 
+    def __del__(self) -> None:
+        # Work that goes on may use memory of the host, which is freed with what is kept for it.
+        for commands in getattr(self, "_pending", ()):
+            commands.object.send("waitUntilCompleted")
+
 
 def copy_within(commands: Commands, dst: Memory, dst_offset: int, src: Memory, src_offset: int,
                 nbytes: int) -> None:
