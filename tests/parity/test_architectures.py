@@ -48,7 +48,7 @@ def test_cpu_whole_in_chunks_and_one_by_one(shared: Path, recipe: Recipe, batch_
         assert error(answer(model, tokens), expected) < CPU_F16
 
 
-@pytest.mark.parametrize("device", ["reference", "cpu"])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("reference", marks=pytest.mark.long)])
 def test_interleaved_with_another_sequence(shared: Path, recipe: Recipe, device: str) -> None:
     path, tokens, expected = recipe.path, recipe.tokens, recipe.expected
     with Model(path, kv_type="f32", devices=[device], batch_size=48) as model:
