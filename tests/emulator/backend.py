@@ -91,8 +91,7 @@ class EmulatorProgram:
     sources: Sequence[c_texts.Source] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sources = [c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
-                        for d in self.lowered.dispatches]
+        self.sources = [self._source(d) for d in self.lowered.dispatches]
         build.prepare((source.text for source in self.sources), self.mode)
 
     def run(self) -> Size:
@@ -110,8 +109,12 @@ class EmulatorProgram:
                 self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
         return size
 
+    def _source(self, d: Dispatch) -> c_texts.Source:
+        return c_texts.assemble(d.kernel, d.quant, d.constants, self.mode.port)
+
     def _dispatch(self, i: int, d: Dispatch, groups: Groups, memory: dict[str, Bytes]) -> None:
-        source = self.sources[i]
+        # Tests that plant faults change the texts between runs.
+        source = self._source(d) if self.mode.checks else self.sources[i]
         if source.grid:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0

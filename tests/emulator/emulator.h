@@ -33,7 +33,7 @@ struct Memory {
   template <class T> T get(u64 at) const {
     T value = T();
     if (!has(at, sizeof(T), "out of bounds: reads")) return value;
-    for (u64 i = at; CHECKS && i < at + sizeof(T); i += CELL_BYTES) {
+    for (u64 i = at; CHECKS && cells && i < at + sizeof(T); i += CELL_BYTES) {
       read_global(cells[i / CELL_BYTES], name, i);
     }
     __builtin_memcpy(&value, data + at, sizeof(T));

@@ -2,19 +2,58 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from cases import moe, running
 from cases.base import Case, Maker
 from emulator import build
-from emulator.backend import FEATURES, EmulatorBackend, KernelFault
-from emulator.test_faults import HALF, RACE, WRONG, check_in_all_orders, instead, planted, without
+from emulator.backend import FEATURES, ORDERS, EmulatorBackend, KernelFault
+from emulator.mutants import HALF
 from emulator.test_nvidia import attention, product
+from unladen.backends._gpu import c_texts
 
-__all__ = ["planted"]  # a fixture
 Rng = np.random.Generator
 MATRICES = FEATURES | {"mma"}
+Plant = Callable[[str], str]
+
+
+def without(line: str, number: int = 0) -> Plant:
+    """Remove the line ``line``, counted from ``number`` 0 on among those that are alike."""
+    def plant(text: str) -> str:
+        found = list(re.finditer(rf"^ *{re.escape(line)}\n", text, re.M))
+        assert len(found) > number, line
+        return text[:found[number].start()] + text[found[number].end():]
+    return plant
+
+
+def instead(old: str, new: str) -> Plant:
+    def plant(text: str) -> str:
+        assert text.count(old) == 1, (text.count(old), old)
+        return text.replace(old, new)
+    return plant
+
+
+@pytest.fixture
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Plant], None]:
+    """Copies the texts, and changes one."""
+    def plant(name: str, how: Plant) -> None:
+        for path in c_texts.FOLDER.rglob("*.h"):
+            copy = tmp_path / path.relative_to(c_texts.FOLDER)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(path.read_text())
+        (tmp_path / name).write_text(how((tmp_path / name).read_text()))
+        monkeypatch.setattr(c_texts, "FOLDER", tmp_path)
+    return plant
+
+
+def check_in_all_orders(bench: running.Bench) -> None:
+    for _ in ORDERS:
+        running.check(bench.case, bench.run(), precise=False, what="planted")
 
 
 def coded(rng: Rng) -> Case:
@@ -47,6 +86,9 @@ def shares(rng: Rng) -> Case:
     return m.case("linear", m.input("T", 256), weights={"w0": m.weight("w0", 32, 256, quant="F16")})
 
 
+RACE = "race|no thread wrote"
+WRONG = "."
+"""A fault that only the results show: each number is stored by one thread, in a wrong place."""
 TILE, MANY, SOME = "parts/mma_tile.h", "matmul_mma.h", "attention_mma.h"
 LATE = "before a copy is waited for|hasn't waited"
 FAULTS = {
@@ -107,11 +149,11 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_told(name: str, request: pytest.FixtureRequest, rng: Rng) -> None:
-    plant = request.getfixturevalue("planted")
+def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None], rng: Rng
+                                 ) -> None:
     make, file, how, told = FAULTS[name]
     case = make(rng)
-    plant(file, how)
+    planted(file, how)
     features = MATRICES | {"wgmma"} if name.startswith("four") else MATRICES
     bench = running.Bench(EmulatorBackend(features), case)
     with pytest.raises(AssertionError, match=told) as error:
@@ -120,9 +162,9 @@ def test_a_planted_fault_is_told(name: str, request: pytest.FixtureRequest, rng:
         assert isinstance(error.value, KernelFault)
 
 
-def test_rows_that_share_a_bank_are_counted(request: pytest.FixtureRequest, rng: Rng) -> None:
-    plant = request.getfixturevalue("planted")
-    plant(SOME, instead("#define K_STRIDE (KD / 8u | 1u)", "#define K_STRIDE (KD / 8u)"))
+def test_rows_that_share_a_bank_are_counted(planted: Callable[[str, Plant], None], rng: Rng
+                                            ) -> None:
+    planted(SOME, instead("#define K_STRIDE (KD / 8u | 1u)", "#define K_STRIDE (KD / 8u)"))
     before = build.runtime().bank_conflicts()
     running.Bench(EmulatorBackend(MATRICES), prefill(rng)).run()
     assert build.runtime().bank_conflicts() > before
