@@ -78,9 +78,9 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
 
 @dataclass
 class EmulatorProgram:
-    """A segment's dispatches. In the checking mode each one that runs takes the next order, and a
-    kernel is given just the rows that a value has in the step, so what it reads or writes beyond
-    them is out of bounds."""
+    """A segment's dispatches. In the checking mode each run takes the next order, and a kernel is
+    given just the rows that a value has in the step, so what it reads or writes beyond them is out
+    of bounds."""
 
     segment: Segment
     lowered: Lowered
@@ -107,6 +107,7 @@ class EmulatorProgram:
             if groups is not None:
                 memory = {name: _bytes(r, given) for name, r in d.ranges.items()}
                 self._dispatch(i, d, groups, {**memory, "step": words.view(np.uint8)})
+        self.n_run += 1
         return size
 
     def _source(self, d: Dispatch) -> c_texts.Source:
@@ -119,7 +120,6 @@ class EmulatorProgram:
             memory["grid"] = np.ascontiguousarray(codebook(source.grid)).view(np.uint8).reshape(-1)
         order = self.n_run % len(ORDERS) if self.mode.checks else 0
         seed = int(self.rng.integers(1 << 31))
-        self.n_run += 1
         try:
             run(source, memory, groups, d.threads, order, seed, self.mode)
         except KernelFault as error:

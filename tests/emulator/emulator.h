@@ -133,7 +133,9 @@ typedef emulator::In<u32> Bytes;
 #define KERNEL(name) \
   FN void name##_body(ARGS); \
   extern "C" void kernel_main(const emulator::Argument *arguments) { \
+    emulator::forget_products(); \
     KERNEL_BEGIN name##_body(args); \
+    emulator::tell_products(); \
   } \
   FN void name##_body(ARGS)
 

@@ -71,6 +71,14 @@ inline void multiply_later(float *c, const u32 *a, const SharedArray<u4> &tile, 
   else own.each[own.n++] = made;
 }
 
+// A thread that was broken off leaves products behind, in memory that is gone.
+inline void forget_products() { products().n = 0; }
+
+inline void tell_products() {
+  const u32 n = products().n;
+  if (n) fault("hasn't waited for products with", products().each[0].tile.name, n, 0);
+}
+
 inline u32 word_of(const u4 &row, u32 i) {
   return i < 2u ? (i == 0u ? row.x : row.y) : (i == 2u ? row.z : row.w);
 }

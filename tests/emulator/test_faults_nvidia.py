@@ -89,6 +89,8 @@ def shares(rng: Rng) -> Case:
 RACE = "race|no thread wrote"
 WRONG = "."
 """A fault that only the results show: each number is stored by one thread, in a wrong place."""
+DRAWS = 20
+"""How often a case is drawn until a fault is told: some histories are too short for it."""
 TILE, MANY, SOME = "parts/mma_tile.h", "matmul_mma.h", "attention_mma.h"
 LATE = "before a copy is waited for|hasn't waited"
 FAULTS = {
@@ -114,7 +116,7 @@ FAULTS = {
     "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
     "split rows, half of the threads wait": (split, "split_rows.h", instead(
         "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
-    "four warps, no wait": (together, TILE, without("wgmma_wait();"), WRONG),
+    "four warps, no wait": (together, TILE, without("wgmma_wait();"), "hasn't waited"),
     "four warps, the next columns": (together, TILE, instead(
         "matrix_descriptor(x_tile, first, 16u * TN, 128u)",
         "matrix_descriptor(x_tile, first, 128u, 16u * TN)"), f"{WRONG}|out of bounds"),
@@ -152,14 +154,17 @@ FAULTS = {
 def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None], rng: Rng
                                  ) -> None:
     make, file, how, told = FAULTS[name]
-    case = make(rng)
     planted(file, how)
     features = MATRICES | {"wgmma"} if name.startswith("four") else MATRICES
-    bench = running.Bench(EmulatorBackend(features), case)
-    with pytest.raises(AssertionError, match=told) as error:
-        check_in_all_orders(bench)
-    if not told.startswith(WRONG):
-        assert isinstance(error.value, KernelFault)
+    for _ in range(DRAWS):
+        bench = running.Bench(EmulatorBackend(features), make(rng))
+        try:
+            check_in_all_orders(bench)
+        except AssertionError as error:
+            assert re.search(told, str(error))
+            assert told.startswith(WRONG) or isinstance(error, KernelFault)
+            return
+    raise AssertionError("no case shows the fault")
 
 
 def test_rows_that_share_a_bank_are_counted(planted: Callable[[str, Plant], None], rng: Rng
