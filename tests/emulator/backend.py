@@ -69,6 +69,8 @@ def step_bytes(segment: Segment) -> dict[tuple[int, int, int], int]:
     that take turns in one range have as many as the largest."""
     arena, found = of_gpu(segment.arena), dict[tuple[int, int, int], int]()
     for value, offset in segment.offsets.items():
+        if value in segment.stored:
+            continue  # in another form, or not at all
         bound = arena.range(offset, 4 * segment.limits.count(value.shape))
         key = id(bound.buffer), bound.offset, bound.nbytes
         sizes = (segment.batch.size(n) if isinstance(n, str) else n for n in value.shape)
