@@ -33,6 +33,7 @@ ORDERS = ("up", "down", "shuffled")
 """The orders in which threads and workgroups run."""
 KINDS = {"in": 0, "out": 1, "struct": 2}
 FEATURES = frozenset({"subgroups", "int_dot"})
+KNOWN = FEATURES | {"mma", "wgmma", "pdl"}
 FEATURES_VARIABLE, MODE_VARIABLE = "UNLADEN_EMULATOR_FEATURES", "UNLADEN_EMULATOR_MODE"
 SPEED = 1e7
 """Bytes and operations per second, about: nothing is placed here for speed."""
@@ -146,13 +147,13 @@ class EmulatorBackend(EmulatedBackend):
     def __init__(self, features: frozenset[str] | None = None, mode: build.Mode | None = None,
                  **target: Any) -> None:
         if features is None:
-            features = FEATURES & set(os.environ.get(FEATURES_VARIABLE, "").split(","))
+            features = KNOWN & set(os.environ.get(FEATURES_VARIABLE, "").split(","))
         self.mode = mode or build.MODES[os.environ.get(MODE_VARIABLE, "checked")]
         super().__init__(c_texts, features=features, name="emulator:0", alignment=16, **target)
 
     def devices(self) -> list[Device]:
         there = self.target.device
-        used = tuple((name, name in self.target.features) for name in sorted(FEATURES))
+        used = tuple((name, name in self.target.features) for name in sorted(KNOWN))
         return [replace(there, description="threads of kernels as fibers",
                         memory_bytes=total_host_bytes(), bandwidth=SPEED, flops=SPEED,
                         fusions=FUSIONS, runs_ahead=True, features=used)]

@@ -74,6 +74,27 @@ def test_the_same_text_everywhere(shared: Path, fast: None) -> None:
     assert {"cpu:0", "emulator:0"} < set(texts) and len(set(texts.values())) == 1, texts
 
 
+@pytest.mark.parametrize("features", ["subgroups,int_dot,mma", "subgroups,int_dot,mma,wgmma"])
+def test_matrix_units(shared: Path, fast: None, features: str, monkeypatch: pytest.MonkeyPatch
+                      ) -> None:
+    """Weights in tiles, norms that round rows for them, attention by matrices: the CPU's text after
+    a prompt of many tokens; where activations are rounded, logits as exact as the CPU's."""
+    prompt, path = "Once upon a time there was a little girl who lived", "stories260K-q8_0.gguf"
+    monkeypatch.setenv(emulator.FEATURES_VARIABLE, features)
+    texts, found = {}, {}
+    for device in ("cpu", "emulator:0"):
+        for precise in (True, False):
+            with Model(shared / "models" / path, devices=[device], kv_type="f16",
+                       precise=precise) as model:
+                found[device, precise] = model.logits(model.tokenize(prompt))
+                if precise:
+                    texts[device] = model.generate(prompt, temperature=0.0, max_tokens=24).text
+    assert texts["cpu"] == texts["emulator:0"] and texts["cpu"]
+    exact = found["cpu", True]
+    assert error(found["emulator:0", True], exact) < F16_CACHE
+    assert error(found["emulator:0", False], exact) < 3 * error(found["cpu", False], exact)
+
+
 @pytest.mark.parametrize("name", recipes.names()[::1 if ALL else 10])
 def test_recipes(shared: Path, fast: None, name: str, tmp_path: Path) -> None:
     recipe = recipes.make(name, tmp_path)
@@ -82,7 +103,8 @@ def test_recipes(shared: Path, fast: None, name: str, tmp_path: Path) -> None:
             assert error(answer(model, recipe.tokens), recipe.expected) < bound
 
 
-@pytest.mark.parametrize("features", ["", "subgroups,int_dot"])
+@pytest.mark.parametrize("features", ["", "subgroups,int_dot", "subgroups,int_dot,mma",
+                                      "subgroups,int_dot,mma,wgmma"])
 def test_a_model_makes_no_fault(make_model: Callable[..., Path], features: str,
                                 monkeypatch: pytest.MonkeyPatch) -> None:
     """With all checks, threads in three orders: a prompt and steps that continue."""
