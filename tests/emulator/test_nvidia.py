@@ -184,7 +184,7 @@ def conflicting(rng: Rng) -> Iterator[Case]:
 def test_no_two_rows_of_a_matrix_share_a_bank(rng: Rng) -> None:
     """Eight rows of sixteen bytes are read at once, so they must lie in all 32 banks."""
     for case in conflicting(rng):
-        before = build.runtime().rows_read()
+        before = build.runtime().rows_read(), build.runtime().bank_conflicts()
         run(case)
-        assert build.runtime().rows_read() > before, case.name
-        assert build.runtime().bank_conflicts() == 0, case.name
+        assert build.runtime().rows_read() > before[0], case.name
+        assert build.runtime().bank_conflicts() == before[1], case.name

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from unladen.backends import backend_of
 from unladen.backends.base import Buffer, PlacedKV
-from unladen.errors import InvalidArgument, UnsupportedQuant
+from unladen.errors import InvalidArgument
 from unladen.graph.ops import get_op
-from unladen.quants import dequantize, get, quantize
+from unladen.quants import dequantize, get, quantize, registry
 from unladen.runtime.blocks import BLOCK_VERSION
 from unladen.runtime.carry import rotations
 from unladen.runtime.plan import Plan
@@ -118,7 +118,7 @@ class SavedState:
         try:
             header = json.loads(data[start:start + n])
             sound = _is_sound(header)
-        except (ValueError, KeyError, TypeError, RecursionError, UnsupportedQuant):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise damaged from None
         if not sound:
             raise damaged
@@ -232,7 +232,7 @@ class SavedState:
 def _is_sound(header: Any) -> bool:
     """Whether ``header`` has all fields of the right types. Hostile JSON may also raise one of the
     exceptions that :meth:`SavedState.read` catches."""
-    sizes = [get(header[key]).block_size for key in ("k_type", "v_type")]
+    sizes = [registry()[header[key]].block_size for key in ("k_type", "v_type")]
     n, before = len(header["tokens"]), header.get("checkpoint", 0)
     firsts = header.get("firsts", [0])
     return (all(type(t) is int for t in header["tokens"])

@@ -37,7 +37,8 @@ def test_both_families_have_the_same_kernels() -> None:
 def nvidia_names() -> set[str]:
     """What ports/nvidia.h defines."""
     text = (c_texts.FOLDER / "ports/nvidia.h").read_text(encoding="utf-8")
-    return {name for pair in re.findall(r"^FN [\w ]+?[ *](\w+)\(|^ *#define (\w+)", text, re.M)
+    return {name for pair in re.findall(
+        r"^FN [\w ]+?[ *](\w+)\(|^ *#define (\w+)|^typedef .*?(\w+);$", text, re.M)
             for name in pair if name}
 
 

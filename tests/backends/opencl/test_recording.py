@@ -47,8 +47,8 @@ def test_a_decode_step_is_one_call(rng: Rng) -> None:
     assert isinstance(run.program, OpenClProgram)
     batch = run.case.batch
     for n_tokens, n_seqs in ((1, 1), (2, 2), (1, 1), (2, 1)):
-        batch.n_tokens = batch.n_outputs = n_tokens
-        batch.n_seqs = n_seqs
+        batch.n_tokens, batch.n_seqs = n_tokens, n_seqs
+        batch.n_outputs = min(n_tokens, run.case.limits.bind("S"))
         batch.q_start[:n_seqs + 1] = np.linspace(0, n_tokens, n_seqs + 1)
         (y,) = run.run()
         expected = sum(run.case.inputs.values())

@@ -16,7 +16,7 @@ class ChooseExperts(OpLowering):
 
     op = "choose_experts"
     kernels = PLAIN_KERNELS | {"moe_route"}
-    features = frozenset({"subgroups", "int_dot"})
+    features = frozenset({"subgroups"})
 
     def supports(self, node: Node) -> bool:
         """Up to :data:`MAX_EXPERTS` experts."""
