@@ -30,7 +30,11 @@ Rng = np.random.Generator
 DRAWS = 4
 """How often the cases are drawn until a fault is told."""
 KERNELS = [kernel for kind in CLASSES for kernel in kernels_of(kind)]
-FILES = sorted({file for kernel in KERNELS for file in files_of(kernel)})
+BY_MATRIX_UNITS = {"parts/tile_rows.h"}
+"""Read only where devices have matrix units: ``test_faults_nvidia.py`` plants faults in it."""
+BY_JOINED = "y[q] = "
+"""A line of nodes that are joined, which ``test_joining.py`` compares to the bit."""
+FILES = sorted({file for kernel in KERNELS for file in files_of(kernel)} - BY_MATRIX_UNITS)
 
 
 @dataclass
@@ -145,6 +149,8 @@ def test_every_place(file: str, fault: str, planter: Planter) -> None:
     for kernel in KERNELS:
         if file in files_of(kernel):
             for mutant in mutants(kernel, fault):
+                if mutant.line.startswith(BY_JOINED):
+                    continue
                 if mutant.file == file and missed.get(mutant, True):
                     told = planter.told(kernel, mutant) or ""
                     missed[mutant] = not re.search(FAULTS[fault].told, told)

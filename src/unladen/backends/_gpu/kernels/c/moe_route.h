@@ -96,7 +96,7 @@ FN void mask_groups(ARGS) {
 }
 #end
 
-// Computes what experts are compared by.
+// Computes what experts are compared by. A thread reads later what it wrote here itself.
 FN void fill_scores(ARGS, float top, float sum) {
   for (u32 e = LANE; e < EXPERTS; e += WG) {
 #if SCORED
@@ -119,7 +119,6 @@ FN void fill_scores(ARGS, float top, float sum) {
   BARRIER();
   mask_groups(args);
 #end
-  BARRIER();
 }
 
 // Leaves the best expert that isn't chosen yet in best[0].
