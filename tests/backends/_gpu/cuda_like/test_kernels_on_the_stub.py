@@ -40,6 +40,9 @@ def test_ops(op: str, name: str, driver: Stub, rng: np.random.Generator) -> None
     bench = running.Bench(backend, case)
     for _ in range(2):  # recorded, then repeated
         running.check(case, bench.run(), precise=False, what=name)
+        if case.kv is not None:
+            for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
+                np.testing.assert_array_equal(mine, wanted)
     assert driver.count("kernels run")
 
 
