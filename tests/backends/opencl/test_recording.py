@@ -87,9 +87,8 @@ def test_words_stay_until_they_are_uploaded(gpu: Gpu) -> None:
         words.write(given)
         given[:] = -1
         found.append(gpu.read(words.memory, 0, 64))
-    for n, event in enumerate(found):
-        event.wait()
-        assert (event.kept.view(np.int32) == n).all()
+    for n, wait in enumerate(found):
+        assert (wait().view(np.int32) == n).all()
 
 
 def test_a_program_comes_from_disk(gpu: Gpu, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,7 +144,6 @@ def _result(gpu: Gpu, program: ctypes.c_void_p) -> int:
     one = (c_size_t * 3)(1, 1, 1)
     driver.call(gpu.name, "clEnqueueNDRangeKernel", gpu.queue, kernel, 3, None, one, one, 0, None,
                 None)
-    event = gpu.read(memory, 0, 4)
-    event.wait()
+    found = gpu.read(memory, 0, 4)()
     driver.call(gpu.name, "clReleaseKernel", kernel)
-    return int(event.kept.view(np.uint32)[0])
+    return int(found.view(np.uint32)[0])

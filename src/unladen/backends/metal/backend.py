@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.lowering import lower
+from unladen.backends._gpu.opened import Forgone
 from unladen.backends._gpu.queued import QueueBackend, QueueBuffer
 from unladen.backends._gpu.target import Bytes, Family, Range
 from unladen.backends.base import Buffer, Device, Program, Segment
@@ -34,8 +35,10 @@ class MetalBackend(QueueBackend[Gpu]):
     def why_none(self) -> str:
         return devices.why_none()
 
-    def make(self, name: str, number: int, forgone: set[tuple[str, frozenset[str]]]) -> Gpu:
+    def check_process(self) -> None:
         devices.check_process()
+
+    def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, _features(), forgone)
 
     def wrap(self, device: Device, data: Bytes) -> Buffer | None:

@@ -165,23 +165,23 @@ class Gpu:
             found = memory.bytes(offset, nbytes).copy()
             return lambda: found
         between = Memory(self, nbytes)
-        done = self.copy(between, 0, memory, offset, nbytes)
+        with self.commands(between, memory) as done:
+            copy_within(done, between, 0, memory, offset, nbytes)
 
         def wait() -> Bytes:
             self.wait_for(done)
             return between.bytes(0, nbytes).copy()
         return wait
 
-    def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int
-             ) -> Commands:
+    def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
         """Copy within the device, in order."""
         if dst.handle == src.handle and abs(dst_offset - src_offset) < nbytes:
             between = Memory(self, nbytes)
             self.copy(between, 0, src, src_offset, nbytes)
-            return self.copy(dst, dst_offset, between, 0, nbytes)
+            self.copy(dst, dst_offset, between, 0, nbytes)
+            return
         with self.commands(dst, src) as commands:
             copy_within(commands, dst, dst_offset, src, src_offset, nbytes)
-        return commands
 
     @contextmanager
     def commands(self, *kept: Any) -> Iterator[Commands]:

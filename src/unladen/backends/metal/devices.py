@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends.base import Device
@@ -87,11 +88,8 @@ def _process() -> int:
 
 def check_process() -> None:
     """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices, where Metal doesn't work."""
-    if _process() != os.getpid():
-        raise BackendNotInitialised(
-            "Metal was in use in the process that this one was forked from",
-            hint="compute on the CPU here, or start processes by spawn instead of fork")
+    devices."""
+    forks.check_process("Metal", _process())
 
 
 def found_of(number: int) -> Found:

@@ -115,11 +115,6 @@ class MetalProgram:
                 (writes if binding.kind == "out" else reads).append(place)
         return Bound(compiled.pipeline, buffers, structs, reads, writes, d.threads, d.grid)
 
-    @property
-    def queue(self) -> Gpu:
-        """The device."""
-        return self.gpu
-
     def run(self) -> None:
         """Encode and start the step in the batch. Raises :class:`Cancelled`."""
         self.cancelled = False

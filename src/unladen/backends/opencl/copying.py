@@ -6,17 +6,17 @@ import ctypes
 from collections import deque
 from collections.abc import Callable, Sequence
 from ctypes import c_void_p
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from unladen.backends._gpu.queued import QueueBuffer
 from unladen.backends._gpu.target import Bytes
 from unladen.backends.opencl import driver
 from unladen.backends.opencl.driver import address, call, make
 
 if TYPE_CHECKING:
     from unladen.backends.opencl.device import Event, Gpu, Memory
-    from unladen.backends.opencl.memory import OpenClBuffer
 
 
 class CopyQueue:
@@ -53,10 +53,10 @@ class CopyQueue:
             library.clReleaseCommandQueue(self.queue)
 
 
-def write_ahead(dst: OpenClBuffer, src: Bytes, offset: int, after: Event) -> Callable[[], None]:
+def write_ahead(dst: QueueBuffer, src: Bytes, offset: int, after: Event) -> Callable[[], None]:
     """Begin to copy, and return a function that makes later work of the first queue wait for the
     bytes. The events keep their bytes until they are copied."""
-    gpu = dst.gpu
+    gpu = cast("Gpu", dst.gpu)
     events = []
     for part, at, start, n in dst.pieces(offset, src.nbytes):
         events.append(gpu.event(np.ascontiguousarray(src[start:start + n])))

@@ -6,7 +6,7 @@ import ctypes
 import functools
 import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ctypes import c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from unladen.backends.opencl.copying import CopyQueue
 from unladen.backends.opencl.driver import address, call, make
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
 from unladen.backends.opencl.recording import Recorder
-from unladen.errors import BackendNotInitialised, OutOfMemory, UnladenError
+from unladen.errors import OutOfMemory, UnladenError
 from unladen.quants import codebook
 
 log = logging.getLogger("unladen")
@@ -75,6 +75,12 @@ class Event:
         """Wait until it is done. Raises :class:`DeviceLost` and the like."""
         call(self.device, "clWaitForEvents", 1, ctypes.byref(self.handle))
 
+    def bytes(self) -> Bytes:
+        """What the device has read, once it is done."""
+        self.wait()
+        found: Bytes = self.kept
+        return found
+
     @property
     def is_done(self) -> bool:
         """Whether it is done, or has failed."""
@@ -98,7 +104,7 @@ class Compiled:
 
 
 class Gpu:
-    """A logical device; it implements :class:`~unladen.backends._gpu.target.Target`."""
+    """A logical device; it implements :class:`~unladen.backends._gpu.queued.Queue`."""
 
     family: Family = c_texts
     alignment = 16
@@ -143,6 +149,10 @@ class Gpu:
             return free_host_bytes()
         return max(0, self.device.memory_bytes - self.used_bytes)
 
+    def new_memory(self, nbytes: int) -> Memory:
+        """Zeroed memory; raises :class:`OutOfMemory`."""
+        return Memory(self, nbytes)
+
     def upload(self, data: Bytes) -> Range:
         """A new buffer that holds ``data``; raises :class:`OutOfMemory`."""
         memory = Memory(self, data.nbytes)
@@ -160,14 +170,14 @@ class Gpu:
              requested=data.nbytes)
         self._keep(event)
 
-    def read(self, memory: Memory, offset: int, nbytes: int) -> Event:
-        """Begin to read; the event's ``kept`` are the bytes once it is done."""
+    def read(self, memory: Memory, offset: int, nbytes: int) -> Callable[[], Bytes]:
+        """Begin to read, and return a function that waits for the bytes."""
         event = Event(self.name, np.empty(nbytes, np.uint8))
         call(self.name, "clEnqueueReadBuffer", self.queue, memory.handle, 0, offset, nbytes,
              address(event.kept), 0, None, ctypes.byref(event.handle), requested=nbytes)
         self._keep(event)
         self.flush()
-        return event
+        return event.bytes
 
     def copy(self, dst: Memory, dst_offset: int, src: Memory, src_offset: int, nbytes: int) -> None:
         """Copy between buffers, or within one."""
@@ -281,9 +291,3 @@ class Gpu:
             library.clReleaseProgram(compiled.program)
         library.clReleaseCommandQueue(self.queue)
         library.clReleaseContext(self.context)
-
-
-def closed(device: str) -> BackendNotInitialised:
-    """The error for using ``device``, or a buffer or program on it, after it was closed."""
-    return BackendNotInitialised(f"{device} is closed, or was never opened",
-                                 hint="open it and allocate again: what was on it is gone")

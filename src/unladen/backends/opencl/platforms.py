@@ -10,6 +10,7 @@ from ctypes import c_void_p
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
@@ -122,11 +123,8 @@ def _process() -> int:
 
 def check_process() -> None:
     """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices. There drivers would wait for threads that only the parent has."""
-    if _process() != os.getpid():
-        raise BackendNotInitialised(
-            "OpenCL was in use in the process that this one was forked from",
-            hint="compute on the CPU here, or start processes by spawn instead of fork")
+    devices."""
+    forks.check_process("OpenCL", _process())
 
 
 def found_of(number: int) -> Found:

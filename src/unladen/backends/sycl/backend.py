@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.lowering import lower
+from unladen.backends._gpu.opened import Forgone
 from unladen.backends._gpu.queued import QueueBackend
 from unladen.backends._gpu.target import Family
 from unladen.backends.base import Device, Program, Segment
@@ -26,8 +27,10 @@ class SyclBackend(QueueBackend[Gpu]):
     def why_none(self) -> str:
         return driver.why_none()
 
-    def make(self, name: str, number: int, forgone: set[tuple[str, frozenset[str]]]) -> Gpu:
+    def check_process(self) -> None:
         driver.check_process()
+
+    def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, forgone)
 
     def compile(self, segment: Segment) -> Program:

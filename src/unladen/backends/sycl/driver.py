@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
@@ -136,11 +137,8 @@ def _process() -> int:
 
 def check_process() -> None:
     """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices. There drivers would wait for threads that only the parent has."""
-    if _process() != os.getpid():
-        raise BackendNotInitialised(
-            "SYCL was in use in the process that this one was forked from",
-            hint="compute on the CPU here, or start processes by spawn instead of fork")
+    devices."""
+    forks.check_process("SYCL", _process())
 
 
 def found_of(number: int) -> Found:

@@ -35,7 +35,7 @@ class Bound:
 class SyclProgram:
     """A compiled segment."""
 
-    queue: Gpu
+    gpu: Gpu
     batch: Batch
     limits: Limits
     lowered: Lowered
@@ -45,7 +45,7 @@ class SyclProgram:
     words: Memory = field(init=False)
 
     def __post_init__(self) -> None:
-        gpu = self.queue
+        gpu = self.gpu
         self.step = Step(self.batch, self.limits, self.lowered.tables, self.lowered.n_kv_heads)
         self.words = Memory(gpu, self.step.words.nbytes)
         words = Range(self.words, 0, self.step.words.nbytes)
@@ -59,7 +59,7 @@ class SyclProgram:
     def run(self) -> None:
         """Upload and start the step in the batch. Raises :class:`Cancelled`."""
         self.cancelled = False
-        gpu = self.queue
+        gpu = self.gpu
         words, size = self.step.pack()
         gpu.write(self.words, 0, words.view(np.uint8))
         if self.batch.continues:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unladen.backends._gpu import forks
 from unladen.errors import BackendNotInitialised
 
 if TYPE_CHECKING:
@@ -65,11 +66,8 @@ def _process() -> int:
 
 def check_process() -> None:
     """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    adapters. There drivers would wait for threads that only the parent has."""
-    if _process() != os.getpid():
-        raise BackendNotInitialised(
-            "wgpu was in use in the process that this one was forked from",
-            hint="compute on the CPU here, or start processes by spawn instead of fork")
+    adapters."""
+    forks.check_process("wgpu", _process())
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from unladen.backends._gpu.memory import HINT
 from unladen.backends.wgpu.adapters import load
-from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 
 
 @contextmanager
@@ -29,12 +29,6 @@ def typed(device: str, *, requested: int = 0, free: int = 0) -> Iterator[None]:
         if "not enough memory" in message.lower() or "out of memory" in message.lower():
             raise OutOfMemory(device=device, requested=requested, free=free, hint=HINT) from error
         raise UnladenError(f"{device}: {message}") from error
-
-
-def closed(device: str) -> BackendNotInitialised:
-    """The error for using ``device``, or a buffer or program on it, after it was closed."""
-    return BackendNotInitialised(f"{device} is closed, or was never opened",
-                                 hint="open it and allocate again: what was on it is gone")
 
 
 def _first_line(message: str) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
+from unladen.backends._gpu.opened import closed
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
-from unladen.backends.wgpu.failure import closed, typed
+from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.errors import OutOfMemory
 

@@ -5,42 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from unladen.backends._gpu import c_texts
-from unladen.backends._gpu.backend import GpuBackend
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like import buffers
 from unladen.backends._gpu.cuda_like import found as finding
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
 from unladen.backends._gpu.cuda_like.context import Context
-from unladen.backends._gpu.cuda_like.device import Gpu, closed
+from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends._gpu.cuda_like.program import CudaProgram
 from unladen.backends._gpu.cuda_like.vendor import Vendor
 from unladen.backends._gpu.lowering import lower
+from unladen.backends._gpu.opened import Forgone, OpeningBackend
 from unladen.backends._gpu.target import Bytes, Family
 from unladen.backends.base import (
-    BackendOptions,
     Buffer,
     Device,
     Mark,
     Program,
     Segment,
     Use,
-    device_number,
 )
 
 
-class CudaLikeBackend(GpuBackend):
-    """The devices of ``vendor``. Numbers beyond the last device are more logical devices on the
-    same ones."""
+class CudaLikeBackend(OpeningBackend[Gpu]):
+    """The devices of ``vendor``."""
 
     family: Family = c_texts
 
     def __init__(self, vendor: Vendor) -> None:
+        super().__init__()
         self.vendor, self.name = vendor, vendor.backend
-        self._gpus: dict[str, Gpu] = {}
         self._contexts: dict[int, Context] = {}
-        # By name of a device. Kept when it is closed, since its kernels are still wrong afterwards.
-        self._forgone: dict[str, set[tuple[str, frozenset[str]]]] = {}
 
     def devices(self) -> Sequence[Device]:
         return [finding.device_of(self.vendor, each, f"{self.name}:{i}")
@@ -49,39 +44,27 @@ class CudaLikeBackend(GpuBackend):
     def why_none(self) -> str:
         return finding.why_none(self.vendor)
 
-    def open(self, device: str, options: BackendOptions) -> Device:
-        number = device_number(device)
-        found = finding.found_of(self.vendor, number)
-        name = f"{self.name}:{number}"
+    def check_process(self) -> None:
         driver = driver_of(self.vendor)
+        if driver is not None:
+            driver.check_process()
+
+    def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
+        found = finding.found_of(self.vendor, number)
+        driver, context = driver_of(self.vendor), self._contexts.get(found.number)
         assert driver is not None
-        driver.check_process()
-        if name not in self._gpus or self._gpus[name].is_lost:
-            context = self._contexts.get(found.number)
-            if context is not None and context.is_lost:
-                context.reset()
-                context = None
-            if context is None:
-                context = self._contexts[found.number] = Context(driver, found)
-            self._gpus[name] = Gpu(name, context, self._forgone.setdefault(name, set()),
-                                   Binaries(folder_of_binaries()))
-        return self._gpus[name].device
+        if context is not None and context.is_lost:
+            context.reset()
+            context = None
+        if context is None:
+            context = self._contexts[found.number] = Context(driver, found)
+        return Gpu(name, context, forgone, Binaries(folder_of_binaries()))
 
     def close(self, device: Device) -> None:
-        """See the base class. What the driver made is freed with the last buffer or program that
-        refers to it."""
-        gpu = self._gpus.pop(device.name, None)
-        if gpu is not None:
-            gpu.is_closed = True
-            number = gpu.context.found.number
-            if all(other.context is not gpu.context for other in self._gpus.values()):
-                self._contexts.pop(number, None)
-
-    def gpu(self, device: str) -> Gpu:
-        """The device behind the name; raises :class:`BackendNotInitialised` where it isn't open."""
-        if device not in self._gpus:
-            raise closed(device)
-        return self._gpus[device]
+        gpu = self._gpus.get(device.name)
+        super().close(device)
+        if gpu is not None and all(x.context is not gpu.context for x in self._gpus.values()):
+            self._contexts.pop(gpu.context.found.number, None)
 
     def free_bytes(self, device: Device) -> int:
         return self.gpu(device.name).context.free_bytes()
@@ -116,16 +99,3 @@ class CudaLikeBackend(GpuBackend):
     def compile(self, segment: Segment) -> Program:
         gpu = self.gpu(segment.device.name)
         return CudaProgram(gpu, segment, lower(gpu, segment))
-
-    def run(self, program: Program) -> None:
-        assert isinstance(program, CudaProgram)
-        if program.gpu.is_closed:
-            raise closed(program.gpu.name)
-        program.run()
-
-    def cancel(self, program: Program) -> None:
-        assert isinstance(program, CudaProgram)
-        program.cancelled = True
-
-    def sync(self, device: Device) -> None:
-        self.gpu(device.name).wait()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from unladen.backends._gpu.cuda_like.device import Gpu, closed
+from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.memory import Growing, Memory, may_grow
 from unladen.backends._gpu.cuda_like.staging import Pinned, pinned
 from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
+from unladen.backends._gpu.opened import closed
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
 from unladen.errors import OutOfMemory

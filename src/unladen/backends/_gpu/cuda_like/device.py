@@ -20,7 +20,7 @@ from unladen.backends._gpu.cuda_like.memory import Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, Ring
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
-from unladen.errors import BackendNotInitialised, UnladenError
+from unladen.errors import UnladenError
 from unladen.quants import codebook
 
 ENTRY = b"kernel_main"
@@ -228,9 +228,3 @@ class Arguments:
             ctypes.create_string_buffer(v, len(v)) if isinstance(v, bytes)
             else ctypes.c_uint64(v.buffer.address + v.offset) for v in values]
         self.places = (c_void_p * len(values))(*map(ctypes.addressof, self._kept))
-
-
-def closed(device: str) -> BackendNotInitialised:
-    """The error for using ``device``, or a buffer or program on it, after it was closed."""
-    return BackendNotInitialised(f"{device} is closed, or was never opened",
-                                 hint="open it and allocate again: what was on it is gone")

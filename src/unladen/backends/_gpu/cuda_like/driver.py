@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.vendor import (
     FUNCTIONS,
     GROWS,
@@ -17,7 +18,7 @@ from unladen.backends._gpu.cuda_like.vendor import (
 )
 from unladen.backends._gpu.loading import load_library
 from unladen.backends._gpu.memory import HINT
-from unladen.errors import BackendNotInitialised, DeviceLost, OutOfMemory, UnladenError
+from unladen.errors import DeviceLost, OutOfMemory, UnladenError
 
 
 class Driver:
@@ -88,10 +89,7 @@ class Driver:
     def check_process(self) -> None:
         """Raise :class:`BackendNotInitialised` in a forked child of the process that loaded the
         driver: there it doesn't work."""
-        if self.process != os.getpid():
-            raise BackendNotInitialised(
-                f"{self.vendor.driver} was in use in the process that this one was forked from",
-                hint="compute on the CPU here, or start processes by spawn instead of fork")
+        forks.check_process(self.vendor.driver, self.process)
 
 
 @functools.cache

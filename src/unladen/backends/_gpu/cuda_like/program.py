@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from unladen.backends._gpu.cuda_like.staging import Pinned, pinned
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.dispatch import Grid, Groups, Lowered
 from unladen.backends._gpu.memory import of_gpu
-from unladen.backends._gpu.step import Size, Step
+from unladen.backends._gpu.step import Size, Step, Words
 from unladen.backends._gpu.target import Range
 from unladen.backends.base import PlacedKV, Segment
 from unladen.errors import Cancelled
@@ -164,7 +163,7 @@ class CudaProgram:
         with gpu.lock:
             self.done = staged.event = gpu.compute.record()
 
-    def _upload(self, words: np.ndarray[Any, np.dtype[np.int32]]) -> Pinned:
+    def _upload(self, words: Words) -> Pinned:
         """Upload the step's words, and the tokens that the step before chose."""
         gpu, context = self.gpu, self.gpu.context
         staged = self._staged.pop(0)
@@ -228,7 +227,7 @@ class _Cache:
                     if isinstance(part.buffer, Growing)]
         return cls(memories, layout.first_column, layout.n_blocks)
 
-    def reach(self, table: np.ndarray[Any, np.dtype[np.int32]]) -> None:
+    def reach(self, table: Words) -> None:
         """Make the blocks of a step's block table usable."""
         if self.memories:
             columns = table[:, self.first_column:]

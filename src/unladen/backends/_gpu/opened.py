@@ -1,0 +1,100 @@
+"""The devices that a GPU backend has opened, by name, and the programs on them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Generic, Protocol, TypeVar, cast
+
+from unladen.backends._gpu.backend import GpuBackend
+from unladen.backends._gpu.target import Target
+from unladen.backends.base import BackendOptions, Device, Program, device_number
+from unladen.errors import BackendNotInitialised
+
+Forgone = set[tuple[str, frozenset[str]]]
+"""See :attr:`Target.forgone`."""
+
+
+class Opened(Target, Protocol):
+    """An open device."""
+
+    is_closed: bool
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device no longer takes work."""
+
+    def wait(self) -> None:
+        """Wait until all started work is done."""
+
+
+class GpuProgram(Program, Protocol):
+    """A compiled segment."""
+
+    cancelled: bool
+
+    @property
+    def gpu(self) -> Opened:
+        """Its device."""
+
+    def run(self) -> None:
+        """Start the step in the batch. Raises :class:`Cancelled`."""
+
+
+G = TypeVar("G", bound=Opened)
+
+
+class OpeningBackend(GpuBackend, Generic[G]):
+    """Opens devices and runs programs. Numbers beyond the last device are more logical devices on
+    the same ones."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[str, G] = {}
+        # By name of a device. Kept when it is closed, since its kernels are still wrong afterwards.
+        self._forgone: dict[str, Forgone] = {}
+
+    @abstractmethod
+    def make(self, name: str, number: int, forgone: Forgone) -> G:
+        """Open the device with this number. Raises :class:`BackendNotInitialised`."""
+
+    @abstractmethod
+    def check_process(self) -> None:
+        """Raise :class:`BackendNotInitialised` where this process can't use the driver."""
+
+    def open(self, device: str, options: BackendOptions) -> Device:
+        number = device_number(device)
+        self.check_process()
+        name = f"{self.name}:{number}"
+        if name not in self._gpus or self._gpus[name].is_lost:
+            self._gpus[name] = self.make(name, number, self._forgone.setdefault(name, set()))
+        return self._gpus[name].device
+
+    def close(self, device: Device) -> None:
+        """See the base class. What the driver made is freed with the last buffer or program that
+        refers to it."""
+        gpu = self._gpus.pop(device.name, None)
+        if gpu is not None:
+            gpu.is_closed = True
+
+    def gpu(self, device: str) -> G:
+        """The device behind the name; raises :class:`BackendNotInitialised` where it isn't open."""
+        if device not in self._gpus:
+            raise closed(device)
+        return self._gpus[device]
+
+    def run(self, program: Program) -> None:
+        mine = cast(GpuProgram, program)
+        if mine.gpu.is_closed:
+            raise closed(mine.gpu.name)
+        mine.run()
+
+    def cancel(self, program: Program) -> None:
+        cast(GpuProgram, program).cancelled = True
+
+    def sync(self, device: Device) -> None:
+        self.gpu(device.name).wait()
+
+
+def closed(device: str) -> BackendNotInitialised:
+    """The error for using ``device``, or a buffer or program on it, after it was closed."""
+    return BackendNotInitialised(f"{device} is closed, or was never opened",
+                                 hint="open it and allocate again: what was on it is gone")
