@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import SHARED
 from tests.parity import recipes
 from tests.parity.recipes import answer, error
 
@@ -17,8 +18,12 @@ DEVICE = ["opencl:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
        "makemore-induction-gpt2-f32")
 EXACT_CACHE, F16_CACHE = 1e-8, 1e-5
-ALL_RECIPES = "UNLADEN_TEST_ALL_RECIPES" in os.environ
-"""Whether to run every recipe: half an hour."""
+ALL = "UNLADEN_TEST_ALL" in os.environ
+"""Whether to run every recipe and every shared model: half an hour."""
+OTHERS = sorted(path.stem for path in (SHARED / "models").glob("*.gguf") if path.stem not in F32)
+SOME = ["stories260K-q8_0", "stories260K-q4_0", "tinystories656K-bf16", "tinystories656K-iq4_nl",
+        "tinystories656K-pad256-q4_k_m", "tinystories656K-pad256-q5_k_m",
+        "tinystories656K-pad256-q6_k", "tinystories656K-pad256-iq2_s", "tinystories656K-moe-q8_0"]
 
 
 @pytest.mark.parametrize("name", F32)
@@ -35,10 +40,7 @@ def test_f32_token_for_token(shared: Path, name: str) -> None:
                 assert abs(mine.logprob - expected) < 1e-3
 
 
-@pytest.mark.parametrize("name", ["stories260K-q8_0", "stories260K-q4_0", "tinystories656K-bf16",
-                                  "tinystories656K-iq4_nl", "tinystories656K-pad256-q4_k_m",
-                                  "tinystories656K-pad256-q5_k_m", "tinystories656K-pad256-q6_k",
-                                  "tinystories656K-pad256-iq2_s", "tinystories656K-moe-q8_0"])
+@pytest.mark.parametrize("name", OTHERS if ALL else SOME)
 def test_the_same_text_as_the_cpu(shared: Path, name: str) -> None:
     """``precise``, so that no device rounds activations."""
     path = shared / f"models/{name}.gguf"
@@ -101,7 +103,7 @@ def test_experts_and_recurrent_states(shared: Path, make_model: Callable[..., Pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", recipes.names()[::1 if ALL_RECIPES else 10])
+@pytest.mark.parametrize("name", recipes.names()[::1 if ALL else 10])
 def test_recipes(shared: Path, name: str, tmp_path: Path) -> None:
     """Every tenth, since PoCL takes long to compile kernels."""
     recipe = recipes.make(name, tmp_path)
