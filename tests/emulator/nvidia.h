@@ -3,6 +3,9 @@
 
 #define UNROLL
 #define NO_UNROLL
+#define load_u32_from(b, at, more) load_u32(b, (at) + (more))
+#define load_u128_from(b, at, more) load_u128(b, (at) + (more))
+#define element_from(a, i, more) ((a)[(i) + (more)])
 
 namespace emulator {
 
@@ -112,6 +115,8 @@ inline void end_products() {
 #define mma_i8(c, a, b) emulator::multiply_bytes(c, a, b, 32, __FILE__, __LINE__)
 #define mma_i8_half(c, a, b) emulator::multiply_bytes(c, a, b, 16, __FILE__, __LINE__)
 #define shuffle_xor(x, mask) emulator::value_of(x, mask, __FILE__, __LINE__)
+#define shuffle_xor_int(x, mask) \
+  ((int)as_u32(emulator::value_of(as_f32((u32)(x)), mask, __FILE__, __LINE__)))
 // A descriptor's fields are those of the PTX ISA; an address is that of the element in its array.
 typedef u64 Descriptor;
 #define matrix_descriptor(tile, i, leading, stride) \

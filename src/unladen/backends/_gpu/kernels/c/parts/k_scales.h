@@ -16,3 +16,13 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   const f2 hi = run_scale(head, 2u * (u / 8u) + 1u);
   return F4(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
 }
+
+#define PAIR_SCALES
+
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
+  const u4 head = words_at(b, at);
+  const f2 d = f2_halves(head.x), run = run_scale(head, 2u * c + p);
+  const float scale = d.x * run.x, shift = -(d.y * run.y);
+  return F4(scale, shift, scale, shift);
+}

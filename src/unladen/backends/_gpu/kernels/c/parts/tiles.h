@@ -10,7 +10,7 @@
 // 16 bytes: rows g and g + 8 of columns 4 t and 4 t + 1, then of the next two columns, of 16
 // columns.
 FN u4 sixteen_columns(Bytes b, u32 tile, u32 i) {
-  return load_u128(b, tile + 512u * i + 16u * IN_SUBGROUP);
+  return load_u128_from(b, tile + 16u * IN_SUBGROUP, 512u * i);
 }
 
 // Unit `unit` of a tile's row, eight weights.
@@ -40,6 +40,10 @@ FN u32 aside_of(u32 tile, u32 row, u32 block) {
 
 // The scale and the shift of the first 16 columns of pair p of chunk c, then those of the second.
 FN f4 pair_scales(ARGS, Bytes b, u32 tile, u32 row, u32 c, u32 p) {
+#ifdef PAIR_SCALES
+  return scales_of_pair(args, b, aside_of(tile, row, 8u * c / UNITS), 8u * c % UNITS / 8u, p);
+#endif
+#ifndef PAIR_SCALES
   if (SPAN == 16u) {
     const u32 unit = 8u * c + 4u * p;
     return scales(args, b, aside_of(tile, row, unit / UNITS), unit % UNITS);
@@ -50,6 +54,7 @@ FN f4 pair_scales(ARGS, Bytes b, u32 tile, u32 row, u32 c, u32 p) {
   const f4 second = SCALED == 16u ? scales(args, b, at, unit % UNITS + 4u) : first;
   return p == 0u ? F4(first.x, first.y, second.x, second.y)
                  : F4(first.z, first.w, second.z, second.w);
+#endif
 }
 
 // The first column of pair p of chunk c, counted in the tile.
@@ -60,13 +65,13 @@ FN u32 pair_column(u32 c, u32 p) {
 
 FN u4 shifted(u4 words, u32 n) { return words >> n; }
 
-// This thread's codes of chunk c, four in a word: out[2 p + h] is the word of row g, pair p and its
-// half h, out[4 + 2 p + h] that of row g + 8.
-FN void chunk_codes(ARGS, Bytes b, u32 tile, u32 c, PRIVATE u32 *out) {
+// This thread's codes of chunk c of the tile `more` bytes after `tile`, four in a word: out[2 p + h]
+// is the word of row g, pair p and its half h, out[4 + 2 p + h] that of row g + 8.
+FN void codes_after(ARGS, Bytes b, u32 tile, u32 more, u32 c, PRIVATE u32 *out) {
   const u32 at = tile + 16u * IN_SUBGROUP;
 #ifdef WHOLE_BYTES
   for (u32 p = 0u; p < 2u; p++) {
-    const u4 q = load_u128(b, at + 512u * (2u * c + p));
+    const u4 q = load_u128_from(b, at, more + 512u * (2u * c + p));
     out[2u * p] = q.x;
     out[2u * p + 1u] = q.z;
     out[4u + 2u * p] = q.y;
@@ -74,16 +79,17 @@ FN void chunk_codes(ARGS, Bytes b, u32 tile, u32 c, PRIVATE u32 *out) {
   }
 #endif
 #ifndef WHOLE_BYTES
-  const u4 low = shifted(load_u128(b, at + LOW_AT(c)), LOW_SHIFT(c));
+  const u4 low = shifted(load_u128_from(b, at, more + LOW_AT(c)), LOW_SHIFT(c));
   u4 high = U4(0u, 0u, 0u, 0u);
 #ifdef HIGH_AT
-  high = shifted(load_u128(b, at + PLANE1_AT + HIGH_AT(c)), HIGH_SHIFT(c));
+  high = shifted(load_u128_from(b, at, more + PLANE1_AT + HIGH_AT(c)), HIGH_SHIFT(c));
 #endif
 #ifdef HIGH_ASIDE
-  high = U4(high_bits(b, aside_of(tile, LANE_G, 2u * c), LANE_T),
-            high_bits(b, aside_of(tile, LANE_G + 8u, 2u * c), LANE_T),
-            high_bits(b, aside_of(tile, LANE_G, 2u * c + 1u), LANE_T),
-            high_bits(b, aside_of(tile, LANE_G + 8u, 2u * c + 1u), LANE_T));
+  const u32 from = tile + more;
+  high = U4(high_bits(b, aside_of(from, LANE_G, 2u * c), LANE_T),
+            high_bits(b, aside_of(from, LANE_G + 8u, 2u * c), LANE_T),
+            high_bits(b, aside_of(from, LANE_G, 2u * c + 1u), LANE_T),
+            high_bits(b, aside_of(from, LANE_G + 8u, 2u * c + 1u), LANE_T));
 #endif
   const u2 first = word_codes(low.x, high.x), second = word_codes(low.z, high.z);
   const u2 first8 = word_codes(low.y, high.y), second8 = word_codes(low.w, high.w);
@@ -96,6 +102,10 @@ FN void chunk_codes(ARGS, Bytes b, u32 tile, u32 c, PRIVATE u32 *out) {
   out[6] = SPAN == 16u ? second8.x : first8.y;
   out[7] = second8.y;
 #endif
+}
+
+FN void chunk_codes(ARGS, Bytes b, u32 tile, u32 c, PRIVATE u32 *out) {
+  codes_after(args, b, tile, 0u, c, out);
 }
 
 // Unit `unit` of a tile's row, eight weights before scaling.

@@ -6,6 +6,16 @@
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 
+// Loads at a place that is known at run time and `more` bytes, or elements, that the compiler knows:
+// loads from one place share its address.
+#define load_u32_from(b, at, more) (((const u32 *)((const u8 *)(b) + (at)))[(more) / 4u])
+#define load_u128_from(b, at, more) (((const u4 *)((const u8 *)(b) + (at)))[(more) / 16u])
+#define element_from(a, i, more) (((a) + (i))[more])
+
+// The value of the thread of this warp whose number differs in the bits of `mask`.
+FN float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }
+FN int shuffle_xor_int(int x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }
+
 #if __CUDA_ARCH__ >= 800
 // Four matrices of 8 rows of 16 bytes from a shared array of u4: thread 8 j + r names the element
 // that is row r of matrix j, and gets word t of row g of matrix j in out[j].
@@ -77,9 +87,6 @@ FN u32 brains_of(float low, float high) {
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
-
-// The value of the thread of this warp whose number differs in the bits of `mask`.
-FN float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }
 #endif
 
 #if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
