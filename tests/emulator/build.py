@@ -97,7 +97,7 @@ def library(text: str, folder: Path, *more: str, by: str = "") -> Path:
 def runtime() -> Any:
     """The runtime, whose functions the kernels find."""
     text = (HERE / "runtime.cc").read_text()
-    for name in ("types.h", "matrices.h"):
+    for name in ("types.h", "matrices.h", "phases.h"):
         text = text.replace(f'#include "{name}"', (HERE / name).read_text())
     loaded = ctypes.CDLL(str(library(text, HERE, "-O2")), ctypes.RTLD_GLOBAL)
     loaded.fault_text.restype = ctypes.c_char_p

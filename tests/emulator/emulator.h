@@ -75,7 +75,7 @@ template <class T> struct Out {
 
 template <class T> struct SharedArray {
   T *data;
-  Cell *cells;
+  SharedCell *cells;
   u64 size;
   const char *name;
 
@@ -87,6 +87,11 @@ template <class T> struct SharedArray {
   T load(u64 i) const {
     if (!has(i, "out of bounds: reads")) return T();
     if (CHECKS) read_shared(cells[i], name, i);
+    return data[i];
+  }
+  T load_for_units(u64 i) const {
+    if (!has(i, "out of bounds: matrix units read")) return T();
+    if (CHECKS) read_by_units(cells[i], name, i);
     return data[i];
   }
   void store(u64 i, T value) const {
@@ -110,6 +115,18 @@ inline void copy_async(const SharedArray<u4> &to, u32 i, const Memory &from, u64
   if (to.has(i, "out of bounds: copies to") && from.has(at, 16, "out of bounds: copies")) {
     copy_later(&to.data[i], from.data + at, CHECKS ? &to.cells[i] : nullptr, to.name, i);
   }
+}
+
+// Copies n bytes to the elements from number i on; they arrive at the barrier `where`.
+inline void copy_bulk(const SharedArray<u4> &to, u32 i, const Memory &from, u64 at, u32 n,
+                      void *where) {
+  if (n % 16) fault("a size that isn't a multiple of 16: copies", from.name, n, 0);
+  if (!to.has(i, "out of bounds: copies to") || !to.has(i + n / 16 - 1, "out of bounds: copies to")
+      || !from.has(at, 16, "out of bounds: copies")
+      || !from.has(at + n - 16, 16, "out of bounds: copies")) {
+    return;
+  }
+  copy_in_bulk(&to.data[i], from.data + at, n, CHECKS ? &to.cells[i] : nullptr, to.name, i, where);
 }
 
 } // namespace emulator

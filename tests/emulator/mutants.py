@@ -70,9 +70,9 @@ def barriers(line: str, _: set[str]) -> Iterator[str]:
 
 
 def waits(line: str, _: set[str]) -> Iterator[str]:
-    """The line without its wait for copies."""
-    if "copy_wait(" in line:
-        yield re.sub(r"copy_wait\([^;]*\);", ";", line)
+    """The line without its wait for copies, or for a phase that copies end."""
+    if re.search(r"copy_wait\(|wait_for_arrivals\(", line):
+        yield re.sub(r"(copy_wait|wait_for_arrivals)\([^;]*\);", ";", line)
 
 
 def divergences(line: str, _: set[str]) -> Iterator[str]:
@@ -116,7 +116,7 @@ class Fault:
 
 FAULTS: Mapping[str, Fault] = MappingProxyType({
     "barrier": Fault(barriers, "race|no thread wrote"),
-    "wait": Fault(waits, "race|no thread wrote|hasn't waited"),
+    "wait": Fault(waits, "race|no thread wrote|hasn't waited|before a copy is waited for"),
     "store": Fault(stores, "out of bounds|race|no thread wrote"),
     "divergent barrier": Fault(divergences, "deadlock")})
 

@@ -37,32 +37,35 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
   }
 }
 
-// A product of four warps that is under way: what this thread adds to c when it waits.
+// A product of four warps that is under way: what this thread adds to its n / 2 numbers of c when it
+// waits. `a` must hold the words `given` until then.
 struct Product {
   float *c;
-  u32 rows[2][8];
+  const u32 *a;
+  u32 given[4], rows[2][8];
   SharedArray<u4> tile;
   u64 b;
-  u32 is_bf16;
+  u32 n, is_bf16;
 };
 
 constexpr u32 MOST_PRODUCTS = 64;
 
+// The first n_committed are those of groups.
 struct Products {
   Product each[MOST_PRODUCTS];
-  u32 n;
+  u32 n, n_committed, has_begun;
 };
 
 inline Products &products() {
-  static Products of_thread[512];
+  static Products of_thread[1024];
   return of_thread[thread.lane];
 }
 
 // Takes the two rows of a that this thread's results need; b is read later.
-inline void multiply_later(float *c, const u32 *a, const SharedArray<u4> &tile, u64 b, u32 is_bf16,
-                           const char *file, int line) {
-  meet(a, 4, file, line);
-  Product made{c, {}, tile, b, is_bf16};
+inline void multiply_later(u32 n, float *c, const u32 *a, const SharedArray<u4> &tile, u64 b,
+                           u32 is_bf16, const char *file, int line) {
+  meet_warpgroup(a, 4, file, line);
+  Product made{c, a, {a[0], a[1], a[2], a[3]}, {}, tile, b, n, is_bf16};
   const u32 g = thread.lane % 32u / 4u;
   for (u32 half = 0; half < 2u; half++) {
     for (u32 k = 0; k < 8u; k++) {
@@ -70,12 +73,23 @@ inline void multiply_later(float *c, const u32 *a, const SharedArray<u4> &tile, 
     }
   }
   Products &own = products();
+  if (!own.has_begun) fault("multiplies before wgmma_begin with", tile.name, own.n, 0);
   if (own.n == MOST_PRODUCTS) fault("too many products under way", tile.name, own.n, 0);
   else own.each[own.n++] = made;
 }
 
+inline void begin_products(const char *file, int line) {
+  meet_warpgroup(nullptr, 0, file, line);
+  products().has_begun = 1;
+}
+
+inline void commit_products(const char *file, int line) {
+  meet_warpgroup(nullptr, 0, file, line);
+  products().n_committed = products().n;
+}
+
 // A thread that was broken off leaves products behind, in memory that is gone.
-inline void forget_products() { products().n = 0; }
+inline void forget_products() { products().n = products().n_committed = products().has_begun = 0; }
 
 inline void tell_products() {
   const u32 n = products().n;
@@ -86,24 +100,32 @@ inline u32 word_of(const u4 &row, u32 i) {
   return i < 2u ? (i == 0u ? row.x : row.y) : (i == 2u ? row.z : row.w);
 }
 
+inline void end_product(const Product &one) {
+  const u32 first = u32(one.b & 0x3fffu), leading = u32(one.b >> 16 & 0x3fffu);
+  const u32 stride = u32(one.b >> 32 & 0x3fffu);
+  if (one.b >> 62) fault("swizzled descriptor", one.tile.name, first, 0);
+  for (u32 i = 0; i < 4u; i++) {
+    if (one.a[i] != one.given[i]) fault("changes rows of products with", one.tile.name, i, 0);
+  }
+  u32 words[2][8];
+  for (u32 o = 0; o < one.n / 2u; o++) {
+    const u32 column = o / 4u * 8u + thread.lane % 4u * 2u + o % 2u;
+    for (u32 k = 0; k < 2u && o % 4u < 2u; k++) {
+      const u4 row =
+          one.tile.load_for_units(first + k * leading + column / 8u * stride + column % 8u);
+      for (u32 i = 0; i < 4u; i++) words[o % 2u][4u * k + i] = word_of(row, i);
+    }
+    one.c[o] = add_dot(one.c[o], one.rows[o % 4u / 2u], words[o % 2u], one.is_bf16);
+  }
+}
+
+// Ends the products of all groups; those that no group has stay under way.
 inline void end_products() {
   Products &own = products();
-  for (u32 i = 0; i < own.n; i++) {
-    const Product &one = own.each[i];
-    const u32 first = u32(one.b & 0x3fffu), leading = u32(one.b >> 16 & 0x3fffu);
-    const u32 stride = u32(one.b >> 32 & 0x3fffu);
-    if (one.b >> 62) fault("swizzled descriptor", one.tile.name, first, 0);
-    for (u32 o = 0; o < 32u; o++) {
-      const u32 column = o / 4u * 8u + thread.lane % 4u * 2u + o % 2u;
-      u32 words[8];
-      for (u32 k = 0; k < 2u; k++) {
-        const u4 row = one.tile.load(first + k * leading + column / 8u * stride + column % 8u);
-        for (u32 i = 0; i < 4u; i++) words[4u * k + i] = word_of(row, i);
-      }
-      one.c[o] = add_dot(one.c[o], one.rows[o % 4u / 2u], words, one.is_bf16);
-    }
-  }
-  own.n = 0;
+  for (u32 i = 0; i < own.n_committed; i++) end_product(own.each[i]);
+  for (u32 i = own.n_committed; i < own.n; i++) own.each[i - own.n_committed] = own.each[i];
+  own.n -= own.n_committed;
+  own.n_committed = own.has_begun = 0;
 }
 
 } // namespace emulator
@@ -122,12 +144,23 @@ typedef u64 Descriptor;
 #define matrix_descriptor(tile, i, leading, stride) \
   ((Descriptor)((i) & 0x3fffu) | (Descriptor)((leading) >> 4) << 16 \
    | (Descriptor)((stride) >> 4) << 32)
-#define wgmma_begin()
-#define wgmma_commit()
-#define wgmma_wait() emulator::end_products()
-#define show_copies()
-#define wgmma_f16(c, a, tile, b) emulator::multiply_later(c, a, tile, b, 0, __FILE__, __LINE__)
-#define wgmma_bf16(c, a, tile, b) emulator::multiply_later(c, a, tile, b, 1, __FILE__, __LINE__)
+#define wgmma_begin(n, c) emulator::begin_products(__FILE__, __LINE__)
+#define wgmma_commit() emulator::commit_products(__FILE__, __LINE__)
+#define wgmma_wait(n, c, n_words, a) emulator::end_products()
+#define show_copies() emulator::pass_fence()
+#define wgmma_f16(n, c, a, tile, b) \
+  emulator::multiply_later(n, c, a, tile, b, 0, __FILE__, __LINE__)
+#define wgmma_bf16(n, c, a, tile, b) \
+  emulator::multiply_later(n, c, a, tile, b, 1, __FILE__, __LINE__)
+#define sync_warp() emulator::meet_in_order(__FILE__, __LINE__)
+#define begin_arrivals(array, i, n) emulator::begin_phases(&(array).data[i], n, (array).name, i)
+#define show_arrivals() emulator::show_phases()
+#define arrive_at(array, i) emulator::arrive(&(array).data[i], 0, (array).name, i)
+#define expect_bytes(array, i, n) emulator::arrive(&(array).data[i], n, (array).name, i)
+#define wait_for_arrivals(array, i, parity) \
+  emulator::wait_for_phase(&(array).data[i], parity, (array).name, i, __FILE__, __LINE__)
+#define copy_in_bulk(to, i, from, at, n, array, k) \
+  emulator::copy_bulk(to, i, (from).memory, at, n, &(array).data[k])
 #define wait_for_previous()
 #define allow_next()
 

@@ -1,6 +1,8 @@
 // Runs the threads of workgroups as fibers, one workgroup after another. A thread runs until it
 // meets a barrier or another thread of its subgroup; then the next one runs, in an order that the
 // caller chooses. What is wrong is collected as text.
+#include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -18,16 +20,16 @@
 
 namespace emulator {
 
-constexpr u32 SUBGROUP_SIZE = 32;
+constexpr u32 SUBGROUP_SIZE = 32, WARPGROUP_SIZE = 128;
 // Words that a thread may give to its subgroup at once.
 constexpr u32 MOST_GIVEN = 16;
 
-enum class State { ready, at_barrier, in_subgroup, done };
+enum class State { ready, at_barrier, in_subgroup, in_warpgroup, at_phase, done };
 
 struct Copy {
   void *to;
   const void *from;
-  Cell *cell;
+  SharedCell *cell;
   u32 group;
 };
 
@@ -85,8 +87,10 @@ struct Fiber {
   int is_max = 0;
   float value = 0;
   u32 given[MOST_GIVEN] = {};
-  u32 n_shared = 0, copy_group = 0;
+  u32 n_shared = 0, copy_group = 0, n_fences = 0, waits_for = 0, parity = 0;
+  bool in_order = false;
   std::vector<Copy> copies;
+  std::vector<u32> knows, seen;
   std::vector<char> stack;
 };
 
@@ -106,7 +110,7 @@ struct Launch {
   const Argument *arguments;
   std::vector<Shared> shared;
   std::vector<std::vector<unsigned char>> memory;
-  std::vector<std::vector<Cell>> cells;
+  std::vector<std::vector<SharedCell>> cells;
   bool checks;
 };
 
@@ -169,6 +173,25 @@ extern "C" void meet(const u32 *words, u32 n, const char *file, int line) {
   yield(State::in_subgroup, file, line);
 }
 
+// The same with the threads of four neighbouring subgroups.
+extern "C" void meet_warpgroup(const u32 *words, u32 n, const char *file, int line) {
+  memcpy(current->given, words, n * sizeof(u32));
+  yield(State::in_warpgroup, file, line);
+}
+
+// What the threads of a subgroup did before they met comes before what they do after it.
+extern "C" void meet_in_order(const char *file, int line) {
+  current->in_order = true;
+  meet(nullptr, 0, file, line);
+  current->in_order = false;
+}
+
+// What this thread stored so far can be read by matrix units.
+extern "C" void pass_fence() { thread.fences = ++current->n_fences; }
+
+// How many fences the thread with this number has passed.
+extern "C" u32 fences_of(u32 number) { return fibers[(number - 1) % thread.n_threads].n_fences; }
+
 // What thread `lane` of this subgroup gave when they met.
 extern "C" const u32 *given_by(u32 lane) {
   return &met[(thread.lane / SUBGROUP_SIZE * SUBGROUP_SIZE + lane) * MOST_GIVEN];
@@ -178,7 +201,7 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
   const u32 i = current->n_shared++;
   if (i == launch.shared.size()) {
     launch.memory.emplace_back(n * element_bytes + 16, 0xff);
-      launch.cells.emplace_back(launch.checks ? n : 0, Cell{0, 0, 0, 0, 0});
+    launch.cells.emplace_back(launch.checks ? n : 0, SharedCell{});
     const auto start = reinterpret_cast<uintptr_t>(launch.memory.back().data());
     launch.shared.push_back({reinterpret_cast<void *>((start + 15) & ~uintptr_t(15)),
                              launch.cells.back().data()});
@@ -188,7 +211,7 @@ extern "C" Shared shared_array(u64 n, u64 element_bytes) {
 
 // A copy may write at any time until its thread waits for it, so others must not read or write
 // there meanwhile.
-extern "C" void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at) {
+extern "C" void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at) {
   if (cell) {
     write_shared(*cell, name, at);
     cell->copier = thread.number;
@@ -216,6 +239,7 @@ extern "C" void wait_for_copies(u32 n_left) {
 }
 
 #include "matrices.h"
+#include "phases.h"
 
 // Matrices whose eight rows were read at once, and how many of them had two rows in one bank.
 static u32 n_read, n_conflicts;
@@ -246,26 +270,28 @@ static void run_fiber() {
 static void enter(u32 lane) {
   current = &fibers[lane];
   thread.lane = lane;
+  thread.fences = current->n_fences;
   const u32 group = thread.group[0] + thread.n_groups[0] * (thread.group[1] + thread.n_groups[1]
                                                             * thread.group[2]);
   thread.number = group * thread.n_threads + lane + 1;
   switch_context(&scheduler, &current->context);
 }
 
-// Gives the threads of subgroups that have all met what they make together; whether there were any.
-static bool meet_in_subgroups() {
+// Gives the threads of `size` neighbours that have all met in `state` what they make together;
+// whether there were any.
+static bool meet_together(State state, u32 size) {
   bool any = false;
-  for (u32 first = 0; first < thread.n_threads; first += SUBGROUP_SIZE) {
-    const u32 end = first + SUBGROUP_SIZE < thread.n_threads ? first + SUBGROUP_SIZE
-                                                             : thread.n_threads;
+  for (u32 first = 0; first < thread.n_threads; first += size) {
+    const u32 end = std::min(first + size, thread.n_threads);
     const Fiber &one = fibers[first];
-    bool all = one.state == State::in_subgroup;
+    bool all = one.state == state;
     float result = one.value;
     for (u32 i = first + 1; i < end && all; i++) {
       const Fiber &other = fibers[i];
-      all = other.state == State::in_subgroup && other.line == one.line && other.file == one.file;
+      all = other.state == state && other.line == one.line && other.file == one.file;
       result = one.is_max ? (other.value > result ? other.value : result) : result + other.value;
     }
+    if (all && one.in_order && launch.checks) tell_each_other(first, end);
     for (u32 i = first; i < end && all; i++) {
       memcpy(&met[i * MOST_GIVEN], fibers[i].given, sizeof fibers[i].given);
       fibers[i].value = result;
@@ -282,15 +308,17 @@ static bool meet_at_barrier() {
   for (u32 i = 1; i < thread.n_threads; i++) {
     const Fiber &other = fibers[i];
     if (other.state == one.state && other.line == one.line && other.file == one.file) continue;
-    const char *names[] = {"is ready", "waits at a barrier", "waits for its subgroup", "has ended"};
+    const char *names[] = {"is ready", "waits at a barrier", "waits for its subgroup",
+                           "waits for its warpgroup", "waits for a phase", "has ended"};
     tell("workgroup (%u,%u,%u), deadlock after %u barriers: thread 0 %s (%s:%d), thread %u %s "
          "(%s:%d)", thread.group[0], thread.group[1], thread.group[2], thread.epoch,
          names[int(one.state)], one.file ? one.file : "-", one.line, i, names[int(other.state)],
          other.file ? other.file : "-", other.line);
     return false;
   }
-  if (one.state == State::in_subgroup) tell("deadlock in a subgroup");
-  return one.state != State::in_subgroup;
+  const bool is_stuck = one.state == State::in_subgroup || one.state == State::in_warpgroup;
+  if (is_stuck) tell("deadlock in a subgroup");
+  return !is_stuck;
 }
 
 static u32 next_random(u32 &seed) { return (seed = seed * 1664525u + 1013904223u) >> 8; }
@@ -307,8 +335,11 @@ static void start_fibers() {
     fiber.state = State::ready;
     fiber.file = nullptr;
     fiber.line = 0;
-    fiber.n_shared = fiber.copy_group = 0;
+    fiber.n_shared = fiber.copy_group = fiber.n_fences = 0;
+    fiber.in_order = false;
     fiber.copies.clear();
+    fiber.knows.clear();
+    fiber.seen.clear();
     fiber.stack.resize(STACK_BYTES);
 #ifdef __SANITIZE_ADDRESS__
     // A thread never returns from its first function, which leaves marks on its stack.
@@ -330,6 +361,7 @@ static void forget_shared() {
 static bool run_group(u32 order_kind, u32 &seed) {
   start_fibers();
   if (launch.checks) forget_shared();
+  forget_phases();
   thread.epoch = 0;
   std::vector<u32> order(thread.n_threads);
   for (u32 i = 0; i < thread.n_threads; i++) {
@@ -341,9 +373,13 @@ static bool run_group(u32 order_kind, u32 &seed) {
       if (fibers[lane].state == State::ready) enter(lane);
       if (n_faults >= ENOUGH_FAULTS) return false;
     }
-    if (meet_in_subgroups()) continue;
-    if (!meet_at_barrier()) return false;
-    if (fibers[0].state == State::done) return true;
+    if (meet_together(State::in_subgroup, SUBGROUP_SIZE)) continue;
+    if (meet_together(State::in_warpgroup, WARPGROUP_SIZE) || end_phases()) continue;
+    if (tell_endless_phase() || !meet_at_barrier()) return false;
+    if (fibers[0].state == State::done) {
+      tell_copies_under_way();
+      return true;
+    }
     thread.epoch++;
     for (u32 i = 0; i < thread.n_threads; i++) fibers[i].state = State::ready;
   }

@@ -70,7 +70,7 @@ def split(rng: Rng) -> Case:
 
 
 def together(rng: Rng) -> Case:
-    return product("Q8_0", 17, rng, 64, 256)
+    return product("Q8_0", 17, rng, 64, 512)
 
 
 def few(rng: Rng) -> Case:
@@ -96,7 +96,9 @@ WRONG = "."
 """A fault that only the results show: each number is stored by one thread, in a wrong place."""
 DRAWS = 20
 """How often a case is drawn until a fault is told: some histories are too short for it."""
-TILE, MANY, SOME = "parts/mma_tile.h", "matmul_mma.h", "attention_mma.h"
+TILE, BULK = "parts/mma_tile.h", "parts/bulk_tile.h"
+MANY, SOME = "matmul_mma.h", "attention_mma.h"
+AGAIN = "race: copies to what another thread reads"
 LATE = "before a copy is waited for|hasn't waited"
 FAULTS = {
     "product, no wait": (coded, TILE, without("copy_wait(STAGES - 2u);"), LATE),
@@ -121,13 +123,46 @@ FAULTS = {
     "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
     "split rows, half of the threads wait": (split, "split_rows.h", instead(
         "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
-    "four warps, no wait": (together, TILE, without("wgmma_wait();"), "hasn't waited"),
-    "four warps, the next columns": (together, TILE, instead(
-        "matrix_descriptor(x_tile, first, 16u * TN, 128u)",
-        "matrix_descriptor(x_tile, first, 128u, 16u * TN)"), f"{WRONG}|out of bounds"),
-    "four warps, no wait for copies": (together, TILE, without("copy_wait(STAGES - 2u);"), LATE),
-    "four warps, half of a warp multiplies": (together, TILE, instead(
-        "      wgmma_f16(acc, a", "      if (LANE % 32u < 16u) wgmma_f16(acc, a"), "deadlock"),
+    "four warps, no wait": (together, BULK, without("wgmma_wait(TN, acc, 16u, a);"),
+                            "hasn't waited"),
+    "four warps, no group": (together, BULK, without("wgmma_commit();"), "hasn't waited"),
+    "four warps, no beginning": (together, BULK, without("wgmma_begin(TN, acc);"), "before wgmma"),
+    "four warps, the next columns": (together, BULK, instead(
+        "16u * TN, 128u)", "128u, 16u * TN)"), f"{WRONG}|out of bounds"),
+    "four warps, half of a warp multiplies": (together, BULK, instead(
+        "      wgmma_part(TN", "      if (LANE % 32u < 16u) wgmma_part(TN"), "deadlock"),
+    "four warps, one warp leaves": (together, BULK, instead(
+        "    wgmma_commit();", "    if (SUBGROUP > 0u) wgmma_commit();"), "deadlock"),
+    "four warps, words of the next columns too early": (together, BULK, instead(
+        "band, next);", "band, (PRIVATE u32 *)a);"), "changes rows"),
+    "four warps, no wait for columns": (together, BULK, without(
+        "wait_for_arrivals(filled, stage, turn / STAGES % 2u);"), LATE),
+    "four warps, the phase before": (together, BULK, instead(
+        "filled, stage, turn / STAGES % 2u", "filled, stage, (turn / STAGES + 1u) % 2u"), LATE),
+    "four warps, no wait for warps": (together, BULK, without(
+        "wait_for_arrivals(used, last % STAGES, last / STAGES % 2u);"), AGAIN),
+    "four warps, a warp tells too early": (together, BULK, without("sync_warp();", 1), AGAIN),
+    "four warps, one warp for all": (together, BULK, instead(
+        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, 1u)"), AGAIN),
+    "four warps, a warp more": (together, BULK, instead(
+        "begin_arrivals(used, stage, WG / 32u)", "begin_arrivals(used, stage, WG / 32u + 1u)"),
+        "deadlock .* 1 arrivals are missing"),
+    "four warps, fewer bytes": (together, BULK, instead("128u * TN)", "112u * TN)"),
+                                "deadlock .*copies bring 4096 of 3584"),
+    "four warps, more bytes": (together, BULK, instead("128u * TN)", "144u * TN)"),
+                               "deadlock .*copies bring 4096 of 4608"),
+    "four warps, not shown": (together, BULK, without("show_arrivals();"), "no fence showed"),
+    "four warps, a barrier less": (together, BULK, without("BARRIER();"), "began"),
+    "four warps, the next row": (together, BULK, instead("n_each + token)", "n_each + token + 1u)"),
+                                 WRONG),
+    "four warps, other columns": (together, "split_rows.h", instead("/ 8u * apart + row",
+                                                                    "/ 8u * apart + row + 1u"),
+                                  WRONG),
+    "experts of four warps, no wait": (experts, TILE, without("copy_wait(STAGES - 2u);"), LATE),
+    "experts of four warps, not shown": (experts, TILE, without("show_copies();"),
+                                         "no fence showed"),
+    "experts of four warps, no wait for products": (experts, TILE, without(
+        "wgmma_wait(TN, acc, 16u, a);"), "hasn't waited"),
     "few rows, a barrier less": (few, "parts/tile_rows.h", without("BARRIER();", 0), RACE),
     "few rows, one further": (few, "parts/tile_rows.h", instead(
         "totals[o] = total;", "totals[o ^ 1u] = total;"), WRONG),
@@ -160,7 +195,7 @@ def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None
                                  ) -> None:
     make, file, how, told = FAULTS[name]
     planted(file, how)
-    features = MATRICES | {"wgmma"} if name.startswith("four") else MATRICES
+    features = MATRICES | {"wgmma"} if "four warps" in name else MATRICES
     for _ in range(DRAWS):
         found = fault_of(running.Bench(EmulatorBackend(features), make(rng)))
         if found is not None:

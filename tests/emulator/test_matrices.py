@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
-from emulator import build
-from emulator.backend import KernelFault, run
+from emulator.backend import KernelFault
+from emulator.small import WARP, Array, Launch
 from unladen import quants
-from unladen.backends._gpu import c_texts
 
 Rng = np.random.Generator
-Array = npt.NDArray[Any]
-WARP = 32
-Launch = Callable[..., Array]
-
-
-@pytest.fixture
-def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """Runs a kernel of one warp: words of x in, words of y out."""
-    monkeypatch.setattr(c_texts, "_shelf", lambda: c_texts.Shelf(tmp_path, ".h", "c"))
-
-    def go(body: str, x: Array, n_out: int, order: int = 0) -> Array:
-        (tmp_path / "small.h").write_text(
-            "#bind in u32 x\n#bind out u32 y\n#shared u4 tile 32\n"
-            "#shared u4 wide 128\n\nKERNEL(small) {\n" + body
-            + "\n}\n")
-        source = c_texts.assemble("small", "", {"WG": WARP}, build.PORT)
-        y = np.zeros(n_out, np.uint32)
-        run(source, {"x": np.ascontiguousarray(x).view(np.uint8).reshape(-1),
-                     "y": y.view(np.uint8)}, (1, 1, 1), WARP, order, 1)
-        return y
-    return go
 
 
 def registers(matrix: Array, per_word: int) -> Array:
@@ -102,7 +77,27 @@ def test_products_of_16_bits(call: str, launch: Launch, rng: Rng) -> None:
     (a, exact_a), (b, exact_b) = rounded(16, 16), rounded(16, 8)
     c = rng.standard_normal((16, 8)).astype(np.float32)
     y = product(launch, call, "float", a, b, c, 2)
-    np.testing.assert_array_equal(y, (exact_a @ exact_b + c).astype(np.float32))
+    exact = exact_a @ exact_b + c
+    assert np.all(np.abs(y - exact) <= lost(exact_a, exact_b, c))
+    # Sums are cut off, as chips do: most of them are nearer to zero.
+    assert np.mean(np.abs(y) <= np.abs(exact)) > 0.6
+
+
+def lost(a: Array, b: Array, c: Array | float) -> Array:
+    """How much of c + a b may be lost: each addend, and the sum, is cut off at the 24th digit of
+    the largest, which is less than twice the sum of their sizes."""
+    sizes = np.abs(a) @ np.abs(b) + np.abs(c)
+    return np.asarray((a.shape[1] + 2) * 2.0 ** -23 * sizes)
+
+
+@pytest.mark.parametrize("call", ["mma_f16", "mma_bf16"])
+def test_addends_are_cut_off_at_the_last_digit_of_the_largest(call: str, launch: Launch) -> None:
+    """1 + 2^-24 is 1, even sixteen times, where adding up the small ones first would keep them."""
+    kind = "F16" if call == "mma_f16" else "BF16"
+    small = quants.quantize(kind, np.full((16, 16), 2.0 ** -12, np.float32)).view(np.uint16)
+    a, b = small.reshape(16, 16), small.reshape(16, 16)[:, :8]
+    c = np.ones((16, 8), np.float32)
+    assert np.all(product(launch, call, "float", a, b, c, 0) == 1)
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -126,41 +121,76 @@ def test_rows_of_matrices(transposed: bool, launch: Launch, rng: Rng) -> None:
         assert np.array_equal(y[:, j], words.reshape(-1)), j
 
 
-@pytest.mark.parametrize("call", ["wgmma_f16", "wgmma_bf16"])
-def test_products_of_four_warps_are_there_after_the_wait(call: str, launch: Launch, rng: Rng
-                                                         ) -> None:
-    """b lies in shared memory in blocks of eight columns by eight rows of b, as its descriptor
-    says; one warp stands for all four, which have other rows of a."""
-    kind = "F16" if call == "wgmma_f16" else "BF16"
-    raw = quants.quantize(kind, rng.standard_normal((80, 16)).astype(np.float32)).reshape(-1)
-    exact = quants.dequantize(kind, raw, (80, 16)).astype(np.float64)
-    words = raw.view(np.uint32).reshape(80, 8)
-    a = lanes(words[:16], lambda g, i: g + i % 2 * 8, lambda t, i: t + i // 2 * 4, 4)
-    blocks = np.ascontiguousarray(words[16:].reshape(8, 8, 2, 4).transpose(0, 2, 1, 3))
-    given = np.concatenate([a.reshape(-1), blocks.reshape(-1)])
-    y = launch(f"""
+def four_warps(n: int, call: str, *, begin: str = "wgmma_begin({n}u, c);",
+               fence: str = "show_copies();", commit: str = "wgmma_commit();",
+               between: str = "") -> str:
+    """A kernel in which one warp stands for all four, which have other rows of a. b lies in shared
+    memory in blocks of eight columns by eight rows, as its descriptor says."""
+    return f"""
   u32 a[4];
-  float c[32], before = 0.0f;
+  float c[{n // 2}], before = 0.0f;
   for (u32 i = 0u; i < 4u; i++) a[i] = x[4u * LANE + i];
-  for (u32 i = 0u; i < 32u; i++) c[i] = 1.0f;
-  for (u32 i = 0u; i < 4u; i++) {{
-    const u32 at = 128u + 4u * (LANE + 32u * i);
-    wide[LANE + 32u * i] = U4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
+  for (u32 i = 0u; i < {n // 2}u; i++) c[i] = 1.0f;
+  for (u32 i = LANE; i < {2 * n}u; i += 32u) {{
+    const u32 at = 128u + 4u * i;
+    wide[i] = U4(x[at], x[at + 1u], x[at + 2u], x[at + 3u]);
   }}
+  {fence}
   BARRIER();
-  wgmma_begin();
-  {call}(c, a, wide, matrix_descriptor(wide, 0u, 128u, 256u));
-  wgmma_commit();
-  for (u32 i = 0u; i < 32u; i++) before = max_f32(before, c[i]);
-  wgmma_wait();
-  for (u32 i = 0u; i < 32u; i++) y[33u * LANE + i] = as_u32(c[i]);
-  y[33u * LANE + 32u] = as_u32(before);""", given, 33 * WARP).view(np.float32).reshape(WARP, 33)
-    assert np.all(y[:, 32] == 1)
-    wanted = (exact[:16] @ exact[16:].T + 1).astype(np.float32)
+  {begin.format(n=n)}
+  {call}({n}u, c, a, wide, matrix_descriptor(wide, 0u, 128u, 256u));
+  {commit}
+  for (u32 i = 0u; i < {n // 2}u; i++) before = max_f32(before, c[i]);
+  {between}
+  wgmma_wait({n}u, c, 4u, a);
+  for (u32 i = 0u; i < {n // 2}u; i++) y[{n // 2 + 1}u * LANE + i] = as_u32(c[i]);
+  y[{n // 2 + 1}u * LANE + {n // 2}u] = as_u32(before);"""
+
+
+def operands(kind: str, n: int, rng: Rng) -> tuple[Array, Array, Array]:
+    """The words of a and b, and both as float64."""
+    raw = quants.quantize(kind, rng.standard_normal((16 + n, 16)).astype(np.float32)).reshape(-1)
+    exact = quants.dequantize(kind, raw, (16 + n, 16)).astype(np.float64)
+    words = raw.view(np.uint32).reshape(16 + n, 8)
+    a = lanes(words[:16], lambda g, i: g + i % 2 * 8, lambda t, i: t + i // 2 * 4, 4)
+    blocks = np.ascontiguousarray(words[16:].reshape(n // 8, 8, 2, 4).transpose(0, 2, 1, 3))
+    return np.concatenate([a.reshape(-1), blocks.reshape(-1)]), exact[:16], exact[16:].T
+
+
+@pytest.mark.parametrize("n", [32, 64, 128])
+@pytest.mark.parametrize("call", ["wgmma_f16", "wgmma_bf16"])
+def test_products_of_four_warps_are_there_after_the_wait(call: str, n: int, launch: Launch, rng: Rng
+                                                         ) -> None:
+    given, a, b = operands("F16" if call == "wgmma_f16" else "BF16", n, rng)
+    n_each = n // 2 + 1
+    y = launch(four_warps(n, call), given, n_each * WARP).view(np.float32).reshape(WARP, n_each)
+    assert np.all(y[:, -1] == 1)
+    exact, allowed = a @ b + 1, lost(a, b, 1.0)
     for lane in range(WARP):
-        for i in range(32):
+        for i in range(n // 2):
             row, column = lane // 4 + i % 4 // 2 * 8, i // 4 * 8 + lane % 4 * 2 + i % 2
-            assert y[lane, i] == wanted[row, column]
+            assert abs(y[lane, i] - exact[row, column]) <= allowed[row, column]
+
+
+@pytest.mark.parametrize(("fault", "told"), [
+    ({"begin": ""}, "multiplies before wgmma_begin"),
+    ({"fence": ""}, "no fence showed"),
+    ({"commit": ""}, "hasn't waited for products"),
+    ({"between": "a[1] = 0u;"}, "changes rows of products")])
+def test_a_product_of_four_warps_without_its_order_is_told(fault: dict[str, str], told: str,
+                                                           launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    with pytest.raises(KernelFault, match=told):
+        launch(four_warps(32, "wgmma_f16", **fault), given, 17 * WARP)
+
+
+def test_four_warps_that_do_not_meet_are_told(launch: Launch, rng: Rng) -> None:
+    given, _, _ = operands("F16", 32, rng)
+    text = four_warps(32, "wgmma_f16").replace("  wgmma_commit();",
+                                               "  if (LANE < 96u) wgmma_commit();")
+    with pytest.raises(KernelFault, match="deadlock"):
+        launch(text.replace("u * LANE", "u * (LANE % 32u)").replace("wide[i] =",
+               "if (LANE < 32u) wide[i] ="), given, 17 * WARP, threads=128)
 
 
 def test_numbers_of_16_bits_and_neighbours(launch: Launch, rng: Rng) -> None:

@@ -14,6 +14,13 @@ namespace emulator {
 struct Cell {
   u32 writer, reader, written, read, copier;
 };
+
+// An element of shared memory besides. `fences`: how many fences for the matrix units its writer
+// had passed. `phase`: where it arrived by a bulk copy, the number of phases that its barrier
+// `arrival` had ended then, counted from 1. `readers`: the place of notes on who read it.
+struct SharedCell : Cell {
+  u32 fences, arrival, phase, readers;
+};
 constexpr u32 MANY = 0xffffffffu;
 constexpr u32 CELL_BYTES = 2;
 
@@ -26,12 +33,12 @@ struct Argument {
 
 struct Shared {
   void *data;
-  Cell *cells;
+  SharedCell *cells;
 };
 
 // The thread that runs now.
 struct Thread {
-  u32 lane, number, epoch, group[3], n_groups[3], n_threads;
+  u32 lane, number, epoch, group[3], n_groups[3], n_threads, fences;
 };
 
 extern "C" {
@@ -40,6 +47,8 @@ void fault(const char *what, const char *array, u64 at, u32 other);
 void barrier(const char *file, int line);
 float in_subgroup(float x, int is_max, const char *file, int line);
 void meet(const u32 *words, u32 n, const char *file, int line);
+void meet_warpgroup(const u32 *words, u32 n, const char *file, int line);
+void meet_in_order(const char *file, int line);
 const u32 *given_by(u32 lane);
 void multiply_halves(float *c, const u32 *a, const u32 *b, u32 is_bf16, const char *file, int line);
 void multiply_bytes(int *c, const u32 *a, const u32 *b, u32 n_columns, const char *file, int line);
@@ -47,9 +56,18 @@ float add_dot(float sum, const u32 *a, const u32 *b, u32 is_bf16);
 void count_banks(const u32 *elements);
 float value_of(float x, u32 mask, const char *file, int line);
 Shared shared_array(u64 n_elements, u64 element_bytes);
-void copy_later(void *to, const void *from, Cell *cell, const char *name, u64 at);
+void copy_later(void *to, const void *from, SharedCell *cell, const char *name, u64 at);
 void end_group_of_copies();
 void wait_for_copies(u32 n_left);
+void pass_fence();
+u32 fences_of(u32 number);
+void begin_phases(void *at, u32 n_arrivals, const char *name, u64 i);
+void show_phases();
+void arrive(void *at, u32 n_bytes, const char *name, u64 i);
+void wait_for_phase(void *at, u32 parity, const char *name, u64 i, const char *file, int line);
+void copy_in_bulk(void *to, const void *from, u32 n, SharedCell *cells, const char *name, u64 first,
+                  void *at);
+void read_arrived(SharedCell &cell, const char *name, u64 at);
 }
 
 // Memory outside of the workgroup: threads of one launch may not meet there.
@@ -69,7 +87,8 @@ inline void write_global(Cell &cell, const char *name, u64 at) {
 }
 
 // Shared memory: threads may meet if there is a barrier between.
-inline void read_shared(Cell &cell, const char *name, u64 at) {
+inline void read_shared(SharedCell &cell, const char *name, u64 at) {
+  if (cell.arrival) return read_arrived(cell, name, at);
   if (!cell.writer) fault("reads what no thread wrote", name, at, 0);
   if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
     fault("race: reads what another thread wrote", name, at, cell.writer);
@@ -80,7 +99,7 @@ inline void read_shared(Cell &cell, const char *name, u64 at) {
   cell.read = thread.epoch;
 }
 
-inline void write_shared(Cell &cell, const char *name, u64 at) {
+inline void write_shared(SharedCell &cell, const char *name, u64 at) {
   if (cell.copier) fault("writes before a copy is waited for", name, at, cell.copier);
   if (cell.writer && cell.writer != thread.number && cell.written == thread.epoch) {
     fault("race: writes what another thread wrote", name, at, cell.writer);
@@ -89,6 +108,17 @@ inline void write_shared(Cell &cell, const char *name, u64 at) {
   }
   cell.writer = thread.number;
   cell.written = thread.epoch;
+  cell.fences = thread.fences;
+  cell.arrival = 0;
+}
+
+// A read by matrix units that read shared memory themselves: they see what threads stored, or
+// copied, once these have passed a fence.
+inline void read_by_units(SharedCell &cell, const char *name, u64 at) {
+  read_shared(cell, name, at);
+  if (!cell.arrival && cell.writer && fences_of(cell.writer) <= cell.fences) {
+    fault("multiplies what no fence showed the matrix units:", name, at, cell.writer);
+  }
 }
 
 } // namespace emulator

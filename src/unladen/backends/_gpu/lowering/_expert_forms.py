@@ -44,12 +44,14 @@ def prepare(low: Lowering, rows: Rows, matrices: list[Matrix], at: int, wanted: 
         return Prepared()
     sizes = form_bytes(rows.n_tokens * rows.n_each, rows.n_cols)
     memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
-    if "int_dot" in low.features and low.target.family.has_codes(matrices[0].quant):
+    coded = "int_dot" in low.features and low.target.family.has_codes(matrices[0].quant)
+    together = wanted(FEW_ROWS + 1)
+    if coded and not (together and "wgmma" in low.features):
         return Prepared(_tiles.quantized(low, rows.symbol, rows.x, rows.n_each * rows.n_cols,
                                          memory, 2, wanted))
-    if "mma" not in low.features or not wanted(FEW_ROWS + 1):
+    if "mma" not in low.features or not together:
         return Prepared()
-    kind = _tiles.part_kind(matrices[0].quant)
+    kind = _tiles.HALF if coded else _tiles.part_kind(matrices[0].quant)
     return Prepared(split={kind: _tiles.split(low, rows.symbol, rows.x, (rows.n_each, rows.n_cols),
                                               kind, memory)})
 
@@ -73,6 +75,6 @@ def grouped(low: Lowering, m: Matrix, ranges: dict[str, Range | bytes], flags: C
     """Bindings, constants and sizes of the kernel that multiplies ``m``, which is in tiles, with
     the rows that chose an expert."""
     form = _tiles.form_of(low, m, x.coded, x.split)
-    sizes = _tiles.GROUPED[form.kind]
+    sizes = form.grouped
     return {**without_x(ranges), **form.ranges}, {
         **sizes.constants, **form.constants, **m.constants, **flags}, sizes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -32,7 +32,7 @@ class Prepared:
     """Bindings of x in the forms that kernels multiply, where a dispatch made them before.
 
     * ``coded``: as int8; empty where the node takes x as float32.
-    * ``split``: as a sum of numbers of 16 bits, by their format ("F16", "BF16").
+    * ``split``: as sums of numbers of 16 bits, by the form's name (:data:`_tiles.PARTS`).
     """
 
     coded: Ranges = field(default_factory=dict)
@@ -65,13 +65,12 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     if x.coded and low.target.family.has_codes(m.quant):
         kernel = "matmul_coded"
         taken = {**without_x(ranges), **x.coded}
-    for wide in (False, True):
-        tm, tn = TILES[kernel, wide]
+    sizes = [TILES[kernel, wide] for wide in (False, True)]
+    for i, (tm, tn) in enumerate(sizes):
         # Workgroup memory that every device has holds two small tiles, or one wide tile.
-        low.emit(kernel, _tiles_grid(m, rows, TILES[kernel, True], TILES[kernel, wide], wide=wide),
-                 TILE_THREADS, taken, {
-                     "TM": tm, "TN": tn, "BUFFERS": 1 if wide else 2, "DOUBLE": not wide, **flags,
-                     **m.constants}, quant=m.quant)
+        low.emit(kernel, _tiles_grid(m, rows, sizes, i), TILE_THREADS, taken, {
+            "TM": tm, "TN": tn, "BUFFERS": 1 if i else 2, "DOUBLE": not i, **flags,
+            **m.constants}, quant=m.quant)
 
 
 def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
@@ -115,21 +114,26 @@ def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags:
     if "mma" not in low.features:
         return  # the kernel for few rows takes all of them
     form = _tiles.form_of(low, m, x.coded, x.split)
-    for wide in (False, True):
-        sizes = form.sizes(wide=wide)
-        grid = _tiles_grid(m, rows, form.sizes(wide=True).rows, sizes.rows, wide=wide)
-        low.emit("matmul_mma", grid, sizes.threads, {**without_x(ranges), **form.ranges},
+    tiles = [sizes.rows for sizes in form.sizes]
+    for i, sizes in enumerate(form.sizes):
+        low.emit("matmul_mma", _tiles_grid(m, rows, tiles, i), sizes.threads,
+                 {**without_x(ranges), **form.ranges},
                  {**sizes.constants, **form.constants, **flags, **m.constants}, quant=m.quant)
 
 
-def _tiles_grid(m: Matrix, rows: str, wide_tile: tuple[int, int], tile: tuple[int, int],
-                *, wide: bool) -> Grid:
+def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int) -> Grid:
+    """The grid of tiles of size ``i`` of ``tiles``, from small to wide. A step takes the widest
+    that fill a large GPU, and that the next smaller ones can't cover with one row of tiles."""
+    def fill(tile: tuple[int, int], n: int) -> bool:
+        return -(-m.n_rows // tile[0]) * -(-n // tile[1]) >= ENOUGH_TILES
+
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        fills = -(-m.n_rows // wide_tile[0]) * -(-n // wide_tile[1]) >= ENOUGH_TILES
-        if n <= FEW_ROWS or fills != wide:
+        best = max((k for k, tile in enumerate(tiles)
+                    if k == 0 or (n > tiles[k - 1][1] and fill(tile, n))))
+        if n <= FEW_ROWS or best != i:
             return None
-        return *fold(-(-m.n_rows // tile[0])), -(-n // tile[1])
+        return *fold(-(-m.n_rows // tiles[i][0])), -(-n // tiles[i][1])
 
     return grid
 

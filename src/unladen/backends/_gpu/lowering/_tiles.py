@@ -16,8 +16,13 @@ from unladen.quants import file_format, in_tiles
 
 HALF = "HALF"
 """The form of x as float16, for codes that become float16 with their scales: as exact as int8."""
+COLUMNS = "/columns"
+"""The end of a form's name where eight columns of all rows of x are one after another: the order of
+bulk copies."""
+PADDED = 128
+"""The rows of x in that order are rounded up to a multiple of this, the most in a tile."""
 PARTS = {"F16": 2, "BF16": 3, HALF: 1}
-"""How many numbers of 16 bits stand for one of float32, by the form's name."""
+"""How many numbers of 16 bits stand for one of float32, by the form's name without its end."""
 QUANTIZE_THREADS = 64
 """Threads of a workgroup that rounds x. Each thread takes a run, or two for tiles."""
 SPLIT_THREADS = 128
@@ -52,16 +57,20 @@ CODED = Sizes((64, 32), (16, 32), 3), Sizes((128, 128), (32, 64), 3)
 SPLIT = {"F16": (Sizes((64, 32), (16, 32), 2), Sizes((128, 64), (32, 32), 2)),
          "BF16": (Sizes((64, 16), (16, 16), 2), Sizes((128, 32), (32, 32), 2))}
 """Sizes for x as a sum of numbers of 16 bits."""
-WARPGROUPS = Sizes((128, 64), (16, 64), 2)
-"""Sizes for four warps that multiply together."""
+WARPGROUPS = (Sizes((64, 32), (16, 32), 4), Sizes((128, 64), (16, 64), 4),
+              Sizes((256, 128), (16, 128), 2))
+"""Sizes for four warps that multiply together, from small to wide; a stage has 64 columns of one
+part. See docs/concepts/gpu-kernels.md for the choice."""
 GROUPED = {"": Sizes((128, 64), (32, 32), 3), "F16": Sizes((128, 64), (32, 32), 2)}
 """Sizes for the rows of an expert, by the format of x's parts."""
+GROUPED_WARPGROUPS = {HALF: Sizes((128, 64), (16, 64), 3), "F16": Sizes((128, 64), (16, 64), 2)}
+"""The same for four warps that multiply together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a product takes x: the bindings, the format of x's parts ("" for int8), and the sizes of
-    tiles, small and wide."""
+    """How a product takes x: the bindings, and the form's name ("" for int8). ``by_warpgroups``:
+    four warps multiply together."""
 
     ranges: Ranges
     kind: str
@@ -75,21 +84,34 @@ class Form:
     @property
     def constants(self) -> Constants:
         """The constants that name the form."""
-        how: Constants = {"WGMMA": self.by_warpgroups, "INT_DOT": self.is_coded}
-        return how if self.is_coded else {**how, "PARTS": PARTS[self.kind],
-                                          "BRAIN": self.kind == "BF16"}
+        if self.is_coded:
+            return {"WGMMA": False, "INT_DOT": True}
+        return {"WGMMA": self.by_warpgroups, "INT_DOT": False, "BULK": in_columns(self.kind),
+                **part_constants(self.kind)}
 
-    def sizes(self, *, wide: bool) -> Sizes:
-        """The sizes of a workgroup's tile."""
+    @property
+    def sizes(self) -> tuple[Sizes, ...]:
+        """The sizes of a workgroup's tile, from small to wide."""
         if self.by_warpgroups:
             return WARPGROUPS
-        return (CODED if self.is_coded else SPLIT[self.kind])[wide]
+        return CODED if self.is_coded else SPLIT[self.kind]
+
+    @property
+    def grouped(self) -> Sizes:
+        """The sizes of a workgroup's tile for the rows of an expert."""
+        return (GROUPED_WARPGROUPS if self.by_warpgroups else GROUPED)[self.kind]
 
 
 def form_of(low: Lowering, m: Matrix, coded: Ranges, split: Mapping[str, Ranges]) -> Form:
     """The form in which ``m``, in tiles, meets many rows of x."""
-    if coded and low.target.family.has_codes(m.quant):
-        return Form(split[HALF], HALF, True) if HALF in split else Form(coded, "")
+    is_plain = m.quant in PARTS
+    mine = m.quant if is_plain else HALF
+    if low.target.family.has_codes(m.quant) or is_plain:
+        for kind in (mine + COLUMNS, HALF):
+            if kind in split and (kind != HALF or not is_plain):
+                return Form(split[kind], kind, True)
+    if coded and not is_plain:
+        return Form(coded, "")
     kind = part_kind(m.quant)
     return Form(split[kind], kind, "wgmma" in low.features and m.quant == "F16")
 
@@ -100,18 +122,36 @@ def part_kind(quant: str) -> str:
     return "BF16" if quant == "BF16" else "F16"
 
 
+def in_columns(kind: str) -> bool:
+    """Whether x has the order of bulk copies in this form."""
+    return kind.endswith(COLUMNS)
+
+
+def n_parts(kind: str) -> int:
+    """How many numbers of 16 bits stand for one of float32 in this form."""
+    return PARTS[kind.removesuffix(COLUMNS)]
+
+
+def part_constants(kind: str) -> Constants:
+    """The constants of kernels that write or read x in this form."""
+    known: Constants = {"PARTS": n_parts(kind), "BRAIN": kind.startswith("BF16")}
+    return {**known, "PADDED": PADDED} if in_columns(kind) else known
+
+
 def kinds_of(weights: Iterable[Weight], *, coded: bool, by_warpgroups: bool) -> list[str]:
     """The forms of x that ``weights`` need in tiles. ``coded``: codes meet x as int8.
     ``by_warpgroups``: where they may, they become float16 instead if x has many rows."""
     formats = {file_format(w.quant) for w in weights if in_tiles(file_format(w.quant), w.shape)}
-    found = {part_kind(q) for q in formats if q in PARTS or not coded}
-    rest = coded and by_warpgroups and any(q not in PARTS for q in formats)
-    return sorted(found | ({HALF} if rest else set()))
+    if not by_warpgroups:
+        return sorted({part_kind(q) for q in formats if q in PARTS or not coded})
+    return sorted({q + COLUMNS if q in PARTS else HALF + COLUMNS if coded else "F16"
+                   for q in formats})
 
 
 def split_bytes(n_rows: int, n_in: int, kind: str) -> tuple[int, int]:
     """Bytes of the parts of x, of ``n_rows`` rows, and of the factor of each row."""
-    return _aligned(2 * PARTS[kind] * n_rows * n_in), _aligned(4 * n_rows)
+    n_each = -(-n_rows // PADDED) * PADDED if in_columns(kind) else n_rows
+    return _aligned(2 * n_parts(kind) * n_each * n_in), _aligned(4 * n_rows)
 
 
 def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Range], runs: int,
@@ -136,8 +176,8 @@ def quantized(low: Lowering, rows: str, x: Range, n_in: int, at: tuple[Range, Ra
 
 def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
           at: tuple[Range, Range]) -> Ranges:
-    """Append a dispatch that makes x a sum of numbers in format ``kind``, and return the bindings
-    of the result.
+    """Append a dispatch that brings x into the form ``kind``, and return the bindings of the
+    result.
 
     * ``shape``: how many rows x has for each row of the step, and their columns.
     * ``at``: memory for parts and factors.
@@ -146,11 +186,12 @@ def split(low: Lowering, rows: str, x: Range, shape: tuple[int, int], kind: str,
         n = size.rows(rows)
         return (*fold(n * shape[0]), 1) if n > FEW_ROWS else None
 
-    factors: Ranges = {} if kind == "BF16" else {"factors": at[1]}
+    factors: Ranges = {} if kind.startswith("BF16") else {"factors": at[1]}
     low.emit("split_rows", grid, SPLIT_THREADS,
              {"m": numbers(shape[1], shape[0]), "x": x, "parts": at[0], **factors},
-             {"PARTS": PARTS[kind], "BRAIN": kind == "BF16", "ROW_KIND": rows_word(rows)})
-    return {"x_parts": at[0], **{f"x_{name}": r for name, r in factors.items()}}
+             {**part_constants(kind), "COLUMNS": in_columns(kind), "ROW_KIND": rows_word(rows)})
+    name = "x_columns" if in_columns(kind) else "x_parts"
+    return {name: at[0], **{f"x_{name}": r for name, r in factors.items()}}
 
 
 def _aligned(n: int) -> int:

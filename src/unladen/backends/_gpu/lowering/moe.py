@@ -62,7 +62,7 @@ class Moe(OpLowering):
     op = "moe"
     kernels = PLAIN_KERNELS | {"moe_route", "moe_hidden", "moe_out", "moe_group", "moe_tile",
                                "moe_join"}
-    features = frozenset({"subgroups", "int_dot", "mma"})
+    features = frozenset({"subgroups", "int_dot", "mma", "wgmma"})
 
     def supports(self, node: Node) -> bool:
         """Up to :data:`MAX_EXPERTS` experts whose gate and up matrices have the same format."""

@@ -1,6 +1,11 @@
-#use step mma_tile result
-// y = x w^T (+ bias) for many rows of x and weights in tiles; see parts/mma_tile.h. For NVIDIA
-// only.
+#use step result
+// y = x w^T (+ bias) for many rows of x and weights in tiles; see parts/mma_tile.h, and
+// parts/bulk_tile.h where x comes by bulk copies. For NVIDIA only.
+#if BULK
+#use bulk_tile
+#else
+#use mma_tile
+#end
 
 KERNEL(matmul_mma) {
   const u32 first = (GROUP_X + GROUP_Y * N_GROUPS_X) * TM;

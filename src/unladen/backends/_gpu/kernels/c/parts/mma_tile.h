@@ -1,4 +1,4 @@
-#use tiles
+#use warp_tile
 // Products of TM rows of w, which are tiles, with TN rows of x, by the matrix units of NVIDIA's
 // chips (sm_80 and later). A warp takes WARP_ROWS by WARP_TOKENS of them. Weights go from memory to
 // registers, since tiles have the order of fragments; rows of x come through shared memory, STAGES
@@ -9,9 +9,6 @@
 // With INT_DOT, x was rounded to int8 with a scale for 32 columns (`quantize`). Otherwise it is a
 // sum of PARTS rows of float16 or, with BRAIN, of bfloat16 (`split_rows`), which is as exact as
 // float32.
-#define RM (WARP_ROWS / 16u)
-#define RN (WARP_TOKENS / 8u)
-#define WARPS_M (TM / WARP_ROWS)
 #if INT_DOT
 #define ELEMENTS 4u
 #bind in u32 x_codes
@@ -21,27 +18,8 @@
 #else
 #define ELEMENTS (8u * PARTS)
 #bind in u32 x_parts
-#if BRAIN
-#else
-#bind in float x_factors
-#end
 #end
 #shared u4 x_tile (STAGES * ELEMENTS * TN)
-// Where each row of x begins, in elements of x.
-#shared u32 x_rows TN
-
-// The first row of w, and of x, that this warp takes of the workgroup's.
-FN u32 warp_row(ARGS) { return SUBGROUP % WARPS_M * WARP_ROWS; }
-FN u32 warp_token(ARGS) { return SUBGROUP / WARPS_M * WARP_TOKENS; }
-
-// The column of run `run` of 16 columns of a slice.
-FN u32 run_column(u32 slice, u32 run) {
-#if PLAIN
-  return 64u * slice + 16u * run;
-#else
-  return slice / CHUNKS * TILE_COLUMNS + pair_column(slice % CHUNKS, run / 2u) + 16u * (run % 2u);
-#end
-}
 
 // Begins to copy the columns of a slice.
 FN void fetch(ARGS, u32 slice, u32 n_slices) {
@@ -123,12 +101,6 @@ FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE fl
   }
 }
 #else
-#if BRAIN
-#define mma_part(c, a, b) mma_bf16(c, a, b)
-#else
-#define mma_part(c, a, b) mma_f16(c, a, b)
-#end
-
 // sum += a times 16 columns (run `run`) of eight rows of x, over all parts.
 FN void add_parts(ARGS, u32 stage, u32 run, u32 token, PRIVATE const u32 *a, PRIVATE float *sum) {
   UNROLL for (u32 q = 0u; q < PARTS; q += 2u) {
@@ -142,52 +114,20 @@ FN void add_parts(ARGS, u32 stage, u32 run, u32 token, PRIVATE const u32 *a, PRI
 }
 
 #if WGMMA
-// The words of a row's four codes with their scale and shift, as float16.
-FN void weights_as_halves(u32 words, float scale, float shift, PRIVATE u32 *out) {
-  const f4 v = scale * f4_signed(words) + shift;
-  out[0] = halves_of(v.x, v.y);
-  out[2] = halves_of(v.z, v.w);
-}
-
-// This warp's 16 rows of the slice: a fragment for each run of 16 columns.
-FN void fragments(ARGS, Bytes b, u32 slice, u32 band, PRIVATE u32 *a) {
-#if PLAIN
-  UNROLL for (u32 run = 0u; run < 4u; run++) {
-    const u4 q = sixteen_columns(b, band, 4u * slice + run);
-    a[4u * run] = q.x;
-    a[4u * run + 1u] = q.y;
-    a[4u * run + 2u] = q.z;
-    a[4u * run + 3u] = q.w;
-  }
-#else
-  const u32 c = slice % CHUNKS, tile = band + slice / CHUNKS * TILE_BYTES;
-  u32 codes[8];
-  chunk_codes(args, b, tile, c, codes);
-  UNROLL for (u32 p = 0u; p < 2u; p++) {
-    const f4 top = pair_scales(args, b, tile, LANE_G, c, p);
-    const f4 low = pair_scales(args, b, tile, LANE_G + 8u, c, p);
-    weights_as_halves(codes[2u * p], top.x, top.y, a + 8u * p);
-    weights_as_halves(codes[4u + 2u * p], low.x, low.y, a + 8u * p + 1u);
-    weights_as_halves(codes[2u * p + 1u], top.z, top.w, a + 8u * p + 4u);
-    weights_as_halves(codes[5u + 2u * p], low.z, low.w, a + 8u * p + 5u);
-  }
-#end
-}
-
 // Four warps multiply 64 rows with all rows of x, which they read from shared memory themselves.
 FN void add_slice(ARGS, Bytes b, u32 slice, PRIVATE const u32 *bands, PRIVATE float *acc) {
   u32 a[16];
   fragments(args, b, slice, bands[0], a);
-  wgmma_begin();
+  wgmma_begin(TN, acc);
   UNROLL for (u32 run = 0u; run < 4u; run++) {
     UNROLL for (u32 part = 0u; part < PARTS; part++) {
       const u32 first = (slice % STAGES * ELEMENTS + 8u * part + 2u * run) * TN;
       const Descriptor x = matrix_descriptor(x_tile, first, 16u * TN, 128u);
-      wgmma_f16(acc, a + 4u * run, x_tile, x);
+      wgmma_part(TN, acc, a + 4u * run, x_tile, x);
     }
   }
   wgmma_commit();
-  wgmma_wait();
+  wgmma_wait(TN, acc, 16u, a);
 }
 #else
 #if PLAIN
@@ -261,18 +201,5 @@ FN void multiply_tiles(ARGS, Bytes b, PRIVATE const u32 *bands, PRIVATE float *a
   copy_wait(0u);
   // The next product may fetch now.
   BARRIER();
-#if INT_DOT
-#else
-#if BRAIN
-#else
-  UNROLL for (u32 n = 0u; n < RN; n++) {
-    const u32 token = warp_token(args) + 8u * n + 2u * LANE_T;
-    const float one = x_factors[x_rows[token] / m.n_in];
-    const float two = x_factors[x_rows[token + 1u] / m.n_in];
-    UNROLL for (u32 r = 0u; r < RM; r++) {
-      UNROLL for (u32 i = 0u; i < 4u; i++) acc[4u * (r * RN + n) + i] *= i % 2u == 0u ? one : two;
-    }
-  }
-#end
-#end
+  scale_sums(args, acc);
 }

@@ -75,12 +75,13 @@ FN u32 u32_of(int x) { return (u32)x; }
 #if __CUDA_ARCH__ >= 800
 FN void copy_16(u4 *to, const u8 *from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)),
-               "l"(from));
+               "l"(__cvta_generic_to_global(from))
+               : "memory");
 }
 
 #define copy_async(to, i, from, at) copy_16(&(to)[i], (const u8 *)(from) + (at))
-#define copy_commit() asm volatile("cp.async.commit_group;")
-#define copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n))
+#define copy_commit() asm volatile("cp.async.commit_group;" ::: "memory")
+#define copy_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 #else
 #define copy_async(to, i, from, at) ((to)[i] = load_u128(from, at))
 #define copy_commit()

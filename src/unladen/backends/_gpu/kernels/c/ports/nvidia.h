@@ -91,51 +91,148 @@ FN u32 brains_of(float low, float high) {
 
 #if __CUDA_ARCH__ == 900 && defined(__CUDA_ARCH_FEAT_SM90_ALL)
 // Products of four neighbouring warps (sm_90a): c += a b for a of 64 by 16 numbers of 16 bits, 16
-// rows in the registers of each warp as mma_f16 takes them, and b of 16 by 64, in shared memory. c
-// has what mma_f16 leaves for each eight columns. The descriptor names b: rows of sixteen bytes,
-// eight columns of b one after another; `leading` bytes further are the next eight numbers of a
-// column, `stride` bytes further the next eight columns. Neither c nor a may be used before
-// wgmma_wait, nor may b be overwritten; wgmma_begin comes before the first product, after c and a
-// were set.
+// rows in the registers of each warp as mma_f16 takes them, and b of 16 by n, in shared memory; n
+// is 32, 64 or 128. c has what mma_f16 leaves for each eight columns. The descriptor names b: rows
+// of sixteen bytes, eight columns of b one after another; `leading` bytes further are the next
+// eight numbers of a column, `stride` bytes further the next eight columns. All four warps come by.
+// wgmma_begin comes before the first product, after c and a were set. wgmma_wait(n, c, n_words, a)
+// waits for the products that were committed. Neither c nor the words of a may be changed before,
+// nor may b be overwritten.
 typedef unsigned long long Descriptor;
 
 FN Descriptor descriptor_at(const u4 *first, u32 leading, u32 stride) {
   const u32 address = (u32)__cvta_generic_to_shared(first);
-  return (Descriptor)((address & 0x3ffffu) >> 4) | (Descriptor)(leading >> 4) << 16
-         | (Descriptor)(stride >> 4) << 32;
+  return (Descriptor)((address & 0x3ffffu) >> 4) | (Descriptor)((leading & 0x3ffffu) >> 4) << 16
+         | (Descriptor)((stride & 0x3ffffu) >> 4) << 32;
+}
+
+// Keeps the compiler from moving a use of c across: to it a product is done when it begins. For the
+// same reason wgmma_wait reads the words of a, so that no other number gets their registers before.
+template <u32 n> FN void hold_registers(float *c) {
+  UNROLL for (u32 i = 0u; i < n / 2u; i++) asm volatile("" : "+f"(c[i])::"memory");
+}
+
+template <u32 n> FN void begin_products(float *c) {
+  hold_registers<n>(c);
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+
+template <u32 n, u32 n_words> FN void end_products(float *c, const u32 *a) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  hold_registers<n>(c);
+  UNROLL for (u32 i = 0u; i < n_words; i++) asm volatile("" ::"r"(a[i]) : "memory");
 }
 
 #define matrix_descriptor(tile, i, leading, stride) descriptor_at(&(tile)[i], leading, stride)
-#define wgmma_begin() asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define wgmma_begin(n, c) begin_products<n>(c)
 #define wgmma_commit() asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
-#define wgmma_wait() asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
-// Copies that this thread waited for can be read by the warps' products after a barrier.
-#define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+#define wgmma_wait(n, c, n_words, a) end_products<n, n_words>(c, a)
 
-#define UNLADEN_WGMMA(name, type) \
-  FN void name##_at(float *c, const u32 *a, Descriptor b) { \
-    asm volatile( \
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " {" \
-        "%0, %1, %2, %3, %4, %5, %6, %7, " \
-        "%8, %9, %10, %11, %12, %13, %14, %15, " \
-        "%16, %17, %18, %19, %20, %21, %22, %23, " \
-        "%24, %25, %26, %27, %28, %29, %30, %31}, " \
-        "{%32, %33, %34, %35}, %36, 1, 1, 1, 0;" \
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]), \
-          "+f"(c[4]), "+f"(c[5]), "+f"(c[6]), "+f"(c[7]), \
-          "+f"(c[8]), "+f"(c[9]), "+f"(c[10]), "+f"(c[11]), \
-          "+f"(c[12]), "+f"(c[13]), "+f"(c[14]), "+f"(c[15]), \
-          "+f"(c[16]), "+f"(c[17]), "+f"(c[18]), "+f"(c[19]), \
-          "+f"(c[20]), "+f"(c[21]), "+f"(c[22]), "+f"(c[23]), \
-          "+f"(c[24]), "+f"(c[25]), "+f"(c[26]), "+f"(c[27]), \
-          "+f"(c[28]), "+f"(c[29]), "+f"(c[30]), "+f"(c[31]) \
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)); \
+#define UNLADEN_8(c, i) \
+  "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), \
+      "+f"(c[i + 6]), "+f"(c[i + 7])
+#define UNLADEN_16(c, i) UNLADEN_8(c, i), UNLADEN_8(c, i + 8)
+#define UNLADEN_32(c, i) UNLADEN_16(c, i), UNLADEN_16(c, i + 16)
+#define UNLADEN_64(c, i) UNLADEN_32(c, i), UNLADEN_32(c, i + 32)
+#define UNLADEN_NAMES_16 \
+  "%0, %1, %2, %3, %4, %5, %6, %7, " \
+  "%8, %9, %10, %11, %12, %13, %14, %15"
+#define UNLADEN_NAMES_32 \
+  UNLADEN_NAMES_16 ", " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, " \
+  "%24, %25, %26, %27, %28, %29, %30, %31"
+#define UNLADEN_NAMES_64 \
+  UNLADEN_NAMES_32 ", " \
+  "%32, %33, %34, %35, %36, %37, %38, %39, " \
+  "%40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, " \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
+
+// c is held in `half` registers, whose numbers come first; `words` and `b` are those after them.
+#define UNLADEN_WGMMA(name, type, n, half, words, b) \
+  template <> __device__ __forceinline__ void name<n>(float *c, const u32 *a, Descriptor at) { \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type \
+                 " {" UNLADEN_NAMES_##half "}, {" words "}, " b ", 1, 1, 1, 0;" \
+                 : UNLADEN_##half(c, 0) \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(at) \
+                 : "memory"); \
   }
+#define UNLADEN_WGMMAS(name, type) \
+  template <u32 n> __device__ __forceinline__ void name(float *c, const u32 *a, Descriptor at); \
+  UNLADEN_WGMMA(name, type, 32, 16, "%16, %17, %18, %19", "%20") \
+  UNLADEN_WGMMA(name, type, 64, 32, "%32, %33, %34, %35", "%36") \
+  UNLADEN_WGMMA(name, type, 128, 64, "%64, %65, %66, %67", "%68")
 
-UNLADEN_WGMMA(wgmma_f16, "f16")
-UNLADEN_WGMMA(wgmma_bf16, "bf16")
-#define wgmma_f16(c, a, tile, b) wgmma_f16_at(c, a, b)
-#define wgmma_bf16(c, a, tile, b) wgmma_bf16_at(c, a, b)
+UNLADEN_WGMMAS(wgmma_f16_at, "f16")
+UNLADEN_WGMMAS(wgmma_bf16_at, "bf16")
+#define wgmma_f16(n, c, a, tile, b) wgmma_f16_at<n>(c, a, b)
+#define wgmma_bf16(n, c, a, tile, b) wgmma_bf16_at<n>(c, a, b)
+#endif
+
+#if __CUDA_ARCH__ >= 900
+// Barriers that count arrivals and bytes, elements of a shared array of u2 (mbarrier). One thread
+// begins them and shows them; others use them after a barrier of the workgroup. A phase ends when n
+// threads have arrived and the copies have brought the bytes that they announced (expect_bytes is
+// an arrival, too); the next phase begins then. wait_for_arrivals waits for the end of the phase
+// with this parity, which is that of the phase under way or of the one before it. What threads did
+// before they arrived comes before what those do that waited.
+//
+// copy_in_bulk begins to copy n bytes, a multiple of 16, from byte `at` on to the elements of a
+// shared array of u4 from number i on. The element k of `array` is the barrier. One thread does so
+// for all.
+FN u32 shared_address(const void *of) { return (u32)__cvta_generic_to_shared(of); }
+
+FN void begin_arrivals_at(u2 *at, u32 n) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(at)), "r"(n)
+               : "memory");
+}
+
+FN void arrive_at_one(u2 *at) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(at)) : "memory");
+}
+
+FN void expect_bytes_at(u2 *at, u32 n) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(at)),
+               "r"(n)
+               : "memory");
+}
+
+FN bool has_ended(u2 *at, u32 parity) {
+  u32 ended;
+  asm volatile(
+      "{\n"
+      ".reg .pred ended;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 ended, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, ended;\n"
+      "}"
+      : "=r"(ended)
+      : "r"(shared_address(at)), "r"(parity)
+      : "memory");
+  return ended != 0u;
+}
+
+FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(n), "r"(shared_address(at))
+      : "memory");
+}
+
+#define begin_arrivals(array, i, n) begin_arrivals_at(&(array)[i], n)
+#define show_arrivals() \
+  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory")
+#define arrive_at(array, i) arrive_at_one(&(array)[i])
+#define expect_bytes(array, i, n) expect_bytes_at(&(array)[i], n)
+#define wait_for_arrivals(array, i, parity) \
+  while (!has_ended(&(array)[i], parity)) {}
+#define copy_in_bulk(to, i, from, at, n, array, k) \
+  copy_many(&(to)[i], (const u8 *)(from) + (at), n, &(array)[k])
+// What threads stored, or copied and waited for, can be read by matrix units and bulk copies after a
+// barrier.
+#define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+// The threads of a warp meet, and see what each of them did.
+#define sync_warp() __syncwarp()
 #endif
 
 // Programmatic dependent launch: wait_for_previous returns when the launch before this one is done
@@ -143,7 +240,7 @@ UNLADEN_WGMMA(wgmma_bf16, "bf16")
 // begins and ends like any other.
 #if __CUDA_ARCH__ >= 900
 #define wait_for_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define allow_next() asm volatile("griddepcontrol.launch_dependents;")
+#define allow_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #else
 #define wait_for_previous()
 #define allow_next()

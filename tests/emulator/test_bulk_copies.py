@@ -1,0 +1,103 @@
+"""Bulk copies and the barriers that they arrive at: they come late, and each mistake is told."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from emulator.backend import KernelFault
+from emulator.small import Launch
+
+THREADS = 64
+N = 32
+"""Words of each of three pieces that the kernel copies, one after another to one place."""
+PIECES = """
+  if (LANE == 0u) {
+    begin_arrivals(there, 0u, 1u);
+    begin_arrivals(there, 1u, 2u);
+    show_arrivals();
+  }
+  BARRIER();
+  for (u32 piece = 0u; piece < 3u; piece++) {
+    if (LANE == 0u) {
+      if (piece > 0u) wait_for_arrivals(there, 1u, (piece - 1u) % 2u);
+      expect_bytes(there, 0u, 128u);
+      copy_in_bulk(tile, 0u, x, 128u * piece, 64u, there, 0u);
+      copy_in_bulk(tile, 4u, x, 128u * piece + 64u, 64u, there, 0u);
+    }
+    wait_for_arrivals(there, 0u, piece % 2u);
+    const u4 found = tile[LANE % 8u];
+    if (LANE < 8u) y[8u * piece + LANE] = found.x + found.w;
+    sync_warp();
+    if (LANE % 32u == 0u) arrive_at(there, 1u);
+  }"""
+
+
+@pytest.mark.parametrize("order", range(3))
+def test_pieces_arrive_in_turn(order: int, launch: Launch) -> None:
+    x = np.arange(3 * N, dtype=np.uint32)
+    y = launch(PIECES, x, 24, order, THREADS)
+    assert np.array_equal(y, x.reshape(-1, 4)[:, 0] + x.reshape(-1, 4)[:, 3])
+
+
+LATE = "before a copy is waited for"
+FAULTS = {
+    "no wait": ("    wait_for_arrivals(there, 0u, piece % 2u);", "", f"{LATE}|nobody waited"),
+    "the other parity": ("there, 0u, piece % 2u", "there, 0u, (piece + 1u) % 2u", LATE),
+    "copied before it is read": ("      if (piece > 0u) wait_for_arrivals(there, 1u, "
+                                 "(piece - 1u) % 2u);", "", "race: copies to what another"),
+    "arrives before it reads": ("    const u4 found", "    sync_warp();\n    if (LANE % 32u == 0u) "
+                                "arrive_at(there, 1u);\n    const u4 found",
+                                "race: copies to what another|more arrivals"),
+    "arrives for others that still read": ("    sync_warp();", "",
+                                           "race: copies to what another thread reads"),
+    "fewer bytes than announced": ("expect_bytes(there, 0u, 128u)",
+                                   "expect_bytes(there, 0u, 144u)",
+                                   r"deadlock .*waits for phase 0 of there\[0\] \(.*small.h:22\), "
+                                   "where 0 arrivals are missing and copies bring 128 of 144"),
+    "more bytes than announced": ("expect_bytes(there, 0u, 128u)",
+                                  "expect_bytes(there, 0u, 112u)", "copies bring 128 of 112"),
+    "an arrival is missing": ("begin_arrivals(there, 1u, 2u)", "begin_arrivals(there, 1u, 3u)",
+                              r"waits for phase 0 of there\[1\].* where 1 arrivals are missing"),
+    "an arrival too many": ("begin_arrivals(there, 1u, 2u)", "begin_arrivals(there, 1u, 1u)",
+                            "race: copies to what another thread reads"),
+    "not shown": ("    show_arrivals();", "", "no fence showed"),
+    "used too early": ("  BARRIER();\n  for", "  for", "just began|nobody began"),
+    "begun again": ("    show_arrivals();", "    begin_arrivals(there, 0u, 1u);\n"
+                    "    show_arrivals();", "begins again"),
+    "half of 16 bytes": ("128u * piece, 64u", "128u * piece, 56u", "multiple of 16"),
+    "not at 16 bytes": ("x, 128u * piece, 64u", "x, 128u * piece + 8u, 64u", "misaligned"),
+    "beyond what is there": ("128u * piece + 64u, 64u", "128u * piece + 128u, 64u",
+                             "out of bounds: copies"),
+    "beyond the tile": ("tile, 4u, x", "tile, 29u, x", "out of bounds: copies to"),
+    "stored over": ("    wait_for_arrivals(there, 0u, piece % 2u);",
+                    "    if (LANE == 9u) tile[0] = U4(1u, 1u, 1u, 1u);\n"
+                    "    wait_for_arrivals(there, 0u, piece % 2u);", f"{LATE}|race")}
+"""For each fault: a text, what stands there instead, and what is told."""
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_told(name: str, launch: Launch) -> None:
+    old, new, told = FAULTS[name]
+    assert PIECES.count(old) == 1, old
+    x = np.arange(3 * N, dtype=np.uint32)
+    found = ""
+    for order in range(3):
+        try:
+            launch(PIECES.replace(old, new), x, 24, order, THREADS)
+        except KernelFault as error:
+            found += str(error)
+    assert re.search(told, found, re.S), found
+
+
+def test_a_barrier_of_the_workgroup_orders_reads_and_copies(launch: Launch) -> None:
+    """Without arrivals at the second barrier in shared memory."""
+    text = PIECES.replace("      if (piece > 0u) wait_for_arrivals(there, 1u, (piece - 1u) % 2u);\n",
+                          "").replace("    sync_warp();\n    if (LANE % 32u == 0u) "
+                                      "arrive_at(there, 1u);\n", "    BARRIER();\n")
+    x = np.arange(3 * N, dtype=np.uint32)
+    for order in range(3):
+        y = launch(text, x, 24, order, THREADS)
+        assert np.array_equal(y, x.reshape(-1, 4)[:, 0] + x.reshape(-1, 4)[:, 3])
