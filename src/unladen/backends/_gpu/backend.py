@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
-from unladen.backends._gpu.joining import code_bytes, rounded, turned
+from unladen.backends._gpu.joining import code_bytes, rounded, turned, written
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
 from unladen.backends._gpu.target import Family, Target
@@ -72,6 +72,10 @@ class GpuBackend(Backend):
                  else [])
         return {**dict.fromkeys(turned(nodes, inner), 0),
                 **{y: sum(code_bytes(y, limits)) for y in norms}}
+
+    def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
+                      ) -> Set[Value]:
+        return {value for each in written(nodes, inner) for value in each.passed}
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

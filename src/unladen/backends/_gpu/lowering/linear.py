@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes
+from unladen.backends._gpu.joining import Written, code_bytes
 from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering._cached import bindings, cached
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
@@ -40,7 +41,8 @@ MOST_TOGETHER = 3
 
 
 class Linear(OpLowering):
-    """For few rows, one dispatch multiplies two or three weights of a format. For many rows, each
+    """For few rows, one dispatch multiplies two or three weights of a format; it also rotates
+    queries and keys and stores keys and values in the cache where it can. For many rows, each
     weight is multiplied in tiles by a dispatch of its own."""
 
     op = "linear"
@@ -56,7 +58,8 @@ class Linear(OpLowering):
             _gated(low, node, coded)
             return
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
-        together = _together(low, pieces)
+        written = cached(low, node, pieces)
+        together = _together(low, pieces, fewest=2 if written is None else 1)
         for i, found in enumerate(pieces):
             extra: dict[str, Range | bytes] = {**_operand(low, node),
                                                "y": low.value(node.outputs[i])}
@@ -68,7 +71,7 @@ class Linear(OpLowering):
                 product(low, m, symbol(node.outputs[i]), extra, coded,
                         few=not any(i in group for group in together))
         for group in together:
-            _joined(low, node, {i: pieces[i][0] for i in group}, coded)
+            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
@@ -124,9 +127,9 @@ def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
                             2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
 
 
-def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
-    """The node's weights, by number, in groups that one dispatch multiplies with few rows: two or
-    three weights of a format, each in one piece."""
+def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[list[int]]:
+    """The node's weights, by number, in groups that one dispatch multiplies with few rows:
+    ``fewest`` to three weights of a format, each in one piece."""
     if low.target.max_storage_buffers < MOST_BINDINGS:
         return []
     groups: dict[tuple[str, bool], list[int]] = {}
@@ -135,18 +138,27 @@ def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
             groups.setdefault((found[0].quant, found[0].in_tiles), []).append(i)
     cut = [group[at:at + MOST_TOGETHER] for group in groups.values()
            for at in range(0, len(group), MOST_TOGETHER)]
-    return [group for group in cut if len(group) > 1]
+    return [group for group in cut if len(group) >= fewest]
 
 
-def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared) -> None:
-    """Append one dispatch for the products of few rows with several weights of a format."""
+def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared,
+            written: Written | None) -> None:
+    """Append one dispatch for the products of few rows with several weights of a format.
+    ``written``: what it does besides."""
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
         **_operand(low, node)}
-    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
+    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": len(weights) > 1,
+                                    "W2": len(weights) == 3}
+    if written is not None:
+        more, constants = bindings(low, written, list(weights))
+        ranges |= more
+        flags |= constants
     for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
-        ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
+        ranges[f"w{at}"] = m.at
+        if written is None:
+            ranges[f"y{at}"] = low.value(node.outputs[i])
         if f"b{i}" in node.weights:
             ranges[f"bias{at}"] = low.vector(node, f"b{i}")
             flags[f"BIAS{at}"] = True
