@@ -25,13 +25,14 @@ from unladen.schedule.cut.arena import plan_arena
 from unladen.schedule.cut.segments import RunStep
 
 Rng = np.random.Generator
+UNITS = FEATURES | {"mma"}
 PRECISE = BackendOptions(precise=True)
 
 
 @pytest.fixture(params=["emulator", "emulator with matrix units", "opencl", "wgpu"])
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param.startswith("emulator"):
-        return EmulatorBackend(FEATURES if "units" in request.param else frozenset())
+        return EmulatorBackend(UNITS if "units" in request.param else frozenset())
     found = registry()[request.param]
     if not found.devices():
         pytest.skip(found.why_none())
@@ -156,14 +157,20 @@ def check(case: Storing, backend: Backend, kernels: Sequence[str]) -> None:
             np.testing.assert_array_equal(mine, wanted)
 
 
+def in_tiles(backend: Backend) -> bool:
+    """Whether ``backend`` holds weights of F16 in tiles."""
+    return isinstance(backend, EmulatorBackend) and "mma" in backend.target.features
+
+
 @pytest.mark.parametrize("style", ["norm", "neox", ""])
 def test_one_dispatch(backend: Backend, style: str, rng: Rng) -> None:
-    """Of a decode step. With matrix units weights are in tiles, which have neighbours alone."""
-    apart = style == "neox" and "mma" in FEATURES & getattr(backend, "features", frozenset())
+    """Of a decode step. With matrix units weights of F16 are in tiles of rows in sequence, so pairs
+    half a rotation apart are rotated later."""
+    apart = style == "neox" and in_tiles(backend)
     for n_tokens, biases in ((1, True), (3, False), (FEW_ROWS, True)):
         rotated = (0, 32) if n_tokens == 1 else (4, 16)
         kv_types = ("F16", "F16") if n_tokens == 1 else ("F32", "F16")
-        case = Storing(rng, style, n_tokens, formats=["F32"] * 3, biases=biases, rotated=rotated,
+        case = Storing(rng, style, n_tokens, formats=["F16"] * 3, biases=biases, rotated=rotated,
                        kv_types=kv_types)
         check(case, backend, ["matvec", "kv_write"] if apart else ["matvec"])
 

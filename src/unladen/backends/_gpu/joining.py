@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from unladen.backends._gpu.target import ALIGNMENT
+from unladen.backends._gpu.target import ALIGNMENT, Target
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.norm_groups import group_of
 from unladen.types import Limits
@@ -86,6 +86,18 @@ def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Nod
             readers.setdefault(value, []).append(node)
     return [y for y in (n.outputs[0] for n in nodes if _is_norm_of_rows(n)) if y in inner
             and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
+
+
+def only_few_coded(target: Target) -> bool:
+    """Whether rows that are rounded as soon as they are made stay float32 in steps of many rows:
+    ``target`` then multiplies numbers of 16 bits faster than int8."""
+    return "wgmma" in target.features
+
+
+def rounded_bytes(value: Value, target: Target, limits: Limits) -> int:
+    """Bytes for the rows of ``value``, which are rounded as soon as they are made."""
+    codes = sum(code_bytes(value, limits))
+    return max(codes, 4 * limits.count(value.shape)) if only_few_coded(target) else codes
 
 
 def code_bytes(value: Value, limits: Limits) -> tuple[int, int]:

@@ -24,6 +24,8 @@ from unladen.types import Limits
 
 NO_CONSTANTS: Constants = MappingProxyType({})
 """For kernels without constants."""
+ANY = range(1, 1 << 31)
+"""All numbers of rows with which a step has something to do."""
 ELEMENT_THREADS = 256
 """Threads of a workgroup in kernels with a thread for each element."""
 
@@ -181,13 +183,14 @@ class Lowering:
         self.emit(kernel, grid, ELEMENT_THREADS, ranges, {"ROW_KIND": rows_word(rows), **constants})
 
     def one_each(self, kernel: str, value: Value, per_row: int, threads: int, ranges: Ranges,
-                 constants: Constants = NO_CONSTANTS) -> None:
-        """Append a dispatch with ``per_row`` workgroups for each row of ``value``."""
+                 constants: Constants = NO_CONSTANTS, within: range = ANY) -> None:
+        """Append a dispatch with ``per_row`` workgroups for each row of ``value``. ``within``: the
+        numbers of rows with which a step needs it."""
         rows = symbol(value)
 
         def grid(size: Size) -> Groups | None:
-            n = size.rows(rows) * per_row
-            return (*fold(n), 1) if n else None
+            n = size.rows(rows)
+            return (*fold(n * per_row), 1) if n in within else None
 
         self.emit(kernel, grid, threads, ranges, {"ROW_KIND": rows_word(rows), **constants})
 

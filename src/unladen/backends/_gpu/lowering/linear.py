@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.joining import Written, code_bytes
+from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
 from unladen.backends._gpu.lowering import _tiles
 from unladen.backends._gpu.lowering._cached import bindings, cached
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
@@ -61,8 +61,7 @@ class Linear(OpLowering):
         written = cached(low, node, pieces)
         together = _together(low, pieces, fewest=2 if written is None else 1)
         for i, found in enumerate(pieces):
-            extra: dict[str, Range | bytes] = {**_operand(low, node),
-                                               "y": low.value(node.outputs[i])}
+            extra: dict[str, Range | bytes] = {**_many(low, node), "y": low.value(node.outputs[i])}
             if f"b{i}" in node.weights:
                 extra["bias"] = low.vector(node, f"b{i}")
             if "residual" in node.attrs:
@@ -95,14 +94,20 @@ def _operand(low: Lowering, node: Node) -> Ranges:
     return {"x_codes": codes, "x_scales": scales}
 
 
+def _many(low: Lowering, node: Node) -> Ranges:
+    """The bindings of x for many rows."""
+    return {"x": low.value(node.inputs[0])} if only_few_coded(low.target) else _operand(low, node)
+
+
 def _prepared(low: Lowering, node: Node) -> Prepared:
     """Append the dispatches that bring x into the forms that the weights are multiplied with."""
-    if node.inputs[0] in low.rounded:
-        return Prepared(_operand(low, node))
+    few = _operand(low, node) if node.inputs[0] in low.rounded else {}
+    if few and not only_few_coded(low.target):
+        return Prepared(few)
     at = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
-    coded = _quantized(low, node, at)
+    coded = _quantized(low, node, at, few=not few)
     if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
-        return Prepared(coded)
+        return Prepared(coded, few)
     x, split = node.inputs[0], {}
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
     for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded),
@@ -111,20 +116,22 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
         split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
         at += sum(sizes)
-    return Prepared(coded, split)
+    return Prepared(coded, few, split)
 
 
-def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
+def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
-    result; empty where no weight is multiplied so. ``at``: the place in scratch memory."""
+    result; empty where no weight is multiplied so. ``at``: the place in scratch memory. ``few``:
+    whether few rows are rounded so, too, if weights in tiles need it."""
     x = node.inputs[0]
     tiles = low.reads_tiles(node)
-    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not tiles):
+    few = few and tiles
+    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not few):
         return {}
     codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
-                            2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
+                            2 if tiles else 1, lambda n: few or n > FEW_ROWS)
 
 
 def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[list[int]]:
@@ -197,7 +204,7 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
     half = _half_scratch(low.segment.limits, node)
     halves = [low.scratch(i * half, half) for i in range(2)]
     for i in range(2):
-        extra: dict[str, Range | bytes] = {**_operand(low, node), "y": halves[i]}
+        extra: dict[str, Range | bytes] = {**_many(low, node), "y": halves[i]}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for pair in pairs:
