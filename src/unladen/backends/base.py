@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, runtime_checkable
 
@@ -231,6 +231,7 @@ class Segment:
     * ``options``: the user's choices.
     * ``stored``: the answer of :meth:`Backend.stored_bytes`, by which values have room in the
       arena.
+    * ``passed``: the answer of :meth:`Backend.passed_values`, by which values have room there.
     * ``is_brief``: another plan will soon replace this one, so weights aren't moved for it.
     """
 
@@ -247,6 +248,7 @@ class Segment:
     batch: Batch
     options: BackendOptions
     stored: Mapping[Value, int] = field(default_factory=dict)
+    passed: Set[Value] = frozenset()
     is_brief: bool = False
 
     @property
@@ -391,6 +393,13 @@ class Backend(ABC):
         """Bytes in the arena for values that don't take 4 bytes per number. They are some of
         ``inner``, the values that only ``nodes``, a segment, read. Default: none."""
         return {}
+
+    def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
+                      ) -> Set[Value]:
+        """The values, some of ``inner``, that pass from node to node within one dispatch. A node
+        that reads one follows the node that makes it, or another such reader; in the arena none of
+        these nodes' values share bytes. Default: none."""
+        return frozenset()
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

@@ -321,7 +321,7 @@ class Plan:
             step.device, step.nodes, self._arenas[name], arena.offsets, batch_inputs,
             (arena.scratch_offset, arena.scratch_bytes), by_weight, kv, slots,
             blueprint.limits, self.batch, blueprint.options.backend, arena.stored,
-            is_brief=self._is_brief))
+            arena.passed, is_brief=self._is_brief))
         self._programs.append((step.device, program))
         return functools.partial(backend.run, program)
 

@@ -446,13 +446,14 @@ def _least_tokens(plain: Blueprint, large: Streamed) -> int | None:
 
 def _arenas(graph: Graph, steps: Sequence[Step], devices: Sequence[Device], limits: Limits,
             kernels: Kernels) -> Arenas:
-    stored: dict[Value, int] = {}
+    stored, passed = dict[Value, int](), set[Value]()
     for run, inner in inner_values(graph, steps).items():
         nodes = [kernels.as_placed(run.device, n) for n in run.nodes]
-        stored |= backend_of(run.device.name).stored_bytes(run.device, nodes, inner, limits,
-                                                           kernels.options)
+        backend = backend_of(run.device.name)
+        stored |= backend.stored_bytes(run.device, nodes, inner, limits, kernels.options)
+        passed |= backend.passed_values(run.device, nodes, inner)
     return {d.name: plan_arena(graph, steps, d.name, limits, _scratch(steps, d, limits, kernels),
-                               stored)
+                               stored, passed)
             for d in devices}
 
 

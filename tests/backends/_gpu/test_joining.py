@@ -155,11 +155,11 @@ def test_what_is_not_joined(rng: Rng) -> None:
 class Rounding:
     """A norm and products of its rows, of a step at random."""
 
-    def __init__(self, rng: Rng, formats: Sequence[str], n_tokens: int, *, act: bool = False
-                 ) -> None:
+    def __init__(self, rng: Rng, formats: Sequence[str], n_tokens: int, *, act: bool = False,
+                 n_out: Sequence[int] = (5, 37, 64)) -> None:
         m = self.m = Maker(rng, n_tokens)
         n_in = int(rng.choice([256, 512, 1280]))
-        sizes = [int(rng.choice([5, 37, 64])) for _ in formats]
+        sizes = [int(rng.choice(n_out)) for _ in formats]
         self.x = m.input("T", n_in)
         m.g.layer, m.g.n_layers = 0, 1
         (self.y,) = m.g.add("rms_norm", (self.x,), name="norm", attrs={"eps": 1e-5},
@@ -214,10 +214,13 @@ class Rounding:
         backend.write(arena, running.as_bytes(m.inputs[self.x]), offsets[self.x])
         placed = {}
         for weight in (*norm.weights.values(), *linear.weights.values()):
-            raw = m.weights[weight.name].reshape(-1)
+            quant = backend.weight_format(device, linear, weight)
+            assert quant is not None
+            raw = quants.convert(weight.quant, quant, m.weights[weight.name].reshape(-1),
+                                 weight.shape)
             buffer = backend.alloc(device, raw.nbytes + 32, "weights")
             backend.write(buffer, raw, 32)
-            placed[weight.name] = Placed(weight, buffer, 32, weight.quant)
+            placed[weight.name] = Placed(weight, buffer, 32, quant)
         program = backend.compile(Segment(device, (norm, linear), arena, offsets, {},
                                           (n_bytes, scratch), placed, {}, {}, m.limits, m.batch,
                                           options, taken))
@@ -256,6 +259,25 @@ def test_rows_are_rounded_once(rounding: Backend, formats: Sequence[str], act: b
             kernels, found = case.on(rounding, joined=joined)
             assert (kernels[0] == "norm_quantize") == joined
             assert ("quantize" in kernels) == (not joined and n_tokens > FEW_ROWS)
+            for y, truth, bound in zip(found, wanted, bounds, strict=True):
+                assert np.all(np.abs(y - truth) <= bound), (joined, np.abs(y - truth).max())
+
+
+@pytest.mark.parametrize(("formats", "act"), [(["Q4_K", "Q6_K"], False), (["Q8_0"] * 2, True)])
+@pytest.mark.parametrize("n_out", [(64,), (5, 64)])
+def test_only_few_rows_are_rounded(formats: Sequence[str], act: bool, n_out: Sequence[int], rng: Rng
+                                   ) -> None:
+    """Where many rows are multiplied as float16, they stay float32 until then."""
+    backend = EmulatorBackend(FEATURES | {"mma", "wgmma"})
+    for n_tokens in (1, FEW_ROWS, 20):
+        case = Rounding(rng, formats, n_tokens, act=act, n_out=n_out)
+        wanted, bounds = case.on_paper()
+        for joined in (True, False):
+            kernels, found = case.on(backend, joined=joined)
+            is_few = n_tokens <= FEW_ROWS
+            assert kernels[0] == ("norm_quantize" if joined and is_few else "rms_norm")
+            assert kernels.count("norm_quantize") <= 1 and not (
+                joined and is_few and "quantize" in kernels)
             for y, truth, bound in zip(found, wanted, bounds, strict=True):
                 assert np.all(np.abs(y - truth) <= bound), (joined, np.abs(y - truth).max())
 

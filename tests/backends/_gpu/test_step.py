@@ -38,8 +38,9 @@ def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
         m = Maker(rng, n_tokens, n_seqs=n_seqs, n_rows=n_rows, row_width=5 if n_rows else 0,
                   n_axes=3 if n_rows else 1, n_sets=n_rows)
         b = m.batch
-        tables = [RopeTable(rng.random(n), float(rng.random()),
-                            axes=[i % 3 for i in range(n)] if n_rows else ()) for n in (3, 8)]
+        tables = [RopeTable(rng.random(n), magnitude, int(rng.integers(0, 2)),
+                            axes=[i % 3 for i in range(n)] if n_rows else ())
+                  for n, magnitude in ((3, 1.0), (8, float(rng.random())))]
         words, size = Step(b, m.limits, tables, 2).pack()
         counts = (b.n_tokens, b.n_outputs, b.n_seqs, size.n_splits)
         assert tuple(words[WORDS[name]] for name in step_header.NUMBERS) == counts
@@ -67,6 +68,27 @@ def test_every_array_of_a_batch_is_found_by_its_word(rng: Rng) -> None:
                         * table.magnitude).astype(np.float32).reshape(-1)
             assert np.array_equal(words[at:at + expected.size].view(np.float32), expected)
         assert at + expected.size == len(words)
+
+
+def test_a_step_keeps_nothing_of_the_one_before(rng: Rng) -> None:
+    """Steps of any kind and size give the same words in any order as a fresh writer of them."""
+    limits = Limits(40, 3, 3, 4, 12)
+    batch = Batch.empty(limits)
+    tables = [RopeTable(rng.random(4), 1.0)]
+    step = Step(batch, limits, tables, 2)
+    for cuts in ([0, 1], [0, 1], [0, 1, 2, 3], [0, 7, 9], [0, 1], [0, 1, 2], [0, 40], [0, 40],
+                 [0, 1]):
+        batch.n_seqs, batch.n_tokens = len(cuts) - 1, cuts[-1]
+        batch.n_outputs = int(rng.integers(1, batch.n_seqs + 1))
+        batch.q_start[:len(cuts)] = cuts
+        batch.skip = frozenset(["argmax"] * int(rng.integers(0, 2)))
+        for array in arrays_of(Batch):
+            if array.name != "q_start":
+                found = array.whole(batch)
+                found[...] = rng.integers(0, 200, found.shape)
+        (words, size), (fresh, fresh_size) = step.pack(), Step(batch, limits, tables, 2).pack()
+        assert size == fresh_size
+        np.testing.assert_array_equal(words, fresh)
 
 
 @pytest.mark.parametrize(("longest", "n_seqs", "n_kv_heads", "n_splits"), [

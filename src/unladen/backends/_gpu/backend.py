@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
-from unladen.backends._gpu.joining import code_bytes, rounded, turned
+from unladen.backends._gpu.joining import rounded, rounded_bytes, turned, written
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
 from unladen.backends._gpu.target import Family, Target
@@ -63,15 +63,18 @@ class GpuBackend(Backend):
 
         def takes_codes(product: Node) -> bool:
             used = registry()["linear"].features_on(target, formats(product), options)
-            # With wgmma, many rows are read as float16 besides.
-            return "int_dot" in used and "wgmma" not in used and all(
+            return "int_dot" in used and all(
                 self.family.has_codes(file_format(w.quant)) for w in product.weights.values()
                 if len(w.shape) > 1)
 
         norms = (rounded(nodes, inner, takes_codes) if self.family.has_kernel(NORM_QUANTIZE)
                  else [])
         return {**dict.fromkeys(turned(nodes, inner), 0),
-                **{y: sum(code_bytes(y, limits)) for y in norms}}
+                **{y: rounded_bytes(y, target, limits) for y in norms}}
+
+    def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
+                      ) -> Set[Value]:
+        return {value for each in written(nodes, inner) for value in each.passed}
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
-from unladen.backends._gpu.target import ALIGNMENT
+from unladen.backends._gpu.target import ALIGNMENT, Target
 from unladen.graph.graph import Node, Value
 from unladen.graph.ops.norm_groups import group_of
 from unladen.types import Limits
@@ -14,16 +16,61 @@ RUN = 16
 """How many columns share a scale when they are rounded to int8."""
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A product of which keys and values go to the cache: nodes that follow one another.
+
+    * ``product``: its results are ``keys``, ``values`` and at most one more, the queries.
+    * ``rope``: the rotation of queries and keys, if there is one.
+    * ``write``: the node that stores the keys, rotated, and the values.
+    """
+
+    product: Node
+    rope: Node | None
+    write: Node
+
+    @property
+    def keys(self) -> Value:
+        """The keys before they are rotated."""
+        return self.write.inputs[0] if self.rope is None else self.rope.inputs[1]
+
+    @property
+    def values(self) -> Value:
+        """The values."""
+        return self.write.inputs[1]
+
+    @property
+    def passed(self) -> Set[Value]:
+        """The results of the product that are stored only in another form."""
+        queries = () if self.rope is None else self.rope.inputs[:1]
+        return {*queries, self.keys, self.values}
+
+
+def written(nodes: Sequence[Node], inner: Set[Value]) -> list[Written]:
+    """The products that rotate queries and keys and store keys and values in the cache.
+
+    ``inner``: the values that only ``nodes`` read.
+    """
+    n_readers, ropes = _n_readers(nodes), set(turned(nodes, inner).values())
+    found = []
+    for i, (product, after) in enumerate(itertools.pairwise(nodes)):
+        # A rotation of keys that is joined to their write comes right before it.
+        rope, write = (after, nodes[i + 2]) if after in ropes else (None, after)
+        if product.op == "linear" and write.op == "kv_write":
+            each = Written(product, rope, write)
+            if _is_whole(each) and each.passed <= inner and all(
+                    n_readers[value] == 1 for value in each.passed):
+                found.append(each)
+    return found
+
+
 def turned(nodes: Sequence[Node], inner: Set[Value]) -> Mapping[Value, Node]:
     """The keys that ``kv_write`` rotates while it stores them, and the ``rope`` node that it
     replaces, which rotates queries and these keys.
 
     ``inner``: the values that only ``nodes`` read.
     """
-    n_readers: dict[Value, int] = {}
-    for node in nodes:
-        for value in node.inputs:
-            n_readers[value] = n_readers.get(value, 0) + 1
+    n_readers = _n_readers(nodes)
     return {rope.outputs[1]: rope for rope, write in itertools.pairwise(nodes)
             if _is_joined(rope, write) and rope.outputs[1] in inner
             and n_readers[rope.outputs[1]] == 1}
@@ -41,6 +88,18 @@ def rounded(nodes: Sequence[Node], inner: Set[Value], takes_codes: Callable[[Nod
             and all(_is_product_of(n, y) and takes_codes(n) for n in readers.get(y, []))]
 
 
+def only_few_coded(target: Target) -> bool:
+    """Whether rows that are rounded as soon as they are made stay float32 in steps of many rows:
+    ``target`` then multiplies numbers of 16 bits faster than int8."""
+    return "wgmma" in target.features
+
+
+def rounded_bytes(value: Value, target: Target, limits: Limits) -> int:
+    """Bytes for the rows of ``value``, which are rounded as soon as they are made."""
+    codes = sum(code_bytes(value, limits))
+    return max(codes, 4 * limits.count(value.shape)) if only_few_coded(target) else codes
+
+
 def code_bytes(value: Value, limits: Limits) -> tuple[int, int]:
     """Bytes for the rows of ``value`` as int8, and for the scales and sums of their runs."""
     return coded_bytes(limits.count(value.shape))
@@ -50,6 +109,17 @@ def coded_bytes(n: int) -> tuple[int, int]:
     """Bytes for ``n`` numbers as int8, and for the scales and sums of their runs."""
     codes = -(-n // ALIGNMENT) * ALIGNMENT
     return codes, -(-codes // RUN) * 8
+
+
+def _n_readers(nodes: Sequence[Node]) -> Mapping[Value, int]:
+    return Counter(value for node in nodes for value in node.inputs)
+
+
+def _is_whole(each: Written) -> bool:
+    """Whether the product makes keys, values, and queries or nothing else."""
+    outputs, passed = set(each.product.outputs), each.passed
+    return (each.product.attrs.keys().isdisjoint(("act", "residual")) and passed <= outputs
+            and len(passed) == (2 if each.rope is None else 3) and len(outputs) <= 3)
 
 
 def _is_product_of(node: Node, value: Value) -> bool:

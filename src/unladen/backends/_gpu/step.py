@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -57,14 +58,33 @@ class RopeTable:
     back: int = 0
     axes: Sequence[int] = ()
 
-    def write(self, positions: npt.NDArray[np.int32], out: Words) -> None:
-        """Write (cos, sin) for each position and frequency, float32 [T, 2 n_freqs], to the words
-        ``out``."""
+    def write(self, positions: npt.NDArray[np.int32], out: npt.NDArray[np.float32]) -> None:
+        """Write (cos, sin) for each position and frequency to ``out``, float32
+        [T, n_freqs, 2]."""
         each = positions[:, list(self.axes)] if self.axes else positions[:, None]
-        angle = (each - self.back) * self.freqs
-        table = out.view(np.float32).reshape(*angle.shape, 2)
-        np.multiply(np.cos(angle), self.magnitude, out=table[..., 0], casting="same_kind")
-        np.multiply(np.sin(angle), self.magnitude, out=table[..., 1], casting="same_kind")
+        angle = (each - self.back if self.back else each) * self.freqs
+        cos, sin = np.cos(angle), np.sin(angle)
+        if self.magnitude != 1:
+            cos, sin = cos * self.magnitude, sin * self.magnitude
+        out[..., 0], out[..., 1] = cos, sin
+
+
+@dataclass(slots=True)
+class _Places:
+    """Where steps with the same counts of rows have their arrays in the words.
+
+    * ``counts``: the counts of rows.
+    * ``words``: the words of the step.
+    * ``copies``: parts of the words, each with the part of a batch's array that belongs there.
+    * ``tables``: for each table its part of the words, float32 [T, n_freqs, 2].
+    * ``sizes``: the sizes of decode steps, by ``n_splits`` and ``skip``.
+    """
+
+    counts: tuple[int, ...]
+    words: Words
+    copies: Sequence[tuple[Words, Words]]
+    tables: Sequence[npt.NDArray[np.float32]]
+    sizes: dict[tuple[int, frozenset[str]], Size] = field(default_factory=dict)
 
 
 class Step:
@@ -90,30 +110,53 @@ class Step:
         # kernel of the plan reads an empty array.
         self._arrays = [(self.header[a.name], a.whole(batch).reshape(-1).view(np.int32), a.rows,
                          a.more, a.n_cols(batch)) for a in arrays if a.whole(batch).size]
+        names = dict.fromkeys(("n_tokens", "n_outputs", "n_seqs", *(a.rows for a in arrays)))
+        self._counts: Callable[[Batch], tuple[int, ...]] = attrgetter(*names)
+        self._places: _Places | None = None
         for array in arrays:
             if array.cols:
                 self.words[self.header[f"{array.name}_cols"]] = array.n_cols(batch)
 
     def pack(self) -> tuple[Words, Size]:
         """The words of the step in the batch, and the step's size."""
+        b, places = self.batch, self._places
+        if b.n_tokens != b.n_seqs:
+            tiles, size = self._tiles()
+            places = self._placed(tiles)
+        else:
+            # From one decode step to the next, most often only numbers in the arrays change.
+            if places is None or places.counts != self._counts(b):
+                places = self._placed(self._single[:3 * b.n_seqs])
+                self._places = places
+            size = self._decode_size(places.sizes)
+        self.words[self.header["n_splits"]] = size.n_splits
+        for part, array in places.copies:
+            part[...] = array
+        positions = b.positions[:b.n_tokens]
+        for table, out in zip(self.tables, places.tables, strict=True):
+            table.write(positions, out)
+        return places.words, size
+
+    def _placed(self, tiles: Words) -> _Places:
+        """Places for the counts of rows in the batch. Writes them and the tiles."""
         b, words, header = self.batch, self.words, self.header
-        tiles, size = self._tiles()
+        self._places = None  # their words in the header are overwritten
         words[header["n_tokens"]], words[header["n_outputs"]] = b.n_tokens, b.n_outputs
-        words[header["n_seqs"]], words[header["n_splits"]] = b.n_seqs, size.n_splits
-        at = self._first
+        words[header["n_seqs"]] = b.n_seqs
+        at, copies, tables = self._first, [], []
         for word, array, rows, more, n_cols in self._arrays:
             n = (getattr(b, rows) + more) * n_cols
-            words[word], words[at:at + n] = at, array[:n]
+            words[word] = at
+            copies.append((words[at:at + n], array[:n]))
             at += n
         words[header["tiles"]], words[at:at + tiles.size] = at, tiles
         at += tiles.size
-        positions = b.positions[:b.n_tokens]
         for word, table in enumerate(self.tables, header["rope_tables"]):
             n = 2 * len(table.freqs) * b.n_tokens
             words[word] = at
-            table.write(positions, words[at:at + n])
+            tables.append(words[at:at + n].view(np.float32).reshape(b.n_tokens, -1, 2))
             at += n
-        return words[:at], size
+        return _Places(self._counts(b), words[:at], copies, tables)
 
     @property
     def tokens_offset(self) -> int:
@@ -121,18 +164,23 @@ class Step:
         return 4 * int(self.words[self.header["tokens"]])
 
     def _tiles(self) -> tuple[Words, Size]:
-        """The tiles of attention, int32 [3 n_tiles]: first token, number of tokens and sequence of
-        each; and the step's size."""
-        b = self.batch
-        if b.n_tokens == b.n_seqs:
-            return self._single[:3 * b.n_seqs], Size(b.n_tokens, b.n_outputs, b.n_seqs,
-                                                     self._splits(), True, b.skip)
-        found = []
+        """The tiles of attention in a prefill, int32 [3 n_tiles]: first token, number of tokens and
+        sequence of each; and the step's size."""
+        b, found = self.batch, []
         for seq in range(b.n_seqs):
             first, end = int(b.q_start[seq]), int(b.q_start[seq + 1])
             found += [(t, min(TILE_TOKENS, end - t), seq) for t in range(first, end, TILE_TOKENS)]
         tiles = np.array(found, np.int32).reshape(-1)
         return tiles, Size(b.n_tokens, b.n_outputs, len(found), 1, False, b.skip)
+
+    def _decode_size(self, known: dict[tuple[int, frozenset[str]], Size]) -> Size:
+        """The size of a decode step; ``known`` has those of steps with the same counts of rows."""
+        b, n_splits = self.batch, self._splits()
+        size = known.get((n_splits, b.skip))
+        if size is None:
+            size = Size(b.n_tokens, b.n_outputs, b.n_seqs, n_splits, True, b.skip)
+            known[n_splits, b.skip] = size
+        return size
 
     def _splits(self) -> int:
         b = self.batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,13 +19,15 @@ that a GPU's kernel binds needs 256."""
 
 class ArenaPlan(NamedTuple):
     """One device's arena: the offsets of values, a scratch range after them, and the total bytes.
-    ``stored``: the bytes of each value whose numbers don't take 4 bytes each."""
+    ``stored``: the bytes of each value whose numbers don't take 4 bytes each. ``passed``: the
+    values that pass from node to node within one dispatch."""
 
     offsets: Mapping[Value, int]
     scratch_offset: int
     scratch_bytes: int
     nbytes: int
     stored: Mapping[Value, int]
+    passed: Set[Value] = frozenset()
 
     def __repr__(self) -> str:
         return f"<ArenaPlan of {size_text(self.nbytes)} for {len(self.offsets)} values>"
@@ -40,17 +42,19 @@ class _Life:
 
 
 def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
-               scratch_bytes: int, stored: Mapping[Value, int]) -> ArenaPlan:
+               scratch_bytes: int, stored: Mapping[Value, int], passed: Set[Value] = frozenset()
+               ) -> ArenaPlan:
     """Lay out the arena of ``device``. A value keeps its bytes for itself from the step that makes
-    it or copies it in until its last use there; an output of the graph keeps them to the end.
-    ``stored`` as in :class:`ArenaPlan`."""
-    lives = _lives(graph, steps, device, limits, stored)
+    it or copies it in until its last use there; an output of the graph keeps them to the end. A
+    node that reads one of ``passed`` runs at the time of the node before it, so no values of the
+    two share bytes. ``stored`` and ``passed`` as in :class:`ArenaPlan`."""
+    lives = _lives(graph, steps, device, limits, stored, passed)
     offsets, top = _first_fit(lives)
-    return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored)
+    return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored, passed)
 
 
 def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
-           stored: Mapping[Value, int]) -> list[_Life]:
+           stored: Mapping[Value, int], passed: Set[Value]) -> list[_Life]:
     lives: dict[Value, _Life] = {}
     time = 0
 
@@ -64,7 +68,7 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
     for step in steps:
         if isinstance(step, RunStep):
             for node in step.nodes:
-                time += 1
+                time += passed.isdisjoint(node.inputs)
                 if step.device.name == device:
                     for value in node.inputs:
                         touch(value, born=False)

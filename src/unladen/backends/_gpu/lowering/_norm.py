@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from unladen.backends._gpu.lowering.base import Lowering, n_cols, numbers, threads_for
+from unladen.backends._gpu.lowering.base import ANY, Lowering, n_cols, numbers, threads_for
 from unladen.backends._gpu.target import Constants, Range
 from unladen.graph.graph import Node
 from unladen.graph.ops.norm_groups import group_of
 
 
-def norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
+def norm(low: Lowering, node: Node, at_once: int, constants: Constants, within: range = ANY
+         ) -> None:
     """Append a dispatch of the kernel named like the op. A thread reads ``at_once`` columns as one
-    item."""
+    item. ``within``: the numbers of rows with which a step needs it."""
     (x,), (y,) = node.inputs, node.outputs
     size = group_of(node)
     period = next((w.n_elements for w in node.weights.values()), size)
@@ -20,4 +21,4 @@ def norm(low: Lowering, node: Node, at_once: int, constants: Constants) -> None:
         "x": low.value(x), "y": low.value(y),
         **{role: low.vector(node, role) for role in node.weights}}
     low.one_each(node.op, y, n_cols(y) // size, threads_for(size), ranges,
-                 {"WEIGHT": "w" in node.weights, **constants})
+                 {"WEIGHT": "w" in node.weights, **constants}, within)

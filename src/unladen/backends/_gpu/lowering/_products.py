@@ -32,10 +32,12 @@ class Prepared:
     """Bindings of x in the forms that kernels multiply, where a dispatch made them before.
 
     * ``coded``: as int8; empty where the node takes x as float32.
+    * ``few``: as int8 for few rows, where ``coded`` is for many rows alone.
     * ``split``: as sums of numbers of 16 bits, by the form's name (:data:`_tiles.PARTS`).
     """
 
     coded: Ranges = field(default_factory=dict)
+    few: Ranges = field(default_factory=dict)
     split: Mapping[str, Ranges] = field(default_factory=dict)
 
 
@@ -55,7 +57,8 @@ def product(low: Lowering, m: Matrix, rows: str, extra: Ranges, x: Prepared = NO
     flags = {"BIAS": "bias" in extra, "RESIDUAL": "residual" in extra,
              "ROW_KIND": rows_word(rows)}
     if few:
-        few_rows(low, m, m.n_groups, rows, ranges, flags, x)
+        own = {**without_x(ranges), **x.few} if x.few else ranges
+        few_rows(low, m, m.n_groups, rows, own, flags, x)
     if low.most(rows) <= FEW_ROWS:
         return
     if m.in_tiles:
@@ -78,7 +81,7 @@ def few_rows(low: Lowering, m: Matrix, n_groups: int, rows: str, ranges: Ranges,
     """Append dispatches for up to :data:`FEW_ROWS` rows of x: for one row, and for four at a
     time."""
     coded = coded_tiles(low, m, x)
-    taken = {**without_x(ranges), **x.coded} if coded else ranges
+    taken = {**without_x(ranges), **(x.few or x.coded)} if coded else ranges
     flags = {**flags, "CODED": "x_codes" in ranges and not m.in_tiles}
     many = m.in_tiles and "mma" not in low.features
     for n_together, from_rows, to_rows in ((1, 1, 1), (4, 2, low.most(rows) if many else FEW_ROWS)):
@@ -100,7 +103,7 @@ def few_constants(m: Matrix, n_together: int, flags: Constants, *, coded: bool) 
 
 def coded_tiles(low: Lowering, m: Matrix, x: Prepared) -> bool:
     """Whether ``m`` is in tiles that meet x as int8."""
-    return m.in_tiles and bool(x.coded) and low.target.family.has_codes(m.quant)
+    return m.in_tiles and bool(x.few or x.coded) and low.target.family.has_codes(m.quant)
 
 
 def without_x(ranges: Ranges) -> dict[str, Range | bytes]:

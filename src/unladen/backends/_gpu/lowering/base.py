@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes, turned
+from unladen.backends._gpu.joining import code_bytes, turned, written
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
@@ -24,6 +24,8 @@ from unladen.types import Limits
 
 NO_CONSTANTS: Constants = MappingProxyType({})
 """For kernels without constants."""
+ANY = range(1, 1 << 31)
+"""All numbers of rows with which a step has something to do."""
 ELEMENT_THREADS = 256
 """Threads of a workgroup in kernels with a thread for each element."""
 
@@ -81,8 +83,10 @@ class OpLowering(ABC):
 
 class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
-    current node may use. ``tables``: tables of RoPE to upload in every step. ``turned`` and
-    ``rounded``: see the functions of :mod:`unladen.backends._gpu.joining`."""
+    current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
+    ``rounded`` and, by product, ``written``: see the functions of
+    :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
+    replace in steps of few rows."""
 
     def __init__(self, target: Target, segment: Segment) -> None:
         self.target = target
@@ -92,7 +96,10 @@ class Lowering:
         self.dispatches: list[Dispatch] = []
         self.rounded = {n.outputs[0] for n in segment.nodes
                         if n.op == "rms_norm" and n.outputs[0] in segment.stored}
-        self.turned = turned(segment.nodes, segment.stored.keys())
+        inner = segment.stored.keys() | segment.passed
+        self.turned = turned(segment.nodes, inner)
+        self.written = {each.product: each for each in written(segment.nodes, inner)}
+        self.done_for_few: set[Node] = set()
         self._arena = of_gpu(segment.arena)
 
     def add(self, how: OpLowering, node: Node) -> None:
@@ -176,13 +183,14 @@ class Lowering:
         self.emit(kernel, grid, ELEMENT_THREADS, ranges, {"ROW_KIND": rows_word(rows), **constants})
 
     def one_each(self, kernel: str, value: Value, per_row: int, threads: int, ranges: Ranges,
-                 constants: Constants = NO_CONSTANTS) -> None:
-        """Append a dispatch with ``per_row`` workgroups for each row of ``value``."""
+                 constants: Constants = NO_CONSTANTS, within: range = ANY) -> None:
+        """Append a dispatch with ``per_row`` workgroups for each row of ``value``. ``within``: the
+        numbers of rows with which a step needs it."""
         rows = symbol(value)
 
         def grid(size: Size) -> Groups | None:
-            n = size.rows(rows) * per_row
-            return (*fold(n), 1) if n else None
+            n = size.rows(rows)
+            return (*fold(n * per_row), 1) if n in within else None
 
         self.emit(kernel, grid, threads, ranges, {"ROW_KIND": rows_word(rows), **constants})
 

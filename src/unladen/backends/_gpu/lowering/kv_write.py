@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unladen.backends._gpu.dispatch import Groups, fold
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends._gpu.lowering.base import (
     Lowering,
     OpLowering,
@@ -24,7 +25,8 @@ THREADS = 64
 
 class KVWrite(OpLowering):
     """A thread for each two numbers of a row, or for each block of 32 in Q8_0. It also rotates keys
-    and queries where nothing else reads the rotated keys."""
+    and queries where nothing else reads the rotated keys. For few tokens the product that makes
+    keys and values may store them itself."""
 
     op = "kv_write"
     kernels = frozenset({"kv_write"})
@@ -52,9 +54,13 @@ class KVWrite(OpLowering):
                        "k": low.value(keys), "x": low.value(queries),
                        "y": low.value(rope.outputs[0]), "table": low.value(table)}
 
+        done = FEW_ROWS if node in low.done_for_few else 0
+        if low.most("T") <= done:
+            return
+
         def grid(size: Size) -> Groups | None:
             n = size.n_tokens * per_token
-            return (*fold(-(-n // THREADS)), 1) if n else None
+            return (*fold(-(-n // THREADS)), 1) if size.n_tokens > done else None
 
         low.emit("kv_write", grid, THREADS, ranges, {
             "K_TYPE": CACHE_TYPES[layout.k_type], "V_TYPE": CACHE_TYPES[layout.v_type],

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from unladen.backends._gpu.dispatch import Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes
+from unladen.backends._gpu.joining import Written, code_bytes, only_few_coded
 from unladen.backends._gpu.lowering import _tiles
+from unladen.backends._gpu.lowering._cached import bindings, cached
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS, Matrix, matrices
 from unladen.backends._gpu.lowering._products import (
     CODED_KERNELS,
@@ -40,7 +41,8 @@ MOST_TOGETHER = 3
 
 
 class Linear(OpLowering):
-    """For few rows, one dispatch multiplies two or three weights of a format. For many rows, each
+    """For few rows, one dispatch multiplies two or three weights of a format; it also rotates
+    queries and keys and stores keys and values in the cache where it can. For many rows, each
     weight is multiplied in tiles by a dispatch of its own."""
 
     op = "linear"
@@ -56,10 +58,10 @@ class Linear(OpLowering):
             _gated(low, node, coded)
             return
         pieces = [matrices(low, node, f"w{i}") for i in range(n_weights(node))]
-        together = _together(low, pieces)
+        written = cached(low, node, pieces)
+        together = _together(low, pieces, fewest=2 if written is None else 1)
         for i, found in enumerate(pieces):
-            extra: dict[str, Range | bytes] = {**_operand(low, node),
-                                               "y": low.value(node.outputs[i])}
+            extra: dict[str, Range | bytes] = {**_many(low, node), "y": low.value(node.outputs[i])}
             if f"b{i}" in node.weights:
                 extra["bias"] = low.vector(node, f"b{i}")
             if "residual" in node.attrs:
@@ -68,7 +70,7 @@ class Linear(OpLowering):
                 product(low, m, symbol(node.outputs[i]), extra, coded,
                         few=not any(i in group for group in together))
         for group in together:
-            _joined(low, node, {i: pieces[i][0] for i in group}, coded)
+            _joined(low, node, {i: pieces[i][0] for i in group}, coded, written)
 
     def scratch_bytes(self, node: Node, limits: Limits, options: BackendOptions) -> int:
         """Bytes for both products of a gated unit, and for x as int8."""
@@ -92,14 +94,20 @@ def _operand(low: Lowering, node: Node) -> Ranges:
     return {"x_codes": codes, "x_scales": scales}
 
 
+def _many(low: Lowering, node: Node) -> Ranges:
+    """The bindings of x for many rows."""
+    return {"x": low.value(node.inputs[0])} if only_few_coded(low.target) else _operand(low, node)
+
+
 def _prepared(low: Lowering, node: Node) -> Prepared:
     """Append the dispatches that bring x into the forms that the weights are multiplied with."""
-    if node.inputs[0] in low.rounded:
-        return Prepared(_operand(low, node))
+    few = _operand(low, node) if node.inputs[0] in low.rounded else {}
+    if few and not only_few_coded(low.target):
+        return Prepared(few)
     at = 2 * _half_scratch(low.segment.limits, node) if "act" in node.attrs else 0
-    coded = _quantized(low, node, at)
+    coded = _quantized(low, node, at, few=not few)
     if "mma" not in low.features or low.most(symbol(node.inputs[0])) <= FEW_ROWS:
-        return Prepared(coded)
+        return Prepared(coded, few)
     x, split = node.inputs[0], {}
     at += 0 if low.segment.options.precise else sum(code_bytes(x, low.segment.limits))
     for kind in _tiles.kinds_of(node.weights.values(), coded=bool(coded),
@@ -108,25 +116,27 @@ def _prepared(low: Lowering, node: Node) -> Prepared:
         memory = low.scratch(at, sizes[0]), low.scratch(at + sizes[0], sizes[1])
         split[kind] = _tiles.split(low, symbol(x), low.value(x), (1, n_cols(x)), kind, memory)
         at += sum(sizes)
-    return Prepared(coded, split)
+    return Prepared(coded, few, split)
 
 
-def _quantized(low: Lowering, node: Node, at: int) -> Ranges:
+def _quantized(low: Lowering, node: Node, at: int, *, few: bool) -> Ranges:
     """Append a dispatch that rounds x to int8 for all weights, and return the bindings of the
-    result; empty where no weight is multiplied so. ``at``: the place in scratch memory."""
+    result; empty where no weight is multiplied so. ``at``: the place in scratch memory. ``few``:
+    whether few rows are rounded so, too, if weights in tiles need it."""
     x = node.inputs[0]
     tiles = low.reads_tiles(node)
-    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not tiles):
+    few = few and tiles
+    if "int_dot" not in low.features or (low.most(symbol(x)) <= FEW_ROWS and not few):
         return {}
     codes, scales = code_bytes(x, low.segment.limits)
     return _tiles.quantized(low, symbol(x), low.value(x), n_cols(x),
                             (low.scratch(at, codes), low.scratch(at + codes, scales)),
-                            2 if tiles else 1, lambda n: tiles or n > FEW_ROWS)
+                            2 if tiles else 1, lambda n: few or n > FEW_ROWS)
 
 
-def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
-    """The node's weights, by number, in groups that one dispatch multiplies with few rows: two or
-    three weights of a format, each in one piece."""
+def _together(low: Lowering, pieces: list[list[Matrix]], fewest: int) -> list[list[int]]:
+    """The node's weights, by number, in groups that one dispatch multiplies with few rows:
+    ``fewest`` to three weights of a format, each in one piece."""
     if low.target.max_storage_buffers < MOST_BINDINGS:
         return []
     groups: dict[tuple[str, bool], list[int]] = {}
@@ -135,18 +145,27 @@ def _together(low: Lowering, pieces: list[list[Matrix]]) -> list[list[int]]:
             groups.setdefault((found[0].quant, found[0].in_tiles), []).append(i)
     cut = [group[at:at + MOST_TOGETHER] for group in groups.values()
            for at in range(0, len(group), MOST_TOGETHER)]
-    return [group for group in cut if len(group) > 1]
+    return [group for group in cut if len(group) >= fewest]
 
 
-def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared) -> None:
-    """Append one dispatch for the products of few rows with several weights of a format."""
+def _joined(low: Lowering, node: Node, weights: Mapping[int, Matrix], coded: Prepared,
+            written: Written | None) -> None:
+    """Append one dispatch for the products of few rows with several weights of a format.
+    ``written``: what it does besides."""
     ranges: dict[str, Range | bytes] = {
         # An element of the array takes 32 bytes, so each matrix is padded.
         "matrices": numbers(*(n for m in weights.values() for n in (*m.numbers, 0, 0, 0))),
         **_operand(low, node)}
-    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": True, "W2": len(weights) == 3}
+    flags: dict[str, int | bool] = {"MATRICES": len(weights), "W1": len(weights) > 1,
+                                    "W2": len(weights) == 3}
+    if written is not None:
+        more, constants = bindings(low, written, list(weights))
+        ranges |= more
+        flags |= constants
     for at, (i, m) in zip(("", "1", "2"), weights.items(), strict=False):
-        ranges |= {f"w{at}": m.at, f"y{at}": low.value(node.outputs[i])}
+        ranges[f"w{at}"] = m.at
+        if written is None:
+            ranges[f"y{at}"] = low.value(node.outputs[i])
         if f"b{i}" in node.weights:
             ranges[f"bias{at}"] = low.vector(node, f"b{i}")
             flags[f"BIAS{at}"] = True
@@ -185,7 +204,7 @@ def _gated_apart(low: Lowering, node: Node, pairs: list[tuple[Matrix, Matrix]], 
     half = _half_scratch(low.segment.limits, node)
     halves = [low.scratch(i * half, half) for i in range(2)]
     for i in range(2):
-        extra: dict[str, Range | bytes] = {**_operand(low, node), "y": halves[i]}
+        extra: dict[str, Range | bytes] = {**_many(low, node), "y": halves[i]}
         if f"b{i}" in node.weights:
             extra["bias"] = low.vector(node, f"b{i}")
         for pair in pairs:

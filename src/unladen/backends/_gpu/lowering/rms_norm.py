@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from unladen.backends._gpu.joining import only_few_coded
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends._gpu.lowering._norm import norm
 from unladen.backends._gpu.lowering.base import (
+    ANY,
     Lowering,
     OpLowering,
     n_cols,
     numbers,
+    symbol,
     threads_for,
 )
 from unladen.graph.graph import Node
@@ -16,35 +20,42 @@ from unladen.graph.ops.norm_groups import group_of
 MOST_KEPT = 8
 """The most items of a row that a thread keeps in registers instead of reading them again."""
 
+FEW = range(1, FEW_ROWS + 1)
+"""The numbers of rows that products take in their kernels for few rows."""
 NORM_QUANTIZE = "norm_quantize"
 """The kernel that also rounds a row to int8."""
 
 
 class RmsNorm(OpLowering):
     """A workgroup for each group. A thread reads four columns at once where sizes allow it. Rows
-    that only products with int8 codes read are rounded at once."""
+    that only products with int8 codes read are rounded at once, on some devices only few rows."""
 
     op = "rms_norm"
     kernels = frozenset({"rms_norm"})
     features = frozenset({"subgroups"})
 
     def lower(self, low: Lowering, node: Node) -> None:
+        within = ANY
         if node.outputs[0] in low.rounded:
-            _rounded(low, node)
-            return
+            few_only = only_few_coded(low.target)
+            _rounded(low, node, FEW if few_only else ANY)
+            if not few_only or low.most(symbol(node.outputs[0])) <= FEW_ROWS:
+                return
+            within = range(FEW_ROWS + 1, ANY.stop)
         size = group_of(node)
         lengths = [size, *(w.n_elements for w in node.weights.values())]
         at_once = 4 if all(n % 4 == 0 for n in lengths) else 1
         kept = min(MOST_KEPT, -(-size // (at_once * threads_for(size))))
-        norm(low, node, at_once, {"FOURS": at_once == 4, "KEPT": kept})
+        norm(low, node, at_once, {"FOURS": at_once == 4, "KEPT": kept}, within)
 
 
-def _rounded(low: Lowering, node: Node) -> None:
-    """Append the dispatch that rounds the rows at once; nothing else is stored of them."""
+def _rounded(low: Lowering, node: Node, within: range) -> None:
+    """Append the dispatch that rounds the rows at once; nothing else is stored of them. ``within``:
+    the numbers of rows with which a step needs it."""
     (x,), (y,) = node.inputs, node.outputs
     codes, scales = low.codes(y)
     tiles = any(low.reads_tiles(each) for each in low.segment.nodes if y in each.inputs)
     low.one_each(NORM_QUANTIZE, y, 1, threads_for(n_cols(y)), {
         "params": numbers(n_cols(y), node.float_attr("eps")), "x": low.value(x), "codes": codes,
         "scales": scales, **{role: low.vector(node, role) for role in node.weights}},
-                 {"WEIGHT": "w" in node.weights, "RUNS": 2 if tiles else 1})
+                 {"WEIGHT": "w" in node.weights, "RUNS": 2 if tiles else 1}, within)

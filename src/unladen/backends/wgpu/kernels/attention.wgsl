@@ -95,7 +95,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
       let r = row_lane + e * ROW_LANES;
       if (r < R) {
         let top = max(largest[r * KT], row_largest[r]);
-        weight[r * KT + key_lane] = select(exp_f32(score[e] - top), 0.0, score[e] <= LOWEST);
+        weight[r * KT + key_lane] = weight_of(score[e], top);
       }
     }
     workgroupBarrier();

@@ -111,7 +111,7 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
           top[r] = now;
           sum[h][c] *= shrink;
           for (var e = 0u; e < EACH; e++) { acc[r * EACH + e] *= shrink; }
-          four[c] = select(exp_f32(score[r] - now), 0.0, score[r] <= LOWEST);
+          four[c] = weight_of(score[r], now);
         }
       }
       weight[lane * QUARTERS + h] = four;

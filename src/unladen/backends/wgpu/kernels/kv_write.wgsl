@@ -1,13 +1,11 @@
-#use step f16
+#use step stored
 #if TURNED
 #use turn
 #end
-// Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
-// numbers, or a block of 32 in Q8_0. Rows of Q8_0 may share a word with their neighbours, so halves
-// of words are changed one by one. A number too large for float16 is stored as NaN, never as
-// infinity: an infinite key can get the weight zero and go unnoticed, while NaN reaches the logits
-// and becomes an error. With TURNED, keys are rotated as `rope` does before they are stored, and
-// queries x of `n_queries` columns are rotated into y, two numbers for each thread.
+// Stores rows of keys and of values in the cache. A thread stores two numbers, or a block of 32 in
+// Q8_0. Rows of Q8_0 may share a word with their neighbours, so halves of words are changed one by
+// one. With TURNED, keys are rotated as `rope` does before they are stored, and queries x of
+// `n_queries` columns are rotated into y, two numbers for each thread.
 struct Params {
   n_heads: u32,
   block_tokens: u32,
@@ -34,9 +32,6 @@ struct Params {
 @group(1) @binding(7) var<storage, read_write> table: array<f32>;
 #end
 
-const F32 = 0u;
-const F16 = 1u;
-const Q8_0 = 2u;
 var<private> is_value: bool;
 
 fn at_once(kind: u32) -> u32 {
@@ -85,11 +80,6 @@ fn store_half(at: u32, bits: u32) {
     atomicAnd(&keys[at >> 2u], ~(0xffffu << shift));
     atomicOr(&keys[at >> 2u], bits << shift);
   }
-}
-
-fn stored_half(x: f32) -> u32 {
-  let bits = f16_bits(x);
-  return select(bits, 0x7e00u, (bits & 0x7fffu) == 0x7c00u);
 }
 
 fn code(x: f32, inverse: f32) -> u32 {
@@ -151,17 +141,13 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let head = i / per_row % params.n_heads;
   let t = i / per_row / params.n_heads;
   let d = i % per_row * at_once(kind);
-  let p = u32(batch(INDEX, t));
-  let block = cache_block(u32(batch(SEQ_OF, t)), FIRST_COLUMN, p, params.block_tokens);
-  let slot = (block * params.n_heads + head) * params.block_tokens + p % params.block_tokens;
   let from_x = (t * params.n_heads + head) * rows.x + d;
-  let at = slot * rows.y;
+  let at = cache_slot(t, head, params.n_heads, params.block_tokens) * rows.y;
   if (kind == F32) {
     store_word(at + 4u * d, bitcast<u32>(number(from_x)));
     store_word(at + 4u * d + 4u, bitcast<u32>(number(from_x + 1u)));
   } else if (kind == F16) {
-    store_word(at + 2u * d,
-               stored_half(number(from_x)) | (stored_half(number(from_x + 1u)) << 16u));
+    store_word(at + 2u * d, stored_halves(number(from_x), number(from_x + 1u)));
   } else {
     store_block(at + d / 32u * 34u, from_x);
   }

@@ -1,9 +1,15 @@
-#use step dot_rows result
+#use step dot_rows
+#if CACHED
+#use cached
+#else
+#use result
+#end
 #if SECOND
 #use exp activation
 #end
 // y = x w^T (+ bias) for few rows of x: a workgroup multiplies R rows of w with NT rows of x. With
-// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x.
+// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x. With CACHED,
+// these are queries, keys and values.
 
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u,
@@ -21,7 +27,11 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let first = group * R;
   let count = n_rows(ROW_KIND);
   var rows: array<u32, R>;
+#if CACHED
+  for (var r = 0u; r < R; r++) { rows[r] = min(row_of(group, r), m.n_rows - 1u) * m.row_bytes; }
+#else
   for (var r = 0u; r < R; r++) { rows[r] = min(first + r, m.n_rows - 1u) * m.row_bytes; }
+#end
   var xs: array<u32, NT>;
   for (var n = 0u; n < NT; n++) { xs[n] = min(id.z * NT + n, count - 1u) * m.n_in; }
   accumulate(lane, 0u, rows, xs, 1.0);
@@ -30,6 +40,12 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   accumulate(lane, OUT, rows, xs, 1.0);
 #end
   finish(who);
+#if CACHED
+  let slot = lane / NT * 2u;
+  let n = lane % NT;
+  let token = id.z * NT + n;
+  if (slot < R && first + slot < m.n_rows && token < count) { store_two(group, slot, n, token); }
+#else
   let row = first + lane / NT;
   let token = id.z * NT + lane % NT;
   if (lane < OUT && row < m.n_rows && token < count) {
@@ -44,4 +60,5 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
     store(value, token, m.first_row + row);
 #end
   }
+#end
 }

@@ -1,9 +1,7 @@
-#use step element
-// Stores rows of keys and of values in the cache, [block][head][slot][row]. A thread stores two
-// numbers, or a block of 32 in Q8_0. A number too large for float16 is stored as NaN, never as
-// infinity: an infinite key can get the weight zero and go unnoticed, while NaN reaches the logits
-// and becomes an error. With TURNED, keys are rotated as `rope` does before they are stored, and
-// queries x of `n_queries` columns are rotated into y, two numbers for each thread.
+#use step element stored
+// Stores rows of keys and of values in the cache. A thread stores two numbers, or a block of 32 in
+// Q8_0. With TURNED, keys are rotated as `rope` does before they are stored, and queries x of
+// `n_queries` columns are rotated into y, two numbers for each thread.
 
 // How many numbers a row has, and how many bytes it takes in the cache.
 typedef struct {
@@ -23,10 +21,6 @@ typedef struct {
 #bind out float y
 #use turn
 #end
-
-#define F32 0u
-#define F16 1u
-#define Q8_0 2u
 
 // The numbers that a thread stores in a cache of this kind.
 FN u32 at_once(u32 kind) { return kind == Q8_0 ? 32u : 2u; }
@@ -71,11 +65,6 @@ FN void put_half(ARGS, int is_value, u32 at, u32 bits) {
   }
 }
 
-FN u32 stored_half(float x) {
-  const u32 bits = f32_to_f16(x);
-  return (bits & 0x7fffu) >= 0x7c00u ? 0x7e00u : bits;
-}
-
 // Rounds to the nearest, ties away from zero.
 FN u32 code(float x, float inverse) {
   const float scaled = x * inverse;
@@ -118,9 +107,8 @@ FN void store_numbers(ARGS, int is_value, u32 kind, u32 at, u32 d, u32 from) {
     put_word(args, is_value, at + 4u * d, as_u32(number(args, is_value, from)));
     put_word(args, is_value, at + 4u * d + 4u, as_u32(number(args, is_value, from + 1u)));
   } else if (kind == F16) {
-    const u32 low = stored_half(number(args, is_value, from));
-    const u32 high = stored_half(number(args, is_value, from + 1u));
-    put_word(args, is_value, at + 2u * d, low | (high << 16));
+    const float low = number(args, is_value, from), high = number(args, is_value, from + 1u);
+    put_word(args, is_value, at + 2u * d, stored_halves(low, high));
   } else {
     store_block(args, is_value, at + d / 32u * 34u, from);
   }
@@ -148,11 +136,7 @@ KERNEL(kv_write) {
   const u32 head = i / per_row % params.n_heads;
   const u32 t = i / per_row / params.n_heads;
   const u32 d = i % per_row * at_once(kind);
-  const u32 p = (u32)batch(args, INDEX, t);
-  const u32 seq = (u32)batch(args, SEQ_OF, t);
-  const u32 block = cache_block(args, seq, FIRST_COLUMN, p, params.block_tokens);
-  const u32 slot = (block * params.n_heads + head) * params.block_tokens + p % params.block_tokens;
-  const u32 at = slot * row_bytes;
+  const u32 at = cache_slot(args, t, head, params.n_heads, params.block_tokens) * row_bytes;
   store_numbers(args, is_value, kind, at, d, (t * params.n_heads + head) * numbers + d);
   if (is_value && d == 0u && key_is_beyond(args, t * params.n_heads + head)) {
     if (kind == F32) {

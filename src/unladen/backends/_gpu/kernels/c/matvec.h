@@ -1,13 +1,19 @@
 #if TILED
-#use step tile_rows result
+#use step tile_rows
 #else
-#use step dot_rows result
+#use step dot_rows
+#end
+#if CACHED
+#use cached
+#else
+#use result
 #end
 #if SECOND
 #use exp activation
 #end
 // y = x w^T (+ bias) for few rows of x: a workgroup multiplies R rows of w with NT rows of x. With
-// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x.
+// SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x. With CACHED,
+// these are queries, keys and values.
 
 KERNEL(matvec) {
 #if PDL
@@ -31,7 +37,13 @@ KERNEL(matvec) {
   const u32 count = n_rows(args, ROW_KIND);
   u32 rows[ADDRESSES], xs[NT];
   float partial[ALL_OUT / OUT * PARTIALS];
+#if CACHED
+  for (u32 r = 0u; r < ADDRESSES; r++) {
+    rows[r] = min_u32(row_of(args, which, group, r), m.n_rows - 1u) * m.row_bytes;
+  }
+#else
   for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
+#end
   for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
   for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
   accumulate(args, matrix_bytes(args, which), m.n_in, rows, xs, partial);
@@ -39,6 +51,12 @@ KERNEL(matvec) {
   accumulate(args, matrix_bytes(args, 1u), m.n_in, rows, xs, partial + PARTIALS);
 #end
   finish(args, partial);
+#if CACHED
+  const u32 slot = LANE / NT * 2u, n = LANE % NT, token = GROUP_Z * NT + n;
+  if (slot < R && first + slot < m.n_rows && token < count) {
+    store_two(args, which, group, slot, n, token, m.n_out);
+  }
+#else
   const u32 row = first + LANE / NT;
   const u32 token = GROUP_Z * NT + LANE % NT;
   if (LANE < OUT && row < m.n_rows && token < count) {
@@ -52,4 +70,5 @@ KERNEL(matvec) {
 #end
     store(args, which, value, token * m.n_out + m.first_row + row);
   }
+#end
 }

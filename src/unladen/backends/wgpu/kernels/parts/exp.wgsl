@@ -1,6 +1,10 @@
 // exp and functions of it. The language allows an error of exp that grows with |x|; this one stays
 // within 2 units of the last place where the result is a normal number.
 
+fn is_nan(x: f32) -> bool {
+  return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
+}
+
 fn exp_f32(x: f32) -> f32 {
   // exp(x) = 2^n exp(r), |r| <= ln 2 / 2; ln 2 in two parts, so that x - n ln 2 is exact but for
   // the last product. Taylor's series to r^7 leaves 2^-27.
@@ -15,7 +19,8 @@ fn exp_f32(x: f32) -> f32 {
   p = p * r + 0.5;
   p = p * r * r + r + 1.0;
   let y = p * bitcast<f32>((i32(n) + 127) << 23u);
-  return select(y, 0.0, x < -87.0);
+  // The language leaves comparisons with NaN to the device, so NaN is told by its bits.
+  return select(select(y, 0.0, x < -87.0), x, is_nan(x));
 }
 
 fn sigmoid(x: f32) -> f32 {

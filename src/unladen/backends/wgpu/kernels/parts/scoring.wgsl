@@ -58,3 +58,9 @@ fn scored(product: f32, head: u32, p: u32, key: u32) -> f32 {
 #end
   return score;
 }
+
+// The weight of a key by its score, relative to the largest one. A score that is NaN gives NaN,
+// whatever a device makes of comparisons with NaN: that of a key too large for the cache.
+fn weight_of(score: f32, top: f32) -> f32 {
+  return select(select(exp_f32(score - top), 0.0, score <= LOWEST), score, is_nan(score));
+}

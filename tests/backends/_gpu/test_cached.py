@@ -1,0 +1,93 @@
+"""Products that rotate queries and keys and store keys and values in the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from backends._gpu.storing import Storing
+from emulator.backend import FEATURES, EmulatorBackend
+from unladen.backends import registry
+from unladen.backends._gpu.joining import turned, written
+from unladen.backends._gpu.lowering._matrix import FEW_ROWS
+from unladen.backends.base import Backend
+from unladen.graph.graph import Node, Value
+
+Rng = np.random.Generator
+UNITS = FEATURES | {"mma"}
+
+
+@pytest.fixture(params=["emulator", "emulator with matrix units", "opencl", "wgpu"])
+def backend(request: pytest.FixtureRequest) -> Backend:
+    if request.param.startswith("emulator"):
+        return EmulatorBackend(UNITS if "units" in request.param else frozenset())
+    found = registry()[request.param]
+    if not found.devices():
+        pytest.skip(found.why_none())
+    return found
+
+
+def check(case: Storing, backend: Backend, kernels: Sequence[str]) -> None:
+    assert case.check(backend, joined=True) == kernels
+    assert case.check(backend, joined=False)[-1] == "kv_write"
+
+
+def in_tiles(backend: Backend) -> bool:
+    """Whether ``backend`` holds weights of F16 in tiles."""
+    return isinstance(backend, EmulatorBackend) and "mma" in backend.target.features
+
+
+@pytest.mark.parametrize("style", ["norm", "neox", ""])
+def test_one_dispatch(backend: Backend, style: str, rng: Rng) -> None:
+    """Of a decode step. With matrix units weights of F16 are in tiles of rows in sequence, so pairs
+    half a rotation apart are rotated later."""
+    apart = style == "neox" and in_tiles(backend)
+    for n_tokens, biases in ((1, True), (3, False), (FEW_ROWS, True)):
+        rotated = (0, 32) if n_tokens == 1 else (4, 16)
+        kv_types = ("F16", "F16") if n_tokens == 1 else ("F32", "F16")
+        case = Storing(rng, style, n_tokens, formats=["F16"] * 3, biases=biases, rotated=rotated,
+                       kv_types=kv_types)
+        check(case, backend, ["matvec", "kv_write"] if apart else ["matvec"])
+
+
+def test_two_dispatches_of_two_formats(backend: Backend, rng: Rng) -> None:
+    for formats in (["F32", "F32", "F16"], ["F16", "F32", "F32"], ["F32", "F16", "F32"]):
+        check(Storing(rng, "norm", 2, formats=formats), backend, ["matvec"] * 2)
+
+
+def test_many_tokens_and_blocks(backend: Backend, rng: Rng) -> None:
+    """More tokens than a product takes at once, and rows that are stored in blocks."""
+    ran, _, _ = Storing(rng, "norm", FEW_ROWS + 1, formats=["F32"] * 3).on(backend, joined=True)
+    assert ran[-1] == "kv_write" and ran.count("kv_write") == 1
+    case = Storing(rng, "neox", 2, formats=["F32"] * 3, kv_types=("Q8_0", "F16"))
+    check(case, backend, ["matvec", "kv_write"])
+
+
+def test_rotations_that_a_workgroup_does_not_hold(backend: Backend, rng: Rng) -> None:
+    for style, rotated in (("neox", (2, 16)), ("neox", (0, 18)), ("norm", (1, 16))):
+        case = Storing(rng, style, 1, formats=["F32"] * 3, rotated=rotated)
+        check(case, backend, ["matvec", "kv_write"])
+
+
+def test_what_is_not_joined(rng: Rng) -> None:
+    """Values that something else reads or makes, and other nodes between."""
+    case = Storing(rng, "norm", 2, formats=["F32"] * 3)
+    product, rope, write = case.graph.nodes
+    nodes, inner = (product, rope, write), {*case.made, case.keys}
+    (found,) = written(nodes, inner)
+    assert found.passed == set(case.made) and found.product is product
+    assert not written(nodes[:2], inner) and not written(nodes[:1], inner)
+    for value in inner:
+        assert not written(nodes, inner - {value})
+    y = Value("y", case.made[0].shape)
+    for value in case.made:
+        reader = Node("scale", "scale", (value,), (y,), {}, {}, None, 0)
+        assert turned((*nodes, reader), inner) and not written((*nodes, reader), inner)
+    between = Node("scale", "scale", (case.x,), (y,), {}, {}, None, 0)
+    assert not written((product, between, rope, write), inner)
+    other = Node("qkv", "linear", (case.x,), (*case.made, y), product.weights, {}, None, 0)
+    assert not written((other, rope, write), inner)
+    other = Node("qkv", "linear", (case.x,), (*case.made[:2], y), product.weights, {}, None, 0)
+    assert not written((other, rope, write), inner)
