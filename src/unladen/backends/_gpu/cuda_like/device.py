@@ -34,6 +34,7 @@ class Kernel:
     def __init__(self, gpu: Gpu, source: Source, binary: bytes) -> None:
         self.source, self.module, self.function = source, c_void_p(), c_void_p()
         context = gpu.context
+        context.enter()
         context.call("load", ctypes.byref(self.module), binary, device=gpu.name)
         context.call("function", ctypes.byref(self.function), self.module, ENTRY, device=gpu.name)
 
