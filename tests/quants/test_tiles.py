@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 from unladen import quants
-from unladen.errors import UnsupportedQuant
+from unladen._native import quants as native
+from unladen.errors import InvalidArgument, UnsupportedQuant
 from unladen.quants import tiles
+from unladen.quants.base import Quant
 
 Rng = np.random.Generator
+Bytes = np.ndarray[tuple[int, ...], np.dtype[np.uint8]]
 SHAPE = (3, 32, 512)
 TILED = [q for q in sorted(quants.registry()) if quants.in_tiles(q, SHAPE)]
 
@@ -75,3 +78,104 @@ def test_names() -> None:
     assert quants.get("Q4_K/tiles") is quants.get("Q4_K/tiles")
     with pytest.raises(UnsupportedQuant, match="F32/tiles"):
         quants.get("F32/tiles")
+
+
+class Scattered(Quant):
+    """A format whose words of codes have bytes of two blocks: no native code packs it."""
+
+    name, type_id, block_size, block_bytes = "SCATTERED", 9999, 4, 5
+    planes = ((1, 2),)
+
+
+def rows_of(kind: type[Quant], n_tiles: int, rng: Rng, n_rows: int = 48) -> Bytes:
+    layout = tiles.layout_of(kind)
+    size = (n_rows, n_tiles * layout.n_blocks * kind.block_bytes)
+    return rng.integers(0, 256, size, dtype=np.uint8)
+
+
+def packer_of(kind: type[Quant], rows: Bytes) -> tiles.Packer:
+    shape = rows.shape[0], rows.shape[1] // kind.block_bytes * kind.block_size
+    assert tiles.fits(kind, shape)
+    return tiles.Packer.of(kind, shape)
+
+
+def by_numpy(kind: type[Quant], rows: Bytes) -> Bytes:
+    return tiles.layout_of(kind).pack(rows.reshape(len(rows), -1, kind.block_bytes))
+
+
+@pytest.mark.parametrize("kind", [*map(quants.get, TILED), Scattered], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("n_tiles", [1, 3, 7])
+def test_any_tiles_are_those_of_numpy(kind: type[Quant], n_tiles: int, rng: Rng) -> None:
+    """All at once, by threads, or some of them alone, of rows that are apart or not."""
+    padded = rows_of(kind, n_tiles + 1, rng)
+    packer = packer_of(kind, padded)
+    for rows in (padded, padded[:, packer.tile_bytes // tiles.ROWS:]):
+        packer, wanted = packer_of(kind, rows), by_numpy(kind, np.ascontiguousarray(rows))
+        assert (packer.words is None) == (kind is Scattered)
+        for n_threads in (1, 3):
+            made = np.empty(rows.size, np.uint8)
+            packer.pack(rows, made, n_threads=n_threads)
+            np.testing.assert_array_equal(made, wanted)
+        for _ in range(8):
+            first, last = sorted(rng.integers(0, rows.size // packer.tile_bytes + 1, 2))
+            some = slice(first * packer.tile_bytes, last * packer.tile_bytes)
+            made = np.full(rows.size, 0x5a, np.uint8)
+            packer.pack(rows, made[some], some.start)
+            np.testing.assert_array_equal(made[some], wanted[some])
+            assert (made[:some.start] == 0x5a).all() and (made[some.stop:] == 0x5a).all()
+
+
+def test_threads_share_many_tiles(rng: Rng) -> None:
+    kind = quants.get("Q6_K")
+    rows = rows_of(kind, 16, rng, 512)
+    made = np.empty(rows.size, np.uint8)
+    packer_of(kind, rows).pack(rows, made, n_threads=4)
+    np.testing.assert_array_equal(made, by_numpy(kind, rows))
+
+
+@pytest.mark.parametrize("kind", [quants.get("Q4_K"), Scattered], ids=lambda kind: kind.name)
+def test_sizes_that_do_not_agree(kind: type[Quant], rng: Rng) -> None:
+    rows = rows_of(kind, 3, rng)
+    packer = packer_of(kind, rows)
+    tile, n = packer.tile_bytes, rows.size
+    for wrong in (rows[:-1], rows[:, :-1], rows[:32], rows.reshape(-1)):
+        with pytest.raises(InvalidArgument, match="isn't the blocks"):
+            packer.pack(wrong, np.empty(tile, np.uint8))
+    for size, start in ((tile - 1, 0), (tile, 1), (n + tile, 0), (tile, n), (tile, -tile),
+                        (2 * tile, n - tile)):
+        with pytest.raises(InvalidArgument, match="whole tiles"):
+            packer.pack(rows, np.empty(size, np.uint8), start)
+    for size in (n - 1, n + 1, 0):
+        with pytest.raises(InvalidArgument, match="is the file complete"):
+            packer.rows(np.empty(size, np.uint8))
+    with pytest.raises(InvalidArgument, match="is the file complete"):
+        tiles.pack(kind, rows.reshape(-1)[:-tile], (48, rows.shape[1] // kind.block_bytes
+                                                    * kind.block_size))
+
+
+WORDS = list(range(0, 32, 4))
+
+
+@pytest.mark.parametrize(("change", "error", "why"), [
+    ({"words": [*WORDS[:-1], 33]}, ValueError, "a word is outside"),
+    ({"words": [*WORDS[:-1], 2 ** 32 - 1]}, ValueError, "a word is outside"),
+    ({"words": [*WORDS[:-1], -1]}, TypeError, "incompatible"),
+    ({"words": WORDS[:-1]}, ValueError, "whole"), ({"words": []}, ValueError, "whole"),
+    ({"words": [*WORDS, *WORDS]}, ValueError, "these tiles"),
+    ({"aside": [33, 34]}, ValueError, "outside of its block"),
+    ({"aside": [32]}, ValueError, "whole"), ({"aside": [32] * 40}, ValueError, "whole"),
+    ({"block_bytes": 0}, ValueError, "whole"), ({"block_bytes": 2 ** 63}, ValueError, "whole"),
+    ({"rows": (17, 68)}, ValueError, "whole sixteens"), ({"rows": (16, 67)}, ValueError, "whole"),
+    ({"out": 543}, ValueError, "these tiles"),
+    ({"out": 3 * 544}, ValueError, "these tiles"), ({"first": 2}, ValueError, "these tiles"),
+    ({"first": 2 ** 64 - 1}, ValueError, "these tiles"), ({"first": -1}, TypeError, "incompatible"),
+    ({"order": "F"}, ValueError, "one after another")])
+def test_native_code_checks_its_description(change: dict[str, object], error: type[Exception],
+                                            why: str) -> None:
+    """It never reads or writes where it mustn't, whoever calls it."""
+    given: dict[str, object] = {"words": WORDS, "aside": [32, 33], "block_bytes": 34, "first": 0,
+                                "rows": (16, 68), "out": 544, "order": "C", **change}
+    rows = np.zeros(given.pop("rows"), np.uint8, given.pop("order"))  # type: ignore[call-overload]
+    out = np.zeros(given.pop("out"), np.uint8)  # type: ignore[call-overload]
+    with pytest.raises(error, match=why):
+        native.pack_tiles(rows, out, n_threads=2, **given)  # type: ignore[arg-type]

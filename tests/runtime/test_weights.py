@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
+import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stub_driver.stub import installed
 from tiny_model import write_tiny
 from tiny_plan import Tiny, open_tiny
 from unladen.backends import backend_of
 from unladen.backends.base import BackendOptions, Device
-from unladen.errors import UnsupportedOp
+from unladen.errors import InvalidArgument, UnsupportedOp
 from unladen.graph.graph import Node, Weight
-from unladen.quants import dequantize
+from unladen.quants import dequantize, get, packer_of, tiles
+from unladen.runtime import loading
 from unladen.runtime.weights import load
 from unladen.schedule.needs import Need, needs_of
+from unladen.storage.mapping import FileMapping
 
 CPU = backend_of("cpu").open("cpu", BackendOptions())
 
@@ -76,3 +82,68 @@ def test_format_that_a_device_does_not_take(tiny: Tiny, monkeypatch: pytest.Monk
     with pytest.raises(UnsupportedOp, match="cpu:0 takes no F32 weights") as caught:
         wanted(tiny, use_mmap=True)
     assert caught.value.node == "token_embd" and caught.value.hint
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """One in the host's memory, and one whose driver has pinned memory."""
+    if request.param == "cpu":
+        yield CPU
+    else:
+        with installed("cuda"):
+            yield backend_of("cuda").open("cuda", BackendOptions())
+
+
+@pytest.mark.parametrize(("quant", "weight"), [
+    ("Q4_K", Weight("w", (96, 512), "Q4_K")), ("Q6_K", Weight("w", (6, 32, 256), "Q6_K")),
+    ("Q8_0", Weight("w", (64, 192), "Q8_0", first_row=32, n_rows_of_tensor=128)),
+    ("Q4_0", Weight("w", (64, 192), "Q4_0", first_col=64, n_cols_of_tensor=320)),
+    ("F16", Weight("w", (80, 128), "F16"))])
+@pytest.mark.parametrize("native", [True, False])
+def test_tiles_are_made_in_pieces(device: Device, quant: str, weight: Weight, native: bool,
+                                  tmp_path: Path, rng: np.random.Generator,
+                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file's pages, whole, some rows or some columns of a tensor, by native code or NumPy."""
+    monkeypatch.setattr(loading, "PIECE_BYTES", 10_000)
+    if not native:
+        monkeypatch.setattr(tiles.Layout, "words", lambda layout, block_bytes: None)
+    kind, n_cols = get(quant), weight.n_cols_of_tensor or weight.shape[-1]
+    n_rows = weight.n_rows_of_tensor or weight.n_elements // weight.shape[-1]
+    path = tmp_path / "tensor"
+    path.write_bytes(rng.bytes(n_rows * kind.row_bytes(n_cols)))
+    with path.open("rb") as file:
+        tensor = np.frombuffer(FileMapping(file.fileno()), np.uint8)
+    need = Need(device, weight, quant + tiles.SUFFIX, mapped=False)
+    ((_, placed),) = load([need], lambda key: tensor).items()
+    blocks = tensor.reshape(n_rows, -1, kind.block_bytes)
+    first, n = weight.first_col // kind.block_size, weight.shape[-1] // kind.block_size
+    some = blocks[weight.first_row:][:weight.n_elements // weight.shape[-1], first:first + n]
+    made = backend_of(device.name).read(placed.buffer, some.size, placed.offset)
+    np.testing.assert_array_equal(made, tiles.layout_of(kind).pack(np.ascontiguousarray(some)))
+
+
+def test_tiles_take_no_second_copy(device: Device, rng: np.random.Generator,
+                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loading, "PIECE_BYTES", 100_000)
+    weight = Weight("w", (2048, 4096), "Q4_K")
+    tensor = rng.integers(0, 256, weight.nbytes_in("Q4_K"), dtype=np.uint8)
+    backend = backend_of(device.name)
+    packer = packer_of("Q4_K", "Q4_K/tiles", weight.shape)
+    assert packer is not None
+    buffer = backend.alloc(device, tensor.size, "weights", packer.band_bytes)
+    tracemalloc.start()
+    try:
+        loading.fill_packed(backend, buffer, packer.rows(tensor), packer, is_host=device.is_host)
+        assert tracemalloc.get_traced_memory()[1] < tensor.size // 5
+    finally:
+        tracemalloc.stop()
+    some = replace(packer, n_rows=16)
+    last = np.empty(packer.band_bytes, np.uint8)
+    some.pack(packer.rows(tensor)[-16:], last)
+    np.testing.assert_array_equal(backend.read(buffer, last.size, tensor.size - last.size), last)
+
+
+def test_a_tensor_that_was_cut_short(device: Device) -> None:
+    need = Need(device, Weight("w", (32, 256), "Q4_K"), "Q4_K/tiles", mapped=False)
+    with pytest.raises(InvalidArgument, match=r"4607 bytes aren't 32 rows of 144 bytes in Q4_K"):
+        load([need], lambda key: np.zeros(32 * 144 - 1, np.uint8))

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,10 @@ using u8 = unsigned char;
 using u32 = uint32_t;
 using u64 = uint64_t;
 
-constexpr int OK = 0, INVALID = 1, NO_MEMORY = 2, NO_DEVICE = 100, NO_CONTEXT = 201,
-              NOT_READY = 600, FAILED = 719;
+constexpr int OK = 0, INVALID = 1, NO_MEMORY = 2, NOT_STARTED = 3, NO_DEVICE = 100,
+              WRONG_DEVICE = 101, NO_CONTEXT = 201, NO_PEERS = 217, WRONG_HANDLE = 400,
+              NOT_READY = 600, ALREADY_ALLOWED = 704, FAILED = 719, NOT_SUPPORTED = 801,
+              CAPTURED = 900;
 constexpr u64 PAGE_BYTES = 64 << 10;
 // In place of the bytes of an argument: a pointer to what a kernel reads, or also writes.
 constexpr u32 READS = 0, WRITES = 0xffffffffu;
@@ -32,8 +35,10 @@ struct Range {
 
 struct Block {
   u64 end;
-  int device;  // -1: pinned memory of the host
-  bool is_mapped;
+  int device;      // -1: pinned memory of the host
+  bool is_mapped;  // pages
+  bool is_allowed = true;
+  int pinned_for = -1;  // the only card that pinned memory is for
 };
 
 struct Work {
@@ -50,6 +55,7 @@ struct Argument {
 };
 
 struct Function {
+  int device = -1;
   void *library = nullptr, *entry = nullptr;
   std::vector<u32> argument_bytes;
 };
@@ -69,9 +75,11 @@ struct Stream {
   std::deque<Work> work;
   u64 n_queued = 0, n_done = 0;
   Graph *recording = nullptr;
+  bool is_destroyed = false, captures_strictly = false;
 };
 
 struct Event {
+  int device = -1;
   Stream *stream = nullptr;
   u64 position = 0;
 };
@@ -102,6 +110,10 @@ static std::map<u64, Block> blocks;
 static std::map<u64, Pages *> mapped;
 static std::map<int, u64> used;
 static std::map<int, int> retained, lost;
+static std::map<u64, u64> reserved;
+static std::set<const void *> alive;  // events and functions
+static std::set<std::pair<int, int>> peers;
+static bool is_started = false;
 static std::vector<Stream *> streams;
 static Compile compile;
 static RunGrid run_grid;
@@ -156,14 +168,34 @@ static const Block *block_of(u64 at, u64 *end) {
   return first;
 }
 
-static bool lives(const Range &range, const char *what, bool on_host) {
+// `device`: that of the stream, whose memory it must be.
+static bool lives(const Range &range, const char *what, bool on_host, int device) {
   u64 end = 0;
   const Block *block = block_of(range.begin, &end);
   if (!block || end < range.end || (block->device < 0) != on_host) {
     fault("%s uses %s memory that isn't there", what, on_host ? "pinned" : "the device's");
     return false;
   }
+  if (!block->is_allowed) fault("%s uses pages before cuMemSetAccess", what);
+  if (on_host && block->pinned_for >= 0 && block->pinned_for != device) {
+    fault("%s uses memory that is pinned for another card", what);
+  }
+  if (!on_host && device >= 0 && block->device != device) {
+    fault("%s on card %d uses memory of card %d", what, device, block->device);
+  }
   return true;
+}
+
+// What would disturb a capture that isn't relaxed.
+static int unsafe(const char *what) {
+  if (!setting("strict captures", 0)) return OK;
+  fault("%s during a capture that isn't relaxed", what);
+  return CAPTURED;
+}
+
+static bool is_usable(const Stream *stream, const char *what) {
+  if (stream->is_destroyed) fault("%s on a stream that was destroyed", what);
+  return !stream->is_destroyed;
 }
 
 static void drain(Stream *stream, u64 position) {
@@ -176,6 +208,7 @@ static void drain(Stream *stream, u64 position) {
 }
 
 static void queue(Stream *stream, Work work) {
+  if (!is_usable(stream, work.what)) return;
   if (stream->recording) return fault("%s is recorded, and only kernels may be", work.what);
   stream->work.push_back(work);
   stream->n_queued++;
@@ -199,6 +232,7 @@ static bool is_pointer(u32 argument_bytes) {
 }
 
 static void run_kernel(const Launch &launch) {
+  if (!alive.count(launch.function)) return fault("a kernel runs after cuModuleUnload");
   counts["kernels run"]++;
   if (failures.count("kernel") && --failures["kernel"].after < 0) {
     lost[current] = failures["kernel"].error;
@@ -216,7 +250,7 @@ static void run_kernel(const Launch &launch) {
     }
     u64 at, end = 0;
     memcpy(&at, values[i].data(), 8);
-    if (!lives({at, at + 1}, "a kernel", false)) return;
+    if (!lives({at, at + 1}, "a kernel", false, launch.function->device)) return;
     block_of(at, &end);
     arguments.push_back({reinterpret_cast<u8 *>(at), end - at, kind == WRITES, nullptr});
   }
@@ -235,6 +269,7 @@ u32 stub_n_faults() { return u32(faults.size()); }
 const char *stub_fault(u32 i) { return faults[i].c_str(); }
 u64 stub_used(int device) { return used[device]; }
 u64 stub_n_blocks() { return blocks.size(); }
+int stub_current() { return current; }
 void stub_runner(Compile compiles, void *runs, void *tells) {
   compile = compiles;
   run_grid = reinterpret_cast<RunGrid>(runs);
@@ -246,24 +281,29 @@ void stub_reset() {
   faults.clear();
   settings.clear();
   lost.clear();
+  peers.clear();
 }
 void stub_forget() { counts.clear(); }
 
-int cuInit(u32) {
+int cuInit(u32 flags) {
   CALLED(false);
+  if (flags) return INVALID;
+  is_started = true;
   return setting("init", OK);
 }
 int cuDriverGetVersion(int *version) {
-  *version = 13000;
+  *version = int(setting("version", 13000));
   return OK;
 }
 int cuDeviceGetCount(int *n) {
   CALLED(false);
+  if (!is_started) return NOT_STARTED;
   *n = int(setting("devices", 1));
   return OK;
 }
 int cuDeviceGet(int *device, int number) {
   CALLED(false);
+  if (number < 0 || number >= int(setting("devices", 1))) return WRONG_DEVICE;
   *device = number;
   return OK;
 }
@@ -292,6 +332,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 }
 int cuDevicePrimaryCtxRelease_v2(int device) {
   CALLED(false);
+  if (!retained[device]) return NO_CONTEXT;
   retained[device]--;
   return OK;
 }
@@ -315,14 +356,18 @@ int cuCtxSetCurrent(void *context) {
   current = int(reinterpret_cast<u64>(context)) - 1;
   return OK;
 }
-int cuDeviceCanAccessPeer(int *can, int, int) {
+int cuDeviceCanAccessPeer(int *can, int one, int other) {
   CALLED();
-  *can = int(setting("peers", 1));
+  *can = one != other && setting("peers", 1);
   return OK;
 }
-int cuCtxEnablePeerAccess(void *, u32) {
+int cuCtxEnablePeerAccess(void *context, u32 flags) {
   CALLED();
-  return OK;
+  const int other = int(reinterpret_cast<u64>(context)) - 1;
+  if (flags) return INVALID;
+  if (other == current) return WRONG_DEVICE;
+  if (!setting("peers", 1)) return NO_PEERS;
+  return peers.insert({current, other}).second ? OK : ALREADY_ALLOWED;
 }
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
   CALLED();
@@ -355,20 +400,26 @@ static int release(u64 address, const char *what) {
 
 int cuMemAlloc_v2(u64 *address, size_t n) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
+  if (!n) return INVALID;
   if (used[current] + n > setting("memory", u64(1) << 30)) return NO_MEMORY;
   used[current] += n;
   return allocate(address, n, current);
 }
 int cuMemFree_v2(u64 address) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
   const auto found = blocks.find(address);
   if (found != blocks.end()) used[found->second.device] -= found->second.end - address;
   return release(address, "cuMemFree");
 }
-int cuMemHostAlloc(void **data, size_t n, u32) {
+int cuMemHostAlloc(void **data, size_t n, u32 flags) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
+  if (!n || flags > 1) return INVALID;
   u64 address = 0;
   const int error = allocate(&address, n, -1);
+  if (!error && !flags) blocks[address].pinned_for = current;
   *data = reinterpret_cast<void *>(address);
   return error;
 }
@@ -378,17 +429,37 @@ int cuMemFreeHost(void *data) {
 }
 
 // Memory that grows.
-int cuMemGetAllocationGranularity(size_t *n, const void *, int) {
+struct Place {
+  int type, device;
+};
+struct Kind {
+  int type, handle_types;
+  Place place;
+  void *meta;
+  u8 flags[8];
+};
+struct Access {
+  Place place;
+  int rights;
+};
+static bool is_wrong(const Kind *what) {
+  const Kind wanted{1, 0, {1, what->place.device}, nullptr, {}};
+  return memcmp(what, &wanted, sizeof wanted) || !retained[what->place.device];
+}
+int cuMemGetAllocationGranularity(size_t *n, const Kind *what, int least) {
   CALLED();
+  if (setting("no pages", 0)) return NOT_SUPPORTED;
+  if (is_wrong(what) || least) return INVALID;
   *n = PAGE_BYTES;
   return OK;
 }
-int cuMemCreate(u64 *pages, size_t n, const void *, u64) {
+int cuMemCreate(u64 *pages, size_t n, const Kind *what, u64 flags) {
   CALLED();
-  if (n % PAGE_BYTES) return INVALID;
-  if (used[current] + n > setting("memory", u64(1) << 30)) return NO_MEMORY;
-  used[current] += n;
-  *pages = reinterpret_cast<u64>(new Pages{n, current, 0});
+  if (!n || n % PAGE_BYTES || is_wrong(what) || flags) return INVALID;
+  const int device = what->place.device;
+  if (used[device] + n > setting("memory", u64(1) << 30)) return NO_MEMORY;
+  used[device] += n;
+  *pages = reinterpret_cast<u64>(new Pages{n, device, 0});
   return OK;
 }
 int cuMemRelease(u64 handle) {
@@ -399,88 +470,142 @@ int cuMemRelease(u64 handle) {
   delete pages;
   return OK;
 }
-int cuMemAddressReserve(u64 *address, size_t n, size_t, u64, u64) {
+int cuMemAddressReserve(u64 *address, size_t n, size_t, u64, u64 flags) {
   CALLED();
-  if (n % PAGE_BYTES) return INVALID;
+  if (!n || n % PAGE_BYTES || flags) return INVALID;
   void *at = mmap(nullptr, n, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   *address = reinterpret_cast<u64>(at);
-  return at == MAP_FAILED ? NO_MEMORY : OK;
+  if (at == MAP_FAILED) return NO_MEMORY;
+  reserved[*address] = n;
+  return OK;
 }
 int cuMemAddressFree(u64 address, size_t n) {
   CALLED();
-  u64 end;
-  if (block_of(address, &end)) fault("cuMemAddressFree of mapped addresses");
+  const auto found = reserved.find(address);
+  if (found == reserved.end() || found->second != n) return INVALID;
+  const auto block = blocks.lower_bound(address);
+  if (block != blocks.end() && block->first < address + n) {
+    fault("cuMemAddressFree of mapped addresses");
+  }
+  reserved.erase(found);
   munmap(reinterpret_cast<void *>(address), n);
   return OK;
 }
-int cuMemMap(u64 address, size_t n, size_t, u64 handle, u64) {
+static bool is_reserved(u64 address, size_t n) {
+  auto found = reserved.upper_bound(address);
+  return found != reserved.begin() &&
+         (--found, address - found->first + n <= found->second);
+}
+int cuMemMap(u64 address, size_t n, size_t offset, u64 handle, u64 flags) {
   CALLED();
   Pages *pages = reinterpret_cast<Pages *>(handle);
-  if (pages->n_bytes != n) return INVALID;
+  if (pages->n_bytes != n || offset || flags || !is_reserved(address, n)) {
+    return INVALID;
+  }
   pages->n_maps++;
   mapped[address] = pages;
-  blocks[address] = {address + n, pages->device, true};
+  blocks[address] = {address + n, pages->device, true, false};
   return OK;
 }
-int cuMemSetAccess(u64 address, size_t n, const void *, size_t) {
+int cuMemSetAccess(u64 address, size_t n, const Access *access, size_t n_access) {
   CALLED();
+  const auto found = blocks.find(address);
+  if (found == blocks.end() || found->second.end != address + n || n_access != 1 ||
+      access->place.type != 1 || access->place.device != found->second.device ||
+      access->rights != 3) {
+    return INVALID;
+  }
+  found->second.is_allowed = true;
   mprotect(reinterpret_cast<void *>(address), n, PROT_READ | PROT_WRITE);
   memset(reinterpret_cast<void *>(address), 0xa5, n);
   return OK;
 }
 int cuMemUnmap(u64 address, size_t n) {
   CALLED();
+  const auto found = mapped.find(address);
+  if (found == mapped.end() || found->second->n_bytes != n) return INVALID;
   check_pending(address, address + n, "cuMemUnmap");
   madvise(reinterpret_cast<void *>(address), n, MADV_DONTNEED);
   mprotect(reinterpret_cast<void *>(address), n, PROT_NONE);
   blocks.erase(address);
-  mapped[address]->n_maps--;
-  mapped.erase(address);
+  found->second->n_maps--;
+  mapped.erase(found);
   return OK;
 }
 
-// Streams and events.
-int cuStreamCreate(void **made, u32) {
+// Streams and events. An event belongs to the context in which it was made.
+int cuStreamCreate(void **made, u32 flags) {
   CALLED();
-  Stream *stream = new Stream{current, {}, 0, 0, nullptr};
+  if (flags != 1) fault("a stream waits for other libraries' work");
+  Stream *stream = new Stream{current, {}, 0, 0};
   streams.push_back(stream);
   *made = stream;
   return OK;
 }
-int cuStreamDestroy_v2(void *) {
+int cuStreamDestroy_v2(void *which) {
   CALLED();
+  Stream *stream = static_cast<Stream *>(which);
+  if (!is_usable(stream, "cuStreamDestroy")) return WRONG_HANDLE;
+  stream->is_destroyed = true;
   return OK;
 }
 int cuStreamSynchronize(void *which) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
   Stream *stream = static_cast<Stream *>(which);
-  if (stream->recording) fault("a stream is waited for while it records");
+  if (!is_usable(stream, "a wait")) return WRONG_HANDLE;
+  if (stream->recording) {
+    fault("a stream is waited for while it records");
+    return CAPTURED;
+  }
   drain(stream, stream->n_queued);
   return lost.count(stream->device) ? lost[stream->device] : OK;
 }
 int cuStreamQuery(void *which) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
   const Stream *stream = static_cast<Stream *>(which);
+  if (!is_usable(stream, "a query")) return WRONG_HANDLE;
+  if (stream->recording) {
+    fault("a stream is asked while it records");
+    return CAPTURED;
+  }
   return stream->n_done == stream->n_queued ? OK : NOT_READY;
 }
-int cuEventCreate(void **made, u32) {
+int cuEventCreate(void **made, u32 flags) {
   CALLED();
-  *made = new Event;
+  if (flags != 2) fault("an event keeps its time");
+  *made = new Event{current};
+  alive.insert(*made);
   return OK;
 }
 int cuEventDestroy_v2(void *event) {
   CALLED();
+  if (!alive.erase(event)) return WRONG_HANDLE;
   delete static_cast<Event *>(event);
   return OK;
 }
 int cuEventRecord(void *which, void *on) {
   CALLED();
   Stream *stream = static_cast<Stream *>(on);
-  *static_cast<Event *>(which) = {stream, stream->n_queued};
+  if (!alive.count(which) || !is_usable(stream, "an event")) return WRONG_HANDLE;
+  Event *event = static_cast<Event *>(which);
+  if (event->device != stream->device) {
+    fault("an event of another card is recorded on a stream");
+    return WRONG_HANDLE;
+  }
+  if (stream->recording) {
+    fault("an event is recorded in a capture, and waited for outside of it");
+    return CAPTURED;
+  }
+  event->stream = stream;
+  event->position = stream->n_queued;
   return OK;
 }
 int cuEventSynchronize(void *which) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
+  if (!alive.count(which)) return WRONG_HANDLE;
   const Event event = *static_cast<Event *>(which);
   if (!event.stream) {
     fault("an event is waited for that wasn't recorded");
@@ -489,8 +614,10 @@ int cuEventSynchronize(void *which) {
   drain(event.stream, event.position);
   return lost.count(event.stream->device) ? lost[event.stream->device] : OK;
 }
-int cuStreamWaitEvent(void *which, void *until, u32) {
+int cuStreamWaitEvent(void *which, void *until, u32 flags) {
   CALLED();
+  if (!alive.count(until)) return WRONG_HANDLE;
+  if (flags) return INVALID;
   const Event event = *static_cast<Event *>(until);
   if (!event.stream) fault("a stream waits for an event that wasn't recorded");
   else queue(static_cast<Stream *>(which), {[event] { drain(event.stream, event.position); }, {},
@@ -499,13 +626,17 @@ int cuStreamWaitEvent(void *which, void *until, u32) {
 }
 
 // Copies.
-static int copy(u64 to, u64 from, u64 n, void *on, bool from_host, bool to_host, const char *what) {
+static int copy(u64 to, u64 from, u64 n, void *on, bool from_host, bool to_host, const char *what,
+                bool is_between = false) {
   const Range source{from, from + n}, target{to, to + n};
+  const int device = is_between ? -1 : static_cast<Stream *>(on)->device;
   if (!n) return INVALID;
-  if (!lives(source, what, from_host) || !lives(target, what, to_host)) return INVALID;
+  if (!lives(source, what, from_host, device) || !lives(target, what, to_host, device)) {
+    return INVALID;
+  }
   if (!from_host && !to_host && from < to + n && to < from + n) fault("%s overlaps", what);
   queue(static_cast<Stream *>(on), {[=] {
-    if (lives(source, what, from_host) && lives(target, what, to_host)) {
+    if (lives(source, what, from_host, device) && lives(target, what, to_host, device)) {
       memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), n);
     }
   }, {source, target}, what});
@@ -535,14 +666,15 @@ int cuMemcpyPeerAsync(u64 to, void *to_context, u64 from, void *from_context, si
       target->device != device(to_context)) {
     fault("a copy between cards names the wrong cards");
   }
-  return copy(to, from, n, stream, false, false, "a copy between cards");
+  return copy(to, from, n, stream, false, false, "a copy between cards", true);
 }
 int cuMemsetD8Async(u64 at, u8 value, size_t n, void *stream) {
   CALLED();
   const Range range{at, at + n};
-  if (!lives(range, "a fill", false)) return INVALID;
+  const int device = static_cast<Stream *>(stream)->device;
+  if (!lives(range, "a fill", false, device)) return INVALID;
   queue(static_cast<Stream *>(stream), {[=] {
-    if (lives(range, "a fill", false)) memset(reinterpret_cast<void *>(at), value, n);
+    if (lives(range, "a fill", false, device)) memset(reinterpret_cast<void *>(at), value, n);
   }, {range}, "a fill"});
   return OK;
 }
@@ -550,8 +682,11 @@ int cuMemsetD8Async(u64 at, u8 value, size_t n, void *stream) {
 // Kernels. The code of a kernel is the path of a library, or "null".
 int cuModuleLoadData(void **module, const void *image) {
   CALLED();
+  if (const int error = unsafe(__func__)) return error;
   const std::string path(static_cast<const char *>(image));
   Function *made = new Function;
+  made->device = current;
+  alive.insert(made);
   *module = made;
   if (path == "null") return OK;
   made->library = dlopen(path.c_str(), RTLD_NOW);
@@ -567,6 +702,7 @@ int cuModuleLoadData(void **module, const void *image) {
 }
 int cuModuleUnload(void *module) {
   CALLED();
+  if (!alive.erase(module)) return WRONG_HANDLE;
   delete static_cast<Function *>(module);
   return OK;
 }
@@ -575,12 +711,21 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
   *function = module;
   return strcmp(name, "kernel_main") ? 500 : OK;
 }
-int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32, u32, u32, void *on,
-                   void **values, void **) {
+int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32 shared,
+                   void *on, void **values, void **) {
   CALLED();
   Function *function = static_cast<Function *>(which);
   Stream *stream = static_cast<Stream *>(on);
-  if (!x || !y || !z || y > 65535 || z > 65535 || !threads || threads > 1024) return INVALID;
+  if (!alive.count(function) || !is_usable(stream, "a launch")) return WRONG_HANDLE;
+  if (!x || !y || !z || x > 0x7fffffff || y > 65535 || z > 65535 || !threads || ty != 1 ||
+      tz != 1 || threads > 1024 || shared > 48 << 10) {
+    return INVALID;
+  }
+  if (function->device != stream->device || stream->device != current) {
+    fault("a kernel of card %d starts on a stream of card %d, in a context of card %d",
+          function->device, stream->device, current);
+    return WRONG_HANDLE;
+  }
   Launch launch{function, {x, y, z}, threads, {}};
   std::vector<Range> uses;
   for (size_t i = 0; i < function->argument_bytes.size(); i++) {
@@ -590,7 +735,7 @@ int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32, u32, u32,
     u64 at, end = 0;
     if (!is_pointer(n)) continue;
     memcpy(&at, value, 8);
-    if (!lives({at, at + 1}, "a launch", false)) return INVALID;
+    if (!lives({at, at + 1}, "a launch", false, stream->device)) return INVALID;
     block_of(at, &end);
     uses.push_back({at, end});
   }
@@ -602,26 +747,38 @@ int cuLaunchKernel(void *which, u32 x, u32 y, u32 z, u32 threads, u32, u32, u32,
   queue(stream, {[launch] { run_kernel(launch); }, uses, "a kernel"});
   return OK;
 }
+struct Attribute {
+  int id;
+  char pad[4];
+  int value[16];
+};
 struct Config {
   u32 sizes[6], shared_bytes;
-  void *stream, *attributes;
+  void *stream;
+  const Attribute *attributes;
   u32 n_attributes;
 };
 int cuLaunchKernelEx(const Config *config, void *function, void **values, void **more) {
   {
     CALLED();
-    if (config->n_attributes != 1 || *static_cast<const int *>(config->attributes) != 6) {
+    if (config->n_attributes != 1 || config->attributes->id != 6 ||
+        config->attributes->value[0] != 1) {
       return INVALID;
+    }
+    if (setting("version", 13000) < 12030 && static_cast<Stream *>(config->stream)->recording) {
+      fault("a kernel that starts early is recorded by a driver that can't do that");
     }
   }
   const u32 *s = config->sizes;
   return cuLaunchKernel(function, s[0], s[1], s[2], s[3], s[4], s[5], config->shared_bytes,
                         config->stream, values, more);
 }
-int cuStreamBeginCapture_v2(void *which, int) {
+int cuStreamBeginCapture_v2(void *which, int mode) {
   CALLED();
   Stream *stream = static_cast<Stream *>(which);
-  if (stream->recording) return INVALID;
+  if (stream->recording || mode < 0 || mode > 2) return INVALID;
+  settings["strict captures"] += mode != 2;
+  stream->captures_strictly = mode != 2;
   stream->recording = new Graph;
   return OK;
 }
@@ -630,6 +787,7 @@ int cuStreamEndCapture(void *which, void **graph) {
   Stream *stream = static_cast<Stream *>(which);
   *graph = stream->recording;
   stream->recording = nullptr;
+  settings["strict captures"] -= stream->captures_strictly;
   return *graph ? OK : INVALID;
 }
 int cuGraphInstantiateWithFlags(void **made, void *graph, u64) {
@@ -649,6 +807,11 @@ int cuGraphExecDestroy(void *graph) {
 }
 int cuGraphLaunch(void *which, void *on) {
   CALLED();
+  const int device = static_cast<Stream *>(on)->device;
+  if (device != current) {
+    fault("a graph starts on a stream of card %d, in a context of card %d", device, current);
+    return WRONG_HANDLE;
+  }
   const Graph graph = setting("runs", 1) ? *static_cast<Graph *>(which) : Graph{};
   std::vector<Range> uses;
   for (const Launch &launch : graph.launches) {
@@ -656,7 +819,7 @@ int cuGraphLaunch(void *which, void *on) {
       u64 at, end = 0;
       if (!is_pointer(launch.function->argument_bytes[i])) continue;
       memcpy(&at, launch.arguments[i].data(), 8);
-      if (!lives({at, at + 1}, "a graph", false)) return INVALID;
+      if (!lives({at, at + 1}, "a graph", false, device)) return INVALID;
       block_of(at, &end);
       uses.push_back({at, end});
     }

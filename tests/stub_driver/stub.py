@@ -71,6 +71,10 @@ class Stub:
     def used_bytes(self, device: int = 0) -> int:
         return int(self.library.stub_used(device))
 
+    def current(self) -> int:
+        """The device whose context the calls of this thread are in; -1: none."""
+        return int(self.library.stub_current())
+
     def n_blocks(self) -> int:
         return int(self.library.stub_n_blocks())
 

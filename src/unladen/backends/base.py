@@ -138,6 +138,11 @@ def device_number(device: str) -> int:
 
 Mark = object
 """A point in a device's work, which only its backend looks into."""
+Make = Callable[[npt.NDArray[np.uint8], int], None]
+"""Fills an array, uint8 [n], with the bytes of something from a number on."""
+MADE_AT_ONCE_BYTES: Final = 4 << 20
+"""Bytes that are made at a time by default: few enough that a cache holds most of them until they
+are written on."""
 
 
 @runtime_checkable
@@ -325,6 +330,18 @@ class Backend(ABC):
     def write(self, dst: Buffer, src: npt.NDArray[np.uint8], offset: int = 0) -> None:
         """Copy ``src`` into ``dst`` at ``offset``. Work that was started before sees the old bytes.
         ``src`` may change once this returns."""
+
+    def write_made(self, dst: Buffer, nbytes: int, make: Make, offset: int = 0, *, unit: int = 1
+                   ) -> None:
+        """Write ``nbytes`` bytes like :meth:`write`, as they are made: ``make(out, start)`` fills
+        ``out`` with those from ``start`` on. Pieces begin and end at multiples of ``unit``, or
+        at the end of all. Default: through memory of one piece."""
+        most = max(unit, MADE_AT_ONCE_BYTES // unit * unit)
+        piece = np.empty(min(most, nbytes), np.uint8)
+        for start in range(0, nbytes, most):
+            out = piece[:nbytes - start]
+            make(out, start)
+            self.write(dst, out, offset + start)
 
     def mark(self, device: Device) -> Mark:
         """A mark after all work that was started on ``device`` so far. Default: no mark, since

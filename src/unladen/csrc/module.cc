@@ -9,6 +9,7 @@ void bind_tokenizer(nb::module_ &m);
 void bind_sample(nb::module_ &m);
 void bind_cpu(nb::module_ &m);
 void bind_engine(nb::module_ &m);
+void bind_quants(nb::module_ &m);
 void bind_gil(nb::module_ &m);
 }  // namespace unladen
 
@@ -20,10 +21,12 @@ NB_MODULE(_native, m) {
     auto sample = part("sample");
     auto cpu = part("cpu");
     auto engine = part("engine");
+    auto quants = part("quants");
     unladen::bind_gil(m);
     unladen::bind_gguf(gguf);
     unladen::bind_tokenizer(tokenizer);
     unladen::bind_sample(sample);
     unladen::bind_cpu(cpu);
     unladen::bind_engine(engine);
+    unladen::bind_quants(quants);
 }

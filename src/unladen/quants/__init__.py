@@ -16,7 +16,7 @@ from unladen.quants._codebooks import grid as codebook
 from unladen.quants.base import Quant
 
 __all__ = ["Quant", "by_id", "codebook", "convert", "dequantize", "file_format", "get", "in_tiles",
-           "quantize", "registry"]
+           "packer_of", "quantize", "registry"]
 
 
 @functools.cache
@@ -103,6 +103,14 @@ def convert(source: str, target: str, raw: npt.NDArray[np.uint8], shape: tuple[i
         return convert(file_format(target), target, made, shape)
     blocks = raw if source == kind.name else tiles.unpack(kind, raw, shape)
     return blocks if target == kind.name else tiles.pack(kind, blocks, shape)
+
+
+def packer_of(source: str, target: str, shape: Sequence[int]) -> tiles.Packer | None:
+    """What makes the bytes of a tensor of ``shape`` in format ``target`` of those in ``source``,
+    piece by piece: that of tiles of the same blocks. None: only :func:`convert` does it."""
+    if source == target or file_format(target) != source:
+        return None
+    return tiles.Packer.of(get(source), shape)
 
 
 def quantize(name: str, values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint8]:

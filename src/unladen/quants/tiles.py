@@ -16,6 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from unladen._native import quants as native
+from unladen.errors import InvalidArgument
 from unladen.quants.base import Quant
 
 SUFFIX = "/tiles"
@@ -73,6 +75,19 @@ class Layout:
         out[..., start:] = rest.reshape(*out.shape[:2], -1)
         return out.reshape(-1)
 
+    def words(self, block_bytes: int) -> list[int] | None:
+        """Where each word of codes begins in a row's bytes of a tile, in the tile's order. None
+        where a word has bytes of two places, which native code doesn't move."""
+        at = np.arange(self.n_blocks)[:, None] * block_bytes
+        found: list[int] = []
+        for first, size in self.planes:
+            taken = (at + np.arange(first, first + size)).reshape(-1, CHUNK, 4)
+            if (np.diff(taken) != 1).any():
+                return None
+            starts = taken[..., 0]
+            found += (starts[:, list(PAIRED)] if self.is_paired else starts).reshape(-1).tolist()
+        return found
+
     def unpack(self, raw: Bytes, n_rows: int, n_blocks: int, block_bytes: int) -> Bytes:
         """The blocks whose tiles are ``raw``: what :meth:`pack` took."""
         n_bands, n_tiles = n_rows // ROWS, n_blocks // self.n_blocks
@@ -95,6 +110,69 @@ class Layout:
     def _ordered(self, words: npt.NDArray[np.uint32], order: Sequence[int]
                  ) -> npt.NDArray[np.uint32]:
         return words[..., list(order)] if self.is_paired else words
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Makes the tiles of a tensor in ``quant`` with ``n_rows`` rows of ``row_bytes``, any of them
+    without the others. ``words``: as :meth:`Layout.words` says."""
+
+    quant: type[Quant]
+    layout: Layout
+    words: Sequence[int] | None
+    n_rows: int
+    row_bytes: int
+
+    @classmethod
+    def of(cls, quant: type[Quant], shape: Sequence[int]) -> Packer:
+        """What packs a tensor of ``shape``, which must fit into tiles (:func:`fits`)."""
+        layout = layout_of(quant)
+        return cls(quant, layout, layout.words(quant.block_bytes), math.prod(shape[:-1]),
+                   quant.row_bytes(shape[-1]))
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile."""
+        return ROWS * self.layout.n_blocks * self.quant.block_bytes
+
+    @property
+    def band_bytes(self) -> int:
+        """Bytes of sixteen rows, which are those of their tiles."""
+        return ROWS * self.row_bytes
+
+    def rows(self, raw: Bytes) -> Bytes:
+        """The tensor's blocks ``raw`` as uint8 [n_rows, row_bytes]. Raises :class:`InvalidArgument`
+        where there are more or fewer of them."""
+        if raw.size != self.n_rows * self.row_bytes:
+            raise InvalidArgument(f"{raw.size} bytes aren't {self.n_rows} rows of {self.row_bytes} "
+                                  f"bytes in {self.quant.name}", hint="is the file complete?")
+        return raw.reshape(self.n_rows, self.row_bytes)
+
+    def pack(self, rows: Bytes, out: Bytes, start: int = 0, n_threads: int = 1) -> None:
+        """Fill ``out`` with the bytes of the tiles from byte ``start`` on: whole tiles.
+
+        ``rows``: the tensor's blocks, uint8 [n_rows, row_bytes]; the rows may be apart from one
+        another. ``n_threads``: how many threads share the work. Raises :class:`InvalidArgument`
+        where the sizes don't agree.
+        """
+        size = self.tile_bytes
+        if rows.shape != (self.n_rows, self.row_bytes):
+            raise InvalidArgument(f"an array {list(rows.shape)} isn't the blocks of {self.n_rows} "
+                                  f"rows of {self.row_bytes} bytes", hint="is the file complete?")
+        if start % size or out.size % size or not 0 <= start <= rows.size - out.size:
+            raise InvalidArgument(f"{out.size} bytes from {start} on aren't whole tiles of {size} "
+                                  f"bytes in a tensor of {rows.size}", hint="ask for whole tiles")
+        if not out.size:
+            return
+        if self.words is not None:
+            native.pack_tiles(rows, out, list(self.words), list(self.layout.aside),
+                              self.quant.block_bytes, start // size, n_threads)
+        else:
+            first, last = start // self.band_bytes, -(-(start + out.size) // self.band_bytes)
+            blocks = np.ascontiguousarray(rows[ROWS * first:ROWS * last])
+            made = self.layout.pack(blocks.reshape(len(blocks), -1, self.quant.block_bytes))
+            start -= first * self.band_bytes
+            out[:] = made[start:start + out.size]
 
 
 def tiled(quant: type[Quant]) -> type[Quant] | None:
@@ -120,9 +198,12 @@ def fits(quant: type[Quant], shape: Sequence[int]) -> bool:
 
 
 def pack(quant: type[Quant], raw: Bytes, shape: Sequence[int]) -> Bytes:
-    """The bytes of a tensor of ``shape`` in tiles; ``raw``: its blocks."""
-    blocks = raw.reshape(-1, shape[-1] // quant.block_size, quant.block_bytes)
-    return layout_of(quant).pack(blocks)
+    """The bytes of a tensor of ``shape`` in tiles; ``raw``: its blocks. Raises
+    :class:`InvalidArgument` where there are more or fewer of them."""
+    packer = Packer.of(quant, shape)
+    out = np.empty(raw.size, np.uint8)
+    packer.pack(packer.rows(np.ascontiguousarray(raw)), out)
+    return out
 
 
 def unpack(quant: type[Quant], raw: Bytes, shape: Sequence[int]) -> Bytes:

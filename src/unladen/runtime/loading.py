@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._host import advise, file_of, give_back
+from unladen.backends._system import this_system
 from unladen.backends.base import Backend, Buffer
+from unladen.quants.tiles import ROWS, Packer
 from unladen.types import LoadProgress
 
 PIECE_BYTES: Final = 16 << 20
@@ -23,6 +26,9 @@ AHEAD_BYTES: Final = 64 << 20
 
 N_COPIERS: Final = 4
 """Threads that copy weights: a few saturate memory, and disks are faster with several requests."""
+
+MOST_PACKERS: Final = 8
+"""The most threads that bring weights into a device's order: more of them wait for memory."""
 
 INTERVAL_S: Final = 0.05
 """Seconds between two calls of ``progress``."""
@@ -49,18 +55,40 @@ class Report:
 
 
 def fill(backend: Backend, buffer: Buffer, data: Bytes, *, is_host: bool) -> None:
-    """Copy ``data`` to the start of ``buffer``. Pages of a mapped file go back to the system once
-    they are copied."""
+    """Copy ``data``, uint8 [n], to the start of ``buffer``. Pages of a mapped file go back to the
+    system once they are copied."""
+    _in_pieces(data, PIECE_BYTES, lambda piece, start: backend.write(buffer, piece, start),
+               is_host=is_host)
+
+
+def fill_packed(backend: Backend, buffer: Buffer, rows: Bytes, packer: Packer, *, is_host: bool
+                ) -> None:
+    """Write the tiles that ``packer`` makes of ``rows``, uint8 [n_rows, row_bytes], to the start of
+    ``buffer``, like :func:`fill`. There is no second copy of the rows in the host's memory."""
+    n_threads = min(MOST_PACKERS, this_system().n_cores())
+    bands = max(1, PIECE_BYTES // packer.band_bytes) * ROWS
+
+    def write(some: Bytes, first: int) -> None:
+        part = replace(packer, n_rows=len(some))
+        backend.write_made(buffer, some.size, lambda out, start: part.pack(
+            some, out, start, n_threads), first * packer.row_bytes, unit=part.tile_bytes)
+    _in_pieces(rows, bands, write, is_host=is_host)
+
+
+def _in_pieces(data: Bytes, length: int, write: Callable[[Bytes, int], None], *, is_host: bool
+               ) -> None:
+    """Call ``write`` with ``length`` entries of ``data`` at a time, and the first one's number."""
     file = file_of(data)
+    ahead = -(-AHEAD_BYTES // (length * data.strides[0])) * length
 
     def copy(start: int) -> None:
-        piece = data[start:start + PIECE_BYTES]
+        piece = data[start:start + length]
         if file is not None:
-            advise(data[start + AHEAD_BYTES:start + AHEAD_BYTES + PIECE_BYTES], "WILLNEED")
-        backend.write(buffer, piece, start)
+            advise(data[start + ahead:start + ahead + length].reshape(-1), "WILLNEED")
+        write(piece, start)
         if file is not None:
-            give_back(file, piece)
-    starts = range(0, data.nbytes, PIECE_BYTES)
+            give_back(file, piece.reshape(-1))
+    starts = range(0, len(data), length)
     if not is_host or len(starts) < 2:
         for start in starts:
             copy(start)

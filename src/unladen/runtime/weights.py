@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from unladen.backends import backend_of
 from unladen.backends._host import host, lock
-from unladen.backends.base import Buffer, Placed
+from unladen.backends.base import Backend, Buffer, Placed
 from unladen.errors import MemoryLockError
 from unladen.graph.graph import TensorKey
-from unladen.quants import convert, get
-from unladen.runtime.loading import Report, fill
+from unladen.quants import convert, get, packer_of
+from unladen.runtime.loading import Report, fill, fill_packed
 from unladen.schedule.needs import Need, NeedKey
 from unladen.schedule.options import LoadOptions
 
@@ -48,7 +48,7 @@ def load(wanted: Sequence[Need], data: TensorData, present: Mapping[NeedKey, Pla
             # Each weight gets its own buffer: devices limit the size of what a kernel may bind.
             buffer, offset = backend.alloc(need.device, need.nbytes, "weights",
                                            need.row_bytes), 0
-            fill(backend, buffer, _bytes(need, raw), is_host=need.device.is_host)
+            _fill(backend, buffer, need, raw)
         if locks and need.device.is_host:
             locks = _lock(buffer, wanted, strict=strict)
         report.add(need.nbytes)
@@ -73,14 +73,19 @@ def _lock(buffer: Buffer, wanted: Iterable[Need], *, strict: bool) -> bool:
     return True
 
 
-def _bytes(need: Need, tensor: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    weight = need.weight
+def _fill(backend: Backend, buffer: Buffer, need: Need, tensor: npt.NDArray[np.uint8]) -> None:
+    weight, is_host = need.weight, need.device.is_host
     if weight.n_cols_of_tensor:
         block = get(weight.quant)
         start = weight.first_col // block.block_size * block.block_bytes
         rows = tensor.reshape(-1, block.row_bytes(weight.n_cols_of_tensor))
-        raw = rows[:, start:start + weight.row_bytes].reshape(-1)
+        raw = rows[:, start:start + weight.row_bytes]
     else:
         start = weight.first_row * weight.row_bytes
         raw = tensor[start:start + weight.nbytes_in(weight.quant)]
-    return convert(weight.quant, need.quant, raw, weight.shape)
+    packer = packer_of(weight.quant, need.quant, weight.shape)
+    if packer is None:
+        data = convert(weight.quant, need.quant, raw.reshape(-1), weight.shape)
+        fill(backend, buffer, data, is_host=is_host)
+    else:
+        fill_packed(backend, buffer, packer.rows(raw), packer, is_host=is_host)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ PATTERNS = ("lib/libnvrtc.so.*", "bin/nvrtc64_*_0.dll", "bin/x86_64/nvrtc64_*_0.
 """The library in such a package, on Linux and on Windows."""
 OLDEST = 50
 """The oldest chip that kernels are compiled for: Maxwell."""
+EARLY_IN_GRAPHS = 12030
+"""The first version of the driver (12.3) whose graphs may have kernels that start early ("pdl")."""
 ABILITIES = {"subgroups": 50, "int_dot": 61, "mma": 80, "pdl": 90}
 """The first chip with each ability. "wgmma" is of 90 alone."""
 
@@ -35,10 +39,13 @@ def packaged() -> list[str]:
 
 def chip_of(driver: Any, number: int, capability: tuple[int, int]) -> Chip | str:
     """The chip of a device with this capability, or why it can't be used."""
-    chip = 10 * capability[0] + capability[1]
+    chip, version = 10 * capability[0] + capability[1], ctypes.c_int(0)
     if chip < OLDEST:
         return f"its compute capability is {capability[0]}.{capability[1]}, and 5.0 is needed"
-    return chip_named(chip)
+    found = chip_named(chip)
+    if driver.functions["driver_version"](ctypes.byref(version)) or version.value < EARLY_IN_GRAPHS:
+        return replace(found, abilities=found.abilities - {"pdl"})
+    return found
 
 
 def chip_named(chip: int) -> Chip:
@@ -63,7 +70,7 @@ CUDA = Vendor(
     no_driver=("install it from your system or https://www.nvidia.com/drivers, and see what "
                "nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards"),
     no_compiler="it needs NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
-    no_device=frozenset({100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
+    no_device=frozenset({34, 100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
     plain_variable="UNLADEN_CUDA_NO_VMM",
     symbols={
         "init": "cuInit", "driver_version": "cuDriverGetVersion",

@@ -156,6 +156,7 @@ def test_a_forked_child_is_told(cards: CudaLikeBackend) -> None:
 
 @pytest.mark.parametrize(("settings", "why"), [
     ({"devices": 0}, "shows no device"), ({"init": 100}, "shows no device"),
+    ({"init": 34}, "shows no device"),
     ({"init": 3}, r"doesn't start: \w+ \(3\)")])
 def test_a_driver_without_a_card(settings: dict[str, int], why: str, driver: Stub) -> None:
     for name, value in settings.items():
@@ -203,6 +204,10 @@ def test_features(driver: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     (device,) = backend("cuda").devices()
     assert dict(device.features) == dict.fromkeys(
         ("subgroups", "int_dot", "mma", "pdl", "wgmma"), True)
+    for version, there in ((12020, False), (12030, True)):  # graphs of the first can't have it
+        driver.set("version", version)
+        (device,) = backend("cuda").devices()
+        assert ("pdl" in dict(device.features)) == there
     monkeypatch.setenv("UNLADEN_CUDA_FEATURES", "mma")
     (device,) = backend("cuda").devices()
     assert [f for f, used in device.features if used] == ["mma"]

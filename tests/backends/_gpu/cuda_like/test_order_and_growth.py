@@ -19,7 +19,8 @@ from unladen.backends._gpu.cuda_like import memory, staging
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
 from unladen.backends._gpu.cuda_like.memory import Growing
-from unladen.backends.base import BackendOptions, KVLayout
+from unladen.backends.base import BackendOptions, KVLayout, Use
+from unladen.errors import UnladenError
 from unladen.graph.graph import KVSpec
 
 Rng = np.random.Generator
@@ -104,6 +105,49 @@ def test_cards_copy_directly(driver: Stub) -> None:
         assert cards.copy(b, 0, a, 0, 4096)
     np.testing.assert_array_equal(cards.read(b, 4096), data)
     assert driver.count("cuMemcpyPeerAsync") == 2 and driver.count("cuCtxEnablePeerAccess") == 1
+
+
+@pytest.mark.parametrize("error", [217, 711])
+def test_cards_that_refuse_copies_between_them(driver: Stub, error: int) -> None:
+    """The driver takes the bytes through the host: so it does for more peers than it can have."""
+    driver.set("devices", 2)
+    cards = backend("cuda")
+    a, b = (cards.alloc(cards.open(f"cuda:{i}", OPTIONS), 4096, "arena") for i in range(2))
+    cards.write(a, np.full(4096, 3, np.uint8))
+    driver.fail("cuCtxEnablePeerAccess", error)
+    assert cards.copy(b, 0, a, 0, 4096)
+    assert (cards.read(b, 4096) == 3).all() and driver.count("cuCtxEnablePeerAccess") == 1
+
+
+@pytest.mark.parametrize("use", ["arena", "kv"])
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_a_copy_to_another_card_outlives_its_source(driver: Stub, name: str, use: Use) -> None:
+    """It is on a stream of the other card, and memory is freed after it."""
+    driver.set("devices", 2)
+    cards = backend(name)
+    devices = [cards.open(f"{name}:{i}", OPTIONS) for i in range(2)]
+    for discards in (True, False):
+        a, b = cards.alloc(devices[0], 40 * PAGE, use), cards.alloc(devices[1], 4096, "arena")
+        cards.write(a, np.full(4096, 5, np.uint8))
+        assert cards.copy(b, 0, a, 0, 4096)
+        if discards:
+            cards.discard(a, densely_used=True)
+        del a
+        gc.collect()
+        assert (cards.read(b, 4096) == 5).all()
+
+
+def test_what_is_freed_leaves_a_thread_its_card(driver: Stub) -> None:
+    """Objects of another card may be freed between any two calls of a thread."""
+    driver.set("devices", 2)
+    cards = backend("cuda")
+    first, second = (cards.open(f"cuda:{i}", OPTIONS) for i in range(2))
+    buffer = cards.alloc(second, 4096, "arena")
+    cards.alloc(first, 4096, "arena")
+    cards.gpu("cuda:0").context.enter()
+    before = driver.count("cuMemFree_v2")
+    del buffer
+    assert driver.count("cuMemFree_v2") > before and driver.current() == 0
 
 
 def test_everything_is_given_back(driver: Stub, rng: Rng) -> None:
@@ -191,6 +235,19 @@ def test_plain_memory_where_it_is_asked_for(driver: Stub, value: str,
     cards = backend("cuda")
     cards.alloc(cards.open("cuda", OPTIONS), 40 * PAGE, "kv")
     assert driver.count("cuMemAddressReserve") == (value == "0")
+
+
+def test_plain_memory_on_cards_without_pages(driver: Stub) -> None:
+    """Their driver has the functions, and says that they aren't supported."""
+    driver.set("no pages", 1)
+    cards = backend("cuda")
+    device = cards.open("cuda", OPTIONS)
+    buffer = cards.alloc(device, 40 * PAGE, "kv")
+    assert not driver.count("cuMemAddressReserve") and not cards.read(buffer, 40 * PAGE).any()
+    driver.set("no pages", 0)
+    driver.fail("cuMemGetAllocationGranularity", 1)
+    with pytest.raises(UnladenError, match=r"cuMemGetAllocationGranularity failed: \w+ \(1\)"):
+        cards.alloc(device, 40 * PAGE, "kv")
 
 
 def test_binaries_are_kept(driver: Stub, rng: Rng, tmp_path: Path,

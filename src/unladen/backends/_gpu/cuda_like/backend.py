@@ -20,6 +20,7 @@ from unladen.backends._gpu.target import Bytes, Family
 from unladen.backends.base import (
     Buffer,
     Device,
+    Make,
     Mark,
     Program,
     Segment,
@@ -77,6 +78,10 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
         buffers.write(of_gpu(dst), src, offset)
+
+    def write_made(self, dst: Buffer, nbytes: int, make: Make, offset: int = 0, *, unit: int = 1
+                   ) -> None:
+        buffers.write_made(of_gpu(dst), nbytes, make, offset, unit)
 
     def mark(self, device: Device) -> Mark:
         return self.gpu(device.name).mark()

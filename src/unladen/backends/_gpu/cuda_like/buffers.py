@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.memory import Growing, Memory, may_grow
-from unladen.backends._gpu.cuda_like.staging import Pinned, pinned
+from unladen.backends._gpu.cuda_like.staging import Pinned, behind, pinned
 from unladen.backends._gpu.cuda_like.streams import Event
 from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
 from unladen.backends._gpu.opened import closed
 from unladen.backends._gpu.target import Bytes, Range
-from unladen.backends.base import Buffer, Use
+from unladen.backends.base import Buffer, Make, Use
 from unladen.errors import OutOfMemory
 
 
@@ -42,6 +42,12 @@ def write(dst: CudaBuffer, src: Bytes, offset: int) -> None:
     """Copy bytes from the host."""
     for part, at, start, n in dst.pieces(offset, src.nbytes):
         dst.gpu.write(part.buffer, at, src[start:start + n])
+
+
+def write_made(dst: CudaBuffer, nbytes: int, make: Make, offset: int, unit: int) -> None:
+    """Copy bytes that ``make`` writes into pinned memory; see :meth:`Backend.write_made`."""
+    for part, at, start, n in dst.pieces(offset, nbytes):
+        dst.gpu.write_made(part.buffer, at, n, behind(make, start), unit)
 
 
 def write_ahead(dst: CudaBuffer, src: Bytes, offset: int, after: Sequence[Event]

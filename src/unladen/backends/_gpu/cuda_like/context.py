@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from ctypes import c_int, c_size_t, c_void_p
@@ -13,7 +14,12 @@ from typing import Any
 
 from unladen.backends._gpu.cuda_like.driver import Driver
 from unladen.backends._gpu.cuda_like.found import Found
-from unladen.backends._gpu.cuda_like.vendor import ALREADY_ALLOWED, NOT_READY
+from unladen.backends._gpu.cuda_like.vendor import (
+    ALREADY_ALLOWED,
+    NO_PEERS,
+    NOT_READY,
+    TOO_MANY_PEERS,
+)
 from unladen.errors import DeviceLost, UnladenError
 
 
@@ -61,7 +67,21 @@ class Context:
 
     def enter(self) -> None:
         """Make this the context of the thread's calls."""
+        self.driver.entered.context = weakref.ref(self)
         self.call("set_current", self.handle)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """This is the context of the thread's calls meanwhile; afterwards it is the one before.
+        What frees objects may interrupt a thread between any two of its calls."""
+        before: weakref.ref[Context] | None = getattr(self.driver.entered, "context", None)
+        self.enter()
+        try:
+            yield
+        finally:
+            context = before() if before is not None else None
+            if context is not None and context is not self and context.is_usable:
+                context.enter()
 
     def reset(self) -> None:
         """Destroy the context after it was lost, so that the card can be used again."""
@@ -92,7 +112,7 @@ class Context:
         self.call("can_access", ctypes.byref(can), self.found.handle, other.found.handle)
         if can.value:
             failed = self.driver.functions["enable_access"](other.handle, 0)
-            if failed not in (0, ALREADY_ALLOWED):
+            if failed not in (0, ALREADY_ALLOWED, NO_PEERS, TOO_MANY_PEERS):
                 raise self.error("enable_access", failed)
 
     @contextlib.contextmanager
@@ -111,12 +131,11 @@ class Context:
         """Free what waits for it, unless something is recorded."""
         while self._waiting and self._recording.acquire(blocking=False):
             try:
-                if self.is_usable:
-                    self.enter()
-                while self._waiting:
-                    work = self._waiting.popleft()
-                    if self.is_usable:
-                        work()
+                with self.entered() if self.is_usable else contextlib.nullcontext():
+                    while self._waiting:
+                        work = self._waiting.popleft()
+                        if self.is_usable:
+                            work()
             except UnladenError:
                 self.is_lost = True  # a card that can't free memory takes no more work
             finally:

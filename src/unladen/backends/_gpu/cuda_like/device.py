@@ -17,9 +17,10 @@ from unladen.backends._gpu.cuda_like import found as finding
 from unladen.backends._gpu.cuda_like.compiler import compiler_of
 from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.memory import Memory
-from unladen.backends._gpu.cuda_like.staging import Pinned, Ring
+from unladen.backends._gpu.cuda_like.staging import Pinned, Ring, copying
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
+from unladen.backends.base import Make
 from unladen.errors import UnladenError
 from unladen.quants import codebook
 
@@ -33,6 +34,7 @@ class Kernel:
     def __init__(self, gpu: Gpu, source: Source, binary: bytes) -> None:
         self.source, self.module, self.function = source, c_void_p(), c_void_p()
         context = gpu.context
+        context.enter()
         context.call("load", ctypes.byref(self.module), binary, device=gpu.name)
         context.call("function", ctypes.byref(self.function), self.module, ENTRY, device=gpu.name)
 
@@ -90,15 +92,21 @@ class Gpu:
 
     def write(self, memory: Memory, offset: int, data: Bytes) -> None:
         """Upload ``data`` after the work that was started before and uses ``memory``."""
-        if not data.nbytes:
+        self.write_made(memory, offset, data.nbytes, copying(data))
+
+    def write_made(self, memory: Memory, offset: int, nbytes: int, make: Make, unit: int = 1
+                   ) -> None:
+        """Upload, likewise, bytes that ``make`` writes into pinned memory, in multiples of
+        ``unit``."""
+        if not nbytes:
             return
         with self.lock:
             self.context.enter()
-            memory.reach(offset + data.nbytes)
+            memory.reach(offset + nbytes)
             if self._ring is None:
                 self._ring = Ring(self)
             memory.begin(self.uploads)
-            self._ring.upload(memory.address + offset, data, self.uploads)
+            self._ring.upload(memory.address + offset, nbytes, make, self.uploads, unit)
             memory.end(self.uploads)
 
     def mark(self) -> Sequence[Event]:
@@ -118,7 +126,7 @@ class Gpu:
                 self._ring = Ring(self)
             for event in after:
                 self.ahead.wait_for(event)
-            self._ring.upload(memory.address + offset, data, self.ahead)
+            self._ring.upload(memory.address + offset, data.nbytes, copying(data), self.ahead)
             arrived = self.ahead.record()
 
         def arrive() -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
+from unladen.backends._gpu.cuda_like.vendor import NOT_SUPPORTED
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import OutOfMemory
 
@@ -89,6 +90,11 @@ class Memory:
         """Give back memory that grows; no work uses it."""
         return
 
+    def settle(self) -> None:
+        """Wait for the work that uses the memory, also that of other cards."""
+        wait_for(self._touched, self.gpu.streams)
+        self.gpu.context.enter()
+
     def use(self, program: Uses) -> None:
         """``program`` will use the memory."""
         self._users.add(program)
@@ -114,10 +120,11 @@ class Memory:
     def __del__(self) -> None:
         if self.address:
             context, address, streams = self.gpu.context, self.address, self.gpu.streams
+            touched = self._touched
 
             def free() -> None:
-                for stream in streams:
-                    stream.wait()
+                wait_for(touched, streams)
+                context.enter()
                 context.call("free", address)
             context.later(free)
 
@@ -172,8 +179,7 @@ class Growing(Memory):
     def discard(self) -> None:
         """Give all pages back."""
         if self._handles:
-            for stream in self.gpu.streams:
-                stream.wait()
+            self.settle()
             _unmap(self.gpu.context, self.address, self._handles)
             self.gpu.context.promised_bytes += self._mapped
             self._handles, self._mapped = [], 0
@@ -181,12 +187,12 @@ class Growing(Memory):
     def __del__(self) -> None:
         if self.address:
             context, address, size = self.gpu.context, self.address, self._reserved
-            streams, handles = self.gpu.streams, self._handles
+            streams, handles, touched = self.gpu.streams, self._handles, self._touched
             context.promised_bytes -= self._reserved - self._mapped
 
             def free() -> None:
-                for stream in streams:
-                    stream.wait()
+                wait_for(touched, streams)
+                context.enter()
                 _unmap(context, address, handles)
                 context.call("unreserve", address, size)
             context.later(free)
@@ -198,11 +204,24 @@ def _unmap(context: Context, address: int, handles: Sequence[tuple[int, int, int
         context.call("release_pages", handle)
 
 
+def wait_for(touched: Event | None, streams: Sequence[Stream]) -> None:
+    """Wait for the work on a device's streams, and for ``touched``, the end of a copy that may be
+    on another card's stream."""
+    for stream in streams:
+        stream.wait()
+    if touched is not None and touched.stream not in streams:
+        touched.wait()
+
+
 def page_bytes_of(context: Context) -> int:
-    """Bytes of a page of memory that grows."""
+    """Bytes of a page of memory that grows; 0 where the card has none, though its driver has the
+    functions: some virtual cards."""
     size, what = c_size_t(0), _Pages(PINNED_PAGES, 0, DEVICE_MEMORY, context.found.handle)
-    context.call("granularity", ctypes.byref(size), ctypes.byref(what), 0)
-    return size.value
+    context.enter()
+    failed = context.driver.functions["granularity"](ctypes.byref(size), ctypes.byref(what), 0)
+    if failed not in (0, NOT_SUPPORTED):
+        raise context.error("granularity", failed)
+    return 0 if failed else size.value
 
 
 def may_grow(context: Context, nbytes: int) -> bool:
@@ -210,4 +229,5 @@ def may_grow(context: Context, nbytes: int) -> bool:
     variable = context.driver.vendor.plain_variable
     if not variable or os.environ.get(variable, "0") not in ("", "0") or not context.driver.grows:
         return False
-    return nbytes >= LEAST_GROWING * page_bytes_of(context)
+    page_bytes = page_bytes_of(context)
+    return 0 < LEAST_GROWING * page_bytes <= nbytes

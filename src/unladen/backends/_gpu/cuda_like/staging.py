@@ -12,7 +12,7 @@ import numpy as np
 
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes
-from unladen.backends.base import Device
+from unladen.backends.base import Device, Make
 
 if TYPE_CHECKING:
     from unladen.backends._gpu.cuda_like.device import Gpu
@@ -81,6 +81,20 @@ def pinned(gpu: Gpu, nbytes: int) -> Pinned:
     return Pinned(gpu, nbytes, np.asarray(owner)[:nbytes])
 
 
+def copying(data: Bytes) -> Make:
+    """What makes the bytes of ``data``."""
+    flat = data.reshape(-1)
+
+    def make(out: Bytes, start: int) -> None:
+        out[:] = flat[start:start + out.size]
+    return make
+
+
+def behind(make: Make, first: int) -> Make:
+    """What makes the bytes from ``first`` on of those that ``make`` makes."""
+    return lambda out, start: make(out, first + start)
+
+
 class Ring:
     """Pinned memory that uploads use in turn, so that the host fills the next piece while the last
     one is copied."""
@@ -89,18 +103,18 @@ class Ring:
         self.gpu, self._memory, self._at = gpu, pinned(gpu, RING_BYTES), 0
         self._used: deque[tuple[int, int, Event]] = deque()
 
-    def upload(self, address: int, data: Bytes, stream: Stream) -> None:
-        """Copy ``data`` to the device's memory at ``address``, on ``stream``. It may change once
-        this returns."""
-        flat = data.reshape(-1)
-        for start in range(0, flat.nbytes, PIECE_BYTES):
-            self._piece(address + start, flat[start:start + PIECE_BYTES], stream)
+    def upload(self, address: int, nbytes: int, make: Make, stream: Stream, unit: int = 1) -> None:
+        """Copy ``nbytes`` bytes to the device's memory at ``address``, on ``stream``. ``make``
+        writes them, in multiples of ``unit``, before this returns."""
+        most = max(unit, PIECE_BYTES // unit * unit)
+        for start in range(0, nbytes, most):
+            self._piece(address, start, min(most, nbytes - start), make, stream)
 
-    def _piece(self, address: int, data: Bytes, stream: Stream) -> None:
-        at, gpu = self._room(data.nbytes), self.gpu
-        end = at + data.nbytes
-        self._memory.data[at:end] = data
-        gpu.context.call("upload", address, self._memory.address + at, data.nbytes,
+    def _piece(self, address: int, start: int, nbytes: int, make: Make, stream: Stream) -> None:
+        at, gpu = self._room(nbytes), self.gpu
+        end = at + nbytes
+        make(self._memory.data[at:end], start)
+        gpu.context.call("upload", address + start, self._memory.address + at, nbytes,
                          stream.handle, device=gpu.name)
         self._at = -(-end // LINE_BYTES) * LINE_BYTES
         self._used.append((at, end, stream.record()))

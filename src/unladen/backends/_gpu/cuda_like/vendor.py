@@ -129,7 +129,9 @@ class Vendor:
     returns_name: bool = False
 
 
-OUT_OF_MEMORY, NOT_READY, ALREADY_ALLOWED = 2, 600, 704
+OUT_OF_MEMORY, NOT_READY, NOT_SUPPORTED = 2, 600, 801
+NO_PEERS, ALREADY_ALLOWED, TOO_MANY_PEERS = 217, 704, 711
 """Numbers of errors that all drivers of this kind share."""
-LOST = frozenset({4, 46, 201, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999})
+LOST = frozenset({4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+                  999})
 """Errors after which a device takes no more work, likewise."""
