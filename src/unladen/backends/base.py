@@ -74,6 +74,7 @@ class Device:
     * ``commits_host_memory``: its memory is the host's, and all of an allocation is taken at once.
     * ``maps_files``: it can use weights where they lie in a mapped file (:meth:`Backend.wrap`), as
       the host can.
+    * ``copies_to_peers``: :meth:`Backend.copy` copies between it and other devices of its backend.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Device:
     writes_ahead: bool = False
     commits_host_memory: bool = False
     maps_files: bool = False
+    copies_to_peers: bool = False
 
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"
