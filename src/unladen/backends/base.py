@@ -262,6 +262,24 @@ class Program(Protocol):
     """A compiled segment. Only its backend looks into it."""
 
 
+Place = tuple[Buffer, int]
+"""A buffer, and an offset in it in bytes."""
+
+
+class Collective(Protocol):
+    """Some devices of a backend, over which a library adds up values. What it took is given back
+    with the last reference to it."""
+
+    def all_reduce(self, parts: Sequence[Place], totals: Sequence[Place], count: int) -> None:
+        """Add ``count`` float32 numbers at each of ``parts``, one on each device in the group's
+        order, into each of ``totals``, likewise. All totals get the same bits, and the same ones in
+        every run.
+
+        On every device it comes after the work that was started there before and before what is
+        started later; it may return before it is done. Raises :class:`DeviceLost` or
+        :class:`UnladenError`, after which the next call may work."""
+
+
 def _arrived() -> None:
     """The bytes are there as soon as the device comes to them."""
 
@@ -367,6 +385,21 @@ class Backend(ABC):
         """Copy between buffers of this backend, on one device or two. Returns False where it can't,
         as by default; the bytes must then go through the host."""
         return False
+
+    def libraries(self) -> Mapping[str, str]:
+        """Libraries that the devices use where they are there: by name, the version and the path,
+        or why one isn't used and what to do about it. Default: there are none."""
+        return {}
+
+    def adds_with(self, devices: Sequence[Device]) -> str:
+        """The name of the library that adds up values over ``devices`` in :meth:`collective`; "":
+        none does, as by default."""
+        return ""
+
+    def collective(self, devices: Sequence[Device]) -> Collective:
+        """A group of ``devices``, for which :meth:`adds_with` named a library. Raises
+        :class:`UnladenError`."""
+        raise NotImplementedError(f"{self.name} names no library that adds over devices")
 
     @abstractmethod
     def supports(self, device: Device, node: Node) -> bool:

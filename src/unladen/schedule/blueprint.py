@@ -16,7 +16,7 @@ from unladen.graph.asked import asked
 from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
-from unladen.schedule.cut import choose_on_device, experts, hot_experts, shard
+from unladen.schedule.cut import all_reduce, choose_on_device, experts, hot_experts, shard
 from unladen.schedule.cut.all_reduce import AllReduce, Sharded
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
 from unladen.schedule.cut.crossings import Crossings, crossings
@@ -185,8 +185,10 @@ class Blueprint:
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         lines = []
+        added = {n: a.by or "copies of the parts" for a in self.all_reduces for n in a.nodes}
         for node in self.graph.nodes:
             device, why = self.device_of[node]
+            why += f"; all-reduce by {added[node]}" if node in added else ""
             if self.streamed is not None and (large := self.streamed.device_of[node][0]) != device:
                 why += f"; {large.name} in steps of {self.streamed.n_tokens} tokens or more"
             lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
@@ -211,6 +213,7 @@ class Blueprint:
             lines.append(f"experts of {len(parts)} layers divided over the devices")
         ends = self.ends()
         lines += hot_experts.lines(self.cached)
+        streamed += all_reduce.lines(self.all_reduces)
         return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
     def ends(self) -> tuple[str, str]:
@@ -324,6 +327,7 @@ class Maker:
                                          *(d for d, _ in device_of.values())]}.values())
         if options.backend.deterministic:
             _check_deterministic(used)
+        sums = all_reduce.with_libraries(sums, device_of)
         steps = split(graph, device_of, sums)
         needs = needs_of({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
                          strict=options.strict, quiet=quiet or told, format_of=kernels.format_of)
