@@ -129,7 +129,8 @@ class DelayedBackend(Backend):
         name = f"delayed:{number}"
         if name not in self.workers:
             self.workers[name] = _Worker(name, self.log, self.rng)
-        return Device(name, "a thread", 1 << 40, runs_ahead=True, writes_ahead=True)
+        return Device(name, "a thread", 1 << 40, runs_ahead=True, writes_ahead=True,
+                      copies_to_peers=True)
 
     def close(self, device: Device) -> None:
         worker = self.workers.pop(device.name, None)

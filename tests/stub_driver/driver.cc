@@ -45,6 +45,7 @@ struct Work {
   std::function<void()> run;
   std::vector<Range> uses;
   const char *what;
+  std::function<bool()> can_run = nullptr;  // null: always
 };
 
 struct Argument {
@@ -198,13 +199,25 @@ static bool is_usable(const Stream *stream, const char *what) {
   return !stream->is_destroyed;
 }
 
-static void drain(Stream *stream, u64 position) {
+// Does the work before the position; false where some waits for what never comes.
+static bool drain(Stream *stream, u64 position) {
   while (stream->n_done < position) {
+    const Work next = stream->work.front();
+    if (next.can_run && !lost.count(stream->device)) {
+      const u64 n_done = stream->n_done;
+      if (!next.can_run()) return false;
+      if (stream->n_done != n_done) continue;  // another stream waited for this one
+    }
     Work work = stream->work.front();
     stream->work.pop_front();
     stream->n_done++;
     if (!lost.count(stream->device)) work.run();
   }
+  return true;
+}
+
+static void wait_for(Stream *stream, u64 position, const char *what) {
+  if (!drain(stream, position)) fault("%s is waited for, and never comes", what);
 }
 
 static void queue(Stream *stream, Work work) {
@@ -283,6 +296,7 @@ void stub_reset() {
   lost.clear();
   peers.clear();
 }
+void stub_lose(int device) { lost[device] = FAILED; }
 void stub_forget() { counts.clear(); }
 
 int cuInit(u32 flags) {
@@ -558,7 +572,7 @@ int cuStreamSynchronize(void *which) {
     fault("a stream is waited for while it records");
     return CAPTURED;
   }
-  drain(stream, stream->n_queued);
+  wait_for(stream, stream->n_queued, "a stream");
   return lost.count(stream->device) ? lost[stream->device] : OK;
 }
 int cuStreamQuery(void *which) {
@@ -611,7 +625,15 @@ int cuEventSynchronize(void *which) {
     fault("an event is waited for that wasn't recorded");
     return OK;
   }
-  drain(event.stream, event.position);
+  wait_for(event.stream, event.position, "an event");
+  return lost.count(event.stream->device) ? lost[event.stream->device] : OK;
+}
+// A device works on while the host asks: what is asked for is there the second time.
+int cuEventQuery(void *which) {
+  CALLED();
+  const Event event = *static_cast<Event *>(which);
+  if (!event.stream) return INVALID;
+  if (counts["cuEventQuery"] % 2 || !drain(event.stream, event.position)) return NOT_READY;
   return lost.count(event.stream->device) ? lost[event.stream->device] : OK;
 }
 int cuStreamWaitEvent(void *which, void *until, u32 flags) {
@@ -620,8 +642,9 @@ int cuStreamWaitEvent(void *which, void *until, u32 flags) {
   if (flags) return INVALID;
   const Event event = *static_cast<Event *>(until);
   if (!event.stream) fault("a stream waits for an event that wasn't recorded");
-  else queue(static_cast<Stream *>(which), {[event] { drain(event.stream, event.position); }, {},
-                                            "a wait"});
+  else queue(static_cast<Stream *>(which), {[] {}, {}, "a wait", [event] {
+    return drain(event.stream, event.position);
+  }});
   return OK;
 }
 
@@ -889,4 +912,5 @@ int nvrtcGetPTXSize(void *program, size_t *n) { return nvrtcGetCUBINSize(program
 int nvrtcGetPTX(void *program, char *code) { return nvrtcGetCUBIN(program, code); }
 
 #include "hip.h"
+#include "nccl.h"
 }

@@ -58,6 +58,7 @@ int hipStreamWaitEvent(void *stream, void *event, u32 flags) {
 int hipEventCreateWithFlags(void **made, u32 flags) { return cuEventCreate(made, flags); }
 int hipEventDestroy(void *event) { return cuEventDestroy_v2(event); }
 int hipEventRecord(void *event, void *stream) { return cuEventRecord(event, stream); }
+int hipEventQuery(void *event) { return cuEventQuery(event); }
 int hipEventSynchronize(void *event) { return cuEventSynchronize(event); }
 int hipStreamBeginCapture(void *stream, int mode) { return cuStreamBeginCapture_v2(stream, mode); }
 int hipStreamEndCapture(void *stream, void **graph) { return cuStreamEndCapture(stream, graph); }

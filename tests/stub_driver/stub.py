@@ -31,8 +31,9 @@ class Stub:
     """The loaded library."""
 
     def __init__(self) -> None:
-        text = (HERE / "driver.cc").read_text().replace(
-            '#include "hip.h"', (HERE / "hip.h").read_text())
+        text = (HERE / "driver.cc").read_text()
+        for name in ("hip.h", "nccl.h"):
+            text = text.replace(f'#include "{name}"', (HERE / name).read_text())
         self.path = str(build.library(text, HERE, "-O2"))
         self.library = ctypes.CDLL(self.path)
         self.library.stub_fault.restype = ctypes.c_char_p
@@ -64,6 +65,10 @@ class Stub:
     def fail(self, name: str, error: int, after: int = 0) -> None:
         """Let the next call of a function fail, or the one ``after`` so many others."""
         self.library.stub_fail(name.encode(), ctypes.c_long(after), error)
+
+    def lose(self, device: int) -> None:
+        """Let a card fail now, with the work that it was given."""
+        self.library.stub_lose(device)
 
     def faults(self) -> list[str]:
         return [self.library.stub_fault(i).decode() for i in range(self.library.stub_n_faults())]
@@ -105,11 +110,15 @@ def stub() -> Stub:
     return _STUB[0]
 
 
-def vendor(name: str, **changed: Any) -> Vendor:
-    """The vendor ``name`` with the stub as its driver and compiler."""
+def vendor(name: str, *, adds: bool = False, **changed: Any) -> Vendor:
+    """The vendor ``name`` with the stub as its driver and compiler and, where it ``adds``, as its
+    library for sums over cards."""
     path = stub().path
+    about = VENDORS[name].collectives
+    assert about is not None
     base = {"libraries": (path,), "compilers": (path,), "find_compiler": list, "port": build.PORT,
-            "may_abort": False}
+            "may_abort": False, "collectives": dataclasses.replace(
+                about, libraries=(path if adds else "libnone.so",), find=list)}
     return dataclasses.replace(VENDORS[name], **{**base, **changed})
 
 
@@ -119,16 +128,18 @@ def backend(name: str, **changed: Any) -> CudaLikeBackend:
 
 
 @contextmanager
-def installed(name: str, *, runs: bool = True) -> Iterator[Stub]:
+def installed(name: str, *, runs: bool = True, adds: bool = False, n_cards: int = 1
+              ) -> Iterator[Stub]:
     """The package's backend ``name`` runs on the stub. Faults fail the test."""
     driver = stub()
     driver.reset(runs=runs)
+    driver.set("devices", n_cards)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UNLADEN_KERNEL_CACHE", "")
         patch.setenv("UNLADEN_PROBE", str(int(runs)))  # what isn't computed would be found wrong
         own = backend_of(name)
         assert isinstance(own, CudaLikeBackend)
-        patch.setattr(own, "vendor", vendor(name))
+        patch.setattr(own, "vendor", vendor(name, adds=adds))
         patch.setattr(own, "_gpus", {})
         patch.setattr(own, "_contexts", {})
         assert finding.usable(own.vendor), finding.why_none(own.vendor)

@@ -74,6 +74,7 @@ class Device:
     * ``commits_host_memory``: its memory is the host's, and all of an allocation is taken at once.
     * ``maps_files``: it can use weights where they lie in a mapped file (:meth:`Backend.wrap`), as
       the host can.
+    * ``copies_to_peers``: :meth:`Backend.copy` copies between it and other devices of its backend.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Device:
     writes_ahead: bool = False
     commits_host_memory: bool = False
     maps_files: bool = False
+    copies_to_peers: bool = False
 
     def __repr__(self) -> str:
         memory = size_text(self.memory_bytes) if self.memory_bytes else "memory unknown"
@@ -267,6 +269,24 @@ class Program(Protocol):
     """A compiled segment. Only its backend looks into it."""
 
 
+Place = tuple[Buffer, int]
+"""A buffer, and an offset in it in bytes."""
+
+
+class Collective(Protocol):
+    """Some devices of a backend, over which a library adds up values. What it took is given back
+    with the last reference to it."""
+
+    def all_reduce(self, parts: Sequence[Place], totals: Sequence[Place], count: int) -> None:
+        """Add ``count`` float32 numbers at each of ``parts``, one on each device in the group's
+        order, into each of ``totals``, likewise. All totals get the same bits, and the same ones in
+        every run.
+
+        On every device it comes after the work that was started there before and before what is
+        started later; it may return before it is done. Raises :class:`DeviceLost` or
+        :class:`UnladenError`, after which the next call may work."""
+
+
 def _arrived() -> None:
     """The bytes are there as soon as the device comes to them."""
 
@@ -384,6 +404,21 @@ class Backend(ABC):
         """Copy between buffers of this backend, on one device or two. Returns False where it can't,
         as by default; the bytes must then go through the host."""
         return False
+
+    def libraries(self) -> Mapping[str, str]:
+        """Libraries that the devices use where they are there: by name, the version and the path,
+        or why one isn't used and what to do about it. Default: there are none."""
+        return {}
+
+    def adds_with(self, devices: Sequence[Device]) -> str:
+        """The name of the library that adds up values over ``devices`` in :meth:`collective`; "":
+        none does, as by default."""
+        return ""
+
+    def collective(self, devices: Sequence[Device]) -> Collective:
+        """A group of ``devices``, for which :meth:`adds_with` named a library. Raises
+        :class:`UnladenError`."""
+        raise NotImplementedError(f"{self.name} names no library that adds over devices")
 
     @abstractmethod
     def supports(self, device: Device, node: Node) -> bool:

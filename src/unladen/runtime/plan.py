@@ -11,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends import Hold, backend_of
-from unladen.backends.base import Backend, Buffer, Device, Placed, PlacedKV, Program, Segment
+from unladen.backends.base import (
+    Backend,
+    Buffer,
+    Collective,
+    Device,
+    Place,
+    Placed,
+    PlacedKV,
+    Program,
+    Segment,
+)
 from unladen.errors import Cancelled, UnladenError
 from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
@@ -30,6 +40,7 @@ from unladen.schedule.cut.segments import (
     CopyStep,
     FetchStep,
     NoteStep,
+    ReduceStep,
     RunStep,
     Step,
 )
@@ -270,6 +281,11 @@ class Plan:
                     self.batch, step.value.shape, *where(step.source, step.value),
                     *where(step.target, step.value), staging)
                 actions.append(crossing.send)
+            elif isinstance(step, ReduceStep):
+                group = backend_of(step.devices[0].name).collective(step.devices)
+                actions.append(functools.partial(
+                    _reduce, group, list(map(where, step.devices, step.parts)),
+                    list(map(where, step.devices, step.totals)), step.parts[0].shape, self.batch))
             elif isinstance(step, ChangeStep):
                 actions.append(functools.partial(
                     _change, self.blueprint.options.changes[step.value.name], step.value,
@@ -358,6 +374,12 @@ class _Way(NamedTuple):
 
     actions: Sequence[Callable[[], None]]
     outputs: Mapping[str, _Output]
+
+
+def _reduce(group: Collective, parts: Sequence[Place], totals: Sequence[Place], shape: Shape,
+            batch: Batch) -> None:
+    if count := math.prod(_shape(shape, batch)):
+        group.all_reduce(parts, totals, count)
 
 
 def _note(layer: LayerCache, at: _Output) -> None:

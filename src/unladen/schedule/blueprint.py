@@ -16,7 +16,8 @@ from unladen.graph.asked import asked
 from unladen.graph.graph import AFTER_LAYERS, BEFORE_LAYERS, Graph, KVSpec, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
-from unladen.schedule.cut import choose_on_device, experts, hot_experts, shard
+from unladen.schedule.cut import all_reduce, choose_on_device, experts, hot_experts, shard
+from unladen.schedule.cut.all_reduce import AllReduce, Sharded
 from unladen.schedule.cut.arena import ArenaPlan, plan_arena
 from unladen.schedule.cut.crossings import Crossings, crossings
 from unladen.schedule.cut.hot_experts import CachedLayer
@@ -57,7 +58,8 @@ class Blueprint:
     device, and why. ``steps`` and ``arenas``: how a step runs; ``streamed`` and
     ``streamed_arenas``: how large steps run, if they stream weights. ``needs``: the weights on each
     device. ``cached``: the layers whose most used experts are kept on their device. ``arena``:
-    graphs whose blueprints say the same name take turns and share one arena.
+    graphs whose blueprints say the same name take turns and share one arena. ``all_reduces``: the
+    sums that several devices need.
     ``hold``: keeps the devices open until a plan does so, or until the blueprint is dropped.
     """
 
@@ -77,6 +79,7 @@ class Blueprint:
     cached: Sequence[CachedLayer] = ()
     source: Graph = field(default_factory=lambda: Graph((), {}, {}, 0))
     hold: Hold | None = field(default=None, compare=False)
+    all_reduces: Sequence[AllReduce] = ()
 
     def __repr__(self) -> str:
         return (f"<Blueprint: {numbers(self.layers)} layers; {self.memory!r}; steps of up to "
@@ -182,8 +185,10 @@ class Blueprint:
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         lines = []
+        added = {n: a.by or "copies of the parts" for a in self.all_reduces for n in a.nodes}
         for node in self.graph.nodes:
             device, why = self.device_of[node]
+            why += f"; all-reduce by {added[node]}" if node in added else ""
             if self.streamed is not None and (large := self.streamed.device_of[node][0]) != device:
                 why += f"; {large.name} in steps of {self.streamed.n_tokens} tokens or more"
             lines.append(f"{node.name:28} {node.op:12} {device.name:12} {why}")
@@ -208,6 +213,7 @@ class Blueprint:
             lines.append(f"experts of {len(parts)} layers divided over the devices")
         ends = self.ends()
         lines += hot_experts.lines(self.cached)
+        streamed += all_reduce.lines(self.all_reduces)
         return [*lines, *streamed, f"embeddings on {ends[0]}, output head on {ends[1]}"]
 
     def ends(self) -> tuple[str, str]:
@@ -305,7 +311,7 @@ class Maker:
         """The blueprint with the placement ``choice``, where a device holds ``slots`` experts of
         each layer that keeps its experts on the host."""
         options, limits, layout = self.options, self.limits, self.layout
-        graph, shards = self._sharded(choose_on_device.without(self.graph), choice)
+        graph, shards, sums = self._sharded(choose_on_device.without(self.graph), choice)
         placement = place(graph, self.devices, options.place, choice, shards)
         reference = backend_of("reference").open("reference", options.backend)
         kernels = Kernels({v: name for name, v in graph.inputs.items()}, layout, options.backend,
@@ -321,12 +327,13 @@ class Maker:
                                          *(d for d, _ in device_of.values())]}.values())
         if options.backend.deterministic:
             _check_deterministic(used)
-        steps = split(graph, device_of)
+        sums = all_reduce.with_libraries(sums, device_of)
+        steps = split(graph, device_of, sums)
         needs = needs_of({n: d for n, (d, _) in device_of.items()}, use_mmap=options.use_mmap,
                          strict=options.strict, quiet=quiet or told, format_of=kernels.format_of)
         plain = Blueprint(graph, limits, layout, options, used, choice, device_of, steps,
                           _arenas(graph, steps, used, limits, kernels), needs, self.arena,
-                          cached=cached)
+                          cached=cached, all_reduces=sums)
         wish = options.place.stream_weights
         # While "auto" looks for a placement, it leaves room for streaming only if the user asks for
         # streaming.
@@ -358,9 +365,9 @@ class Maker:
             return {name: -n for name, n in left.items()}
 
         def seconds(choice: Choice) -> float:
-            divided, shards = self._sharded(graph, choice)
+            divided, shards, sums = self._sharded(graph, choice)
             placement = place(divided, devices, wishes, choice, shards)
-            steps = split(divided, {n: (d, "") for n, d in placement.device_of.items()})
+            steps = split(divided, {n: (d, "") for n, d in placement.device_of.items()}, sums)
             return costs[0].predict(divided, steps).seconds
 
         whole = wishes.tensor_split is None and wishes.split_mode not in shard.MODES
@@ -386,7 +393,8 @@ class Maker:
         _, others = host_and_others(plain.devices, plain.options.place)
         found: list[tuple[float, Blueprint]] = []
         for target in [d for d in others if not d.is_host]:
-            large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels)
+            large = streamed(graph, plain.device_of, plain.layers, target, plain.needs, kernels,
+                             plain.all_reduces)
             if large is None or (wish == "auto" and not target.memory_bytes):
                 continue
             made = replace(plain, streamed=large, streamed_arenas=_arenas(
@@ -412,10 +420,10 @@ class Maker:
                         "say how many with n_gpu_layers)", name)
         return found
 
-    def _sharded(self, graph: Graph, choice: Choice) -> tuple[Graph, Mapping[Node, Device]]:
+    def _sharded(self, graph: Graph, choice: Choice) -> Sharded:
         wishes = self.options.place
         if wishes.split_mode not in shard.MODES:
-            return graph, {}
+            return Sharded(graph, {})
         _, others = host_and_others(self.devices, wishes)
         layers = {i for i, d in enumerate(choice.layers) if d in others}
         return shard.apply(graph, wishes, layers, others)

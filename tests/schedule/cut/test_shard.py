@@ -90,7 +90,7 @@ def test_each_device_computes_its_share(tiny: Tiny) -> None:
     assert memory["cpu:0"].kv_bytes * 3 == memory["null:0"].kv_bytes * 2
     names = [n.name for n in plan.blueprint.graph.nodes]
     assert "blk.0.attn@null:1" in names and "blk.3.attn" in names
-    assert [n.op for n in plan.blueprint.graph.nodes if n.layer == 0].count("add") == 4
+    assert [n.op for n in plan.blueprint.graph.nodes if n.layer == 0].count("add") == 8
     with pytest.raises(InvalidArgument, match="main_gpu=2"):
         tiny.plan("cpu:0", "null:0", "null:1", place=PlaceOptions(split_mode="row", main_gpu=2))
 
@@ -102,7 +102,7 @@ def test_every_row_and_column_once(rng: np.random.Generator, quant: str) -> None
         "llama", n_embd=512, n_heads=8, n_kv_heads=4, k_dim=64, n_ff=1536, n_layers=2), quant))
     devices = [backend_of("null").open(f"null:{i}", BackendOptions()) for i in range(4)]
     for mode in ("row", "tensor"):
-        divided, where = apply(graph, plan_options(mode, rng, 4), {0, 1}, devices)
+        divided, where, _ = apply(graph, plan_options(mode, rng, 4), {0, 1}, devices)
         elements = sum(w.n_elements for w in graph.weights().values() if len(w.shape) == 2)
         assert elements == sum(w.n_elements for w in divided.weights().values()
                                if len(w.shape) == 2)

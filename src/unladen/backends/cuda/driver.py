@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from unladen.backends._gpu import c_texts, drivers
-from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Vendor
+from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Collectives, Vendor
 
 PACKAGES = ("nvidia.cuda_nvrtc", "nvidia.cu13")
 """Packages of PyPI with NVRTC: that of version 12, which unladen asks for, and that of 13."""
 PATTERNS = ("lib/libnvrtc.so.*", "bin/nvrtc64_*_0.dll", "bin/x86_64/nvrtc64_*_0.dll")
 """The library in such a package, on Linux and on Windows."""
+NCCL_PACKAGES, NCCL_PATTERNS = ("nvidia.nccl",), ("lib/libnccl.so.*",)
+"""The package of PyPI with NCCL, and the library in it. NCCL isn't made for Windows."""
 OLDEST = 50
 """The oldest chip that kernels are compiled for: Maxwell."""
 EARLY_IN_GRAPHS = 12030
@@ -25,14 +28,23 @@ ABILITIES = {"subgroups": 50, "int_dot": 61, "mma": 80, "pdl": 90}
 
 def packaged() -> list[str]:
     """Paths of NVRTC in packages of this Python."""
+    return _in_packages(PACKAGES, PATTERNS)
+
+
+def packaged_nccl() -> list[str]:
+    """Paths of NCCL, likewise."""
+    return _in_packages(NCCL_PACKAGES, NCCL_PATTERNS)
+
+
+def _in_packages(packages: Sequence[str], patterns: Sequence[str]) -> list[str]:
     found: list[str] = []
-    for name in PACKAGES:
+    for name in packages:
         try:
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
             continue
         for folder in (spec.submodule_search_locations or ()) if spec else ():
-            paths = [path for pattern in PATTERNS for path in sorted(Path(folder).glob(pattern))]
+            paths = [path for pattern in patterns for path in sorted(Path(folder).glob(pattern))]
             found += [str(path) for path in paths if ".alt." not in path.name]
     return found
 
@@ -72,6 +84,11 @@ CUDA = Vendor(
     no_compiler="it needs NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
     no_device=frozenset({34, 100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
     plain_variable="UNLADEN_CUDA_NO_VMM",
+    # NVLink SHARP, in which a switch adds, came with chips of 9.0.
+    collectives=Collectives(
+        "NCCL", ("libnccl.so.2",), packaged_nccl,
+        "pip install nvidia-nccl-cu12, or -cu13 with a driver for CUDA 13 (470 MB unpacked)",
+        any_order=90, fixed_order=("NCCL_NVLS_ENABLE", "0")),
     symbols={
         "init": "cuInit", "driver_version": "cuDriverGetVersion",
         "device_count": "cuDeviceGetCount", "device": "cuDeviceGet",
@@ -89,6 +106,7 @@ CUDA = Vendor(
         "query_stream": "cuStreamQuery", "wait_event": "cuStreamWaitEvent",
         "event": "cuEventCreate", "destroy_event": "cuEventDestroy_v2",
         "record_event": "cuEventRecord", "sync_event": "cuEventSynchronize",
+        "query_event": "cuEventQuery",
         "begin_capture": "cuStreamBeginCapture_v2", "end_capture": "cuStreamEndCapture",
         "instantiate": "cuGraphInstantiateWithFlags", "destroy_graph": "cuGraphDestroy",
         "launch_graph": "cuGraphLaunch", "destroy_recorded": "cuGraphExecDestroy",

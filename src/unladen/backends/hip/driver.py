@@ -8,7 +8,7 @@ from ctypes import POINTER, c_int, c_size_t, c_uint64, c_void_p
 from typing import Any
 
 from unladen.backends._gpu import c_texts, drivers
-from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Vendor
+from unladen.backends._gpu.cuda_like.vendor import LOST, Chip, Collectives, Vendor
 from unladen.backends._gpu.loading import load_library
 
 PROPERTIES = ("hipGetDevicePropertiesR0600", "hipGetDeviceProperties")
@@ -59,6 +59,8 @@ HIP = Vendor(
     no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
     no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
     may_abort=True, contexts_are_numbers=True,
+    collectives=Collectives("RCCL", ("librccl.so.1", "librccl.so"), list,
+                            "install the package rccl of ROCm"),
     types={"set_current": (c_int,), "enable_access": (c_int, ctypes.c_uint),
            "copy_peer": (c_uint64, c_int, c_uint64, c_int, c_size_t, c_void_p),
            "capability": (POINTER(c_int), POINTER(c_int), c_int)},
@@ -79,6 +81,7 @@ HIP = Vendor(
         "query_stream": "hipStreamQuery", "wait_event": "hipStreamWaitEvent",
         "event": "hipEventCreateWithFlags", "destroy_event": "hipEventDestroy",
         "record_event": "hipEventRecord", "sync_event": "hipEventSynchronize",
+        "query_event": "hipEventQuery",
         "begin_capture": "hipStreamBeginCapture", "end_capture": "hipStreamEndCapture",
         "instantiate": "hipGraphInstantiateWithFlags", "destroy_graph": "hipGraphDestroy",
         "launch_graph": "hipGraphLaunch", "destroy_recorded": "hipGraphExecDestroy",

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from unladen.graph.graph import Graph, Value
-from unladen.schedule.cut.segments import ChangeStep, CopyStep, NoteStep, RunStep, Step
+from unladen.schedule.cut.segments import (
+    ChangeStep,
+    CopyStep,
+    NoteStep,
+    ReduceStep,
+    RunStep,
+    Step,
+)
 from unladen.types import Limits, size_text
 
 ALIGNMENT = 256
@@ -80,6 +87,12 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                 touch(step.value, born=False)
             if step.target.name == device:
                 touch(step.value, born=True)
+        elif isinstance(step, ReduceStep):
+            time += 1
+            for at, part, total in zip(step.devices, step.parts, step.totals, strict=True):
+                if at.name == device:
+                    touch(part, born=False)
+                    touch(total, born=True)
         elif isinstance(step, ChangeStep | NoteStep):
             time += 1
             if step.device.name == device:

@@ -11,6 +11,7 @@ from unladen.backends import backend_of
 from unladen.backends.base import Device
 from unladen.errors import UnsupportedOp
 from unladen.graph.graph import Graph, Node, Value
+from unladen.schedule.cut.all_reduce import AllReduce
 from unladen.schedule.cut.hot_experts import noted
 from unladen.schedule.cut.order import is_product, others_first
 from unladen.schedule.needs import Need
@@ -77,7 +78,17 @@ class NoteStep:
     node: Node
 
 
-Step = CopyStep | RunStep | FetchStep | ChangeStep | NoteStep
+@dataclass(frozen=True, slots=True)
+class ReduceStep:
+    """A library adds up ``parts``, one on each of the ``devices``, into each of their ``totals``
+    (see :mod:`~unladen.schedule.cut.all_reduce`)."""
+
+    devices: tuple[Device, ...]
+    parts: tuple[Value, ...]
+    totals: tuple[Value, ...]
+
+
+Step = CopyStep | RunStep | FetchStep | ChangeStep | NoteStep | ReduceStep
 
 Runs = Callable[[Device, Node], bool]
 """Whether a device can compute a node."""
@@ -115,7 +126,8 @@ def assign(graph: Graph, placement: Placement, fallbacks: Sequence[Device], *, s
     return result
 
 
-def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[Step]:
+def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
+          all_reduces: Sequence[AllReduce] = ()) -> list[Step]:
     """The runs and copies of a step, in the order in which they are started. The batch's own arrays
     are on every device and need no copies.
 
@@ -123,9 +135,10 @@ def split(graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> list[St
     same time; :mod:`~unladen.schedule.cut.order` says in which order nodes are taken. A run ends
     early where it needs a value that another device may not have finished, and after a value that
     may be changed. Where another device needs a value from the middle of a run, the value is copied
-    before the rest of the run begins.
+    before the rest of the run begins. The partial results of ``all_reduces`` are copied to all
+    devices, or added by a library, before the first of these goes on.
     """
-    splitter = _Splitter(graph, device_of)
+    splitter = _Splitter(graph, device_of, all_reduces)
     for node in others_first(graph, device_of):
         splitter.add(node)
     splitter.close()
@@ -145,8 +158,10 @@ def inner_values(graph: Graph, steps: Sequence[Step]) -> dict[RunStep, frozenset
 
 
 class _Splitter:
-    def __init__(self, graph: Graph, device_of: Mapping[Node, tuple[Device, str]]) -> None:
+    def __init__(self, graph: Graph, device_of: Mapping[Node, tuple[Device, str]],
+                 all_reduces: Sequence[AllReduce]) -> None:
         self.device_of = device_of
+        self.all_reduce = {n: each for each in all_reduces for n in each.nodes}
         self.steps: list[Step] = []
         self.changed = graph.changed
         self.run: list[Node] = []
@@ -162,6 +177,12 @@ class _Splitter:
     def add(self, node: Node) -> None:
         """Append ``node`` to the run under way, or begin another run with it."""
         device = self.device_of[node][0]
+        all_reduce = self.all_reduce.get(node)
+        if all_reduce is not None and all_reduce.by:
+            self._reduce(all_reduce)
+            return
+        if all_reduce is not None:
+            self._exchange([v for v in all_reduce.parts if v in self.home])
         copies = [v for v in dict.fromkeys(node.inputs)
                   if v in self.home and device.name not in self.where[v]]
         if device != self.current:
@@ -206,6 +227,25 @@ class _Splitter:
         for value in sorted(wanted, key=lambda v: v.name):
             self._copy(value, self.current)
         self.run = rest
+
+    def _exchange(self, parts: Sequence[Value]) -> None:
+        """Copy each of ``parts`` to all its readers."""
+        for value in parts:
+            for device in self.readers[value]:
+                if device.name not in self.where[value]:
+                    self.close()
+                    self._copy(value, device)
+
+    def _reduce(self, each: AllReduce) -> None:
+        """Let the library add, once for all devices."""
+        if each.totals[0] in self.home:
+            return
+        self.close()
+        owner = {self.device_of[n][0]: v for n in each.nodes for v in n.outputs if v in each.totals}
+        devices = tuple(self.home[v] for v in each.parts)
+        self.steps.append(ReduceStep(devices, each.parts, tuple(owner[d] for d in devices)))
+        for device, total in owner.items():
+            self.home[total], self.where[total] = device, {device.name}
 
     def _copy(self, value: Value, device: Device) -> None:
         """Copy ``value`` to ``device``. Where the source runs without the host waiting for it, copy

@@ -3,8 +3,8 @@
 "row": divides every matrix product by the rows of its matrices. Each device computes some columns
 of the result; ``concat`` puts them side by side. "tensor": divides attention by heads and the
 feed-forward network by its inner columns. Each device computes a partial result, and the partial
-results are added. Devices then exchange values twice in a layer, not four times, and caches are
-divided too.
+results are added: on every device where that is faster (:mod:`~unladen.schedule.cut.all_reduce`).
+Devices then exchange values twice in a layer, not four times, and caches are divided too.
 
 A node that can't be divided by columns stays whole or is divided by rows: a mixture of experts, or
 heads that don't end on the border of a block. A backend needs only the op ``concat`` for this.
@@ -12,9 +12,10 @@ heads that don't end on the border of a block. A backend needs only the op ``con
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from unladen.backends.base import Device
@@ -23,6 +24,7 @@ from unladen.graph.ops import get_op
 from unladen.graph.ops.linear import n_weights
 from unladen.graph.ops.norm_groups import group_of
 from unladen.quants import get
+from unladen.schedule.cut.all_reduce import AllReduce, Sharded, exchange, without_unused
 from unladen.schedule.place import PlaceOptions, cuts, fractions
 
 MODES = ("row", "tensor")
@@ -34,6 +36,10 @@ COLUMNWISE = ("activation", "glu", "scale", "add", "clamp", "softcap")
 NORMS = ("rms_norm", "layer_norm")
 """Ops that normalize groups of columns."""
 
+REPEATED = (*COLUMNWISE, *NORMS, "select_rows")
+"""Ops that take so little time that every device computes them for itself, rather than wait for the
+results of another."""
+
 ROWS = 32
 """Devices get multiples of this many rows of a matrix where that is possible: kernels take several
 rows at once."""
@@ -43,7 +49,7 @@ Part = tuple[int, Value]
 
 
 def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequence[Device]
-          ) -> tuple[Graph, Mapping[Node, Device]]:
+          ) -> Sharded:
     """``graph`` with the nodes of ``layers`` divided over ``devices``, and the device of each part.
 
     The output head belongs to the last layer. Results that are put together again have the values
@@ -61,7 +67,10 @@ def apply(graph: Graph, options: PlaceOptions, layers: set[int], devices: Sequen
         else:
             sharder.by_rows(node)
     sharder.flush()
-    return graph.replace_nodes(sharder.nodes), sharder.where
+    divided, all_reduces = without_unused(graph.replace_nodes(sharder.nodes), sharder.repeated,
+                                          sharder.all_reduces)
+    there = set(divided.nodes)
+    return Sharded(divided, {n: d for n, d in sharder.where.items() if n in there}, all_reduces)
 
 
 def _is_headwise(node: Node, dim: int) -> bool:
@@ -84,8 +93,15 @@ class _Sharder:
     queues: dict[int, list[Node]] = field(default_factory=dict)
     """By device, the nodes whose results only that device needs so far. They stay together, so that
     each device gets one segment."""
+    own: dict[Value, dict[int, Value]] = field(default_factory=dict)
+    """By value that every device computes for itself, the values of the devices other than the main
+    one."""
+    repeated: set[Node] = field(default_factory=set)
+    """The nodes that every device computes for itself."""
+    all_reduces: list[AllReduce] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.exchanges = exchange(self.devices)
         self.readers: dict[Value, list[Node]] = {}
         for node in self.graph.nodes:
             for value in node.inputs:
@@ -99,6 +115,9 @@ class _Sharder:
         for value in node.inputs:
             if value in self.parts:
                 self._join([v for _, v in self.parts.pop(value)], value, node)
+        if any(v in queued.outputs for queued in self.queues.get(self.main, [])
+               for v in node.inputs):
+            self.flush()
         self.nodes.append(node)
 
     def by_rows(self, node: Node) -> None:
@@ -129,6 +148,8 @@ class _Sharder:
                 self.parts[value] = parts
         elif first in self.parts and self._divisible(node):
             self._each(node)
+        elif self._repeatable(node):
+            self._repeat(node)
         else:
             self.by_rows(node)
 
@@ -304,16 +325,75 @@ class _Sharder:
         self.flush()
         if len(partial) == 1:
             return self._join(partial, value, node)
-        total = partial[0]
+        total, sums = partial[0], []
         for k, other in enumerate(partial[1:], 1):
             target = value if k == len(partial) - 1 else Value(f"{value.name}.sum{k}", value.shape)
-            self._emit(node, "add", (total, other), target)
+            sums.append(self._made(node, "add", (total, other), target))
             total = target
+        if self.exchanges and len(parts) > 1 and self._is_wanted_everywhere(node):
+            self._sum_everywhere(partial[:len(parts)], sums)
+        else:
+            self.nodes += sums
         return None
+
+    def _sum_everywhere(self, partial: Sequence[Value], sums: Sequence[Node]) -> None:
+        """Let every device compute ``sums``, the first of which add the results ``partial``."""
+        made = [self._repeat(node) for node in sums]
+        adding = made[:len(partial) - 1]
+        self.all_reduces.append(AllReduce(
+            tuple(partial), tuple(v for node in adding[-1] for v in node.outputs),
+            frozenset(node for each in adding for node in each)))
+
+    def _is_wanted_everywhere(self, node: Node) -> bool:
+        """Whether a product reads what ``node`` makes, or what devices compute from it for
+        themselves. Where a mixture of experts on one device comes first, only that device needs the
+        sum."""
+        here, elsewhere = set(node.outputs) - self.graph.changed, set(self.graph.changed)
+        nodes = iter(self.graph.nodes)
+        for after in itertools.dropwhile(lambda n: n is not node, nodes):
+            if not elsewhere.isdisjoint(after.inputs):
+                elsewhere |= set(after.outputs)
+            elif not here.isdisjoint(after.inputs):
+                if after.op == "linear":
+                    return True
+                (here if after.op in REPEATED else elsewhere).update(after.outputs)
+        return False
+
+    def _repeatable(self, node: Node) -> bool:
+        """Whether every device computes ``node`` for itself: it then needs no more values of others
+        than if it got the result."""
+        given = set(self.graph.inputs.values()) | self.own.keys()
+        return (self.exchanges and node.op in REPEATED and node.state is None
+                and not any(v in self.parts for v in node.inputs)
+                and len(set(node.inputs) - given) <= 1
+                and self.graph.changed.isdisjoint(node.outputs))
+
+    def _repeat(self, node: Node) -> list[Node]:
+        """Let every device compute ``node`` for itself. Returns the nodes of all devices."""
+        made = []
+        for i, device in enumerate(self.devices):
+            mine = node
+            if i != self.main:
+                name = f"{node.name}@{device.name}"
+                outputs = tuple(Value(f"{v.name}@{device.name}", v.shape, v.dtype)
+                                for v in node.outputs)
+                mine = replace(node, name=name, inputs=self._own(node.inputs, i), outputs=outputs)
+                for value, copy in zip(node.outputs, outputs, strict=True):
+                    self.own.setdefault(value, {})[i] = copy
+            self.where[mine] = device
+            self.repeated.add(mine)
+            self.queues.setdefault(i, []).append(mine)
+            made.append(mine)
+        return made
+
+    def _own(self, values: Iterable[Value], i: int) -> tuple[Value, ...]:
+        """``values``, or what device ``i`` computed in place of them."""
+        return tuple(self.own.get(v, {}).get(i, v) for v in values)
 
     def _part(self, node: Node, i: int, inputs: tuple[Value, ...], weights: Mapping[str, Weight],
               attrs: Mapping[str, Attr], state: KVSpec | None) -> list[Value]:
         name = f"{node.name}@{self.devices[i].name}"
+        inputs = self._own(inputs, i)
         blueprint = Node(name, node.op, inputs, (), weights, attrs, state, node.layer)
         outputs = tuple(Value(f"{name}.{j}", shape, dtype)
                         for j, (shape, dtype) in enumerate(get_op(node.op).infer(blueprint)))
@@ -327,4 +407,7 @@ class _Sharder:
         self._emit(node, "concat", tuple(columns), value)
 
     def _emit(self, node: Node, op: str, inputs: tuple[Value, ...], value: Value) -> None:
-        self.nodes.append(Node(f"{value.name}.{op}", op, inputs, (value,), layer=node.layer))
+        self.nodes.append(self._made(node, op, inputs, value))
+
+    def _made(self, node: Node, op: str, inputs: tuple[Value, ...], value: Value) -> Node:
+        return Node(f"{value.name}.{op}", op, inputs, (value,), layer=node.layer)

@@ -17,6 +17,7 @@ from unladen.backends.base import Device
 from unladen.graph.graph import Graph, Node, Weight
 from unladen.graph.ops import get_op
 from unladen.quants import file_format
+from unladen.schedule.cut.all_reduce import AllReduce
 from unladen.schedule.cut.segments import FetchStep, RunStep, Step, split
 from unladen.schedule.needs import Need
 from unladen.schedule.trust.kernels import Kernels
@@ -70,7 +71,8 @@ class Streamed:
 
 
 def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: Device,
-             needs: Sequence[Need], kernels: Kernels) -> Streamed | None:
+             needs: Sequence[Need], kernels: Kernels, all_reduces: Sequence[AllReduce] = ()
+             ) -> Streamed | None:
     """The large step of a plan. Nodes on the host that belong to another device's layer go to that
     device; nodes of the host's layers go to ``target``. None where no node on the host can go to
     either."""
@@ -89,7 +91,7 @@ def streamed(graph: Graph, device_of: Where, layers: Sequence[Device], target: D
         if can_move(node, home, device):
             where[node] = device, STREAMED
     found: dict[SlotKey, Need] = {}
-    steps = list(_with_fetches(split(graph, where), device_of, there, found))
+    steps = list(_with_fetches(split(graph, where, all_reduces), device_of, there, found))
     return Streamed(where, steps, found) if found else None
 
 

@@ -12,7 +12,14 @@ from unladen.backends.base import Device, KVLayout
 from unladen.graph.graph import Graph, Node, Value
 from unladen.graph.ops import get_op
 from unladen.schedule import fit
-from unladen.schedule.cut.segments import ChangeStep, CopyStep, FetchStep, RunStep, Step
+from unladen.schedule.cut.segments import (
+    ChangeStep,
+    CopyStep,
+    FetchStep,
+    ReduceStep,
+    RunStep,
+    Step,
+)
 from unladen.schedule.search import device_speed
 from unladen.types import Limits
 
@@ -124,6 +131,8 @@ class Costs:
         clock = self.play(steps)
         home = {v: s.device for s in steps if isinstance(s, RunStep)
                 for n in s.nodes for v in n.outputs}
+        home |= {v: d for s in steps if isinstance(s, ReduceStep)
+                 for d, v in zip(s.devices, s.totals, strict=True)}
         for value in graph.outputs.values():
             clock.copy(home[value], self.read(value, home[value]))
         return Prediction(self.step.n_tokens, clock.now, clock.terms)
@@ -139,9 +148,21 @@ class Costs:
                 self._fetch(step, clock)
             elif isinstance(step, ChangeStep):
                 clock.copy(step.device, 2 * self.read(step.value, step.device))
+            elif isinstance(step, ReduceStep):
+                self._reduce(step, clock)
             elif isinstance(step, RunStep):
                 self._run(step, clock)
         return clock
+
+    def _reduce(self, step: ReduceStep, clock: Clock) -> None:
+        """The devices wait for one another, not the host for them. Each sends its part in as many
+        pieces as there are devices, once to be added and once added."""
+        n, known = len(step.devices), [self.known(d) for d in step.devices]
+        nbytes = 8 * self.step.count(step.parts[0].shape) * (n - 1) / n
+        over = max(d.link_latency_s + nbytes / d.link_bandwidth for d in known)
+        end = max(map(clock.until, step.devices)) + over
+        clock.free_at |= {d.name: end for d in step.devices}
+        clock.spend("copies", over)
 
     def _fetch(self, step: FetchStep, clock: Clock) -> None:
         """The host reads and writes each byte while the device works on. The bytes go over the link

@@ -66,8 +66,7 @@ def test_divided_models(devices: list[str], options: dict[str, object], shared: 
     path, prompt = shared / "models/stories260K-q8_0.gguf", "Once upon a time, there was a dog"
     with Model(path, devices=["cpu:0"], kv_type="f16", precise=True) as model:
         expected = model.generate(prompt, temperature=0.0, max_tokens=8).tokens
-    with installed("cuda") as driver:
-        driver.set("devices", 2)
+    with installed("cuda", n_cards=2) as driver:
         with Model(path, devices=devices, kv_type="f16", precise=True,
                    **options) as model:  # type: ignore[arg-type]
             used = {line.split()[2] for line in model.placement().splitlines()}

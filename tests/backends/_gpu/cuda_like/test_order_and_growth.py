@@ -43,12 +43,11 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 @pytest.mark.parametrize("n_cards", [1, 2])
 def test_any_order(names: tuple[str, str], n_cards: int, delayed: DelayedBackend, rng: Rng) -> None:
     """Random orders to two devices, on one card or on two, the work as late as it may be."""
-    with installed(names[0] if names[0] in ("cuda", "hip") else names[1]) as driver:
-        driver.set("devices", n_cards)
+    with installed(names[0] if names[0] in ("cuda", "hip") else names[1],
+                   n_cards=n_cards) as driver:
         driver.set("peers", int(rng.integers(2)))
         if set(names) == {"cuda", "hip"}:
-            with installed("hip"):
-                driver.set("devices", n_cards)
+            with installed("hip", n_cards=n_cards):
                 test_order.test_any_order(names, delayed, rng)
         else:
             test_order.test_any_order(names, delayed, rng)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like import buffers
+from unladen.backends._gpu.cuda_like import collective as collectives
 from unladen.backends._gpu.cuda_like import found as finding
 from unladen.backends._gpu.cuda_like.buffers import of_gpu
+from unladen.backends._gpu.cuda_like.collective import CardGroup
 from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.driver import driver_of
@@ -19,6 +23,7 @@ from unladen.backends._gpu.opened import Forgone, OpeningBackend
 from unladen.backends._gpu.target import Bytes, Family
 from unladen.backends.base import (
     Buffer,
+    Collective,
     Device,
     Make,
     Mark,
@@ -37,6 +42,9 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
         super().__init__()
         self.vendor, self.name = vendor, vendor.backend
         self._contexts: dict[int, Context] = {}
+        self._groups: weakref.WeakValueDictionary[tuple[str, ...], CardGroup] = (
+            weakref.WeakValueDictionary())
+        self._group_lock = threading.Lock()
 
     def devices(self) -> Sequence[Device]:
         return [finding.device_of(self.vendor, each, f"{self.name}:{i}")
@@ -100,6 +108,26 @@ class CudaLikeBackend(OpeningBackend[Gpu]):
 
     def copy(self, dst: Buffer, dst_offset: int, src: Buffer, src_offset: int, nbytes: int) -> bool:
         return buffers.copy(of_gpu(dst), dst_offset, of_gpu(src), src_offset, nbytes)
+
+    def libraries(self) -> Mapping[str, str]:
+        about = self.vendor.collectives
+        if about is None or not finding.usable(self.vendor):
+            return {}
+        return {about.name: collectives.describe(about)}
+
+    def adds_with(self, devices: Sequence[Device]) -> str:
+        return collectives.adds_with(self.vendor, [self.gpu(d.name) for d in devices])
+
+    def collective(self, devices: Sequence[Device]) -> Collective:
+        """See the base class. Plans over the same devices share a group."""
+        gpus, key = [self.gpu(d.name) for d in devices], tuple(d.name for d in devices)
+        group = self._groups.get(key)
+        if group is None or group.gpus != gpus:
+            assert self.vendor.collectives is not None
+            library = collectives.library_of(self.vendor.collectives)
+            assert library is not None
+            group = self._groups[key] = CardGroup(library, gpus, self._group_lock)
+        return group
 
     def compile(self, segment: Segment) -> Program:
         gpu = self.gpu(segment.device.name)

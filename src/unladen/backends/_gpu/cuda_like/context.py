@@ -6,11 +6,12 @@ import contextlib
 import ctypes
 import os
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from ctypes import c_int, c_size_t, c_void_p
-from typing import Any
+from typing import Any, Protocol
 
 from unladen.backends._gpu.cuda_like.driver import Driver
 from unladen.backends._gpu.cuda_like.found import Found
@@ -21,6 +22,16 @@ from unladen.backends._gpu.cuda_like.vendor import (
     TOO_MANY_PEERS,
 )
 from unladen.errors import DeviceLost, UnladenError
+
+CHECK_S = 0.01
+"""Seconds between two looks at the other cards while the host waits for this one."""
+
+
+class Watched(Protocol):
+    """What may keep a card waiting for another one for ever."""
+
+    def check(self) -> None:
+        """Raise :class:`DeviceLost` or the like, and end the waiting, where one has failed."""
 
 
 class Context:
@@ -40,6 +51,8 @@ class Context:
         self._recording = threading.Lock()
         self._waiting: deque[Callable[[], None]] = deque()
         self._reached: set[int] = set()
+        self.watched: weakref.WeakSet[Watched] = weakref.WeakSet()
+        """Groups of cards that add up values: this card waits there for the others."""
         handle = c_void_p()
         self.call("retain", ctypes.byref(handle), found.handle)
         number = driver.vendor.contexts_are_numbers
@@ -101,6 +114,19 @@ class Context:
         number = self.driver.functions["query_stream"](stream)
         if number not in (0, NOT_READY):
             raise self.error("query_stream", number)
+
+    def wait(self, event: c_void_p, device: str) -> None:
+        """Wait for an event of ``device``, which is lost with a card that it waits for itself."""
+        if self.watched:
+            next_look = time.monotonic() + CHECK_S
+            while self.driver.functions["query_event"](event) == NOT_READY:
+                if time.monotonic() > next_look:
+                    for each in list(self.watched):
+                        each.check()
+                    self.enter()
+                    next_look = time.monotonic() + CHECK_S
+                time.sleep(0)
+        self.call("sync_event", event, device=device)
 
     def reach(self, other: Context) -> None:
         """Let copies from ``other`` go directly where the cards can do that; otherwise the driver

@@ -123,4 +123,4 @@ def device_of(vendor: Vendor, each: Found, name: str) -> Device:
         name, f"{each.name} ({each.chip.name})", each.memory_bytes,
         features=tuple((f, f in used) for f in vendor.abilities if f in each.chip.abilities),
         max_binding_bytes=LONGEST_BINDING, fusions=FUSIONS, runs_ahead=True,
-        writes_ahead=True)
+        writes_ahead=True, copies_to_peers=True)

@@ -66,7 +66,7 @@ class Event:
         """Wait until it is done. Raises :class:`DeviceLost` and the like."""
         context = self.stream.context
         context.enter()
-        context.call("sync_event", self.handle, device=self.stream.device)
+        context.wait(self.handle, self.stream.device)
 
     def __del__(self) -> None:
         self.stream.take_back(self.handle)

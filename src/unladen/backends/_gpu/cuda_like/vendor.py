@@ -31,7 +31,7 @@ FUNCTIONS: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "fill": (c_uint64, c_ubyte, c_size_t, c_void_p),
     "stream": (_POINTERS, c_uint), "destroy_stream": (c_void_p,), "sync_stream": (c_void_p,),
     "query_stream": (c_void_p,), "wait_event": (c_void_p, c_void_p, c_uint),
-    "event": (_POINTERS, c_uint), "destroy_event": (c_void_p,),
+    "event": (_POINTERS, c_uint), "destroy_event": (c_void_p,), "query_event": (c_void_p,),
     "record_event": (c_void_p, c_void_p), "sync_event": (c_void_p,),
     "begin_capture": (c_void_p, c_int), "end_capture": (c_void_p, _POINTERS),
     "instantiate": (_POINTERS, c_void_p, c_uint64), "destroy_graph": (c_void_p,),
@@ -64,6 +64,37 @@ COMPILES_MORE: Mapping[str, tuple[Any, ...]] = MappingProxyType({
     "text_size": (c_void_p, _SIZES), "text": (c_void_p, c_char_p)})
 """Functions that a compiler may lack: the chips that it knows, and code that the driver translates
 for chips that it doesn't."""
+
+COLLECTIVES: Mapping[str, tuple[str, tuple[Any, ...]]] = MappingProxyType({
+    "version": ("ncclGetVersion", (_NUMBERS,)),
+    "connect": ("ncclCommInitAll", (_POINTERS, c_int, _NUMBERS)),
+    "begin": ("ncclGroupStart", ()), "end": ("ncclGroupEnd", ()),
+    "all_reduce": ("ncclAllReduce",
+                   (c_uint64, c_uint64, c_size_t, c_int, c_int, c_void_p, c_void_p)),
+    "failure": ("ncclCommGetAsyncError", (c_void_p, _NUMBERS)),
+    "abort": ("ncclCommAbort", (c_void_p,)), "destroy": ("ncclCommDestroy", (c_void_p,))})
+"""The functions of a library for values over several cards, each with its name in the library, the
+same in AMD's as in NVIDIA's. All return an error's number. An address is a ``c_uint64`` here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Collectives:
+    """A maker's library for values over several cards.
+
+    * ``name``: as people call it.
+    * ``libraries``: its files, and ``find``: those in packages, which come first.
+    * ``no_library``: what to do about a missing one.
+    * ``any_order``: the first chip, by its number, on which a sum over more than two cards may be
+      added in another order in every run, unless ``fixed_order`` is in the environment: a variable
+      and its value. 0: there is none.
+    """
+
+    name: str
+    libraries: tuple[str, ...]
+    find: Callable[[], list[str]]
+    no_library: str
+    any_order: int = 0
+    fixed_order: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +131,7 @@ class Vendor:
     * ``no_driver``, ``no_compiler``: what to do about a missing one.
     * ``no_device``: error numbers by which the driver says that it sees no device.
     * ``lost``: errors after which a device takes no more work.
+    * ``collectives``: the library for values over several cards; None: there is none.
     * ``features_variable``, ``plain_variable``: names of environment variables, for abilities and
       for memory that doesn't grow ("": it never does).
     """
@@ -127,6 +159,7 @@ class Vendor:
     may_abort: bool = False
     contexts_are_numbers: bool = False
     returns_name: bool = False
+    collectives: Collectives | None = None
 
 
 OUT_OF_MEMORY, NOT_READY, NOT_SUPPORTED = 2, 600, 801
