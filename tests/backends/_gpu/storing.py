@@ -12,7 +12,15 @@ from emulator.backend import ORDERS, EmulatorBackend
 from unladen import quants
 from unladen.backends._gpu.step import Size
 from unladen.backends._host import HostBuffer
-from unladen.backends.base import Backend, BackendOptions, Placed, PlacedKV, Segment
+from unladen.backends.base import (
+    Backend,
+    BackendOptions,
+    Buffer,
+    Placed,
+    PlacedKV,
+    Program,
+    Segment,
+)
 from unladen.backends.reference.kv import PagedKV
 from unladen.graph.graph import KVSpec, Node, Value
 from unladen.graph.ops import get_op
@@ -25,17 +33,16 @@ PRECISE = BackendOptions(precise=True)
 
 
 class Storing:
-    """Products of one input, a rotation and a write, of a step at random. All products and sums are
-    exact, so results are the same to the bit.
+    """Products of one input, a rotation and a write, of a step at random. With weights in F32 or
+    F16 all products and sums are exact, so results are the same to the bit.
 
     ``style``: of the rotation, "" for none.
     """
 
     def __init__(self, rng: Rng, style: str, n_tokens: int, *, formats: Sequence[str],
                  kv_types: tuple[str, str] = ("F32", "F16"), biases: bool = False,
-                 dim: int = 32, rotated: tuple[int, int] = (0, 32)) -> None:
+                 dim: int = 32, rotated: tuple[int, int] = (0, 32), n_in: int = 64) -> None:
         m = self.m = Maker(rng, n_tokens, kv_types=kv_types)
-        n_in = 64
         self.spec = spec = KVSpec(0, int(rng.integers(1, 3)), dim, 16 * int(rng.integers(1, 4)))
         rows = (spec.n_kv_heads * int(rng.integers(1, 3)) * dim, spec.n_kv_heads * dim,
                 spec.n_kv_heads * spec.v_dim)
@@ -46,8 +53,9 @@ class Storing:
         weights = {}
         for i, (n, quant) in enumerate(zip(rows, formats, strict=True)):
             weights[f"w{i}"] = m.weight(f"w{i}", n, n_in, quant=quant)
-            m.weights[f"w{i}"] = quants.quantize(
-                quant, rng.integers(-3, 4, n * n_in).astype(np.float32))
+            if quant in ("F32", "F16"):
+                m.weights[f"w{i}"] = quants.quantize(
+                    quant, rng.integers(-3, 4, n * n_in).astype(np.float32))
             if biases:
                 weights[f"b{i}"] = m.weight(f"b{i}", n)
                 m.weights[f"b{i}"] = running.as_bytes(rng.integers(-9, 10, n).astype(np.float32))
@@ -78,18 +86,18 @@ class Storing:
             values |= dict(zip(node.outputs, found, strict=True))
         return values[self.queries], (k, v)
 
-    def on(self, backend: Backend, *, joined: bool
-           ) -> tuple[Sequence[str], Array, tuple[Bytes, Bytes]]:
-        """The kernels that run, the queries and the cache of ``backend``."""
+    def compiled(self, backend: Backend, *, joined: bool, options: BackendOptions = PRECISE
+                 ) -> tuple[Program, Buffer, int, Sequence[Buffer]]:
+        """The program of ``backend``, its arena, the offset of the queries there, and the cache."""
         device, m, nodes = running.device_of(backend), self.m, self.graph.nodes
         inner = frozenset({*self.made, self.keys} - {self.queries})
         stored, passed = {}, set[Value]()
         if joined:
-            stored = dict(backend.stored_bytes(device, nodes, inner, m.limits, PRECISE))
+            stored = dict(backend.stored_bytes(device, nodes, inner, m.limits, options))
             passed = set(backend.passed_values(device, nodes, inner))
             assert passed == self.passed
         arena = plan_arena(self.graph, [RunStep(device, tuple(nodes))], device.name, m.limits,
-                           max(backend.scratch_bytes(device, n, m.limits, PRECISE)
+                           max(backend.scratch_bytes(device, n, m.limits, options)
                                for n in nodes), stored, passed)
         offsets, n_bytes = dict(arena.offsets), arena.nbytes
         for value in m.inputs:
@@ -106,12 +114,19 @@ class Storing:
             device, nodes, memory, offsets, {}, (arena.scratch_offset, arena.scratch_bytes),
             self._placed(backend, nodes[0]),
             {0: PlacedKV(self.spec, m.layout, buffers[0], buffers[1])}, {}, m.limits, m.batch,
-            PRECISE, stored, passed))
+            options, stored, passed))
+        return program, memory, offsets[self.queries], buffers
+
+    def on(self, backend: Backend, *, joined: bool
+           ) -> tuple[Sequence[str], Array, tuple[Bytes, Bytes]]:
+        """The kernels that run, the queries and the cache of ``backend``."""
+        m = self.m
+        program, memory, at, buffers = self.compiled(backend, joined=joined)
         # The emulator takes another order of threads in each run.
         for _ in ORDERS if isinstance(backend, EmulatorBackend) else (0,):
             backend.run(program)
         shape = m.shape(self.queries.shape)
-        raw = backend.read(memory, 4 * int(np.prod(shape)), offsets[self.queries]).copy()
+        raw = backend.read(memory, 4 * int(np.prod(shape)), at).copy()
         k, v = (backend.read(b, b.nbytes).copy() for b in buffers)
         n = m.batch.n_tokens
         size = Size(n, m.batch.n_outputs, 1, 1, n == m.batch.n_seqs, frozenset())

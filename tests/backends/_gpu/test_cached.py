@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytest
 
 from backends._gpu.storing import Storing
+from cases import running
+from cases.base import Maker
 from emulator.backend import FEATURES, EmulatorBackend
 from unladen.backends import registry
 from unladen.backends._gpu.joining import turned, written
 from unladen.backends._gpu.lowering._matrix import FEW_ROWS
 from unladen.backends.base import Backend
-from unladen.graph.graph import Node, Value
+from unladen.graph.graph import KVSpec, Node, Value
 
 Rng = np.random.Generator
 UNITS = FEATURES | {"mma"}
@@ -91,3 +93,32 @@ def test_what_is_not_joined(rng: Rng) -> None:
     assert not written((other, rope, write), inner)
     other = Node("qkv", "linear", (case.x,), (*case.made[:2], y), product.weights, {}, None, 0)
     assert not written((other, rope, write), inner)
+
+
+@pytest.mark.parametrize(("dim", "attrs"), [(64, {}), (20, {}), (64, {"softcap": 20.0})])
+def test_a_key_beyond_the_cache_is_not_overlooked(
+        backend: Backend, dim: int, attrs: Mapping[str, float], rng: Rng) -> None:
+    """A product stores it as NaN, and attention of its head is NaN, however small its score."""
+    for history in (0, 1500):
+        m = Maker(rng, 1, kv_types=("F16", "F16"), max_history=history)
+        spec = KVSpec(0, 2, dim, dim)
+        k, v = m.cache(spec)
+        p, size = int(m.batch.index[0]), m.layout.block_tokens
+        block = int(m.batch.block_table[0, m.layout.first_column + p // size])
+        rows = k.view(np.float16).reshape(-1, dim)
+        rows[(2 * block + 1) * size + p % size, 3] = np.nan
+        case = m.case("attention", m.input("T", 4 * dim), state=spec, kv=(k, v),
+                      attrs={"n_heads": 4, "scale": dim ** -0.5, **attrs})
+        (y,) = running.Bench(backend, case).run()
+        heads = y.reshape(4, dim)
+        assert np.isnan(heads[2:]).all() and np.isfinite(heads[:2]).all()
+
+
+def test_a_large_key_is_stored_as_no_number(backend: Backend, rng: Rng) -> None:
+    case = Storing(rng, "norm", 2, formats=["F32"] * 3, kv_types=("F16", "F16"))
+    case.m.inputs[case.x][0] *= 2.0 ** 16
+    with np.errstate(over="ignore"):
+        wanted = case.on_paper()[1][0].view(np.float16)
+    keys = case.on(backend, joined=True)[2][0].view(np.float16)
+    assert np.isnan(keys).any() and not np.isinf(keys).any()
+    np.testing.assert_array_equal(keys, wanted)

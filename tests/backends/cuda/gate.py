@@ -26,6 +26,7 @@ import numpy as np
 
 import cases
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
+from backends._gpu.storing import Storing
 from cases import running
 from cases.base import Case, Maker
 from unladen import quants
@@ -33,6 +34,7 @@ from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.cuda_like.compiler import Compiler, compiler_of
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import registry
+from unladen.backends.base import BackendOptions
 from unladen.backends.cuda.driver import CUDA, chip_named
 
 CHIPS = (75, 80, 86, 89, 90, 100, 120)
@@ -73,6 +75,17 @@ def formats(rng: np.random.Generator) -> Iterator[Case]:
                              weights={"w0": m.weight("w0", 70, n, quant=quant)})
 
 
+def joined(backend: EmulatedBackend) -> Iterator[Dispatch]:
+    """Products that store keys and values, of several formats."""
+    rng = np.random.default_rng(0)
+    for formats in (["Q4_K", "Q4_K", "Q6_K"], ["Q8_0"] * 3, ["F16"] * 3):
+        for style in ("norm", "neox"):
+            case = Storing(rng, style, 8, formats=formats, kv_types=("F16", "F16"), n_in=256)
+            program = case.compiled(backend, joined=True, options=BackendOptions())[0]
+            assert isinstance(program, EmulatedProgram)
+            yield from program.lowered.dispatches
+
+
 def texts(abilities: frozenset[str], port: Path = CUDA.port) -> list[Text]:
     """Every text that the lowering has for the cases of all ops, on chips with these abilities. The
     cases are the same each time."""
@@ -91,6 +104,9 @@ def texts(abilities: frozenset[str], port: Path = CUDA.port) -> list[Text]:
                 for d in program.lowered.dispatches:
                     text = _text(d, port)
                     found.setdefault(text.name, text)
+    for d in joined(backend):
+        text = _text(d, port)
+        found.setdefault(text.name, text)
     return list(found.values())
 
 

@@ -139,4 +139,4 @@ def test_dispatches_of_a_decode_step(make_model: Callable[..., Path]) -> None:
         ((_, program),) = model.engine.plan._programs
         sizes = {size for alike in program.sized.values() for size in alike if size.is_decode}
         n = max(sum(d.grid(size) is not None for d in program.dispatches) for size in sizes)
-    assert n <= 9 * 16 + 10
+    assert n <= 7 * 16 + 10

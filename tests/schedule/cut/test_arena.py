@@ -108,3 +108,26 @@ def test_memory_is_reused(tiny: Tiny) -> None:
     arena = plan_arena(tiny.graph, steps, device.name, limits, 0, {})
     check(tiny.graph, steps, device.name, limits, arena, {})
     assert arena.nbytes < sum(4 * limits.count(v.shape) for v in _made(tiny.graph)) / 4
+
+
+@given(st.integers(2, 6), st.data())
+def test_nodes_of_one_dispatch_share_no_bytes(n_nodes: int, data: st.DataObject) -> None:
+    """A chain of nodes, of which some read a value that passes within a dispatch."""
+    values = [Value(f"v{i}", ("T", data.draw(st.integers(1, 300)))) for i in range(n_nodes + 1)]
+    nodes = [Node("n", "any", (), tuple(values[:1])), *(
+        Node(f"n{i}", "any", (a,), (b,)) for i, (a, b) in enumerate(itertools.pairwise(values)))]
+    passed = set(data.draw(st.lists(st.sampled_from(values[1:-1]))))
+    graph = Graph(nodes, {}, {"out": values[-1]}, 0, frozenset())
+    limits = Limits(8, 1, 1, 1, 1)
+    arena = plan_arena(graph, [RunStep(DEVICES[0], tuple(nodes))], DEVICES[0].name, limits, 0, {},
+                       passed)
+    check(graph, [RunStep(DEVICES[0], tuple(nodes))], DEVICES[0].name, limits, arena, {})
+    together: list[set[Value]] = []
+    for node in nodes:
+        if passed.isdisjoint(node.inputs):
+            together.append(set())
+        together[-1] |= {*node.inputs, *node.outputs}
+    for group in together:
+        ranges = sorted((arena.offsets[v], arena.offsets[v] + 4 * limits.count(v.shape))
+                        for v in group)
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
