@@ -94,9 +94,10 @@ def test_a_fault_is_told(name: str, launch: Launch) -> None:
 
 def test_a_barrier_of_the_workgroup_orders_reads_and_copies(launch: Launch) -> None:
     """Without arrivals at the second barrier in shared memory."""
-    text = PIECES.replace("      if (piece > 0u) wait_for_arrivals(there, 1u, (piece - 1u) % 2u);\n",
-                          "").replace("    sync_warp();\n    if (LANE % 32u == 0u) "
-                                      "arrive_at(there, 1u);\n", "    BARRIER();\n")
+    wait = "      if (piece > 0u) wait_for_arrivals(there, 1u, (piece - 1u) % 2u);\n"
+    told = "    sync_warp();\n    if (LANE % 32u == 0u) arrive_at(there, 1u);\n"
+    assert wait in PIECES and told in PIECES
+    text = PIECES.replace(wait, "").replace(told, "    BARRIER();\n")
     x = np.arange(3 * N, dtype=np.uint32)
     for order in range(3):
         y = launch(text, x, 24, order, THREADS)

@@ -23,6 +23,7 @@ from unladen.graph.graph import KVSpec, Node, Weight
 
 Rng = np.random.Generator
 MATRICES = FEATURES | {"mma"}
+FOUR_WARPS = MATRICES | {"wgmma"}
 TILED = [q for q in sorted(quants.registry()) if quants.in_tiles(q, (16, 256))]
 ROWS = (1, 3, 17)
 SHORT = ("Q8_0", "F16", "BF16")
@@ -84,14 +85,42 @@ def test_wide_tiles(quant: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> No
         assert "matmul_mma" in run(case, precise=precise)
 
 
-@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_1", "F16"])
-def test_products_of_four_warps(quant: str, rng: Rng) -> None:
-    backend = EmulatorBackend(MATRICES | {"wgmma"})
-    case = product(quant, 70, rng, 144)
-    assert {"split_rows", "matmul_mma"} <= run(case, backend)
+def wide(case: Case, backend: EmulatorBackend) -> list[int]:
+    """How many rows of x the tiles of four warps have that run."""
     program = running.Bench(backend, case).program
     assert isinstance(program, EmulatorProgram)
-    assert all(d.constants["WGMMA"] for d in program.lowered.dispatches if d.kernel == "matmul_mma")
+    _, size = program.step.pack()
+    return [int(d.constants["TN"]) for d in program.lowered.dispatches
+            if d.kernel in c_texts.NVIDIA_ONLY and d.constants.get("WGMMA")
+            and "TN" in d.constants and d.grid(size) is not None]
+
+
+@pytest.mark.parametrize("quant", ["Q4_K", "Q6_K", "Q8_0", "Q5_1", "F16", "BF16"])
+def test_products_of_four_warps(quant: str, rng: Rng) -> None:
+    backend = EmulatorBackend(FOUR_WARPS)
+    case = product(quant, 40, rng, 144)
+    assert run(case, backend) == {"split_rows", "matmul_mma"} | (
+        {"quantize"} if c_texts.has_codes(quant) else set())
+    assert wide(case, backend) == [32]
+
+
+@pytest.mark.parametrize(("n_tokens", "width"), [(17, 32), (50, 64), (131, 128)])
+@pytest.mark.parametrize("quant", ["Q4_K", "F16", "BF16"])
+def test_widths_of_four_warps(quant: str, n_tokens: int, width: int, rng: Rng,
+                              monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of a step are as wide as it has rows of x, where enough of them fill a device."""
+    monkeypatch.setattr(_products, "ENOUGH_TILES", 1)
+    backend = EmulatorBackend(FOUR_WARPS)
+    case = product(quant, n_tokens, rng, 144, 128 if quant in SHORT else 256)
+    assert "matmul_mma" in run(case, backend)
+    assert wide(case, backend) == [width]
+
+
+def test_an_odd_number_of_slices(rng: Rng) -> None:
+    case = product("Q8_0", 17, rng, 48, 3 * 64)
+    assert quants.in_tiles("Q8_0", (48, 192))
+    backend = EmulatorBackend(FOUR_WARPS)
+    assert "matmul_mma" in run(case, backend) and wide(case, backend) == [32]
 
 
 @pytest.mark.parametrize("n_tokens", [1, 17])
@@ -128,14 +157,18 @@ def test_rows_of_a_table_in_tiles(quant: str, rng: Rng) -> None:
     assert np.all(np.abs(y - truth) <= 4 * 2.0 ** -24 * np.abs(truth).max())
 
 
+@pytest.mark.parametrize("features", [MATRICES, FOUR_WARPS], ids=["a warp", "four warps"])
 @pytest.mark.parametrize(("gate", "down", "twists"), [
     ("Q4_K", "Q6_K", ("gate_up", "down_scale")), ("Q8_0", "Q4_0", ("gateless", "up_b")),
     ("F16", "MXFP4", ("gate_b", "down_b"))])
-def test_experts(gate: str, down: str, twists: tuple[str, ...], rng: Rng) -> None:
+def test_experts(gate: str, down: str, twists: tuple[str, ...], features: frozenset[str], rng: Rng
+                 ) -> None:
     for n_tokens, held in ((3, None), (40, (1, 3))):
         case = moe.one(rng, n_tokens, 5, 2, "silu", gate, down, held, twists=twists,
                        sizes=(256, 256))
-        ran = run(case)
+        backend = EmulatorBackend(features)
+        ran = run(case, backend)
+        assert wide(case, backend) == ([64, 64] if features == FOUR_WARPS and n_tokens > 8 else [])
         assert ("moe_mma" in ran) == (n_tokens > 8), ran
         assert ("moe_out" in ran) == (n_tokens <= 8), ran
 

@@ -88,15 +88,29 @@ def dispatches(case: Case, features: frozenset[str] = FEATURES) -> Iterator[Disp
                 yield d
 
 
-@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "F16"])
+@pytest.mark.parametrize("name", ["Q4_K", "Q6_K", "Q8_0", "F16", "BF16", "experts"])
 def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
+    """Nothing is spilled, and ptxas lets all products of a group run together: it tells if a thread
+    touches a register of a product that is under way."""
     found = dispatches(CASES[name](rng), FEATURES | {"wgmma"})
     texts = {c_texts.assemble(d.kernel, d.quant, d.constants, c_texts.FOLDER / "ports/cuda.h").text
-             for d in found if d.kernel == "matmul_mma"}
+             for d in found if d.kernel in ("matmul_mma", "moe_mma") and d.constants["WGMMA"]}
     assert texts
     for text in sorted(texts):
         log = log_of(library, text, "sm_90a")
         assert "0 bytes spill stores" in log, log
+        assert "serialized" not in log, log
+
+
+def test_a_product_whose_registers_are_touched_is_told(library: Any) -> None:
+    """Of the check above: words that change while they are multiplied."""
+    (text,) = {c_texts.assemble(d.kernel, d.quant, d.constants,
+                                c_texts.FOLDER / "ports/cuda.h").text
+               for d in dispatches(CASES["F16"](np.random.default_rng(0)), FEATURES | {"wgmma"})
+               if d.constants.get("BULK") and d.constants["TN"] == 64}
+    assert "serialized" not in log_of(library, text, "sm_90a")
+    touched = text.replace("band, next);", "band, (PRIVATE u32 *)a);")
+    assert touched != text and "serialized" in log_of(library, touched, "sm_90a")
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -119,22 +119,23 @@ def _by_matrix_units(low: Lowering, m: Matrix, rows: str, ranges: Ranges, flags:
     form = _tiles.form_of(low, m, x.coded, x.split)
     tiles = [sizes.rows for sizes in form.sizes]
     for i, sizes in enumerate(form.sizes):
-        low.emit("matmul_mma", _tiles_grid(m, rows, tiles, i), sizes.threads,
-                 {**without_x(ranges), **form.ranges},
+        grid = _tiles_grid(m, rows, tiles, i, by_width=form.by_warpgroups)
+        low.emit("matmul_mma", grid, sizes.threads, {**without_x(ranges), **form.ranges},
                  {**sizes.constants, **form.constants, **flags, **m.constants}, quant=m.quant)
 
 
-def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int) -> Grid:
+def _tiles_grid(m: Matrix, rows: str, tiles: Sequence[tuple[int, int]], i: int,
+                *, by_width: bool = False) -> Grid:
     """The grid of tiles of size ``i`` of ``tiles``, from small to wide. A step takes the widest
-    that fill a large GPU, and that the next smaller ones can't cover with one row of tiles."""
-    def fill(tile: tuple[int, int], n: int) -> bool:
-        return -(-m.n_rows // tile[0]) * -(-n // tile[1]) >= ENOUGH_TILES
+    that fill a large GPU. ``by_width``: and of which the next smaller one has fewer rows of x than
+    the step."""
+    def is_taken(k: int, n: int) -> bool:
+        fills = -(-m.n_rows // tiles[k][0]) * -(-n // tiles[k][1]) >= ENOUGH_TILES
+        return k == 0 or (fills and not (by_width and n <= tiles[k - 1][1]))
 
     def grid(size: Size) -> Groups | None:
         n = size.rows(rows)
-        best = max((k for k, tile in enumerate(tiles)
-                    if k == 0 or (n > tiles[k - 1][1] and fill(tile, n))))
-        if n <= FEW_ROWS or best != i:
+        if n <= FEW_ROWS or max(k for k in range(len(tiles)) if is_taken(k, n)) != i:
             return None
         return *fold(-(-m.n_rows // tiles[i][0])), -(-n // tiles[i][1])
 
