@@ -17,6 +17,12 @@
 
 namespace emulator {
 
+// Whether this thread may read and write arguments: not before the launch before is done.
+inline bool &may_touch() {
+  static bool of_thread[1024];
+  return of_thread[thread.lane];
+}
+
 // Bytes of an argument.
 struct Memory {
   unsigned char *data;
@@ -24,11 +30,15 @@ struct Memory {
   Cell *cells;
   const char *name;
 
+  bool reaches(u64 at, u64 n, const char *what) const {
+    if (at + n > n_bytes) fault(what, name, at, 0);
+    return at + n <= n_bytes;
+  }
   bool has(u64 at, u64 n, const char *what) const {
     if (!CHECKS) return true;
-    if (at + n > n_bytes) fault(what, name, at, 0);
     if (at % n) fault("misaligned", name, at, 0);
-    return at + n <= n_bytes;
+    if (!may_touch()) fault("not waited for the launch before:", name, at, 0);
+    return reaches(at, n, what);
   }
   template <class T> T get(u64 at) const {
     T value = T();
@@ -150,6 +160,7 @@ typedef emulator::In<u32> Bytes;
 #define KERNEL(name) \
   FN void name##_body(ARGS); \
   extern "C" void kernel_main(const emulator::Argument *arguments) { \
+    emulator::may_touch() = true; \
     emulator::forget_products(); \
     KERNEL_BEGIN name##_body(args); \
     emulator::tell_products(); \

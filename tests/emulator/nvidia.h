@@ -161,8 +161,9 @@ typedef u64 Descriptor;
   emulator::wait_for_phase(&(array).data[i], parity, (array).name, i, __FILE__, __LINE__)
 #define copy_in_bulk(to, i, from, at, n, array, k) \
   emulator::copy_bulk(to, i, (from).memory, at, n, &(array).data[k])
-#define wait_for_previous()
-#define allow_next()
+#define begin_early() (emulator::may_touch() = false)
+#define wait_for_previous() (emulator::may_touch() = true)
+#define fetch(b, at) ((void)(b).memory.reaches(at, 1, "out of bounds: fetches"))
 
 FN u32 halves_of(float low, float high) { return f32_to_f16(low) | (f32_to_f16(high) << 16); }
 

@@ -167,8 +167,15 @@ FAULTS = {
     "few rows, one further": (few, "parts/tile_rows.h", instead(
         "totals[o] = total;", "totals[o ^ 1u] = total;"), WRONG),
     "few rows, half of the threads wait": (few, "parts/tile_rows.h", instead(
-        "  for (u32 o = LANE; o < ALL_OUT", f"  {HALF}\n  for (u32 o = LANE; o < ALL_OUT"),
+        "  NO_UNROLL for (u32 o", f"  {HALF}\n  NO_UNROLL for (u32 o"),
         "deadlock"),
+    "few rows, no wait for the launch before": (few, "matvec.h", without("wait_for_previous();"),
+                                                "not waited for the launch before"),
+    "few rows, the wrong row of four": (few, "parts/tile_rows.h", instead(
+        "(second_row ? sums[p] : sums[2u + p], 2u)", "(second_row ? sums[p] : sums[2u + p], 1u)"),
+        WRONG),
+    "few rows, tiles after the last": (few, "parts/tile_rows.h", instead(
+        "if (at < n) fetch", "fetch"), "out of bounds: fetches"),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),
@@ -195,7 +202,7 @@ def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None
                                  ) -> None:
     make, file, how, told = FAULTS[name]
     planted(file, how)
-    features = MATRICES | {"wgmma"} if "four warps" in name else MATRICES
+    features = MATRICES | {"pdl"} | ({"wgmma"} if "four warps" in name else set())
     for _ in range(DRAWS):
         found = fault_of(running.Bench(EmulatorBackend(features), make(rng)))
         if found is not None:
@@ -203,6 +210,13 @@ def test_a_planted_fault_is_told(name: str, planted: Callable[[str, Plant], None
             assert told.startswith(WRONG) or isinstance(found, KernelFault)
             return
     raise AssertionError("no case shows the fault")
+
+
+def test_a_kernel_that_begins_early_and_does_not_wait(monkeypatch: pytest.MonkeyPatch, rng: Rng
+                                                      ) -> None:
+    monkeypatch.setattr(c_texts, "WAIT_THEMSELVES", c_texts.WAIT_THEMSELVES | {"quantize"})
+    found = fault_of(running.Bench(EmulatorBackend(MATRICES | {"pdl"}), coded(rng)))
+    assert isinstance(found, KernelFault) and "not waited for the launch before" in str(found)
 
 
 def test_rows_that_share_a_bank_are_counted(planted: Callable[[str, Plant], None], rng: Rng

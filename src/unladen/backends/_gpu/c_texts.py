@@ -33,6 +33,9 @@ INCLUDE = re.compile(r'^#include "(.+)"$', re.M)
 NVIDIA_ONLY = frozenset({"attention_mma", "matmul_mma", "moe_mma", "split_rows"})
 """Kernels that WGSL has not: they use the matrix units of NVIDIA's chips (the feature "mma"), by
 primitives that only the port for CUDA and the emulator define."""
+WAIT_THEMSELVES = frozenset({"matvec"})
+"""Kernels that do something before they wait for the launch before, where launches may begin early
+(the constant PDL). All others wait at once."""
 KINDS = ("in", "out", "struct")
 """The kinds of arguments."""
 
@@ -98,8 +101,10 @@ def assemble(kernel: str, quant: str, constants: Constants, port: Path) -> Sourc
     head = [_port(port), _port(FOLDER / "ports/all.h")]
     numbers = [f"#define {name} {int(value)}{'' if isinstance(value, bool) else 'u'}"
                for name, value in constants.items()]
+    begin = ["begin_early();", "wait_for_previous();"] if constants.get("PDL") else []
+    begin = begin[:1] if kernel in WAIT_THEMSELVES else begin
     text = "\n".join([*head, *numbers, *_numbered(types),
-                      *_arguments(found.bindings, found.shared), *_numbered(rest), ""])
+                      *_arguments(found.bindings, found.shared, begin), *_numbered(rest), ""])
     return Source(text, tuple(found.bindings), found.grid)
 
 
@@ -151,13 +156,16 @@ def _words(_: str) -> Iterator[str]:
     yield "\n".join(f"#define {name} {value}u" for name, value in CONSTANTS.items())
 
 
-def _arguments(bindings: Sequence[Binding], shared: Sequence[_Shared]) -> Iterator[str]:
-    """Macros for the kernel's arguments, in terms of the port's macros."""
+def _arguments(bindings: Sequence[Binding], shared: Sequence[_Shared],
+               statements: Sequence[str]) -> Iterator[str]:
+    """Macros for the kernel's arguments, in terms of the port's macros. The kernel begins with
+    ``statements``."""
     kinds = [(b.kind.upper(), b.type, b.name) for b in bindings]
     params = ", ".join(f"{kind}_PARAM({i}, {of}, {name})"
                        for i, (kind, of, name) in enumerate(kinds))
     begin = [f"{kind}_BEGIN({i}, {of}, {name})" for i, (kind, of, name) in enumerate(kinds)]
     begin += [f"SHARED_BEGIN({s.type}, {s.name}, {s.size})" for s in shared]
+    begin += statements
     args = [f"{kind}_ARG({of}, {name})" for kind, of, name in kinds]
     args += [f"SHARED_ARG({s.type}, {s.name})" for s in shared]
     names = [*(b.name for b in bindings), *(s.name for s in shared)]

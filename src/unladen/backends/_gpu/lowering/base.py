@@ -30,11 +30,6 @@ ELEMENT_THREADS = 256
 """Threads of a workgroup in kernels with a thread for each element."""
 
 
-WAIT_THEMSELVES = frozenset({"matvec"})
-"""The kernels that with the feature "pdl" wait themselves for the launch before them. A driver may
-start these early, and no others."""
-
-
 class OpLowering(ABC):
     """Turns nodes of one op into dispatches. Each file of this package has one subclass."""
 
@@ -164,8 +159,6 @@ class Lowering:
         """
         has_codes = self.target.family.has_codes(quant)
         names = self.features if has_codes else self.features - {"int_dot"}
-        if kernel not in WAIT_THEMSELVES:
-            names -= {"pdl"}
         flags = {name.upper(): True for name in names}
         self.dispatches.append(
             Dispatch(kernel, quant, {"WG": threads, **flags, **constants}, dict(ranges), grid))

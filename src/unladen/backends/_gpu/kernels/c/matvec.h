@@ -16,11 +16,6 @@
 // these are queries, keys and values.
 
 KERNEL(matvec) {
-#if PDL
-  // The next kernel may be set up now. This one was, maybe, before the one before it ended.
-  allow_next();
-  wait_for_previous();
-#end
   u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
   u32 which = 0u;
 #if MATRICES
@@ -34,7 +29,6 @@ KERNEL(matvec) {
   const Matrix m = matrices.each[which].m;
 #end
   const u32 first = group * R;
-  const u32 count = n_rows(args, ROW_KIND);
   u32 rows[ADDRESSES], xs[NT];
   float partial[ALL_OUT / OUT * PARTIALS];
 #if CACHED
@@ -44,6 +38,17 @@ KERNEL(matvec) {
 #else
   for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
 #end
+#if PDL
+  // Weights come closer while the launch before this one ends.
+#if TILED
+  fetch_tiles(matrix_bytes(args, which), rows[0], R * m.row_bytes);
+#if SECOND
+  fetch_tiles(matrix_bytes(args, 1u), rows[0], R * m.row_bytes);
+#end
+#end
+  wait_for_previous();
+#end
+  const u32 count = n_rows(args, ROW_KIND);
   for (u32 n = 0u; n < NT; n++) xs[n] = min_u32(GROUP_Z * NT + n, count - 1u) * m.n_in;
   for (u32 o = 0u; o < ALL_OUT / OUT * PARTIALS; o++) partial[o] = 0.0f;
   accumulate(args, matrix_bytes(args, which), m.n_in, rows, xs, partial);

@@ -235,13 +235,17 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
 #define sync_warp() __syncwarp()
 #endif
 
-// Programmatic dependent launch: wait_for_previous returns when the launch before this one is done
-// and its results can be read; allow_next lets the next launch begin. A kernel that calls neither
-// begins and ends like any other.
+// Programmatic dependent launch, in kernels with the constant PDL. begin_early comes first: it lets
+// the next launch begin. wait_for_previous returns when the launch before this one is done; only
+// then may a kernel read what other kernels or uploads write, or write anything.
 #if __CUDA_ARCH__ >= 900
+#define begin_early() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #define wait_for_previous() asm volatile("griddepcontrol.wait;" ::: "memory")
-#define allow_next() asm volatile("griddepcontrol.launch_dependents;" ::: "memory")
 #else
+#define begin_early()
 #define wait_for_previous()
-#define allow_next()
 #endif
+
+// Brings the 128 bytes around byte `at` to the second-level cache.
+#define fetch(b, at) \
+  asm volatile("prefetch.global.L2 [%0];" ::"l"((const u8 *)(b) + (at)))
