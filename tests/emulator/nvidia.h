@@ -9,6 +9,17 @@
 
 namespace emulator {
 
+inline u32 permute(u32 a, u32 b, u32 chosen) {
+  u32 out = 0;
+  for (u32 i = 0; i < 4u; i++) {
+    const u32 digit = chosen >> (4u * i) & 15u;
+    // An eighth and higher digits would copy the sign.
+    if (digit > 7u) fault("permutes bytes by a digit above 7:", "digit", digit, 0);
+    out |= ((digit < 4u ? a : b) >> (digit % 4u * 8u) & 255u) << (8u * i);
+  }
+  return out;
+}
+
 inline u32 register_of(u32 thread, u32 i) { return given_by(thread)[i]; }
 
 template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile, u32 i,
@@ -136,6 +147,7 @@ inline void end_products() {
 #define mma_bf16(c, a, b) emulator::multiply_halves(c, a, b, 1, __FILE__, __LINE__)
 #define mma_i8(c, a, b) emulator::multiply_bytes(c, a, b, 32, __FILE__, __LINE__)
 #define mma_i8_half(c, a, b) emulator::multiply_bytes(c, a, b, 16, __FILE__, __LINE__)
+#define permute_bytes(a, b, chosen) emulator::permute(a, b, chosen)
 #define shuffle_xor(x, mask) emulator::value_of(x, mask, __FILE__, __LINE__)
 #define shuffle_xor_int(x, mask) \
   ((int)as_u32(emulator::value_of(as_f32((u32)(x)), mask, __FILE__, __LINE__)))

@@ -17,6 +17,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
   return F4(d.x * lo.x, -(d.y * lo.y), d.x * hi.x, -(d.y * hi.y));
 }
 
+#if TILED
 #define PAIR_SCALES
 
 // As `pair_scales` gives them, for chunk c of the block at byte `at`.
@@ -26,3 +27,4 @@ FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
   const float scale = d.x * run.x, shift = -(d.y * run.y);
   return F4(scale, shift, scale, shift);
 }
+#end

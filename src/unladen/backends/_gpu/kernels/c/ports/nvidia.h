@@ -12,6 +12,10 @@
 #define load_u128_from(b, at, more) (((const u4 *)((const u8 *)(b) + (at)))[(more) / 16u])
 #define element_from(a, i, more) (((a) + (i))[more])
 
+// Four bytes of a and b: the four lowest digits of `chosen`, of four bits, number them from 0, the
+// lowest of a, to 7, the highest of b.
+#define permute_bytes(a, b, chosen) __byte_perm(a, b, chosen)
+
 // The value of the thread of this warp whose number differs in the bits of `mask`.
 FN float shuffle_xor(float x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }
 FN int shuffle_xor_int(int x, u32 mask) { return __shfl_xor_sync(0xffffffffu, x, (int)mask); }

@@ -17,7 +17,7 @@ FN f4 scales(ARGS, Bytes b, u32 at, u32 u) {
 }
 
 FN u2 word_codes(u32 low, u32 high) {
-  return U2(levels(low & 0x0f0f0f0fu), levels((low >> 4) & 0x0f0f0f0fu));
+  return two_levels(low);
 }
 
 FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {

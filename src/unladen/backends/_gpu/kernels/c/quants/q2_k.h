@@ -32,3 +32,15 @@ FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 q = word_at(b, at + 16u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
   return word_codes(q, 0u);
 }
+
+#if TILED
+#define PAIR_SCALES
+
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
+  const f2 d = f2_halves(word_at(b, at + D_AT));
+  const u32 both = half_bits(b, at + 4u * c + 2u * p);
+  return F4(d.x * (float)(both & 15u), -(d.y * (float)((both >> 4) & 15u)),
+            d.x * (float)((both >> 8) & 15u), -(d.y * (float)(both >> 12)));
+}
+#end

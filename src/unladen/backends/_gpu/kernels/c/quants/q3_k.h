@@ -38,3 +38,14 @@ FN u2 packed(ARGS, Bytes b, u32 at, u32 u) {
   const u32 q = word_at(b, at + 32u + 32u * (u / 16u) + 4u * (u % 8u)) >> (4u * ((u / 8u) % 2u));
   return word_codes(q, top);
 }
+
+#if TILED
+#define PAIR_SCALES
+
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
+  const u32 run = 4u * c + 2u * p;
+  const float d = half_at(b, at + 108u);
+  return F4(d * run_scale(b, at, run), 0.0f, d * run_scale(b, at, run + 1u), 0.0f);
+}
+#end

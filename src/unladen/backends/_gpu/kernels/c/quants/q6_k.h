@@ -36,3 +36,14 @@ FN void packed_group(ARGS, Bytes b, u32 at, u32 first, PRIVATE u2 *out) {
   store_group(minus_each4((low & 0x0f0f0f0fu) | ((top & 0x03030303u) << 4u), 0x20202020u),
               minus_each4(((low >> 4u) & 0x0f0f0f0fu) | (top & 0x30303030u), 0x20202020u), out);
 }
+
+#if TILED
+#define PAIR_SCALES
+
+// As `pair_scales` gives them, for chunk c of the block at byte `at`.
+FN f4 scales_of_pair(ARGS, Bytes b, u32 at, u32 c, u32 p) {
+  const u32 both = half_bits(b, at + 192u + 8u * (c / 2u) + 2u * (c % 2u) + 4u * p);
+  const float d = half_at(b, at + 208u);
+  return F4(d * (float)i8_of(both & 255u), 0.0f, d * (float)i8_of(both >> 8), 0.0f);
+}
+#end
