@@ -16,6 +16,7 @@ import pytest
 from tests.parity.recipes import error
 
 import cases
+from backends._gpu.storing import Storing
 from backends.metal.faking import GIB, Fake, faked
 from cases import running
 from cases.base import Maker
@@ -68,6 +69,14 @@ def test_ops(fake: Fake, op: str, rng: Rng) -> None:
             running.check(case, bench.run(), precise=False, what="metal")
             n += 1
     assert n
+
+
+@pytest.mark.parametrize("style", ["norm", "neox"])
+def test_products_write_the_cache(fake: Fake, style: str, rng: Rng) -> None:
+    backend = MetalBackend()
+    backend.open("metal:0", BackendOptions())
+    case = Storing(rng, style, 2, formats=["F32", "F32", "F16"], biases=True)
+    assert case.check(backend, joined=True) == ["matvec"] * 2
 
 
 def test_a_model_token_for_token(fake: Fake, shared: Path) -> None:

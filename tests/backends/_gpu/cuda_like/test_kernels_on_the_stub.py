@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import cases
+from backends._gpu.storing import Storing
 from cases import running
 from stub_driver.stub import Stub, installed
 from unladen import Model
@@ -44,6 +45,14 @@ def test_ops(op: str, name: str, driver: Stub, rng: np.random.Generator) -> None
             for mine, wanted in zip(bench.cache(), running.on_paper(case)[2], strict=True):
                 np.testing.assert_array_equal(mine, wanted)
     assert driver.count("kernels run")
+
+
+@pytest.mark.parametrize("name", ["cuda", "hip"])
+def test_products_write_the_cache(name: str, driver: Stub, rng: np.random.Generator) -> None:
+    """On ``cuda`` weights of F16 are in tiles."""
+    case = Storing(rng, "norm", 2, formats=["F16"] * 3, biases=True)
+    assert case.check(backend_of(name), joined=True) == ["matvec"]
+    assert driver.count("kernels run") == 1
 
 
 @pytest.mark.parametrize("name", ["cuda", "hip"])

@@ -23,8 +23,8 @@ the table of rotations."""
 
 
 def cached(low: Lowering, node: Node, pieces: Iterable[Sequence[Matrix]]) -> Written | None:
-    """What the products of ``node`` with few rows do besides, if they can. ``pieces``: of each of
-    its weights."""
+    """The nodes that the products of ``node`` with few rows replace, if they can. ``pieces``: the
+    matrices of each of its weights."""
     each = low.written.get(node)
     if each is None or low.target.max_storage_buffers < MOST_BINDINGS:
         return None
@@ -48,8 +48,8 @@ def _fits(rope: Node, *, in_tiles: bool) -> bool:
 
 
 def bindings(low: Lowering, each: Written, outputs: Sequence[int]) -> tuple[Ranges, Constants]:
-    """The bindings and constants of a dispatch that multiplies the weights for ``outputs``, by
-    number."""
+    """The bindings and constants of a dispatch that makes ``outputs``, the numbers of results of
+    the product, besides those for its weights."""
     node, rope = each.product, each.rope
     placed = low.cache(each.write)
     spec, layout = placed.spec, placed.layout
