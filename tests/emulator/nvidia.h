@@ -48,8 +48,8 @@ template <bool transposed> void load_rows(u32 *out, const SharedArray<u4> &tile,
   }
 }
 
-// A product of four warps that is under way: what this thread adds to its n / 2 numbers of c when it
-// waits. `a` must hold the words `given` until then.
+// A product of four warps that is under way: what this thread adds to its n / 2 numbers of c when
+// it waits. `a` must hold the words `given` until then.
 struct Product {
   float *c;
   const u32 *a;

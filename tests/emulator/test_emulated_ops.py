@@ -19,6 +19,7 @@ from unladen.backends.base import BackendOptions
 Rng = np.random.Generator
 PLAIN: frozenset[str] = frozenset()
 MATRICES = FEATURES | {"mma"}
+FOUR_WARPS = MATRICES | {"wgmma"}
 PARTS = {"attention": 4, "linear": 4}
 """Tests that an op's cases are divided into, since their kernels take long to compile."""
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
@@ -28,9 +29,9 @@ OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel,
     pytest.param(op, slice(i, None, n), features,
                  id="-".join([op, f"{i + 1}of{n}", *sorted(features)]))
     for op in OPS for n in [PARTS.get(op, 1)] for i in range(n)
-    for features in (PLAIN, FEATURES, MATRICES)
+    for features in (PLAIN, FEATURES, MATRICES, FOUR_WARPS)
     if not features or features & registry()[op].features
-    if features != MATRICES or "mma" in registry()[op].features])
+    if features <= FEATURES or features - FEATURES <= registry()[op].features])
 def test_within_the_bound(op: str, part: slice, features: frozenset[str], rng: Rng,
                           monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread reads or writes what it may not, in any order; and results are right."""

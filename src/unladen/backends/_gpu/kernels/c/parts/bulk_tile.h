@@ -39,8 +39,8 @@ FN void go_on(ARGS, u32 turn, u32 n_turns, u32 token, u32 n_each) {
   fetch(args, last + STAGES, token, n_each);
 }
 
-// Adds a slice's products of `a`, this warp's words of the slice, and decodes those of the next slice
-// to `next` meanwhile.
+// Adds a slice's products of `a`, this warp's words of the slice, and decodes those of the next
+// slice to `next` meanwhile.
 FN void add_slice(ARGS, Bytes b, u32 slice, u32 band, u32 token, u32 n_each, PRIVATE const u32 *a,
                   PRIVATE u32 *next, PRIVATE float *acc) {
   const u32 n_slices = m.n_in / 64u;

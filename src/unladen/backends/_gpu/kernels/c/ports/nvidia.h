@@ -232,8 +232,7 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
   while (!has_ended(&(array)[i], parity)) {}
 #define copy_in_bulk(to, i, from, at, n, array, k) \
   copy_many(&(to)[i], (const u8 *)(from) + (at), n, &(array)[k])
-// What threads stored, or copied and waited for, can be read by matrix units and bulk copies after a
-// barrier.
+// What threads stored, or copied and waited for, can be read by matrix units after a barrier.
 #define show_copies() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 // The threads of a warp meet, and see what each of them did.
 #define sync_warp() __syncwarp()
