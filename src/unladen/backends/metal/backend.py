@@ -11,7 +11,7 @@ from unladen.backends._gpu.opened import Forgone
 from unladen.backends._gpu.queued import QueueBackend, QueueBuffer
 from unladen.backends._gpu.target import Bytes, Family, Range
 from unladen.backends.base import Buffer, Device, Program, Segment
-from unladen.backends.metal import devices
+from unladen.backends.metal import devices, objc
 from unladen.backends.metal.device import PAGE, Gpu, Memory
 from unladen.backends.metal.program import MetalProgram
 from unladen.errors import InvalidArgument
@@ -36,7 +36,7 @@ class MetalBackend(QueueBackend[Gpu]):
         return devices.why_none()
 
     def check_process(self) -> None:
-        devices.check_process()
+        objc.PROCESS.check()
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, _features(), forgone)

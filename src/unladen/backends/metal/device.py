@@ -255,6 +255,7 @@ class Gpu:
                 np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
         return self._grids[name]
 
+    @objc.PROCESS.frees
     def __del__(self) -> None:
         # Work that goes on may use memory of the host, which is freed with what is kept for it.
         for commands in getattr(self, "_pending", ()):

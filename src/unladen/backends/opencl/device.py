@@ -56,6 +56,7 @@ class Memory:
         call(gpu.name, "clEnqueueFillBuffer", gpu.queue, self.handle, ctypes.byref(zero), 4, 0,
              self.nbytes, 0, None, None, requested=self.nbytes, free=free)
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if self.handle is not None and library is not None:
@@ -89,6 +90,7 @@ class Event:
         failed = library.clGetEventInfo(self.handle, EVENT_STATUS, 4, ctypes.byref(status), None)
         return bool(failed) or status.value <= COMPLETE
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if self.handle and library is not None:
@@ -283,6 +285,7 @@ class Gpu:
                 np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
         return self._grids[name]
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is None or not hasattr(self, "queue"):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
@@ -37,6 +37,10 @@ PROBES: Mapping[str, str] = MappingProxyType({
 """For each ability, what a device's compiler takes if it has the ability: SYCL can't tell."""
 OPTIONS = "-w -cl-std=CL3.0"
 """Options of the compiler."""
+
+
+PROCESS: Final = forks.Process("SYCL")
+"""The process that asked for the devices first."""
 
 
 @functools.cache
@@ -71,7 +75,7 @@ def found() -> Sequence[Found]:
     """The devices of this machine, graphics processors first."""
     if dpctl() is None:
         return ()
-    _process()
+    PROCESS.begin()
     each = [_found(device) for device in dpctl().get_devices()]
     return tuple(sorted(each, key=lambda d: d.is_software))
 
@@ -127,18 +131,6 @@ def why_none() -> str:
         return "; ".join(f"{d.name} ({d.filter}) can't be used: {d.refused}" for d in found())
     return ("dpctl finds no device: install the maker's OpenCL driver; for processors: "
             "pip install intel-opencl-rt")
-
-
-@functools.cache
-def _process() -> int:
-    """The id of the process that asked for the devices first."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices."""
-    forks.check_process("SYCL", _process())
 
 
 def found_of(number: int) -> Found:

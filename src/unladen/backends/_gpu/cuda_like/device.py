@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unladen.backends._gpu import c_texts
+from unladen.backends._gpu import c_texts, forks
 from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.cuda_like import found as finding
@@ -209,6 +209,7 @@ class Gpu:
                 np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
         return self._grids[name]
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if hasattr(self, "_kernels"):
             context, modules = self.context, [k.module for k in self._kernels.values()]

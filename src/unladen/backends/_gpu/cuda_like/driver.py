@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +24,8 @@ class Driver:
     """A driver that was loaded. ``refused``: why it shows no devices, "" if it shows some."""
 
     def __init__(self, vendor: Vendor, library: ctypes.CDLL) -> None:
-        self.vendor, self.process = vendor, os.getpid()
+        self.vendor, self.process = vendor, forks.Process(vendor.driver)
+        self.process.begin()
         self.functions: dict[str, Callable[..., int]] = {}
         for table in (FUNCTIONS, OPTIONAL):
             for name, types in table.items():
@@ -89,7 +89,7 @@ class Driver:
     def check_process(self) -> None:
         """Raise :class:`BackendNotInitialised` in a forked child of the process that loaded the
         driver: there it doesn't work."""
-        forks.check_process(self.vendor.driver, self.process)
+        self.process.check()
 
 
 @functools.cache
