@@ -36,7 +36,8 @@ WAYS = {
     "live": "",
     "exit": "sys.exit(0)",
     "exception": "raise RuntimeError('as wanted')",
-    "half a stream": "pieces = model.stream([3, 4, 5], temperature=0.0, max_tokens=40)\n"
+    "half a stream": "pieces = model.stream([3, 4, 5], temperature=0.0, max_tokens=40,\n"
+             "                       ignore_eos=True)\n"
                      "next(iter(pieces))",
     # The thread runs when the interpreter ends, and is stopped anywhere in a step.
     "a running thread": """

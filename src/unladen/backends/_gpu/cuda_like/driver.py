@@ -59,6 +59,15 @@ class Driver:
             return 0
         return count.value
 
+    @property
+    def version(self) -> str:
+        """The newest version of the platform that the driver runs, as "12.4"; "" if it doesn't
+        tell."""
+        number, major = ctypes.c_int(0), self.vendor.major
+        if self.functions["driver_version"](ctypes.byref(number)):
+            return ""
+        return f"{number.value // major}.{number.value % major // (major // 100)}"
+
     def call(self, device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0
              ) -> None:
         """Call the function called ``name``. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
