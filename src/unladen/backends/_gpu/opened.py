@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from unladen.backends._gpu.backend import GpuBackend
+from unladen.backends._gpu.memory import GpuBuffer
 from unladen.backends._gpu.target import Target
-from unladen.backends.base import BackendOptions, Device, Program, device_number
+from unladen.backends.base import BackendOptions, Buffer, Device, Program, device_number
 from unladen.errors import BackendNotInitialised, UnladenError
 
 log = logging.getLogger("unladen")
@@ -48,6 +49,7 @@ class GpuProgram(Program, Protocol):
 
 
 G = TypeVar("G", bound=Opened)
+M = TypeVar("M", bound=GpuBuffer)
 
 
 class OpeningBackend(GpuBackend, Generic[G]):
@@ -123,6 +125,16 @@ def settle() -> None:
                 gpu.wait()
             except UnladenError as error:
                 log.debug("%s isn't waited for: %s", name, error)
+
+
+def open_buffer(buffer: Buffer, kind: type[M]) -> M:
+    """``buffer``, which must be of its backend's ``kind``: a plan gives each backend its own
+    buffers. Raises :class:`BackendNotInitialised` where its device was closed."""
+    assert isinstance(buffer, kind), buffer
+    gpu = cast(Opened, buffer.gpu)
+    if gpu.is_closed:
+        raise closed(gpu.name)
+    return buffer
 
 
 def closed(device: str) -> BackendNotInitialised:
