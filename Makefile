@@ -9,7 +9,8 @@
 #                runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
 #                on OpenCL; an hour. make test runs every tenth architecture on the emulator
-#   make intel   op cases and models on Intel's OpenCL runtime for processors (790 MB)
+#   make intel   op cases and models on Intel's runtime for processors, through OpenCL and through
+#                SYCL (dpctl); 1.6 GB in build/intel
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user
 #   make emulated-avx512   test those for AVX-512 with AVX2 alone at hand; a quarter of an hour
 #   make emulated-vbmi   test those for AVX-512 with VBMI where the processor has AVX-512 alone
@@ -20,7 +21,8 @@
 #   make fuzz-api   CASES=5000 requests that the server's description allows, or doesn't
 #   make sanitize   TESTS="tests/..." over a module with the sanitizers, the pool under another, and
 #                the GPU kernels in the emulator
-#   make matrix  run all ops and formats on all backends, and write what ran into docs/reference
+#   make matrix  run all ops and formats on all backends, and write what ran into docs/reference;
+#                on Intel's runtime, too, after make intel
 #   make site    the documentation as a site in build/site; a broken link is an error
 #   make web     the page that the server shows: build it, compare it with the built files in the
 #                package, and test it; needs Node 20.19 or newer and Chromium
@@ -72,12 +74,12 @@ emulator: .venv/installed .venv/tested-with
 	    tests/backends/opencl/test_models_on_opencl.py
 
 intel: .venv/installed .venv/tested-with build/intel/made
-	UNLADEN_TEST_INTEL=build/intel $(BIN)/python -m pytest tests/backends/opencl/test_intel.py
+	UNLADEN_TEST_INTEL=build/intel $(BIN)/python -m pytest tests/backends/test_intel.py $(INTEL)
 
 build/intel/made: Makefile
 	$(PYTHON) -m venv build/intel >&2
 	build/intel/bin/python -m pip install --quiet intel-opencl-rt==2026.2.0 intel-cmplr-lib-rt \
-	    'tbb==2023.*' tcmlib >&2
+	    'tbb==2023.*' tcmlib 'dpctl>=0.22' >&2
 	@touch $@
 
 # In an environment of their own, as they bring half of PyPI.
@@ -152,7 +154,12 @@ RAN := tests/backends/ran.json
 matrix: .venv/installed .venv/tested-with
 	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p ran --ran $(RAN) tests/backends/test_ops.py \
 	    tests/backends/wgpu/test_kernels.py tests/backends/opencl/test_kernels_on_opencl.py \
-	    tests/emulator/test_emulated_ops.py -k "within or products or formats"
+	    tests/emulator/test_emulated_ops.py tests/backends/metal \
+	    tests/backends/_gpu/cuda_like/test_kernels_on_the_stub.py \
+	    -k "within or products or formats or test_ops or test_every_op"
+	@if test -e build/intel/made; then PYTHONPATH=tests $(MAKE) --no-print-directory intel \
+	    INTEL="-p ran --ran $(RAN) -k on_it"; \
+	    else echo "note: make intel was not run: its devices stay as they ran last" >&2; fi
 	$(BIN)/python tools/gen_matrices.py
 
 bench: .venv/installed
@@ -249,7 +256,7 @@ sanitize: threads kernels .venv/tested-with
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
-	    $(SANITIZE_FOLDER) build/site build/site-env build/frameworks build/agents build/page \
+	    $(SANITIZE_FOLDER) build/intel build/site build/site-env build/frameworks build/agents build/page \
 	    build/schemathesis web/node_modules .cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 

@@ -41,22 +41,34 @@ OPS_HEAD = """# Ops and backends
 
 Every op of the [graph](../concepts/graph.md), and the backends that run it. `reference` is NumPy
 and runs all of them; `null` runs all of them and computes nothing. "quantized": the op takes
-weights in any block format; other weights are F32. `cuda`, `hip`, `metal` and `sycl` have the
-kernels of `opencl`.
+weights in any block format; other weights are F32.
 
-* **yes**: all cases of the op ran within their bound in a test: {devices}.
-* **untested**: the backend claims the op, and no test has run it yet.
+A cell says how the backend's cases of an op ran when they last did. Where kernels ran, all results
+were within the op's bound of its reference.
+
+* **ran**: on a device's own driver, every case of the op that the backend takes. The devices:
+  {devices}.
+* **stub**: on the tests' stand-in for the driver of NVIDIA and AMD, one case drawn at random; the
+  kernels ran on the emulator, so no NVIDIA or AMD compiler or card took part.
+* **fake**: on the tests' stand-in for macOS, every fifth case; clang compiled the text for Metal,
+  and the kernels ran on the emulator, so no Mac took part.
+* **types**: clang checked types and address spaces of at most 40 texts, drawn at random; nothing
+  ran.
+* **emulator**: on the [emulator](../concepts/gpu-kernels.md#the-emulator) of the tests, every case,
+  thread by thread, with the kernels in C that `opencl`, `cuda`, `hip`, `metal` and `sycl` share.
+* **untested**: the backend claims the op, and no run of it is recorded.
 * **no**: the op runs on another device.
+* **all**: `null` takes every op and computes nothing.
 
-| op | what it is | weights | reference | null | cpu | wgpu | opencl | ggml | emulator |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+{head}
 """
 OPS_TAIL = """
 Limits; a node beyond them runs on another device, and a warning names it:
 
 * `cpu`: {cpu}.
-* `wgpu`, `opencl`: `moe` with at most {experts} experts, whose gate and up matrices have the same
-  format; recurrent states whose keys are a multiple of 4 long and whose values a multiple of 2.
+* `wgpu` and the backends with kernels in C: `moe` with at most {experts} experts, whose gate and up
+  matrices have the same format; recurrent states whose keys are a multiple of 4 long and whose
+  values a multiple of 2.
 * `ggml`: what the library's device answers that it computes; no `softplus`; `concat` of whole rows.
 """
 FORMATS_HEAD = """# Block formats and levels
@@ -74,7 +86,7 @@ of levels say how the CPU multiplies such weights ([levels](../concepts/backends
   [output head](../concepts/kernels.md#the-output-head-of-a-greedy-step).
 
 `wgpu` and `opencl`: **int8** where the device has packed integer products, **float** otherwise and
-elsewhere. `cuda` and `hip` are as `opencl`.
+elsewhere. `cuda`, `hip`, `metal` and `sycl` have the kernels of `opencl`.
 
 | format | type id | weights in a block | bits per weight | write | {levels} | wgpu | opencl |
 | --- | ---: | ---: | ---: | --- |{rules} --- | --- |
@@ -83,57 +95,77 @@ elsewhere. `cuda` and `hip` are as `opencl`.
 RAN_HEAD = """
 ## What ran
 
-The ops that `make matrix` ran within their bound with weights, or with keys and values, in each
-format. Where a cell lacks an op, none of these tests gave the device that format; others may have.
+The ops that ran within their bound with weights, or with keys and values, in each format; `make
+matrix` records them. The heads of the columns say how they ran, in the words of
+[Ops and backends](ops.md). Where a cell lacks an op, none of these tests gave the backend that
+format; others may have.
 
 """
+HOW = ("ran", "stub", "fake", "types", "emulator")
+"""How ops can have run, as ``tests/ran.py`` records it."""
 
 
 def ops_page() -> str:
     """The text of ops.md."""
-    rows, cpu, ran = [], native.operations(), ran_ops()
+    rows, cpu = [], native.operations()
     for name, op in sorted(ops().items()):
         module = sys.modules[type(op).__module__].__doc__ or ""
         what = module.split("\n\n")[0].replace("\n", " ").rstrip(".")
         takes = "quantized" if op.takes_quants else ""
-        cells = [_answer(claimed, name in ran.get(backend, ()))
-                 for backend, claimed in claims(name).items()]
-        rows.append(f"| `{name}` | {what} | {takes} | {cells[0]} | yes "
-                    f"| {' | '.join(cells[1:])} |")
+        cells = [_answer(claimed, how(backend, name)) for backend, claimed in claims(name).items()]
+        rows.append(f"| `{name}` | {what} | {takes} | all | {' | '.join(cells)} |")
     limits = ", ".join(f"`{op}` with {what}" for op, (what, _) in cpu.items() if what)
     tail = OPS_TAIL.format(cpu=limits, experts=MAX_EXPERTS)
-    return OPS_HEAD.format(devices=_devices()) + "\n".join(rows) + "\n" + tail
+    columns = ["op", "what it is", "weights", "null", *claims("add")]
+    head = f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}"
+    return OPS_HEAD.format(devices=_devices(), head=head) + "\n".join(rows) + "\n" + tail
 
 
 def claims(op: str) -> Mapping[str, bool]:
     """For each backend that computes, whether it claims the op."""
     in_c = _is_lowered(op, c_texts)
     return {"reference": True, "cpu": op in native.operations(), "wgpu": _is_lowered(op, wgsl),
-            "opencl": in_c, "ggml": op in on_ggml, "emulator": in_c}
+            "opencl": in_c, "cuda": in_c, "hip": in_c, "metal": in_c, "sycl": in_c,
+            "ggml": op in on_ggml, "emulator": in_c}
 
 
 def ran() -> Mapping[str, Any]:
-    """What tests ran, by backend: ``devices``, and ``ops`` with their formats."""
+    """What tests ran, by backend and device: ``by`` is one of :data:`HOW`; ``ops``, with their
+    formats."""
     found: Mapping[str, Any] = json.loads(RAN.read_text(encoding="utf-8"))
     return found
 
 
-def ran_ops() -> Mapping[str, Mapping[str, list[str]]]:
+def how(backend: str, op: str) -> list[str]:
+    """How the backend's cases of the op ran on any of its devices: none, some or all of
+    :data:`HOW`."""
+    found = {of["by"] for of in ran().get(backend, {}).values() if op in of["ops"]}
+    return sorted(found, key=HOW.index)
+
+
+def ran_ops() -> Mapping[str, Mapping[str, frozenset[str]]]:
     """By backend and op, the formats of weights or caches with which tests ran the op."""
-    return {backend: {op: formats.split() for op, formats in of["ops"].items()}
-            for backend, of in ran().items()}
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for backend, devices in ran().items():
+        of_backend = found.setdefault(backend, {})
+        for of in devices.values():
+            for op, formats in of["ops"].items() if of["by"] != "types" else ():
+                of_backend[op] = of_backend.get(op, frozenset()) | frozenset(formats.split())
+    return found
 
 
 def _devices() -> str:
-    on = {backend: ", ".join(of["devices"]) for backend, of in ran().items()}
-    return (f"`wgpu` on {on['wgpu']}, `opencl` on {on['opencl']}, `ggml` on {on['ggml']}, "
-            "`emulator` by the [emulator](../concepts/gpu-kernels.md#the-emulator) of the tests")
+    """The devices on which ops ran by their own driver, each with its number of ops."""
+    on = {backend: [f"{device}, {len(of['ops'])} ops" for device, of in devices.items()
+                    if of["by"] == "ran"] for backend, devices in ran().items()}
+    return ";\n  ".join(f"`{backend}` on {' and on '.join(on[backend])}"
+                        for backend in claims("add") if on.get(backend))
 
 
-def _answer(claimed: bool, has_run: bool) -> str:
+def _answer(claimed: bool, found: list[str]) -> str:
     if not claimed:
         return "no"
-    return "yes" if has_run else "untested"
+    return ", ".join(found) or "untested"
 
 
 def _is_lowered(op: str, family: Family) -> bool:
@@ -173,17 +205,25 @@ def formats_page() -> str:
 
 def formats_that_ran() -> str:
     """The table of the ops that ran with each format."""
-    backends = {backend: of for backend, of in ran_ops().items() if backend != "reference"}
+    backends = {name: ran_ops()[name] for name in claims("add")
+                if name != "reference" and ran_ops().get(name)}
     known = sorted(quants().items(), key=lambda item: item[1].type_id)
     rows = []
     for name, _ in known:
-        cells = [", ".join(f"`{op}`" for op, formats in of.items()
+        cells = [", ".join(f"`{op}`" for op, formats in sorted(of.items())
                            if name in formats and (name != "F32" or len(formats) > 1))
                  for of in backends.values()]
         if any(cells):
             rows.append(f"| {name} | {' | '.join(cells)} |")
-    head = [f"| format | {' | '.join(backends)} |", "| --- |" + " --- |" * len(backends)]
+    columns = ["format", *map(_column, backends)]
+    head = [f"| {' | '.join(columns)} |", "|" + " --- |" * len(columns)]
     return RAN_HEAD + "\n".join([*head, *rows]) + "\n"
+
+
+def _column(backend: str) -> str:
+    """The backend's name and how its ops ran, where that isn't by a device's driver."""
+    ways = {of["by"] for of in ran()[backend].values()} - {"types"}
+    return backend if ways & {"ran", backend} else f"{backend} ({', '.join(sorted(ways))})"
 
 
 def _writable() -> frozenset[str]:

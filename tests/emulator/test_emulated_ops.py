@@ -17,6 +17,7 @@ from unladen.backends._gpu.lowering import registry
 from unladen.backends.base import BackendOptions
 
 Rng = np.random.Generator
+RAN_BY = "emulator"
 PLAIN: frozenset[str] = frozenset()
 MATRICES = FEATURES | {"mma"}
 FOUR_WARPS = MATRICES | {"wgmma"}

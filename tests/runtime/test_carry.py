@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runtime.conftest import SLOW, USUAL
 from tiny_plan import LAYOUT, LIMITS, N_LAYERS, Feed, Tiny, fill
 from unladen.errors import OutOfMemory
 from unladen.runtime.carry import Kept
@@ -17,6 +18,7 @@ from unladen.schedule.blueprint import make_blueprint
 from unladen.schedule.blueprint_set import BlueprintSet
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
+from unladen.schedule.search import device_speed
 from unladen.types import MAIN
 
 BIGGER = replace(LIMITS, n_blocks_per_seq=6, n_blocks=12), replace(LAYOUT, n_blocks=12)
@@ -70,6 +72,20 @@ def test_nothing_is_copied_that_stays(tiny: Tiny) -> None:
     moved = {name for key, p in new._placed.items() for name in [key[1]]
              if old.main._placed.get(key) is not p}
     assert moved and all(name.startswith("blk.1.") for name in moved)
+
+
+@pytest.mark.parametrize(("speed", "streams"), [(USUAL, False), (SLOW, True)])
+def test_what_stays_follows_the_measured_speed(
+        tiny: Tiny, monkeypatch: pytest.MonkeyPatch, speed: tuple[float, float], *, streams: bool
+        ) -> None:
+    """The same placement again keeps each weight, also where "auto" streams some of them."""
+    monkeypatch.setattr(device_speed, "measure", lambda name: speed)
+    place = PlaceOptions(n_gpu_layers=2)
+    old = tiny.plans("cpu:0", "null:0", place=place, use_mmap=False)
+    assert (old.main.blueprint.streamed is not None) == streams
+    new = follow(tiny, old, "cpu:0", "null:0", place=place, use_mmap=False)
+    assert (new.blueprint.streamed is not None) == streams
+    assert all(old.main._placed[key] is placed for key, placed in new._placed.items())
 
 
 def test_shared_bytes_are_those_not_allocated(tiny: Tiny) -> None:

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+import ran
 from formats import PUBLISHED
 from unladen._native import cpu as native
 from unladen.graph.ops import registry as ops
@@ -45,17 +46,59 @@ def test_what_can_be_written(matrices: ModuleType) -> None:
     assert matrices._writable() == {q for q in registry() if native.can_quantize(q, level)}
 
 
+WHOLE = ("reference", "cpu", "wgpu", "opencl", "ggml", "emulator")
+"""Backends that `make matrix` runs on every machine; the others need more installed."""
+
+
 def test_what_ran_is_named_as_in_the_code(matrices: ModuleType) -> None:
     """Each op that was recorded ran on every backend that claims it. One that no backend has run
     yet is shown as untested."""
-    ran = matrices.ran_ops()
-    for op in {op for of in ran.values() for op in of}:
+    seen = matrices.ran_ops()
+    for op in {op for of in seen.values() for op in of}:
         assert op in ops()
         for backend, claimed in matrices.claims(op).items():
-            assert (op in ran[backend]) == claimed, f"{op} on {backend}: run make matrix"
-    formats = {f for of in ran.values() for formats in of.values() for f in formats}
+            has_run = bool(matrices.how(backend, op))
+            assert has_run == claimed or (backend not in WHOLE and not has_run), (
+                f"{op} on {backend}: run make matrix")
+    formats = {f for of in seen.values() for formats in of.values() for f in formats}
     assert formats <= set(registry())
     for backend, family in (("wgpu", matrices.wgsl), ("opencl", matrices.c_texts),
                             ("emulator", matrices.c_texts)):
         known = {q for q in PUBLISHED if family.has_format(q)}
-        assert known <= set(ran[backend]["linear"]), f"{backend}: run make matrix"
+        assert known <= set(seen[backend]["linear"]), f"{backend}: run make matrix"
+
+
+def test_a_cell_says_how_it_ran(matrices: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No stand-in for a driver counts as a device, and checked texts as nothing that ran."""
+    monkeypatch.setattr(matrices, "ran", lambda: {
+        "cuda": {"Stub 0": {"by": "stub", "ops": {"add": "F32"}}},
+        "metal": {"clang": {"by": "types", "ops": {"add": "F32", "glu": "F32"}},
+                  "a fake": {"by": "fake", "ops": {"add": "F32"}}},
+        "sycl": {"a card": {"by": "ran", "ops": {"add": "F32"}}}})
+    page = matrices.ops_page()
+    rows = {cells[1].strip("` "): [cell.strip() for cell in cells[4:-1]]
+            for line in page.splitlines() if line.startswith("| ")
+            for cells in [line.split("|")]}
+    of = {op: dict(zip(rows["op"], cells, strict=True)) for op, cells in rows.items()}
+    assert (of["add"]["cuda"], of["add"]["metal"], of["add"]["sycl"]) == (
+        "stub", "fake, types", "ran")
+    assert of["add"]["hip"] == of["glu"]["cuda"] == of["add"]["wgpu"] == "untested"
+    assert of["glu"]["metal"] == "types" and of["add"]["null"] == "all"
+    assert of["choose_experts"]["cpu"] == "no"
+    legend = page[:page.index("| op ")]
+    assert "`sycl` on a card, 1 ops" in legend and "Stub" not in legend and "clang," not in legend
+    assert "glu" not in matrices.ran_ops()["metal"]
+    assert "| cuda (stub) | metal (fake) | sycl |" in matrices.formats_that_ran()
+
+
+def test_recording_keeps_what_others_ran() -> None:
+    """A device's op that ran again has its new formats; other devices and ops stay."""
+    before = {"opencl": {"a": {"by": "ran", "ops": {"add": "F32", "linear": "F16 Q4_0"}},
+                         "b": {"by": "ran", "ops": {"linear": "F32"}}}}
+    found = {("opencl", "a", "ran", "linear", quant) for quant in ("Q8_0", "F32")}
+    found.add(("cuda", "Stub 0", "stub", "add", "F32"))
+    made = ran.table(found, before)
+    assert made["opencl"]["a"]["ops"] == {"add": "F32", "linear": "F32 Q8_0"}
+    assert made["opencl"]["b"] == before["opencl"]["b"]
+    assert made["cuda"] == {"Stub 0": {"by": "stub", "ops": {"add": "F32"}}}
+    assert before["opencl"]["a"]["ops"]["linear"] == "F16 Q4_0"

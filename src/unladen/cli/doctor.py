@@ -18,6 +18,10 @@ from unladen.cli._text import visible
 MIB = 1 << 20
 PACKAGES: Final = ("numpy", "typer", "rich", "huggingface_hub", "wgpu", "tokenizers")
 """Packages that unladen uses; the last two are optional."""
+USED, UNUSED = "used", "not used (missing, slower here, or switched off)"
+"""What is said of the abilities of a device that kernels can use."""
+BACKEND_OF: Final = {"cuda": "cuda", "metal": "metal", "rocm": "hip", "vulkan": "wgpu"}
+"""The backend whose line says more about a driver."""
 AT: Final = 15
 """The column of the output in which facts begin, after their names."""
 
@@ -181,19 +185,23 @@ def _memory_rows(memory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _used(features: dict[str, bool]) -> str:
     found: dict[str, list[str]] = {}
     for name, is_used in features.items():
-        found.setdefault("used" if is_used else "not used", []).append(name)
-    return "; ".join(f"{', '.join(names)} {use}" for use, names in sorted(found.items()))
+        found.setdefault(USED if is_used else UNUSED, []).append(name)
+    return "; ".join(f"{use}: {', '.join(found[use])}" for use in (USED, UNUSED) if use in found)
 
 
 def _driver_rows(drivers: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     cuda = drivers["cuda"]
     yield "  cards", ", ".join(drivers["cards"]) or "no graphics processor was found"
     yield "  cuda", (f"{cuda['n_devices']} devices" if cuda["n_devices"]
-                     else "no driver, or it shows no device")
+                     else _no_device("cuda"))
     for i, (used, total) in enumerate(cuda["memory"]):
         yield f"    {i}", f"{used // MIB} of {total // MIB} MiB in use"
     for name in ("metal", "rocm", "vulkan"):
-        yield f"  {name}", "has a device" if drivers[name] else "no driver, or it shows no device"
+        yield f"  {name}", "has a device" if drivers[name] else _no_device(name)
+
+
+def _no_device(driver: str) -> str:
+    return f"no driver, or it shows no device; {BACKEND_OF[driver]} above says what to do"
 
 
 def _folder_rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

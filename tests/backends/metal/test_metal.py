@@ -37,6 +37,7 @@ from unladen.errors import (
 )
 
 Rng = np.random.Generator
+RAN_BY = "fake"
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
 TYPES = {None: {"v"}, ctypes.c_bool: {"B"}, ctypes.c_uint64: {"Q"}, ctypes.c_int64: {"q"},
          ctypes.c_void_p: {"@", "^v", "@?"}, ctypes.c_char_p: {"r*", "r^v"},

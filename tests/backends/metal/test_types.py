@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import cases
+import ran
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
 from backends.metal import language
 from cases import running
@@ -59,9 +60,10 @@ def check(found: Iterable[c_texts.Source], rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_op(op: str, rng: Rng) -> None:
+def test_every_op(op: str, rng: Rng, record_property: Callable[[str, object], None]) -> None:
     check((source for features in (frozenset({"subgroups"}), frozenset[str]())
            for source in sources(cases.registry()[op](rng), features)), rng)
+    record_property(ran.TYPES, ("metal", "clang with Metal's address spaces", op))
 
 
 @pytest.mark.parametrize("quant", [q for q in sorted(quants.registry()) if c_texts.has_format(q)])

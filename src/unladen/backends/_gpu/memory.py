@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from unladen.backends._gpu.target import Range, Target
+import numpy as np
+
+from unladen.backends._gpu.target import Bytes, Range, Target
 from unladen.backends.base import Buffer, Device
 from unladen.errors import OutOfMemory
+from unladen.quants import codebook
 
 HINT = "use a smaller context_size or batch_size, a smaller kv_type, or fewer layers on the device"
 """The hint of errors about a device with too little memory."""
@@ -80,6 +84,33 @@ def part_bytes(gpu: Target, nbytes: int, row_bytes: int) -> int:
     if part == 0 and nbytes:
         raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.max_buffer, hint=HINT)
     return max(part, 1)
+
+
+def allocated(gpu: Target, nbytes: int, row_bytes: int, free: int, new: Callable[[int], Any]
+              ) -> tuple[tuple[Range, ...], int]:
+    """The parts of a buffer of ``nbytes``, and the bytes of each but the last. ``new`` makes the
+    memory of a part. Raises :class:`OutOfMemory` where fewer than ``nbytes`` are ``free``."""
+    if nbytes > free:
+        raise OutOfMemory(device=gpu.name, requested=nbytes, free=free, hint=HINT)
+    part = part_bytes(gpu, nbytes, row_bytes)
+    sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)]
+    return tuple(Range(new(n), 0, n) for n in sizes), part
+
+
+def one_copy(dst: GpuBuffer, dst_offset: int, src: GpuBuffer, src_offset: int, nbytes: int
+             ) -> tuple[Any, int, Any, int] | None:
+    """A copy as one of drivers' memories: target, offset, source, offset. None where it meets
+    several parts of a buffer, or no byte."""
+    targets, sources = list(dst.pieces(dst_offset, nbytes)), list(src.pieces(src_offset, nbytes))
+    if len(sources) != 1 or len(targets) != 1:
+        return None
+    (to, to_offset, _, _), (of, of_offset, _, _) = targets[0], sources[0]
+    return to.buffer, to_offset, of.buffer, of_offset
+
+
+def codebook_bytes(name: str) -> Bytes:
+    """The bytes of the codebook ``name`` as kernels read them."""
+    return np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1)
 
 
 def of_gpu(buffer: Buffer) -> GpuBuffer:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import logging
+import weakref
 from abc import abstractmethod
-from typing import Generic, Protocol, TypeVar, cast
+from collections.abc import Mapping
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from unladen.backends._gpu.backend import GpuBackend
+from unladen.backends._gpu.memory import GpuBuffer
 from unladen.backends._gpu.target import Target
-from unladen.backends.base import BackendOptions, Device, Program, device_number
-from unladen.errors import BackendNotInitialised
+from unladen.backends.base import BackendOptions, Buffer, Device, Program, device_number
+from unladen.errors import BackendNotInitialised, UnladenError
+
+log = logging.getLogger("unladen")
 
 Forgone = set[tuple[str, frozenset[str]]]
 """See :attr:`Target.forgone`."""
@@ -41,6 +49,7 @@ class GpuProgram(Program, Protocol):
 
 
 G = TypeVar("G", bound=Opened)
+M = TypeVar("M", bound=GpuBuffer)
 
 
 class OpeningBackend(GpuBackend, Generic[G]):
@@ -49,6 +58,7 @@ class OpeningBackend(GpuBackend, Generic[G]):
 
     def __init__(self) -> None:
         self._gpus: dict[str, G] = {}
+        _backends().add(self)
         # By name of a device. Kept when it is closed, since its kernels are still wrong afterwards.
         self._forgone: dict[str, Forgone] = {}
 
@@ -81,6 +91,10 @@ class OpeningBackend(GpuBackend, Generic[G]):
             raise closed(device)
         return self._gpus[device]
 
+    def open_gpus(self) -> Mapping[str, G]:
+        """The devices that are open now, by name."""
+        return dict(self._gpus)
+
     def run(self, program: Program) -> None:
         mine = cast(GpuProgram, program)
         if mine.gpu.is_closed:
@@ -92,6 +106,35 @@ class OpeningBackend(GpuBackend, Generic[G]):
 
     def sync(self, device: Device) -> None:
         self.gpu(device.name).wait()
+
+
+@functools.cache
+def _backends() -> weakref.WeakSet[OpeningBackend[Any]]:
+    """The backends that this process has."""
+    return weakref.WeakSet()
+
+
+@atexit.register
+def settle() -> None:
+    """Wait for the work of open devices before the process ends: drivers may still read memory of
+    the host, which Python then frees."""
+    for backend in list(_backends()):
+        for name, gpu in backend.open_gpus().items():
+            try:
+                backend.check_process()
+                gpu.wait()
+            except UnladenError as error:
+                log.debug("%s isn't waited for: %s", name, error)
+
+
+def open_buffer(buffer: Buffer, kind: type[M]) -> M:
+    """``buffer``, which must be of its backend's ``kind``: a plan gives each backend its own
+    buffers. Raises :class:`BackendNotInitialised` where its device was closed."""
+    assert isinstance(buffer, kind), buffer
+    gpu = cast(Opened, buffer.gpu)
+    if gpu.is_closed:
+        raise closed(gpu.name)
+    return buffer
 
 
 def closed(device: str) -> BackendNotInitialised:

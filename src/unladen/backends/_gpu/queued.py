@@ -11,11 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
-from unladen.backends._gpu.opened import Opened, OpeningBackend, closed
-from unladen.backends._gpu.target import Bytes, Range
+from unladen.backends._gpu.memory import GpuBuffer, allocated, one_copy
+from unladen.backends._gpu.opened import Opened, OpeningBackend, open_buffer
+from unladen.backends._gpu.target import Bytes
 from unladen.backends.base import Buffer, Device, Use
-from unladen.errors import OutOfMemory
 
 
 class Queue(Opened, Protocol):
@@ -54,11 +53,7 @@ class QueueBackend(OpeningBackend[Q]):
 
     def alloc(self, device: Device, nbytes: int, use: Use, row_bytes: int = 1) -> Buffer:
         gpu = self.gpu(device.name)
-        if nbytes > (free := gpu.free_bytes()):
-            raise OutOfMemory(device=gpu.name, requested=nbytes, free=free, hint=HINT)
-        part = part_bytes(gpu, nbytes, row_bytes)
-        sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)]
-        parts = tuple(Range(gpu.new_memory(n), 0, n) for n in sizes)
+        parts, part = allocated(gpu, nbytes, row_bytes, gpu.free_bytes(), gpu.new_memory)
         return QueueBuffer(gpu, nbytes, parts, part)
 
     def write(self, dst: Buffer, src: Bytes, offset: int = 0) -> None:
@@ -81,18 +76,13 @@ class QueueBackend(OpeningBackend[Q]):
         to, of = of_queue(dst), of_queue(src)
         if to.gpu is not of.gpu:
             return False
-        targets, sources = list(to.pieces(dst_offset, nbytes)), list(of.pieces(src_offset, nbytes))
-        if len(sources) != 1 or len(targets) != 1:
+        one = one_copy(to, dst_offset, of, src_offset, nbytes)
+        if one is None:
             return False
-        to.gpu.copy(targets[0][0].buffer, targets[0][1], sources[0][0].buffer, sources[0][1],
-                    nbytes)
+        to.gpu.copy(*one, nbytes)
         return True
 
 
 def of_queue(buffer: Buffer) -> QueueBuffer:
-    """``buffer``, which must be a :class:`QueueBuffer`: a plan gives each backend its own buffers.
-    Raises :class:`BackendNotInitialised` where its device was closed."""
-    assert isinstance(buffer, QueueBuffer), buffer
-    if buffer.gpu.is_closed:
-        raise closed(buffer.gpu.name)
-    return buffer
+    """See :func:`open_buffer`."""
+    return open_buffer(buffer, QueueBuffer)

@@ -74,14 +74,15 @@ def options(target: str) -> tuple[str, ...]:
 
 
 CUDA = Vendor(
-    backend="cuda", maker="NVIDIA", driver="NVIDIA's driver", libraries=drivers.CUDA,
+    backend="cuda", maker="NVIDIA", driver="NVIDIA's driver", platform="CUDA", major=1000,
+    compiler="NVRTC", libraries=drivers.CUDA,
     compilers=("libnvrtc.so.12", "libnvrtc.so.13", "libnvrtc.so", "nvrtc64_120_0.dll",
                "nvrtc64_130_0.dll"),
     find_compiler=packaged, error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
     chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
     no_driver=("install it from your system or https://www.nvidia.com/drivers, and see what "
                "nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards"),
-    no_compiler="it needs NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
+    no_compiler="it needs NVRTC, NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
     no_device=frozenset({34, 100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
     plain_variable="UNLADEN_CUDA_NO_VMM",
     # NVLink SHARP, in which a switch adds, came with chips of 9.0.

@@ -47,7 +47,8 @@ def options(target: str) -> tuple[str, ...]:
 
 
 HIP = Vendor(
-    backend="hip", maker="AMD", driver="AMD's HIP runtime", libraries=drivers.HIP,
+    backend="hip", maker="AMD", driver="AMD's HIP runtime", platform="HIP", major=10_000_000,
+    compiler="hiprtc", libraries=drivers.HIP,
     compilers=("libhiprtc.so", "libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so.5",
                "hiprtc0700.dll", "hiprtc0604.dll", "hiprtc0602.dll", "hiprtc0507.dll",
                *drivers.HIP),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from unladen.backends._gpu import c_texts
+from unladen.backends._gpu import abilities, c_texts
 from unladen.backends._gpu.lowering import lower
 from unladen.backends._gpu.opened import Forgone
 from unladen.backends._gpu.queued import QueueBackend, QueueBuffer
 from unladen.backends._gpu.target import Bytes, Family, Range
 from unladen.backends.base import Buffer, Device, Program, Segment
-from unladen.backends.metal import devices
+from unladen.backends.metal import devices, objc
 from unladen.backends.metal.device import PAGE, Gpu, Memory
 from unladen.backends.metal.program import MetalProgram
-from unladen.errors import InvalidArgument
 
 VARIABLE = "UNLADEN_METAL_FEATURES"
 """The environment variable with the names of features to use, or "none". If it isn't set, kernels
@@ -36,7 +34,7 @@ class MetalBackend(QueueBackend[Gpu]):
         return devices.why_none()
 
     def check_process(self) -> None:
-        devices.check_process()
+        objc.PROCESS.check()
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, _features(), forgone)
@@ -58,12 +56,4 @@ class MetalBackend(QueueBackend[Gpu]):
 def _features() -> frozenset[str]:
     """The abilities that kernels use. Raises :class:`InvalidArgument` where the environment asks
     for one that doesn't exist."""
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return FEATURES
-    asked = frozenset(text.split(",")) - {"none", ""}
-    if not asked <= FEATURES:
-        raise InvalidArgument(f"{VARIABLE} asks for {', '.join(sorted(asked - FEATURES))}, which "
-                              "kernels for Metal don't have",
-                              hint=f"use {', '.join(sorted(FEATURES))}, or none")
-    return asked
+    return abilities.chosen(VARIABLE, FEATURES, "Metal")

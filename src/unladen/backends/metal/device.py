@@ -14,13 +14,12 @@ import numpy as np
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
-from unladen.backends._gpu.memory import HINT
+from unladen.backends._gpu.memory import HINT, codebook_bytes
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.metal import devices, objc
 from unladen.backends.metal.objc import Object, text
 from unladen.errors import DeviceLost, OutOfMemory, UnladenError
-from unladen.quants import codebook
 
 PORT = c_texts.FOLDER / "ports/metal.h"
 ENTRY = "kernel_main"
@@ -251,10 +250,10 @@ class Gpu:
     def grid(self, name: str) -> Range:
         """The codebook ``name`` on the device."""
         if name not in self._grids:
-            self._grids[name] = self.upload(
-                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+            self._grids[name] = self.upload(codebook_bytes(name))
         return self._grids[name]
 
+    @objc.PROCESS.frees
     def __del__(self) -> None:
         # Work that goes on may use memory of the host, which is freed with what is kept for it.
         for commands in getattr(self, "_pending", ()):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends.base import Device
@@ -40,7 +38,7 @@ def found() -> Sequence[Found]:
     there = objc.libraries()
     if there is None:
         return ()
-    _process()
+    objc.PROCESS.begin()
     with objc.pool():
         array = Object(there.metal.MTLCopyAllDevices())
         return tuple(_found(objc.retained(array.send("objectAtIndex:", i)))
@@ -78,18 +76,6 @@ def why_none() -> str:
     if found():
         return "; ".join(f"{d.name} can't be used: {d.refused}" for d in found())
     return "Metal is here and lists no device: a session without a graphics processor has none"
-
-
-@functools.cache
-def _process() -> int:
-    """The id of the process that asked for the devices first."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices."""
-    forks.check_process("Metal", _process())
 
 
 def found_of(number: int) -> Found:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from ctypes import CFUNCTYPE, c_bool, c_char_p, c_int64, c_uint64, c_void_p
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.loading import load_library
 
 OBJC = ("/usr/lib/libobjc.A.dylib",)
@@ -77,6 +78,10 @@ class Libraries:
     metal: ctypes.CDLL
 
 
+PROCESS: Final = forks.Process("Metal")
+"""The process that asked for the devices first."""
+
+
 @functools.cache
 def libraries() -> Libraries | None:
     """The libraries; None where there is no Metal."""
@@ -125,6 +130,7 @@ class Object:
         """Send a message to the object."""
         return send(self.address, name, *arguments)
 
+    @PROCESS.frees
     def __del__(self) -> None:
         there = libraries()
         if there is not None:

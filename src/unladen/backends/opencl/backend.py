@@ -10,7 +10,7 @@ from unladen.backends._gpu.opened import Forgone
 from unladen.backends._gpu.queued import QueueBackend, of_queue
 from unladen.backends._gpu.target import Bytes, Family
 from unladen.backends.base import Buffer, Device, Mark, Program, Segment
-from unladen.backends.opencl import copying, platforms
+from unladen.backends.opencl import copying, driver, platforms
 from unladen.backends.opencl.device import Event, Gpu
 from unladen.backends.opencl.program import OpenClProgram
 
@@ -28,7 +28,7 @@ class OpenClBackend(QueueBackend[Gpu]):
         return platforms.why_none()
 
     def check_process(self) -> None:
-        platforms.check_process()
+        driver.PROCESS.check()
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, forgone)

@@ -47,6 +47,7 @@ class CopyQueue:
         call(self.name, "clFinish", self.queue)
         self._under_way.clear()
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is not None and hasattr(self, "queue"):

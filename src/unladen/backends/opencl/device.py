@@ -15,7 +15,7 @@ import numpy as np
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
-from unladen.backends._gpu.memory import HINT
+from unladen.backends._gpu.memory import HINT, codebook_bytes
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.opencl import driver, features, recording
@@ -25,7 +25,6 @@ from unladen.backends.opencl.driver import address, call, make
 from unladen.backends.opencl.platforms import LONGEST_BINDING, device_of, found_of
 from unladen.backends.opencl.recording import Recorder
 from unladen.errors import OutOfMemory, UnladenError
-from unladen.quants import codebook
 
 log = logging.getLogger("unladen")
 
@@ -56,6 +55,7 @@ class Memory:
         call(gpu.name, "clEnqueueFillBuffer", gpu.queue, self.handle, ctypes.byref(zero), 4, 0,
              self.nbytes, 0, None, None, requested=self.nbytes, free=free)
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if self.handle is not None and library is not None:
@@ -89,6 +89,7 @@ class Event:
         failed = library.clGetEventInfo(self.handle, EVENT_STATUS, 4, ctypes.byref(status), None)
         return bool(failed) or status.value <= COMPLETE
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if self.handle and library is not None:
@@ -279,10 +280,10 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            self._grids[name] = self.upload(
-                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+            self._grids[name] = self.upload(codebook_bytes(name))
         return self._grids[name]
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is None or not hasattr(self, "queue"):

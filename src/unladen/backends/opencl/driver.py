@@ -7,11 +7,12 @@ import functools
 from collections.abc import Mapping, Sequence
 from ctypes import POINTER, c_char_p, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.loading import load_library
 from unladen.backends._gpu.memory import HINT
 from unladen.errors import DeviceLost, OutOfMemory, UnladenError
@@ -82,6 +83,10 @@ NO_MEMORY, NO_RESOURCES, NO_HOST_MEMORY = -4, -5, -6
 LOST = frozenset({-2, -5, -14, -34, -36})
 """Errors after which a device takes no more work. Drivers report a kernel that was killed as
 missing resources."""
+
+
+PROCESS: Final = forks.Process("OpenCL")
+"""The process that asked for the devices first."""
 
 
 @functools.cache

@@ -8,12 +8,11 @@ asked for everywhere. ``command_buffers``: decode steps are recorded once (``rec
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from unladen.backends._gpu import abilities
 from unladen.backends.opencl import recording
-from unladen.errors import InvalidArgument
 
 VARIABLE = "UNLADEN_OPENCL_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
@@ -35,13 +34,4 @@ def chosen(there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that are used of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return there
-    asked = frozenset(text.split(",")) - {"none", ""}
-    possible = there | {"int_dot"}
-    if not asked <= possible:
-        raise InvalidArgument(
-            f"{VARIABLE} asks for {', '.join(sorted(asked - possible))}, which {device} lacks",
-            hint=f"use some of {', '.join(sorted(possible))}, or none")
-    return asked
+    return abilities.chosen(VARIABLE, there | {"int_dot"}, device, there)

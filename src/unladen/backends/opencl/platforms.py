@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from collections.abc import Mapping, Sequence
 from ctypes import c_void_p
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from unladen.backends._gpu import forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
@@ -56,7 +54,7 @@ def found() -> Sequence[Found]:
     """The devices of all drivers, the fastest kinds first."""
     if driver.library() is None:
         return ()
-    _process()
+    driver.PROCESS.begin()
     each = [_found(platform, device)
             for platform in driver.listed("clGetPlatformIDs")
             for device in driver.listed("clGetDeviceIDs", platform, driver.DEVICE_TYPE_ALL)]
@@ -113,18 +111,6 @@ def why_none() -> str:
     if found():
         return "; ".join(f"{d.name} ({d.platform}) can't be used: {d.refused}" for d in found())
     return f"OpenCL is here, but no driver with a device: {driver.INSTALL}"
-
-
-@functools.cache
-def _process() -> int:
-    """The id of the process that asked for the devices first."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices."""
-    forks.check_process("OpenCL", _process())
 
 
 def found_of(number: int) -> Found:

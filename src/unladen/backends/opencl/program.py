@@ -118,6 +118,7 @@ class OpenClProgram:
         return [Group(self.gpu, flat[i:i + DISPATCHES_AT_ONCE])
                 for i in range(0, len(flat), DISPATCHES_AT_ONCE)]
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is not None and hasattr(self, "dispatches"):
@@ -165,6 +166,7 @@ class StepWords:
         driver.call(self.gpu.name, "clEnqueueWriteBuffer", self.gpu.queue, self.memory.handle, 0, 0,
                     words.nbytes, self.at[i], 0, None, event)
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         library = driver.library()
         if library is None or not hasattr(self, "events"):

@@ -109,6 +109,7 @@ class Recording:
         """Start the kernels after what was started before."""
         self.recorder.start(self)
 
+    @driver.PROCESS.frees
     def __del__(self) -> None:
         self.recorder.release(self.handle)
 

@@ -28,7 +28,7 @@ class SyclBackend(QueueBackend[Gpu]):
         return driver.why_none()
 
     def check_process(self) -> None:
-        driver.check_process()
+        driver.PROCESS.check()
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, forgone)

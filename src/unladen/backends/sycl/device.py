@@ -12,13 +12,12 @@ import numpy as np
 
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.c_texts import Source
-from unladen.backends._gpu.memory import HINT
+from unladen.backends._gpu.memory import HINT, codebook_bytes
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends._host import free_host_bytes
 from unladen.backends.sycl import driver
 from unladen.backends.sycl.driver import dpctl, told
 from unladen.errors import OutOfMemory, UnladenError
-from unladen.quants import codebook
 
 PORT = c_texts.FOLDER / "ports/sycl.h"
 ENTRY = "kernel_main"
@@ -206,6 +205,5 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            self._grids[name] = self.upload(
-                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+            self._grids[name] = self.upload(codebook_bytes(name))
         return self._grids[name]

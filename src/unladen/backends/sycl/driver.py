@@ -5,19 +5,18 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
-from unladen.backends._gpu import forks
+from unladen.backends._gpu import abilities, forks
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.target import WORKGROUP_BYTES
 from unladen.backends._host import total_host_bytes
 from unladen.backends.base import Device
-from unladen.errors import BackendNotInitialised, DeviceLost, InvalidArgument, UnladenError
+from unladen.errors import BackendNotInitialised, DeviceLost, UnladenError
 
 INSTALL = "pip install 'unladen[sycl]' (900 MB)"
 """The hint where dpctl is missing."""
@@ -37,6 +36,10 @@ PROBES: Mapping[str, str] = MappingProxyType({
 """For each ability, what a device's compiler takes if it has the ability: SYCL can't tell."""
 OPTIONS = "-w -cl-std=CL3.0"
 """Options of the compiler."""
+
+
+PROCESS: Final = forks.Process("SYCL")
+"""The process that asked for the devices first."""
 
 
 @functools.cache
@@ -71,7 +74,7 @@ def found() -> Sequence[Found]:
     """The devices of this machine, graphics processors first."""
     if dpctl() is None:
         return ()
-    _process()
+    PROCESS.begin()
     each = [_found(device) for device in dpctl().get_devices()]
     return tuple(sorted(each, key=lambda d: d.is_software))
 
@@ -129,18 +132,6 @@ def why_none() -> str:
             "pip install intel-opencl-rt")
 
 
-@functools.cache
-def _process() -> int:
-    """The id of the process that asked for the devices first."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    devices."""
-    forks.check_process("SYCL", _process())
-
-
 def found_of(number: int) -> Found:
     """What device ``number`` runs on. Numbers beyond the last device start again at the first.
     Raises :class:`BackendNotInitialised`."""
@@ -153,15 +144,7 @@ def found_of(number: int) -> Found:
 def chosen(there: frozenset[str], device: str) -> frozenset[str]:
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that the device lacks."""
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return there
-    asked = frozenset(text.split(",")) - {"none", ""}
-    if not asked <= there:
-        raise InvalidArgument(
-            f"{VARIABLE} asks for {', '.join(sorted(asked - there))}, which {device} lacks",
-            hint=f"use some of {', '.join(sorted(there))}, or none")
-    return asked
+    return abilities.chosen(VARIABLE, there, device)
 
 
 def device_of(each: Found, name: str) -> Device:

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from unladen.backends._gpu import forks
 from unladen.errors import BackendNotInitialised
@@ -45,29 +45,21 @@ def native() -> tuple[Any, Any]:
     return api.libf, api.ffi
 
 
+PROCESS: Final = forks.Process("wgpu")
+"""The process that asked for the adapters first."""
+
+
 @functools.cache
 def adapters() -> Sequence[Any]:
     """The machine's adapters, the fastest kinds first."""
     module, _ = load()
     if module is None:
         return ()
-    _process()
+    PROCESS.begin()
     with _quiet_drivers():
         found = [a for a in module.gpu.enumerate_adapters_sync()
                  if a.info["backend_type"] in BACKENDS]
     return tuple(sorted(found, key=_rank))
-
-
-@functools.cache
-def _process() -> int:
-    """The id of the process that asked for the adapters first."""
-    return os.getpid()
-
-
-def check_process() -> None:
-    """Raise :class:`BackendNotInitialised` in a forked child of the process that asked for the
-    adapters."""
-    forks.check_process("wgpu", _process())
 
 
 @contextlib.contextmanager

@@ -35,7 +35,7 @@ class WgpuBackend(OpeningBackend[Gpu]):
         return adapters.why_none()
 
     def check_process(self) -> None:
-        adapters.check_process()
+        adapters.PROCESS.check()
 
     def make(self, name: str, number: int, forgone: Forgone) -> Gpu:
         return Gpu(name, number, forgone)

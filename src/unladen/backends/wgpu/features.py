@@ -16,12 +16,11 @@ neither.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from unladen.errors import InvalidArgument
+from unladen.backends._gpu import abilities
 
 VARIABLE = "UNLADEN_WGPU_FEATURES"
 """The environment variable with the names of features to use, with commas between them, or "none".
@@ -40,17 +39,8 @@ def available(adapter: Any) -> frozenset[str]:
 def chosen(adapter: Any) -> frozenset[str]:
     """The features that kernels use. Raises :class:`InvalidArgument` where the environment asks for
     one that doesn't exist or that the adapter lacks."""
-    there = available(adapter)
-    text = os.environ.get(VARIABLE)
-    if text is None:
-        return there & _suitable(adapter.info)
-    asked = frozenset(text.split(",")) - {"none", ""}
-    if not asked <= there:
-        raise InvalidArgument(
-            f"{VARIABLE} asks for {', '.join(sorted(asked - there))}, which "
-            f"{adapter.info['device']} lacks",
-            hint=f"use some of {', '.join(sorted(there))}, or none")
-    return asked
+    return abilities.chosen(VARIABLE, available(adapter), adapter.info["device"],
+                            _suitable(adapter.info))
 
 
 def _suitable(info: Mapping[str, Any]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from unladen.backends._gpu.target import Bytes
-from unladen.backends.wgpu.adapters import load, native
+from unladen.backends.wgpu.adapters import PROCESS, load, native
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
 from unladen.backends.wgpu.memory import WgpuBuffer, read
@@ -90,6 +90,7 @@ class _Fetched:
         data = np.frombuffer(ffi.buffer(where, self.nbytes), np.uint8)
         return data if self.is_view else data.copy()
 
+    @PROCESS.frees
     def __del__(self) -> None:
         _mapping().told.pop(self.number, None)
 

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
-from unladen.backends._gpu.opened import closed
+from unladen.backends._gpu.memory import GpuBuffer, allocated, one_copy
+from unladen.backends._gpu.opened import open_buffer
 from unladen.backends._gpu.target import Bytes, Range
 from unladen.backends.base import Buffer, Use
 from unladen.backends.wgpu.failure import typed
 from unladen.backends.wgpu.gpu import Gpu
-from unladen.errors import OutOfMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +23,9 @@ class WgpuBuffer(GpuBuffer):
 
 def alloc(gpu: Gpu, nbytes: int, row_bytes: int, use: Use = "arena") -> WgpuBuffer:
     """Zeroed memory, cut between rows where the device can't allocate it in one piece."""
-    if nbytes > gpu.free_bytes():
-        raise OutOfMemory(device=gpu.name, requested=nbytes, free=gpu.free_bytes(), hint=HINT)
-    part = part_bytes(gpu, nbytes, row_bytes)
-    sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)]
-    parts = tuple(Range(gpu.buffer(n, mappable=use == "weights", staging=use == "staging"), 0, n)
-                  for n in sizes)
+    parts, part = allocated(
+        gpu, nbytes, row_bytes, gpu.free_bytes(),
+        lambda n: gpu.buffer(n, mappable=use == "weights", staging=use == "staging"))
     return WgpuBuffer(gpu, nbytes, parts, part)
 
 
@@ -65,28 +61,23 @@ def copy(dst: WgpuBuffer, dst_offset: int, src: WgpuBuffer, src_offset: int, nby
     words, and for buffers in several parts."""
     if dst.gpu is not src.gpu or (dst_offset | src_offset | nbytes) % 4:
         return False
-    sources, targets = list(src.pieces(src_offset, nbytes)), list(dst.pieces(dst_offset, nbytes))
-    if len(sources) != 1 or len(targets) != 1:
+    one = one_copy(dst, dst_offset, src, src_offset, nbytes)
+    if one is None:
         return False
-    gpu, source, target = dst.gpu, sources[0], targets[0]
+    gpu, (to, to_offset, of, of_offset) = dst.gpu, one
     with typed(gpu.name, requested=nbytes):
         encoder = gpu.wgpu.create_command_encoder()
-        if source[0].buffer is target[0].buffer:
+        if of is to:
             # WebGPU doesn't copy within one buffer, so the bytes go through another.
             between = gpu.buffer(nbytes)
-            encoder.copy_buffer_to_buffer(source[0].buffer, source[1], between, 0, nbytes)
-            encoder.copy_buffer_to_buffer(between, 0, target[0].buffer, target[1], nbytes)
+            encoder.copy_buffer_to_buffer(of, of_offset, between, 0, nbytes)
+            encoder.copy_buffer_to_buffer(between, 0, to, to_offset, nbytes)
         else:
-            encoder.copy_buffer_to_buffer(source[0].buffer, source[1], target[0].buffer, target[1],
-                                          nbytes)
+            encoder.copy_buffer_to_buffer(of, of_offset, to, to_offset, nbytes)
         gpu.queue.submit([encoder.finish()])
     return True
 
 
 def of_gpu(buffer: Buffer) -> WgpuBuffer:
-    """``buffer``, which must be a :class:`WgpuBuffer`: a plan gives each backend its own buffers.
-    Raises :class:`BackendNotInitialised` where its device was closed."""
-    assert isinstance(buffer, WgpuBuffer), buffer
-    if buffer.gpu.is_closed:
-        raise closed(buffer.gpu.name)
-    return buffer
+    """See :func:`open_buffer`."""
+    return open_buffer(buffer, WgpuBuffer)

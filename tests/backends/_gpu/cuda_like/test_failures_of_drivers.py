@@ -14,8 +14,9 @@ from cases import running
 from cases.base import Maker
 from emulator import build
 from engine.test_fork import in_child
-from stub_driver.stub import Stub, backend, stub
+from stub_driver.stub import Stub, backend, stub, vendor
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
+from unladen.backends._gpu.cuda_like.driver import driver_of
 from unladen.backends.base import BackendOptions, Buffer
 from unladen.errors import (
     BackendNotInitialised,
@@ -176,8 +177,22 @@ def test_no_driver() -> None:
 def test_no_compiler() -> None:
     cards = backend("cuda", compilers=("libNoNvrtc.so.9",))
     assert not cards.devices()
-    assert cards.why_none() == ("Stub 0 can't be used: it needs NVIDIA's run-time compiler: "
-                                "pip install 'unladen[cuda]'")
+    assert cards.why_none() == ("Stub 0 can't be used: it needs NVRTC, NVIDIA's run-time "
+                                "compiler: pip install 'unladen[cuda]'")
+
+
+def test_versions_are_shown() -> None:
+    """With a card come its chip and the versions that a report of a fault needs."""
+    (card,) = backend("cuda").devices()
+    assert card.description == "Stub 0 (sm_90a, CUDA 13.0, NVRTC 12.9)"
+    driver = driver_of(vendor("hip"))
+    assert driver is not None
+    patched = dict(driver.functions, driver_version=lambda at: setattr(at._obj, "value", 60032830))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(driver, "functions", patched)
+        assert driver.version == "6.0"
+        patch.setitem(patched, "driver_version", lambda at: 999)
+        assert driver.version == ""
 
 
 def test_cards_that_lack_something(driver: Stub) -> None:

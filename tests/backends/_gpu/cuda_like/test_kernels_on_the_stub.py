@@ -19,6 +19,7 @@ from unladen.backends import backend_of
 from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.lowering import registry
 
+RAN_BY = "stub"
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
 HIP_OPS = ("add", "argmax", "embed", "kv_write", "rms_norm")
 """Ops that run by HIP's names, too, with which only the calls differ."""

@@ -9,11 +9,10 @@ from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.memory import Growing, Memory, may_grow
 from unladen.backends._gpu.cuda_like.staging import Pinned, behind, pinned
 from unladen.backends._gpu.cuda_like.streams import Event
-from unladen.backends._gpu.memory import HINT, GpuBuffer, part_bytes
-from unladen.backends._gpu.opened import closed
-from unladen.backends._gpu.target import Bytes, Range
+from unladen.backends._gpu.memory import GpuBuffer, allocated, one_copy
+from unladen.backends._gpu.opened import open_buffer
+from unladen.backends._gpu.target import Bytes
 from unladen.backends.base import Buffer, Make, Use
-from unladen.errors import OutOfMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +27,9 @@ def alloc(gpu: Gpu, nbytes: int, use: Use, row_bytes: int) -> Buffer:
     grows where the driver can do that; "staging" is pinned memory of the host."""
     if use == "staging":
         return pinned(gpu, nbytes)
-    free = gpu.context.free_bytes()
-    if nbytes > free:
-        raise OutOfMemory(device=gpu.name, requested=nbytes, free=free, hint=HINT)
-    part = part_bytes(gpu, nbytes, row_bytes)
-    sizes = [min(part, nbytes - start) for start in range(0, nbytes, part)]
     grows = use == "kv" and may_grow(gpu.context, nbytes)
-    parts = tuple(Range((Growing if grows else Memory)(gpu, n), 0, n) for n in sizes)
+    parts, part = allocated(gpu, nbytes, row_bytes, gpu.context.free_bytes(),
+                            lambda n: (Growing if grows else Memory)(gpu, n))
     return CudaBuffer(gpu, nbytes, parts, part)
 
 
@@ -81,10 +76,10 @@ def fetch(src: CudaBuffer, nbytes: int, offset: int, staging: Buffer | None
 
 def copy(dst: CudaBuffer, dst_offset: int, src: CudaBuffer, src_offset: int, nbytes: int) -> bool:
     """Copy on the device, or between two cards. Returns False for buffers in several parts."""
-    sources, targets = list(src.pieces(src_offset, nbytes)), list(dst.pieces(dst_offset, nbytes))
-    if len(sources) != 1 or len(targets) != 1:
+    one = one_copy(dst, dst_offset, src, src_offset, nbytes)
+    if one is None:
         return not nbytes
-    dst.gpu.copy(targets[0][0].buffer, targets[0][1], sources[0][0].buffer, sources[0][1], nbytes)
+    dst.gpu.copy(*one, nbytes)
     return True
 
 
@@ -95,9 +90,5 @@ def discard(buffer: CudaBuffer) -> None:
 
 
 def of_gpu(buffer: Buffer) -> CudaBuffer:
-    """``buffer``, which must be a :class:`CudaBuffer`: a plan gives each backend its own buffers.
-    Raises :class:`BackendNotInitialised` where its device was closed."""
-    assert isinstance(buffer, CudaBuffer), buffer
-    if buffer.gpu.is_closed:
-        raise closed(buffer.gpu.name)
-    return buffer
+    """See :func:`open_buffer`."""
+    return open_buffer(buffer, CudaBuffer)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import os
 import threading
 import time
 import weakref
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from ctypes import c_int, c_size_t, c_void_p
 from typing import Any, Protocol
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.driver import Driver
 from unladen.backends._gpu.cuda_like.found import Found
 from unladen.backends._gpu.cuda_like.vendor import (
@@ -62,7 +62,7 @@ class Context:
     @property
     def is_usable(self) -> bool:
         """Whether its objects can be used and freed: it isn't lost, and this process made it."""
-        return not self.is_lost and self.driver.process == os.getpid()
+        return not self.is_lost and self.driver.process.is_here
 
     def call(self, name: str, *arguments: Any, device: str = "", requested: int = 0, free: int = 0
              ) -> None:
@@ -167,6 +167,7 @@ class Context:
             finally:
                 self._recording.release()
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.is_usable and hasattr(self, "handle"):
             self.collect()

@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_void_p
 from typing import Any
 
-import numpy as np
-
-from unladen.backends._gpu import c_texts
+from unladen.backends._gpu import c_texts, forks
 from unladen.backends._gpu.binaries import Binaries
 from unladen.backends._gpu.c_texts import Source
 from unladen.backends._gpu.cuda_like import found as finding
@@ -19,10 +17,10 @@ from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.memory import Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, Ring, copying
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
+from unladen.backends._gpu.memory import codebook_bytes
 from unladen.backends._gpu.target import Bytes, Constants, Family, Range
 from unladen.backends.base import Make
 from unladen.errors import UnladenError
-from unladen.quants import codebook
 
 ENTRY = b"kernel_main"
 """The name of the function that a kernel's text defines."""
@@ -213,10 +211,10 @@ class Gpu:
 
     def _grid(self, name: str) -> Range:
         if name not in self._grids:
-            self._grids[name] = self.upload(
-                np.ascontiguousarray(codebook(name)).view(np.uint8).reshape(-1))
+            self._grids[name] = self.upload(codebook_bytes(name))
         return self._grids[name]
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if hasattr(self, "_kernels"):
             context, modules = self.context, [k.module for k in self._kernels.values()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +25,8 @@ class Driver:
     """A driver that was loaded. ``refused``: why it shows no devices, "" if it shows some."""
 
     def __init__(self, vendor: Vendor, library: ctypes.CDLL) -> None:
-        self.vendor, self.process = vendor, os.getpid()
+        self.vendor, self.process = vendor, forks.Process(vendor.driver)
+        self.process.begin()
         self.entered = threading.local()
         """A weak reference to the context of the thread's calls, as attribute ``context``."""
         self.functions: dict[str, Callable[..., int]] = {}
@@ -62,6 +62,15 @@ class Driver:
             return 0
         return count.value
 
+    @property
+    def version(self) -> str:
+        """The newest version of the platform that the driver runs, as "12.4"; "" if it doesn't
+        tell."""
+        number, major = ctypes.c_int(0), self.vendor.major
+        if self.functions["driver_version"](ctypes.byref(number)):
+            return ""
+        return f"{number.value // major}.{number.value % major // (major // 100)}"
+
     def call(self, device: str, name: str, *arguments: Any, requested: int = 0, free: int = 0
              ) -> None:
         """Call the function called ``name``. Raises :class:`OutOfMemory`, :class:`DeviceLost` or
@@ -92,7 +101,7 @@ class Driver:
     def check_process(self) -> None:
         """Raise :class:`BackendNotInitialised` in a forked child of the process that loaded the
         driver: there it doesn't work."""
-        forks.check_process(self.vendor.driver, self.process)
+        self.process.check()
 
 
 @functools.cache

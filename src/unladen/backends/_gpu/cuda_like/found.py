@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from unladen.backends._gpu import abilities
 from unladen.backends._gpu.backend import FUSIONS
 from unladen.backends._gpu.binaries import Binaries, folder_of_binaries
 from unladen.backends._gpu.cuda_like.compiler import compiler_of
@@ -15,7 +15,7 @@ from unladen.backends._gpu.cuda_like.driver import Driver, driver_of
 from unladen.backends._gpu.cuda_like.trial import refuses
 from unladen.backends._gpu.cuda_like.vendor import Chip, Vendor
 from unladen.backends.base import Device
-from unladen.errors import BackendNotInitialised, InvalidArgument
+from unladen.errors import BackendNotInitialised
 
 LONGEST_BINDING = (1 << 32) - 256
 """The most bytes that a kernel binds at once: addresses in a binding have 32 bits."""
@@ -26,7 +26,7 @@ NAME_BYTES = 256
 @dataclass(frozen=True, slots=True)
 class Found:
     """A device that a driver shows. ``refused``: why it can't be used, "" if it can. ``target``:
-    what its kernels are compiled for."""
+    what its kernels are compiled for. ``versions``: the driver's and the compiler's, for people."""
 
     number: int
     handle: int
@@ -35,6 +35,7 @@ class Found:
     chip: Chip
     target: str
     refused: str
+    versions: str = ""
 
 
 @functools.cache
@@ -73,7 +74,9 @@ def _found(driver: Driver, number: int) -> Found:
                              f"version {compiler.version} knows: install an older one")
     if target and vendor.may_abort:
         why = refuses(vendor, compiler.version, target, Binaries(folder_of_binaries()))
-    return Found(number, handle.value, title, nbytes.value, chip, target or "", why)
+    versions = (f"{vendor.platform} {driver.version or 'of an unknown version'}, "
+                f"{vendor.compiler} {compiler.version}")
+    return Found(number, handle.value, title, nbytes.value, chip, target or "", why, versions)
 
 
 def why_none(vendor: Vendor) -> str:
@@ -105,22 +108,14 @@ def features(vendor: Vendor, there: frozenset[str], device: str) -> frozenset[st
     """The abilities that kernels use of ``there``, those of ``device``. Raises
     :class:`InvalidArgument` where the environment asks for one that doesn't exist or that the
     device lacks."""
-    text = os.environ.get(vendor.features_variable)
-    if text is None:
-        return there
-    asked = frozenset(text.split(",")) - {"none", ""}
-    if not asked <= there:
-        raise InvalidArgument(
-            f"{vendor.features_variable} asks for {', '.join(sorted(asked - there))}, which "
-            f"{device} lacks", hint=f"use some of {', '.join(sorted(there))}, or none")
-    return asked
+    return abilities.chosen(vendor.features_variable, there, device)
 
 
 def device_of(vendor: Vendor, each: Found, name: str) -> Device:
     """The device called ``name`` that runs on ``each``."""
     used = features(vendor, each.chip.abilities, each.name)
     return Device(
-        name, f"{each.name} ({each.chip.name})", each.memory_bytes,
+        name, f"{each.name} ({each.chip.name}, {each.versions})", each.memory_bytes,
         features=tuple((f, f in used) for f in vendor.abilities if f in each.chip.abilities),
         max_binding_bytes=LONGEST_BINDING, fusions=FUSIONS, runs_ahead=True,
         writes_ahead=True, copies_to_peers=True)

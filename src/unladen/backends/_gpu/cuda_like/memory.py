@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from ctypes import c_size_t, c_uint64
 from typing import TYPE_CHECKING, Protocol
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.context import Context
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.cuda_like.vendor import NOT_SUPPORTED
@@ -117,6 +118,7 @@ class Memory:
                 program.awaits.append(event)
         return event
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.address:
             context, address, streams = self.gpu.context, self.address, self.gpu.streams
@@ -184,6 +186,7 @@ class Growing(Memory):
             self.gpu.context.promised_bytes += self._mapped
             self._handles, self._mapped = [], 0
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.address:
             context, address, size = self.gpu.context, self.address, self._reserved

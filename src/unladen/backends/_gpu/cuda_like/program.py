@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.device import Arguments, Gpu, Kernel
 from unladen.backends._gpu.cuda_like.memory import Growing, Memory
 from unladen.backends._gpu.cuda_like.staging import Pinned, pinned
@@ -78,6 +79,7 @@ class Recording:
             finally:
                 context.driver.functions["destroy_graph"](graph)
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.handle:
             context, handle = self.context, self.handle
@@ -204,6 +206,7 @@ class CudaProgram:
                 start(gpu, bound, groups, gpu.compute)
             return gpu.compute.record()
 
+    @forks.unless_ending
     def __del__(self) -> None:
         # What the last run still uses isn't touched by others before it is done.
         if self.done is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.streams import Event, Stream
 from unladen.backends._gpu.target import Bytes
 from unladen.backends.base import Device, Make
@@ -36,6 +37,7 @@ class _Owner:
         self.__array_interface__ = {"shape": (nbytes,), "typestr": "|u1", "version": 3,
                                     "data": (self.handle.value, False)}
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.handle:
             context, handle, streams = self.context, self.handle, self.streams

@@ -6,6 +6,7 @@ import ctypes
 from collections import deque
 from ctypes import c_void_p
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.context import Context
 
 NON_BLOCKING, NO_TIMING = 1, 2
@@ -45,6 +46,7 @@ class Stream:
         """Keep an event's handle for the next one: whoever waits for it has begun to."""
         self._free.append(handle)
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if self.handle:
             functions, events, stream = self.context.driver.functions, self._free, self.handle
@@ -68,5 +70,6 @@ class Event:
         context.enter()
         context.wait(self.handle, self.stream.device)
 
+    @forks.unless_ending
     def __del__(self) -> None:
         self.stream.take_back(self.handle)

@@ -116,7 +116,8 @@ class Vendor:
     """A maker's driver.
 
     * ``backend``: the backend's name.
-    * ``maker``, ``driver``: as people call them.
+    * ``maker``, ``driver``, ``platform``, ``compiler``: as people call them.
+    * ``major``: what the driver adds to its number for each major version of the platform.
     * ``libraries``, ``compilers``: the files of the driver and of the compiler. ``find_compiler``:
       those of the compiler in packages, which come first.
     * ``symbols``, ``compiler_symbols``: names of the functions of this module's tables.
@@ -139,6 +140,9 @@ class Vendor:
     backend: str
     maker: str
     driver: str
+    platform: str
+    major: int
+    compiler: str
     libraries: tuple[str, ...]
     compilers: tuple[str, ...]
     find_compiler: Callable[[], list[str]]
