@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +27,8 @@ class Driver:
 
     def __init__(self, vendor: Vendor, library: ctypes.CDLL) -> None:
         self.vendor, self.process = vendor, os.getpid()
+        self.entered = threading.local()
+        """By thread, a weak reference to the ``context`` of its calls."""
         self.functions: dict[str, Callable[..., int]] = {}
         for table in (FUNCTIONS, OPTIONAL):
             for name, types in table.items():
