@@ -240,15 +240,15 @@ def test_plans_say_how_sums_are_made(delayed: DelayedBackend, request: pytest.Fi
                                      ) -> None:
     n_sums = 2 * SHAPES[0].n_layers
     copied = blueprint(SHAPES[0], *names("delayed", 2))
-    line = f"{n_sums} sums a step on each of 2 devices, all-reduced by "
-    assert f"{line}copies of their parts" in copied.offloaded()
+    line = f"{n_sums} all-reduces a step over 2 devices, by "
+    assert f"{line}copies of the parts" in copied.offloaded()
     assert copied.explain().count("; all-reduce by copies of the parts") == 2 * n_sums
     request.getfixturevalue("adding")
     by_library = blueprint(SHAPES[0], *names("delayed", 2))
     assert f"{line}adder of 2" in by_library.offloaded()
     assert by_library.explain().count("; all-reduce by adder of 2") == 2 * n_sums
     alone = "\n".join(blueprint(SHAPES[0], "delayed:0").offloaded())
-    assert "sums a step" not in alone
+    assert "all-reduces" not in alone
 
 
 def test_a_sum_is_predicted(adding: list[Adding]) -> None:
