@@ -19,6 +19,8 @@ OURS = {
     "UNLADEN_CUDA_FEATURES": "The card's features that kernels of `cuda` may use, by comma: "
                              "`subgroups`, `int_dot`, `mma`, `wgmma`, `pdl`; or `none`.",
     "UNLADEN_CUDA_NO_VMM": "`1`: caches on `cuda` are allocated whole, and don't grow.",
+    "UNLADEN_NO_NCCL": "`1`: several cards add partial results by copies, also where NCCL or RCCL "
+                       "is installed.",
     "UNLADEN_HIP_FEATURES": "The card's features that kernels of `hip` may use, by comma: "
                             "`subgroups`, `int_dot`; or `none`.",
     "UNLADEN_METAL_FEATURES": "`none`: kernels of `metal` don't use `subgroups`.",

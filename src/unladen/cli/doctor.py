@@ -72,7 +72,8 @@ def _backends() -> list[dict[str, Any]]:
              "devices": [{"name": d.name, "description": d.description,
                           "memory_bytes": d.memory_bytes, "is_host": d.is_host,
                           "features": dict(d.features)}
-                         for d in backend.devices()]}
+                         for d in backend.devices()],
+             "libraries": dict(backend.libraries())}
             for name, backend in sorted(registry().items())]
 
 
@@ -166,6 +167,7 @@ def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"  {device['name']}", f"{device['description']}, {size}"
             if device["features"]:
                 yield "    features", _used(device["features"])
+        yield from ((f"    {name}", about) for name, about in backend["libraries"].items())
     yield from (("", ""), ("drivers", ""))
     yield from _driver_rows(facts["drivers"])
     has = [name.replace("_", " ") for name, there in facts["supports"].items() if there]

@@ -185,7 +185,7 @@ class Blueprint:
     def explain(self) -> str:
         """Each node, its device, and why it is there."""
         lines = []
-        added = {n: a.by or "copies of the parts" for a in self.all_reduces for n in a.nodes}
+        added = {n: a.by or all_reduce.COPIES for a in self.all_reduces for n in a.nodes}
         for node in self.graph.nodes:
             device, why = self.device_of[node]
             why += f"; all-reduce by {added[node]}" if node in added else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from delayed import delayed as delayed
 from factory import Shape, write_model
 from schedule.paper import graph_of, paper_file
 from tiny_plan import LAYOUT, LIMITS, Feed, fill, open_tiny
+from unladen.backends.base import Collective, Device, Place
+from unladen.graph.batch import Batch
 from unladen.graph.graph import Node, Value
 from unladen.schedule.blueprint import Blueprint, make_blueprint
 from unladen.schedule.cut import all_reduce
-from unladen.schedule.cut.segments import CopyStep, RunStep, Step
+from unladen.schedule.cut.segments import CopyStep, ReduceStep, RunStep, Step
 from unladen.schedule.options import PlanOptions
 from unladen.schedule.place import PlaceOptions
 
@@ -150,3 +153,105 @@ def test_nothing_is_computed_in_vain(delayed: DelayedBackend) -> None:
         read = {v for n in made.graph.nodes for v in n.inputs} | set(made.graph.outputs.values())
         unread = [n for n in made.graph.nodes if n.outputs and read.isdisjoint(n.outputs)]
         assert not unread
+
+
+NAMES = ("blk.0.attn_out", "blk.0.attn_residual", "blk.1.ffn_norm", "blk.0.ffn_residual")
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_values_that_are_changed(tmp_path: Path, rng: np.random.Generator, tokens: list[int],
+                                 feed: Feed, delayed: DelayedBackend, n: int) -> None:
+    """Every device goes on with what the host made of a value, and the host sees it whole."""
+    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, SHAPES[0]))
+    tokens = [t % SHAPES[0].n_vocab for t in tokens]
+
+    def change(value: Value, array: np.ndarray[Any, Any], batch: Batch) -> np.ndarray[Any, Any]:
+        return array * np.float32(1.5)
+    changed = str(rng.choice(NAMES))
+    options = {"changes": {changed: change}, "looked": [x for x in NAMES if x != changed]}
+    whole = tiny.plan("reference:0", **options)
+    plan = tiny.plan(*names("delayed", n), place=PlaceOptions(split_mode="tensor"), **options)
+    expected, got = feed(whole, tokens), feed(plan, tokens)
+    assert np.abs(expected - feed(tiny.plan("reference:0"), tokens)).max() > 1e-3
+    assert np.abs(got - expected).max() <= ROUNDINGS * 2.0 ** -24 * np.abs(expected).max()
+    for name in whole.blueprint.graph.outputs.keys() & plan.blueprint.graph.outputs.keys():
+        if name in NAMES:
+            np.testing.assert_allclose(plan.output(name), whole.output(name), atol=1e-3)
+
+
+class Adding:
+    """A library over ``devices``, which adds on the host when the devices come to it."""
+
+    def __init__(self, backend: DelayedBackend, devices: Sequence[Device]) -> None:
+        self.backend, self.devices, self.n_sums = backend, devices, 0
+
+    def all_reduce(self, parts: Sequence[Place], totals: Sequence[Place], count: int) -> None:
+        self.n_sums += 1
+        assert [b.device for b, _ in parts] == [b.device for b, _ in totals] == list(self.devices)
+        read = [self.backend.read(b, 4 * count, at).view(np.float32) for b, at in parts]
+        total = np.sum(read, axis=0, dtype=np.float32)
+        for buffer, at in totals:
+            self.backend.write(buffer, total.view(np.uint8), at)
+
+
+@pytest.fixture
+def adding(delayed: DelayedBackend, monkeypatch: pytest.MonkeyPatch) -> list[Adding]:
+    """The groups that plans have made of delayed devices, which have a library now."""
+    made: list[Adding] = []
+
+    def collective(devices: Sequence[Device]) -> Collective:
+        made.append(Adding(delayed, devices))
+        return made[-1]
+    monkeypatch.setattr(delayed, "adds_with", lambda devices: f"adder of {len(devices)}",
+                        raising=False)
+    monkeypatch.setattr(delayed, "collective", collective, raising=False)
+    return made
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_library_adds(tmp_path: Path, rng: np.random.Generator, tokens: list[int], feed: Feed,
+                        adding: list[Adding], n: int) -> None:
+    """Once for each sum, in place of copies and additions, with the same logits."""
+    tiny = open_tiny(write_model(tmp_path / "m.gguf", rng, SHAPES[0]))
+    tokens = [t % SHAPES[0].n_vocab for t in tokens]
+    place = PlaceOptions(split_mode="tensor", main_gpu=int(rng.integers(n)))
+    plan = tiny.plan(*names("delayed", n), place=place)
+    steps, n_sums = plan.blueprint.steps, 2 * SHAPES[0].n_layers
+    sums = [s for s in steps if isinstance(s, ReduceStep)]
+    assert len(sums) == n_sums and starts(steps) == n * (n_sums + 1) + 2
+    assert sum(isinstance(s, CopyStep) for s in steps) == 3 * (n - 1)
+    added = {node for each in plan.blueprint.all_reduces for node in each.nodes}
+    assert not added & {node for s in steps if isinstance(s, RunStep) for node in s.nodes}
+    divided = feed(plan, tokens)
+    assert sum(group.n_sums for group in adding) == 3 * n_sums
+    whole = feed(tiny.plan("reference:0"), tokens)
+    assert np.abs(divided - whole).max() <= ROUNDINGS * 2.0 ** -24 * np.abs(whole).max()
+
+
+def test_a_library_needs_a_part_on_each_device(adding: list[Adding]) -> None:
+    """Here one device has no heads: it gets the others' parts of attention by copies."""
+    made = blueprint(SHAPES[0], *names("delayed", 3), tensor_split=[1, 8, 8])
+    assert {each.by for each in made.all_reduces if len(each.parts) < 3} == {""}
+    assert {each.by for each in made.all_reduces if len(each.parts) == 3} <= {"adder of 3"}
+    assert any(len(each.parts) < 3 for each in made.all_reduces)
+
+
+def test_plans_say_how_sums_are_made(delayed: DelayedBackend, request: pytest.FixtureRequest
+                                     ) -> None:
+    n_sums = 2 * SHAPES[0].n_layers
+    copied = blueprint(SHAPES[0], *names("delayed", 2))
+    line = f"{n_sums} all-reduces a step over 2 devices, by "
+    assert f"{line}copies of the parts" in copied.offloaded()
+    assert copied.explain().count("; all-reduce by copies of the parts") == 2 * n_sums
+    request.getfixturevalue("adding")
+    by_library = blueprint(SHAPES[0], *names("delayed", 2))
+    assert f"{line}adder of 2" in by_library.offloaded()
+    assert by_library.explain().count("; all-reduce by adder of 2") == 2 * n_sums
+    alone = "\n".join(blueprint(SHAPES[0], "delayed:0").offloaded())
+    assert "all-reduces" not in alone
+
+
+def test_a_sum_is_predicted(adding: list[Adding]) -> None:
+    """The devices wait for one another, and the link counts."""
+    decode, prefill = blueprint(SHAPES[0], *names("delayed", 2)).predict()
+    assert 0 < decode.terms["copies"] < prefill.terms["copies"] <= prefill.seconds

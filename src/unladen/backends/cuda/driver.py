@@ -88,7 +88,7 @@ CUDA = Vendor(
     # NVLink SHARP, in which a switch adds, came with chips of 9.0.
     collectives=Collectives(
         "NCCL", ("libnccl.so.2",), packaged_nccl,
-        "pip install nvidia-nccl-cu12, or -cu13 with a driver for CUDA 13 (470 MB unpacked)",
+        "pip install nvidia-nccl-cu12, or -cu13 with a driver for CUDA 13 (490 MB unpacked)",
         any_order=90, fixed_order=("NCCL_NVLS_ENABLE", "0")),
     symbols={
         "init": "cuInit", "driver_version": "cuDriverGetVersion",

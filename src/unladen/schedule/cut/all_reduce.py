@@ -23,6 +23,9 @@ MOST_DEVICES = 4
 """More devices than this add up on one of them, since the number of copies between all of them
 grows with its square."""
 
+COPIES = "copies of the parts"
+"""What plans say where no library makes a sum."""
+
 
 class AllReduce(NamedTuple):
     """A sum that several devices need.
@@ -79,8 +82,7 @@ def with_libraries(all_reduces: Sequence[AllReduce], device_of: Mapping[Node, tu
 def lines(all_reduces: Sequence[AllReduce]) -> list[str]:
     """A line for each way in which sums are made that several devices need."""
     ways = Counter((len(each.totals), each.by) for each in all_reduces if len(each.totals) > 1)
-    return [f"{n} sums a step on each of {n_devices} devices, "
-            + (f"all-reduced by {by}" if by else "all-reduced by copies of their parts")
+    return [f"{n} all-reduces a step over {n_devices} devices, by {by or COPIES}"
             for (n_devices, by), n in ways.items()]
 
 

@@ -6,7 +6,7 @@ import gc
 import importlib.util
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import POINTER, c_int, c_uint64, c_void_p
 from itertools import islice
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from stub_driver.stub import Stub, backend, installed, stub
+from tiny_plan import fill
 from unladen import Model
 from unladen.backends._gpu.cuda_like import collective
 from unladen.backends._gpu.cuda_like.backend import CudaLikeBackend
@@ -231,6 +232,25 @@ def test_cards_that_do_not_connect(driver: Stub) -> None:
     driver.fail("ncclCommInitAll", 1)
     with pytest.raises(UnladenError, match=r"ncclCommInitAll failed: unhandled cuda error \(1\)"):
         Cards(backend("cuda", adds=True), 2)
+
+
+@pytest.mark.parametrize("function", ["ncclAllReduce", "ncclGroupEnd"])
+def test_a_step_that_fails(function: str, make_model: Callable[..., Path]) -> None:
+    """The next one begins as if nothing had happened."""
+    path = make_model("llama", n_embd=64, n_heads=4, n_kv_heads=2)
+    with installed("cuda", runs=False, adds=True, n_cards=2) as driver, Model(
+            path, devices=["cuda:0", "cuda:1"], split_mode="tensor") as model:
+        plan = model.engine.plan
+        fill(plan, [3], 4, table=(1, 2))
+        plan.run()
+        driver.fail(function, 5)
+        with pytest.raises(UnladenError, match=r"\(5\)"):
+            plan.run()
+        driver.forget()
+        for _ in range(3):
+            plan.run()
+            plan.output("logits")
+        assert driver.count("sums") == 3 * len(plan.blueprint.all_reduces) > 0
 
 
 TYPES = {c_int: ("int", "ncclDataType_t", "ncclRedOp_t"), c_void_p: ("ncclComm_t", "cudaStream_t"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import re
 from collections.abc import Iterator
@@ -103,6 +104,20 @@ def test_a_device_that_is_lost_is_opened_again(cards: CudaLikeBackend, function:
     cards.write(again, data)
     del bench, first  # what belonged to the lost context isn't freed in the new one
     np.testing.assert_array_equal(cards.read(again, 256), data)
+
+
+def test_freeing_leaves_a_thread_with_its_card(cards: CudaLikeBackend, driver: Stub) -> None:
+    """Garbage of another card is freed between any two calls."""
+    driver.set("devices", 2)
+    first, second = (cards.open(f"{cards.name}:{i}", OPTIONS) for i in range(2))
+    garbage, context = cards.alloc(second, 1 << 16, "arena"), cards.gpu(first.name).context
+    used = [driver.used_bytes(i) for i in range(2)]
+    context.enter()
+    del garbage
+    address = ctypes.c_uint64()
+    context.call("alloc", ctypes.byref(address), 4096)
+    assert [driver.used_bytes(i) - n for i, n in enumerate(used)] == [4096, -(1 << 16)]
+    context.call("free", address)
 
 
 def test_devices_on_one_card_are_lost_together(cards: CudaLikeBackend, driver: Stub) -> None:

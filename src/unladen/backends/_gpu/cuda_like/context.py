@@ -25,6 +25,9 @@ from unladen.errors import DeviceLost, UnladenError
 
 CHECK_S = 0.01
 """Seconds between two looks at the other cards while the host waits for this one."""
+PAUSE, MOST_PAUSE_S = 0.05, 1e-3
+"""While it waits so, the host sleeps for this share of the time that it has waited, and at most for
+so many seconds: what it notices late doesn't count beside the waiting."""
 
 
 class Watched(Protocol):
@@ -82,6 +85,7 @@ class Context:
         """Make this the context of the thread's calls."""
         self.driver.entered.context = weakref.ref(self)
         self.call("set_current", self.handle)
+        self.driver.entered.context = weakref.ref(self)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -118,14 +122,15 @@ class Context:
     def wait(self, event: c_void_p, device: str) -> None:
         """Wait for an event of ``device``, which is lost with a card that it waits for itself."""
         if self.watched:
-            next_look = time.monotonic() + CHECK_S
+            begin = looked = time.monotonic()
             while self.driver.functions["query_event"](event) == NOT_READY:
-                if time.monotonic() > next_look:
+                now = time.monotonic()
+                if now - looked > CHECK_S:
                     for each in list(self.watched):
                         each.check()
                     self.enter()
-                    next_look = time.monotonic() + CHECK_S
-                time.sleep(0)
+                    looked = now
+                time.sleep(min((now - begin) * PAUSE, MOST_PAUSE_S))
         self.call("sync_event", event, device=device)
 
     def reach(self, other: Context) -> None:
@@ -154,7 +159,9 @@ class Context:
         self.collect()
 
     def collect(self) -> None:
-        """Free what waits for it, unless something is recorded."""
+        """Free what waits for it, unless something is recorded. That may happen between any two
+        calls of the thread, so its context is the same afterwards."""
+        before: Context | None = getattr(self.driver.entered, "context", lambda: None)()
         while self._waiting and self._recording.acquire(blocking=False):
             try:
                 with self.entered() if self.is_usable else contextlib.nullcontext():
@@ -166,6 +173,9 @@ class Context:
                 self.is_lost = True  # a card that can't free memory takes no more work
             finally:
                 self._recording.release()
+                if before is not None and before.is_usable:
+                    self.driver.functions["set_current"](before.handle)
+                    self.driver.entered.context = weakref.ref(before)
 
     @forks.unless_ending
     def __del__(self) -> None:
