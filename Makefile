@@ -3,8 +3,8 @@
 #
 #   make demo    install unladen, let it tell a story and answer in a chat
 #   make test    lint, types and tests against the installed package
-#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, the other
-#                cases on OpenCL, faults in every line of the C kernels, and other programs
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, other
+#                cases on OpenCL and the emulator, faults in every line of C kernels, programs
 #                against the server; Codex and Claude Code (700 MB) where there is npm; short
 #                runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
