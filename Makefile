@@ -3,8 +3,8 @@
 #
 #   make demo    install unladen, let it tell a story and answer in a chat
 #   make test    lint, types and tests against the installed package
-#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, the other
-#                cases on OpenCL, faults in every line of the C kernels, and other programs
+#   make long    the tests that it leaves out: every architecture and perplexity on wgpu, other
+#                cases on OpenCL and the emulator, faults in every line of C kernels, programs
 #                against the server; Codex and Claude Code (700 MB) where there is npm; short
 #                runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
@@ -47,6 +47,12 @@ SOURCES := CMakeLists.txt pyproject.toml README.md LICENSE $(wildcard cmake/*) \
 
 # Ninja builds in parallel by itself; where it is absent, Make is told to.
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(shell nproc 2>/dev/null || echo 2)
+# Python keeps what it compiles: without that each process of pytest compiles all tests anew, which
+# takes half a minute.
+unexport PYTHONDONTWRITEBYTECODE
+# Each of two processes gets tests that are neighbours, so most of what a folder's tests share is
+# made once. The process that finishes first takes over half of the other's tests.
+PYTEST_2 := $(BIN)/python -m pytest -n 2 --dist worksteal
 
 demo: .venv/installed
 	@echo "$$ unladen run tiny 'Once upon a time' --temp 0" >&2
@@ -58,19 +64,19 @@ demo: .venv/installed
 test: .venv/installed .venv/tested-with
 	$(BIN)/ruff check .
 	printf '%s\n' linux darwin win32 \
-	    | xargs -P 2 -I{} $(BIN)/mypy --platform {} --cache-dir .mypy_cache/{}
-	$(BIN)/python -m pytest -n 2 -m "not long"
+	    | xargs -P 3 -I{} $(BIN)/mypy --platform {} --cache-dir .mypy_cache/{}
+	$(PYTEST_2) -m "not long"
 
-long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis/made
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory build/agents/made; \
-	    else echo "note: no npm: Codex and Claude Code are not tested" >&2; fi
+long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis/made \
+        $(shell command -v npm >/dev/null && echo build/agents/made)
+	@test -e build/agents/made || echo "note: no npm: Codex and Claude Code are not tested" >&2
 	UNLADEN_TEST_FRAMEWORKS=build/frameworks/bin/python \
 	    UNLADEN_TEST_AGENTS=$$(test ! -e build/agents/made || echo $(AGENTS)) \
 	    UNLADEN_TEST_SCHEMATHESIS=build/schemathesis/bin/schemathesis \
-	    $(BIN)/python -m pytest -n 2 -m long
+	    $(PYTEST_2) -m long
 
 emulator: .venv/installed .venv/tested-with
-	UNLADEN_TEST_ALL_RECIPES=1 $(BIN)/python -m pytest -n 2 tests/emulator \
+	UNLADEN_TEST_ALL_RECIPES=1 $(PYTEST_2) tests/emulator \
 	    tests/backends/opencl/test_models_on_opencl.py
 
 intel: .venv/installed .venv/tested-with build/intel/made
@@ -102,17 +108,24 @@ build/agents/made: Makefile
 	    @anthropic-ai/claude-code@2.1.197 >&2
 	@touch $@
 
+# One pip at a time writes to .venv, so these are installed before targets that may run at once.
+.venv/builds: .venv/made .venv/installed .venv/tested-with
+	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
+	@touch $@
+
 NINJA := -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(BIN)/ninja
 ARM := build/emulated-aarch64
-emulated: .venv/installed .venv/tested-with
-	$(BIN)/python -m pip install --quiet cmake ninja >&2
+# Only tests that call the emulated kernels; what other tests run here is what make test runs. No
+# level of Arm screens.
+emulated: .venv/builds
 	@$(BIN)/cmake -S . -B $(ARM) $(NINJA) -DCMAKE_BUILD_TYPE=Release \
 	    -DUNLADEN_KERNEL_SERVER=ON -DCMAKE_SYSTEM_NAME=Linux \
 	    -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
 	    -DCMAKE_EXE_LINKER_FLAGS=-static >&2
 	@$(BIN)/cmake --build $(ARM) >&2
 	UNLADEN_TEST_EMULATED="qemu-aarch64 -cpu max $(ARM)/kernel_server" \
-	    $(BIN)/python -m pytest -n 2 tests/backends/cpu
+	    $(PYTEST_2) $$(grep -l '^import machines' tests/backends/cpu/test_*.py) \
+	    -k "not test_screening or test_other_types"
 
 # The package's sources with the module that a folder has.
 define with_module
@@ -122,18 +135,19 @@ define with_module
 	cp $(1)/_native*.so $(1)/python/unladen/
 endef
 
-# Whole models too where a step of one level runs other code.
-emulated-avx512 emulated-vbmi: emulated-%: .venv/installed .venv/tested-with
-	$(BIN)/python -m pip install --quiet nanobind cmake ninja >&2
+# Whole models too where a step of one level runs other code. What is no kernel is compiled at -O1:
+# other targets test it as it is installed.
+emulated-avx512 emulated-vbmi: emulated-%: .venv/builds
 	@$(BIN)/cmake -S . -B build/$@ $(NINJA) -DCMAKE_BUILD_TYPE=Release \
+	    -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" \
 	    -DUNLADEN_EMULATE_$(shell echo $* | tr a-z A-Z)=ON \
 	    -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python >&2
 	@$(BIN)/cmake --build build/$@ --target _native >&2
 	$(call with_module,build/$@)
 	PYTHONPATH=build/$@/python \
-	    $(BIN)/python -m pytest -n 2 tests/backends/cpu -k "$* or test_screening"
+	    $(PYTEST_2) tests/backends/cpu -k "$* or test_screening"
 
-.venv/makes-wheels: .venv/made pyproject.toml
+.venv/makes-wheels: .venv/builds pyproject.toml
 	$(BIN)/python -m pip install --quiet --group wheels >&2
 	@touch $@
 
@@ -152,7 +166,7 @@ oracle: .venv/installed .venv/tested-with
 
 RAN := tests/backends/ran.json
 matrix: .venv/installed .venv/tested-with
-	PYTHONPATH=tests $(BIN)/python -m pytest -n 2 -p ran --ran $(RAN) tests/backends/test_ops.py \
+	PYTHONPATH=tests $(PYTEST_2) -p ran --ran $(RAN) tests/backends/test_ops.py \
 	    tests/backends/wgpu/test_kernels.py tests/backends/opencl/test_kernels_on_opencl.py \
 	    tests/emulator/test_emulated_ops.py tests/backends/metal \
 	    tests/backends/_gpu/cuda_like/test_kernels_on_the_stub.py \
@@ -237,7 +251,7 @@ threads:
 # The C kernels in the emulator, with private arrays checked, too.
 kernels: .venv/installed .venv/tested-with
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so)" ASAN_OPTIONS=detect_leaks=0 \
-	    UNLADEN_EMULATOR_ASAN=1 $(BIN)/python -m pytest -n 2 tests/emulator/test_emulated_ops.py
+	    UNLADEN_EMULATOR_ASAN=1 $(PYTEST_2) tests/emulator/test_emulated_ops.py
 
 # The package's sources with a module of their own; the checks' library must be there before Python.
 # What Python itself keeps to its end is no leak of ours. The mutated files run in less memory than

@@ -19,8 +19,7 @@ PARTS = {"attention": 4, "linear": 4, "moe": 4}
 """Tests that an op's cases are divided into: on a busy machine whose GPU is software, all of them
 in one test take longer than a test may."""
 SLOW_COMPILERS = ("opencl",)
-"""Backends that run the first part of the cases in make test, and the others in make long. The
-emulator runs all cases of the same texts."""
+"""Backends that run the first part of the cases in make test, and the others in make long."""
 every_part = pytest.mark.parametrize(("backend", "op", "part"), [
     pytest.param(backend, op, slice(i, None, n),
                  id=f"{backend}-{op}-{i + 1}of{n}" if n > 1 else f"{backend}-{op}",

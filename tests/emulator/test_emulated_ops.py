@@ -22,13 +22,15 @@ PLAIN: frozenset[str] = frozenset()
 MATRICES = FEATURES | {"mma"}
 FOUR_WARPS = MATRICES | {"wgmma"}
 PARTS = {"attention": 4, "linear": 4}
-"""Tests that an op's cases are divided into, since their kernels take long to compile."""
+"""Tests that an op's cases are divided into, since their kernels take long to compile: make test
+runs the first part, make long the others."""
 OPS = sorted(op for op, how in registry().items() if all(map(c_texts.has_kernel, how.kernels)))
 
 
 @pytest.mark.parametrize(("op", "part", "features"), [
     pytest.param(op, slice(i, None, n), features,
-                 id="-".join([op, f"{i + 1}of{n}", *sorted(features)]))
+                 id="-".join([op, f"{i + 1}of{n}", *sorted(features)]),
+                 marks=[pytest.mark.long] if i else [])
     for op in OPS for n in [PARTS.get(op, 1)] for i in range(n)
     for features in (PLAIN, FEATURES, MATRICES, FOUR_WARPS)
     if not features or features & registry()[op].features

@@ -21,18 +21,20 @@ import checking
 from building import ROOT, Machine, audit, core, sdist, wheel
 
 MACHINES = ("x86_64", "aarch64")
+ABIS = ("cp311", "abi3")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--machine", action="append", choices=MACHINES,
                         help="only wheels for this one; may be given again")
-    parser.add_argument("--abi", action="append", choices=("cp311", "abi3"),
+    parser.add_argument("--abi", action="append", choices=ABIS,
                         help="only these wheels; may be given again")
     parser.add_argument("--python", action="append", metavar="VERSION",
                         help="try abi3 wheels with these (default: all of 3.12 and later here)")
     parser.add_argument("--quick", action="store_true",
-                        help="kernels at -O1, for tests: slow, and built in a third of the time")
+                        help="for tests: only wheels that are run, with kernels at -O1, which are "
+                             "slow and built in a third of the time")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "wheels")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist")
     args = parser.parse_args()
@@ -45,7 +47,7 @@ def main() -> int:
         with stage(f"{machine.name}: kernels"):
             library = core(machine, args.build / machine.name / "core",
                            speed="-O1" if args.quick else "-O3")
-        for abi in args.abi or ("cp311", "abi3"):
+        for abi in args.abi or abis(machine, only_run=args.quick):
             wanted = ("3.11",) if abi == "cp311" else tuple(args.python or ("3.12", "3.13", "3.14"))
             found = {v: python for v in wanted if (python := find(v)) is not None}
             if not found:
@@ -58,6 +60,11 @@ def main() -> int:
             n_wrong += tried(made, machine, found, args.build / machine.name)
             shutil.copy2(made, args.dist)
     return 1 if n_wrong else 0
+
+
+def abis(machine: Machine, *, only_run: bool) -> tuple[str, ...]:
+    """The kinds of wheels for ``machine``; with ``only_run`` those that :func:`tried` runs."""
+    return ABIS[1:] if only_run and machine.name != platform.machine() else ABIS
 
 
 def tried(made: Path, machine: Machine, pythons: dict[str, Path], folder: Path) -> int:
