@@ -39,8 +39,8 @@ template <class T> void tell_type(const char *before) {
 }
 template <class R, class... A> void tell_function(const char *name, const char *symbol,
                                                   R (*)(A...)) {
-  printf("{\\"kind\\": \\"function\\", \\"name\\": \\"%s\\", \\"symbol\\": \\"%s\\", \\"types\\": [",
-         name, symbol);
+  printf("{\\"kind\\": \\"function\\", \\"name\\": \\"%s\\", ", name);
+  printf("\\"symbol\\": \\"%s\\", \\"types\\": [", symbol);
   tell_type<R>("");
   (tell_type<A>(", "), ...);
   printf("]}\\n");
@@ -64,7 +64,8 @@ def folder_of(header: str, packages: Iterable[str], folders: Iterable[str | Path
             spec = importlib.util.find_spec(name)
         except ModuleNotFoundError:
             continue
-        found += [Path(f) / "include" for f in (spec.submodule_search_locations or ())] if spec else []
+        places = (spec.submodule_search_locations or ()) if spec else ()
+        found += [Path(place) / "include" for place in places]
     for folder in [*found, *map(Path, folders)]:
         if (folder / header).exists():
             return folder

@@ -1,4 +1,4 @@
-"""Functions, numbers and structs are those of the makers' own headers, where these are installed."""
+"""Functions, numbers and structs are those of the makers' headers, where these are installed."""
 
 from __future__ import annotations
 

@@ -149,6 +149,24 @@ def test_what_is_freed_leaves_a_thread_its_card(driver: Stub) -> None:
     assert driver.count("cuMemFree_v2") > before and driver.current() == 0
 
 
+def test_streams_that_are_finalized_first(driver: Stub, rng: Rng) -> None:
+    """Python orders no objects of a cycle: memory, events and kernels may come after streams."""
+    cards = backend("cuda")
+    m = Maker(rng, 1, n_seqs=1)
+    bench = running.Bench(cards, m.case("add", m.input("T", 16), m.input("T", 16)))
+    buffer = cards.alloc(bench.device, 4096, "arena")
+    cards.run(bench.program)
+    gpu, mark = cards.gpu("cuda:0"), cards.mark(bench.device)
+    for stream in (*gpu.streams, gpu.recorded):
+        stream.__del__()
+    assert driver.count("cuStreamDestroy_v2") == 5 and driver.count("kernels run") == 1
+    cards.close(bench.device)
+    del buffer, bench, mark, stream, gpu, cards
+    gc.collect()
+    assert driver.count("cuStreamDestroy_v2") == 5
+    assert driver.count("cuEventCreate") == driver.count("cuEventDestroy_v2")
+
+
 def test_everything_is_given_back(driver: Stub, rng: Rng) -> None:
     """Nothing of the driver outlives the device."""
     gc.collect()

@@ -218,8 +218,11 @@ class Gpu:
     def __del__(self) -> None:
         if hasattr(self, "_kernels"):
             context, modules = self.context, [k.module for k in self._kernels.values()]
+            compute = getattr(self, "compute", None)
 
             def unload() -> None:
+                if compute is not None:
+                    compute.wait()
                 for module in modules:
                     context.call("unload", module)
             context.later(unload)

@@ -70,14 +70,16 @@ class Recording:
         with context.recording():
             context.call("begin_capture", stream.handle, RELAXED, device=gpu.name)
             try:
-                for bound, groups in launches:
-                    start(gpu, bound, groups, stream)
-            finally:
-                context.call("end_capture", stream.handle, ctypes.byref(graph), device=gpu.name)
-            try:
+                try:
+                    for bound, groups in launches:
+                        start(gpu, bound, groups, stream)
+                finally:
+                    context.call("end_capture", stream.handle, ctypes.byref(graph),
+                                 device=gpu.name)
                 context.call("instantiate", ctypes.byref(self.handle), graph, 0, device=gpu.name)
             finally:
-                context.driver.functions["destroy_graph"](graph)
+                if graph:
+                    context.driver.functions["destroy_graph"](graph)
 
     @forks.unless_ending
     def __del__(self) -> None:

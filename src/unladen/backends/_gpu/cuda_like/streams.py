@@ -15,7 +15,11 @@ time."""
 
 
 class Stream:
-    """A stream of the context; ``device`` names its device in errors."""
+    """A stream of the context; ``device`` names its device in errors.
+
+    Python may finalize what refers to one another in any order, so memory and events may outlive
+    their stream: it is destroyed when its work is done, and to wait for it then is nothing.
+    """
 
     def __init__(self, context: Context, device: str) -> None:
         self.context, self.device, self.handle = context, device, c_void_p()
@@ -40,22 +44,28 @@ class Stream:
 
     def wait(self) -> None:
         """Wait until all work on the stream is done."""
-        self.context.call("sync_stream", self.handle, device=self.device)
+        if self.handle:
+            self.context.call("sync_stream", self.handle, device=self.device)
 
     def take_back(self, handle: c_void_p) -> None:
         """Keep an event's handle for the next one: whoever waits for it has begun to."""
-        self._free.append(handle)
+        if self.handle:
+            self._free.append(handle)
+        else:
+            destroy = self.context.driver.functions["destroy_event"]
+            self.context.later(lambda: destroy(handle))
 
     @forks.unless_ending
     def __del__(self) -> None:
         if self.handle:
-            functions, events, stream = self.context.driver.functions, self._free, self.handle
+            self.context.later(self._destroy)
 
-            def destroy() -> None:
-                for handle in events:
-                    functions["destroy_event"](handle)
-                functions["destroy_stream"](stream)
-            self.context.later(destroy)
+    def _destroy(self) -> None:
+        self.wait()
+        functions, handle, self.handle = self.context.driver.functions, self.handle, c_void_p()
+        while self._free:
+            functions["destroy_event"](self._free.pop())
+        functions["destroy_stream"](handle)
 
 
 class Event:
