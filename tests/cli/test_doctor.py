@@ -121,3 +121,12 @@ def test_a_broken_plugin_stops_no_command(shell: Shell, model: str, tmp_path: Pa
         ran = shell("", *line, UNLADEN_PLUGIN_PATH=str(tmp_path))
         assert ran.code == 0 and ran.out and "mine" not in ran.out, line
         assert all(text.startswith("plug-in left out: ") for text in ran.err.splitlines()), ran.err
+
+
+def test_libraries_of_a_backend(unladen: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    about = "2.27.3 (/somewhere/libadds.so)"
+    monkeypatch.setattr(registry()["cpu"], "libraries", lambda: {"Adds": about}, raising=False)
+    assert f"    Adds       {about}" in unladen("doctor").out.splitlines()
+    found = {b["name"]: b["libraries"] for b in json.loads(unladen("doctor", "--json").out)[
+        "backends"]}
+    assert found["cpu"] == {"Adds": about} and found["null"] == {}
