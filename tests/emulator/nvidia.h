@@ -175,7 +175,7 @@ typedef u64 Descriptor;
   emulator::copy_bulk(to, i, (from).memory, at, n, &(array).data[k])
 #define begin_early() (emulator::may_touch() = false)
 #define wait_for_previous() (emulator::may_touch() = true)
-#define fetch(b, at) ((void)(b).memory.reaches(at, 1, "out of bounds: fetches"))
+#define prefetch(b, at) ((void)(b).memory.reaches(at, 1, "out of bounds: prefetches"))
 
 FN u32 halves_of(float low, float high) { return f32_to_f16(low) | (f32_to_f16(high) << 16); }
 

@@ -175,7 +175,7 @@ FAULTS = {
         "(second_row ? sums[p] : sums[2u + p], 2u)", "(second_row ? sums[p] : sums[2u + p], 1u)"),
         WRONG),
     "few rows, tiles after the last": (few, "parts/tile_rows.h", instead(
-        "if (at < n) fetch", "fetch"), "out of bounds: fetches"),
+        "if (at < n) prefetch", "prefetch"), "out of bounds: prefetches"),
     "experts, a barrier less": (experts, "moe_mma.h", without("BARRIER();", 0), RACE),
     "experts, the second product too early": (experts, TILE, without("BARRIER();", 1),
                                                f"{RACE}|{LATE}"),

@@ -52,8 +52,8 @@ class Stream:
         if self.handle:
             self._free.append(handle)
         else:
-            destroy = self.context.driver.functions["destroy_event"]
-            self.context.later(lambda: destroy(handle))
+            functions = self.context.driver.functions
+            self.context.later(lambda: functions["destroy_event"](handle) and None)
 
     @forks.unless_ending
     def __del__(self) -> None:

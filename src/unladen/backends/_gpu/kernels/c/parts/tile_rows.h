@@ -167,7 +167,7 @@ FN void accumulate(ARGS, Bytes b, u32 n_in, PRIVATE const u32 *rows, PRIVATE con
 // Brings n bytes of tiles to the chip's cache, at most a line for each thread.
 FN void fetch_tiles(Bytes b, u32 first, u32 n) {
   const u32 at = 128u * LANE;
-  if (at < n) fetch(b, first + at);
+  if (at < n) prefetch(b, first + at);
 }
 #end
 

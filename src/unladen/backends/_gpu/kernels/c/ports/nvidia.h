@@ -250,5 +250,5 @@ FN void copy_many(u4 *to, const u8 *from, u32 n, u2 *at) {
 #endif
 
 // Brings the 128 bytes around byte `at` to the second-level cache.
-#define fetch(b, at) \
+#define prefetch(b, at) \
   asm volatile("prefetch.global.L2 [%0];" ::"l"((const u8 *)(b) + (at)))
