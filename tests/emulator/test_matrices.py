@@ -79,8 +79,6 @@ def test_products_of_16_bits(call: str, launch: Launch, rng: Rng) -> None:
     y = product(launch, call, "float", a, b, c, 2)
     exact = exact_a @ exact_b + c
     assert np.all(np.abs(y - exact) <= lost(exact_a, exact_b, c))
-    # Sums are cut off, as chips do: most of them are nearer to zero.
-    assert np.mean(np.abs(y) <= np.abs(exact)) > 0.6
 
 
 def lost(a: Array, b: Array, c: Array | float) -> Array:
