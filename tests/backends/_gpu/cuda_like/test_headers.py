@@ -117,8 +117,9 @@ def test_functions_of_nvrtc() -> None:
 
 @pytest.fixture(scope="module")
 def hip() -> Headers:
-    folder = folder_of("hip/hip_runtime_api.h", (), roots(("ROCM_PATH", "HIP_PATH"),
-                                                          "/opt/rocm/include", "/usr/include"))
+    system = str(Path("/", "opt", "rocm", "include"))  # where ROCm's packages put it
+    folder = folder_of("hip/hip_runtime_api.h", (), roots(("ROCM_PATH", "HIP_PATH"), system,
+                                                          "/usr/include"))
     numbers = [name for _, _, name in NUMBERS.values()] + [f"hipError{name}" for name in HIP_LOST]
     numbers += ["hipErrorNoDevice", "hipErrorInvalidDevice", "sizeof(hipDeviceProp_t)"]
     before = "#include <hip/hip_runtime_api.h>\n#include <hip/hiprtc.h>"
