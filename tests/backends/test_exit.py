@@ -38,7 +38,7 @@ WAYS = {
     "exception": "raise RuntimeError('as wanted')",
     "half a stream": "pieces = model.stream([3, 4, 5], temperature=0.0, max_tokens=40,\n"
              "                       ignore_eos=True)\n"
-                     "next(iter(pieces))",
+                     "next(iter(pieces), None)",
     # The thread runs when the interpreter ends, and is stopped anywhere in a step.
     "a running thread": """
 on = threading.Event()

@@ -70,8 +70,8 @@ class Target(Protocol):
         """Hardware abilities that kernels may use. "subgroups": the hardware's reductions add over
         a workgroup. "int_dot": one instruction multiplies four pairs of int8. "mma": matrix units
         as NVIDIA's chips since sm_80 have them. "wgmma": four warps multiply together (sm_90a).
-        "pdl": kernels wait themselves for the launch before them (sm_90), so a driver may start them
-        before that one is done."""
+        "pdl": kernels wait themselves for the launch before them (sm_90), so that they may
+        begin early."""
 
     @property
     def forgone(self) -> set[tuple[str, frozenset[str]]]:

@@ -52,7 +52,7 @@ class Context:
         self.promised_bytes = 0
         """Bytes by which memory may still grow."""
         self._recording = threading.Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], object]] = deque()
         self._reached: set[int] = set()
         self.watched: weakref.WeakSet[Watched] = weakref.WeakSet()
         """Groups of cards that add up values: this card waits there for the others."""
@@ -153,7 +153,7 @@ class Context:
             yield
         self.collect()
 
-    def later(self, work: Callable[[], None]) -> None:
+    def later(self, work: Callable[[], object]) -> None:
         """Do ``work``, which frees something, at once or after a recording."""
         self._waiting.append(work)
         self.collect()

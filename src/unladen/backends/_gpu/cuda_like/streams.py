@@ -53,7 +53,7 @@ class Stream:
             self._free.append(handle)
         else:
             functions = self.context.driver.functions
-            self.context.later(lambda: functions["destroy_event"](handle) and None)
+            self.context.later(lambda: functions["destroy_event"](handle))
 
     @forks.unless_ending
     def __del__(self) -> None:
