@@ -86,7 +86,7 @@ int ncclAllReduce(const void *from, void *to, size_t count, int type, int op, vo
   for (u64 at : {member.from, member.to}) {
     u64 end;
     const Block *block = block_of(at, &end);
-    if (!lives({at, at + 4 * count}, what, false)) return NCCL_INVALID_USAGE;
+    if (!lives({at, at + 4 * count}, what, false, -1)) return NCCL_INVALID_USAGE;
     if (block->device != communicator->device) fault("%s with another card's memory", what);
   }
   if (member.from != member.to && member.from < member.to + 4 * count &&
@@ -102,7 +102,9 @@ static void add_up(const Sum &sum) {
   const size_t n = sum.members.size(), count = sum.members[0].count;
   for (const Member &member : sum.members) {
     for (u64 at : {member.from, member.to}) {
-      if (!lives({at, at + 4 * count}, "a sum over cards", false)) return;
+      if (!lives({at, at + 4 * count}, "a sum over cards", false, member.communicator->device)) {
+        return;
+      }
     }
   }
   std::vector<float> total(count);
