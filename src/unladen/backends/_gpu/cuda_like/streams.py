@@ -51,8 +51,8 @@ class Stream:
         if self.handle:
             self._free.append(handle)
         else:
-            destroy = self.context.driver.functions["destroy_event"]
-            self.context.later(lambda: destroy(handle))
+            context = self.context
+            context.later(lambda: context.call("destroy_event", handle))
 
     def __del__(self) -> None:
         if self.handle:
