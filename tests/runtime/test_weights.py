@@ -103,7 +103,7 @@ def device(request: pytest.FixtureRequest) -> Iterator[Device]:
 def test_tiles_are_made_in_pieces(device: Device, quant: str, weight: Weight, native: bool,
                                   tmp_path: Path, rng: np.random.Generator,
                                   monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file's pages, whole, some rows or some columns of a tensor, by native code or NumPy."""
+    """A file gives a whole tensor, some rows or some columns, to native code or to NumPy."""
     monkeypatch.setattr(loading, "PIECE_BYTES", 10_000)
     if not native:
         monkeypatch.setattr(tiles.Layout, "words", lambda layout, block_bytes: None)

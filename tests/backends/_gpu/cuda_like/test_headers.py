@@ -146,7 +146,7 @@ def test_numbers_of_hip(hip: Headers) -> None:
 
 
 def test_a_deviation_is_noticed(tmp_path: Path) -> None:
-    """Of a type, of the number of arguments, and of a function's version."""
+    """A wrong type, a wrong number of arguments, and the version of a function."""
     (tmp_path / "small.h").write_text(
         "#define get get_v2\nextern \"C\" int get_v2(unsigned long long *p, unsigned n);\n"
         "#undef get\nextern \"C\" int get(unsigned *p, unsigned n);\n#define get get_v2\n")
