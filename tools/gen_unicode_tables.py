@@ -89,7 +89,7 @@ def render_forms() -> str:
                 for code in range(0x110000) if code not in HANGUL and form(code) != (code,)]
     return (head() + "// unicode_forms.cc says what is what\n"
             "constexpr Form kDecompositions[] = {\n" + filled(pairs(decomposed)) + "};\n"
-            "constexpr Form kLower[] = {\n" + filled(pairs(lower)) + "};\n"
+            "constexpr Form kLowerForms[] = {\n" + filled(pairs(lower)) + "};\n"
             "constexpr struct { uint32_t first; uint8_t order; } kOrders[] = {\n"
             + filled(runs(combining)) + "};\n")
 

@@ -27,6 +27,9 @@ TARGETS = {
     "aarch64-macos": ("portable", "i8mm"),
     "x86_64-macos": ("portable", "avx2"),
 }
+TOGETHER = ("x86_64-windows-gnu", "aarch64-windows-gnu")
+"""Targets whose files are compiled several at a time, as builds do: headers of Windows define
+macros for the files that follow. Elsewhere each is alone, and one that lacks a header is found."""
 ERRORS_SHOWN = 3
 """Errors of a file that are printed at most."""
 
@@ -52,7 +55,8 @@ def gate(target: str, levels: tuple[str, ...], folder: Path, n_jobs: int) -> int
     headers = python_headers(folder / "python", is_windows="windows" in target)
     env = environment(target)
     configure(folder, env, f"UNLADEN_HEADERS={nanobind.include_dir()};{headers}",
-              "UNLADEN_ISA_SPEED=-O0", f"UNLADEN_LEVELS={';'.join(levels)}")
+              "UNLADEN_ISA_SPEED=-O0", f"UNLADEN_LEVELS={';'.join(levels)}",
+              f"UNLADEN_TOGETHER={'ON' if target in TOGETHER else 'OFF'}")
     done = subprocess.run([program("ninja"), "-C", folder, "-k", "0", "-j", str(n_jobs)], env=env,
                           capture_output=True, text=True)
     failed = dict(failures(done.stdout))

@@ -53,6 +53,6 @@ void order_marks(std::span<uint32_t> codes) {
     }
 }
 
-void append_lower(uint32_t code, std::vector<uint32_t> &out) { append(kLower, code, out); }
+void append_lower(uint32_t code, std::vector<uint32_t> &out) { append(kLowerForms, code, out); }
 
 }  // namespace unladen::tok

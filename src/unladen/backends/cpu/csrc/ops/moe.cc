@@ -18,7 +18,7 @@ namespace unladen::cpu {
 namespace {
 
 // How many rows of an expert a tile multiplies, before rounding up to its kernel's granule.
-constexpr int tile_rows_wanted = 64;
+constexpr int expert_rows_wanted = 64;
 // Instead of a slot or an expert's number: the token's expert is on another device.
 constexpr int no_slot = -1;
 
@@ -235,7 +235,7 @@ class ExpertTiles : public Operation {
 public:
     ExpertTiles(MoePtr m, int n_rows, int granule, double ns_per_slot)
         : m_(std::move(m)), n_rows_(n_rows), ns_per_slot_(ns_per_slot),
-          tile_rows_(ceil_div(std::min(tile_rows_wanted, n_rows), granule) * granule),
+          tile_rows_(ceil_div(std::min(expert_rows_wanted, n_rows), granule) * granule),
           tiles_per_expert_(ceil_div(n_rows, tile_rows_)) {}
 
     Tiling prepare(const Step &) override {
