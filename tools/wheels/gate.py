@@ -28,8 +28,8 @@ TARGETS = {
     "x86_64-macos": ("portable", "avx2"),
 }
 TOGETHER = ("x86_64-windows-gnu", "aarch64-windows-gnu")
-"""Targets whose files are compiled several at a time, as builds do: headers of Windows define macros
-for the files that follow. For other targets each is alone, and one that lacks a header is found."""
+"""Targets whose files are compiled several at a time, as builds do: headers of Windows define
+macros for the files that follow. Elsewhere each is alone, and one that lacks a header is found."""
 ERRORS_SHOWN = 3
 """Errors of a file that are printed at most."""
 
