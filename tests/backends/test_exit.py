@@ -91,6 +91,8 @@ def test_nothing_is_said(backend: str, way: str, make_model: Callable[..., Path]
         pytest.skip(backend_of(backend).why_none())
     if "fork" in way and not hasattr(os, "fork"):
         pytest.skip("this system has no fork")
+    if (backend, way) == ("metal", "a running thread"):
+        pytest.skip("the thread is in the stand-in for Metal, which the process takes away")
     names = {"path": str(make_model("llama", n_embd=64, n_layers=1)), "device": f"{backend}:0",
              "install": INSTALL.get(backend, "")}
     text = BEGIN.format(**names) + (WAYS[way].format(**names) if "fork" in way else WAYS[way])
