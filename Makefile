@@ -270,8 +270,8 @@ sanitize: threads kernels .venv/tested-with
 
 clean:
 	rm -rf .venv dist .mypy_cache .ruff_cache .pytest_cache .hypothesis $(FUZZ_FOLDER) \
-	    $(SANITIZE_FOLDER) build/intel build/site build/site-env build/frameworks build/agents build/page \
-	    build/schemathesis web/node_modules .cache
+	    $(SANITIZE_FOLDER) build/intel build/site build/site-env build/frameworks build/agents \
+	    build/page build/schemathesis web/node_modules .cache
 	find src tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 .venv/made:

@@ -43,8 +43,8 @@ def in_tiles(backend: Backend) -> bool:
 
 @pytest.mark.parametrize("style", ["norm", "neox", ""])
 def test_one_dispatch(backend: Backend, style: str, rng: Rng) -> None:
-    """Of a decode step. With matrix units weights of F16 are in tiles of rows in sequence, so pairs
-    half a rotation apart are rotated later."""
+    """A decode step has one. With matrix units weights of F16 are in tiles of rows in sequence, so
+    pairs half a rotation apart are rotated later."""
     apart = style == "neox" and in_tiles(backend)
     for n_tokens, biases in ((1, True), (3, False), (FEW_ROWS, True)):
         rotated = (0, 32) if n_tokens == 1 else (4, 16)

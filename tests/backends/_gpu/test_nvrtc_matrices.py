@@ -103,7 +103,7 @@ def test_cubins_of_four_warps(name: str, library: Any, rng: Rng) -> None:
 
 
 def test_a_product_whose_registers_are_touched_is_told(library: Any) -> None:
-    """Of the check above: words that change while they are multiplied."""
+    """The check above sees words that change while they are multiplied."""
     (text,) = {c_texts.assemble(d.kernel, d.quant, d.constants,
                                 c_texts.FOLDER / "ports/cuda.h").text
                for d in dispatches(CASES["F16"](np.random.default_rng(0)), FEATURES | {"wgmma"})

@@ -15,6 +15,18 @@
 // SECOND, y = act(x w^T) * (x w1^T). With MATRICES, several matrices meet the same x. With CACHED,
 // these are queries, keys and values.
 
+#if PDL
+// Weights come closer while the launch before this one ends.
+FN void fetch_first(ARGS, u32 which, u32 row, u32 n) {
+#if TILED
+  fetch_tiles(matrix_bytes(args, which), row, n);
+#if SECOND
+  fetch_tiles(matrix_bytes(args, 1u), row, n);
+#end
+#end
+}
+#end
+
 KERNEL(matvec) {
   u32 group = GROUP_X + GROUP_Y * N_GROUPS_X;
   u32 which = 0u;
@@ -39,13 +51,7 @@ KERNEL(matvec) {
   for (u32 r = 0u; r < ADDRESSES; r++) rows[r] = min_u32(first + r, m.n_rows - 1u) * m.row_bytes;
 #end
 #if PDL
-  // Weights come closer while the launch before this one ends.
-#if TILED
-  fetch_tiles(matrix_bytes(args, which), rows[0], R * m.row_bytes);
-#if SECOND
-  fetch_tiles(matrix_bytes(args, 1u), rows[0], R * m.row_bytes);
-#end
-#end
+  fetch_first(args, which, rows[0], R * m.row_bytes);
   wait_for_previous();
 #end
   const u32 count = n_rows(args, ROW_KIND);

@@ -24,8 +24,8 @@ typedef struct {
 #end
 
 // Row number `slot` of a workgroup's R rows of a matrix. Slots are rows in sequence, unless pairs
-// that are rotated lie half a rotation apart: then slots 0 and 1 are neighbours in a first half, and
-// slots 2 and 3 are their partners in the second half.
+// that are rotated lie half a rotation apart: then slots 0 and 1 are neighbours in a first half,
+// and slots 2 and 3 are their partners in the second half.
 FN u32 row_of(ARGS, u32 which, u32 group, u32 slot) {
 #if TURNED
   if (params.neox && which + 1u != VALUES) {

@@ -36,8 +36,8 @@ FN int sum_of_four(PRIVATE const int *sums) {
 }
 
 // Products of this thread's words of a chunk with x, whose columns begin `more` after `at`.
-// first[2 h + p] is that of pair p of row g + 8 h. Where both words of a pair have one scale, second
-// is the sum of both; otherwise it is that of the pair's second word.
+// first[2 h + p] is that of pair p of row g + 8 h. Where both words of a pair have one scale,
+// second is the sum of both; otherwise it is that of the pair's second word.
 FN void chunk_sums(ARGS, PRIVATE const u32 *a, u32 at, u32 c, u32 more, PRIVATE int *first,
                    PRIVATE int *second) {
   for (u32 p = 0u; p < 2u; p++) {

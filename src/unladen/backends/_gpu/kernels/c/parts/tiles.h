@@ -65,8 +65,8 @@ FN u32 pair_column(u32 c, u32 p) {
 
 FN u4 shifted(u4 words, u32 n) { return words >> n; }
 
-// This thread's codes of chunk c of the tile `more` bytes after `tile`, four in a word: out[2 p + h]
-// is the word of row g, pair p and its half h, out[4 + 2 p + h] that of row g + 8.
+// This thread's codes of chunk c of the tile `more` bytes after `tile`, four in a word:
+// out[2 p + h] is the word of row g, pair p and its half h, out[4 + 2 p + h] that of row g + 8.
 FN void codes_after(ARGS, Bytes b, u32 tile, u32 more, u32 c, PRIVATE u32 *out) {
   const u32 at = tile + 16u * IN_SUBGROUP;
 #ifdef WHOLE_BYTES

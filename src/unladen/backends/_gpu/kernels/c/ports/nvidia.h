@@ -6,8 +6,8 @@
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 
-// Loads at a place that is known at run time and `more` bytes, or elements, that the compiler knows:
-// loads from one place share its address.
+// Loads at a place that is known at run time, and `more` bytes or elements that the compiler knows
+// after it: loads from one place share its address.
 #define load_u32_from(b, at, more) (((const u32 *)((const u8 *)(b) + (at)))[(more) / 4u])
 #define load_u128_from(b, at, more) (((const u4 *)((const u8 *)(b) + (at)))[(more) / 16u])
 #define element_from(a, i, more) (((a) + (i))[more])
