@@ -119,7 +119,7 @@ FAULTS = {
     "split product, a part less": (split, "split_rows.h", instead(
         "part < PARTS; part++", "part + 1u < PARTS; part++"), WRONG),
     "split rows, one further": (split, "split_rows.h", instead(
-        "parts[at + 1u] =", "parts[at + 2u] ="), WRONG),
+        "parts[at + apart] =", "parts[at + apart + 1u] ="), WRONG),
     "split rows, a barrier less": (shares, "parts/sum.h", without("BARRIER();", 4), RACE),
     "split rows, half of the threads wait": (split, "split_rows.h", instead(
         "  // The exponent of", f"  {HALF}\n  // The exponent of"), "deadlock"),
