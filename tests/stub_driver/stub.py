@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
+import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -132,6 +133,7 @@ def installed(name: str, *, runs: bool = True, adds: bool = False, n_cards: int 
               ) -> Iterator[Stub]:
     """The package's backend ``name`` runs on the stub. Faults fail the test."""
     driver = stub()
+    gc.collect()  # what an earlier test left frees its events and memory in that test's driver
     driver.reset(runs=runs)
     driver.set("devices", n_cards)
     with pytest.MonkeyPatch.context() as patch:

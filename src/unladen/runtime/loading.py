@@ -79,7 +79,7 @@ def _in_pieces(data: Bytes, length: int, write: Callable[[Bytes, int], None], *,
                ) -> None:
     """Call ``write`` with ``length`` entries of ``data`` at a time, and the first one's number."""
     file = file_of(data)
-    ahead = -(-AHEAD_BYTES // (length * data.strides[0])) * length
+    ahead = -(-AHEAD_BYTES // (length * data[:1].nbytes)) * length if data.size else 0
 
     def copy(start: int) -> None:
         piece = data[start:start + length]
