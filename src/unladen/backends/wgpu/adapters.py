@@ -35,7 +35,18 @@ def load() -> tuple[Any, str]:
         importlib.import_module("wgpu.backends.wgpu_native")
     except (ImportError, OSError, RuntimeError) as error:
         return None, f"wgpu can't be loaded: {error}; {INSTALL}"
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: _keep_all(module))
     return module, ""
+
+
+def _keep_all(module: Any) -> None:
+    """Let a forked child free nothing that its parent made: it would wait for the parent's
+    threads."""
+    if PROCESS.id is not None:
+        for kind in vars(module).values():
+            if isinstance(kind, type) and "__del__" in vars(kind):
+                kind.__del__ = lambda _: None  # type: ignore[attr-defined]
 
 
 @functools.cache
