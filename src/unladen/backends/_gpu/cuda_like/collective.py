@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_int, c_void_p
 from typing import Any
 
+from unladen.backends._gpu import forks
 from unladen.backends._gpu.cuda_like.buffers import CudaBuffer, of_gpu
 from unladen.backends._gpu.cuda_like.device import Gpu
 from unladen.backends._gpu.cuda_like.memory import Memory
@@ -55,13 +56,14 @@ class Library:
         """Whether the functions are as this module calls them."""
         return OLDEST <= self.code < NEXT
 
-    def call(self, name: str, devices: str, *arguments: Any) -> None:
-        """Call the function called ``name``; raises :class:`UnladenError` for ``devices``."""
+    def call(self, devices: str, name: str, *arguments: Any) -> None:
+        """Call the function called ``name``. Raises :class:`UnladenError`, which names
+        ``devices``."""
         number = self.functions[name](*arguments)
         if number:
-            raise self.error(name, devices, number)
+            raise self.error(devices, name, number)
 
-    def error(self, name: str, devices: str, number: int) -> UnladenError:
+    def error(self, devices: str, name: str, number: int) -> UnladenError:
         """The exception for error ``number`` of the function called ``name``."""
         text = (self._text(number) or b"an unknown error").decode("utf-8", "replace")
         return UnladenError(f"{devices}: {COLLECTIVES[name][0]} failed: {text} ({number})",
@@ -128,7 +130,7 @@ class CardGroup:
     def _connect(self) -> None:
         n = len(self.gpus)
         made, numbers = (c_void_p * n)(), (c_int * n)(*(g.context.found.number for g in self.gpus))
-        self.library.call("connect", self.names, made, n, numbers)
+        self.library.call(self.names, "connect", made, n, numbers)
         self._communicators = [c_void_p(each) for each in made]
 
     def all_reduce(self, parts: Sequence[Place], totals: Sequence[Place], count: int) -> None:
@@ -158,14 +160,14 @@ class CardGroup:
 
     def _reduce(self, sources: Sequence[int], targets: Sequence[int], count: int) -> None:
         library = self.library
-        library.call("begin", self.names)
+        library.call(self.names, "begin")
         try:
             for gpu, communicator, source, target in zip(self.gpus, self._communicators, sources,
                                                          targets, strict=True):
-                library.call("all_reduce", self.names, source, target, count, FLOAT32, SUM,
+                library.call(self.names, "all_reduce", source, target, count, FLOAT32, SUM,
                              communicator, gpu.compute.handle)
         finally:
-            library.call("end", self.names)
+            library.call(self.names, "end")
 
     def check(self) -> None:
         """Raise :class:`DeviceLost` where a card is lost, and :class:`UnladenError` where the
@@ -178,9 +180,9 @@ class CardGroup:
             self._raise_if_lost()
             failed = c_int(0)
             for communicator in self._communicators:
-                self.library.call("failure", self.names, communicator, ctypes.byref(failed))
+                self.library.call(self.names, "failure", communicator, ctypes.byref(failed))
                 if failed.value:
-                    raise self.library.error("all_reduce", self.names, failed.value)
+                    raise self.library.error(self.names, "all_reduce", failed.value)
         except UnladenError:
             self._abort()
             raise
@@ -209,6 +211,7 @@ class CardGroup:
                 stack.enter_context(gpu.lock)
             yield
 
+    @forks.unless_ending
     def __del__(self) -> None:
         if getattr(self, "_communicators", None):
             library, gpus, communicators = self.library, self.gpus, self._communicators

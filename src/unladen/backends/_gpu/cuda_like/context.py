@@ -83,9 +83,9 @@ class Context:
 
     def enter(self) -> None:
         """Make this the context of the thread's calls."""
+        # First the note: what interrupts the thread here then leaves this context to it.
         self.driver.entered.context = weakref.ref(self)
         self.call("set_current", self.handle)
-        self.driver.entered.context = weakref.ref(self)
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
@@ -97,8 +97,9 @@ class Context:
             yield
         finally:
             context = before() if before is not None else None
-            if context is not None and context is not self and context.is_usable:
-                context.enter()
+            if context is not None and context.is_usable:
+                self.driver.entered.context = before
+                self.driver.functions["set_current"](context.handle)
 
     def reset(self) -> None:
         """Destroy the context after it was lost, so that the card can be used again."""
@@ -161,21 +162,18 @@ class Context:
     def collect(self) -> None:
         """Free what waits for it, unless something is recorded. That may happen between any two
         calls of the thread, so its context is the same afterwards."""
-        before: Context | None = getattr(self.driver.entered, "context", lambda: None)()
         while self._waiting and self._recording.acquire(blocking=False):
             try:
                 with self.entered() if self.is_usable else contextlib.nullcontext():
                     while self._waiting:
                         work = self._waiting.popleft()
                         if self.is_usable:
+                            self.enter()
                             work()
             except UnladenError:
                 self.is_lost = True  # a card that can't free memory takes no more work
             finally:
                 self._recording.release()
-                if before is not None and before.is_usable:
-                    self.driver.functions["set_current"](before.handle)
-                    self.driver.entered.context = weakref.ref(before)
 
     @forks.unless_ending
     def __del__(self) -> None:
