@@ -180,7 +180,7 @@ class Moe(Op):
         for e, rows, weight in self._loads(node, inputs, ctx):
             x, off_x = inputs[0][rows], np.zeros((len(rows), 1))
             if weighs_input(node):
-                x, off_x = x * weight, off_weight[rows] + EPS32
+                x, off_x = x * weight, off_weight[rows]
                 weight = np.ones_like(weight)
             hidden, off = _hidden_error(node, x, off_x, e, ctx)
             down = ctx.weights["down"][e] * _scale(e, ctx)
@@ -232,13 +232,15 @@ def _unit(node: Node, gate: Array | None, up: Array) -> Array:
 
 def _hidden_error(node: Node, x: Array, off_x: Array, e: int, ctx: RefContext
                   ) -> tuple[Array, Array]:
-    """The input of ``down`` and a bound of its error, for an x with the relative error
-    ``off_x``."""
+    """The input of ``down`` and a bound of its error. ``off_x`` [n_rows, 1]: a bound of the
+    relative error of the factor that weighs x, which a row's columns share; each is then
+    rounded."""
     unit, off = GatedUnit.of(node), {}
+    rounding = EPS32 if weighs_input(node) else 0.0
     for role, w in _matrices(e, ctx).items():
         block = ctx.act_block.get(role, ctx.act_block.get("gate_up", 0))
-        off[role] = (product_error(x, w, block) + off_x * (np.abs(x) @ np.abs(w).T)
-                     + EPS32 * np.abs(_bias(f"{role}_b", e, ctx)))
+        off[role] = ((1 + off_x) * product_error(x, w, block) + off_x * np.abs(x @ w.T)
+                     + rounding * (np.abs(x) @ np.abs(w).T) + EPS32 * np.abs(_bias(f"{role}_b", e, ctx)))
     gate, up = _gate_up(node, x, e, ctx)
     if gate is not None:
         return unit(gate, up), unit.error(gate, up, off["gate"], off["up"])
