@@ -76,7 +76,7 @@ long: .venv/installed .venv/tested-with build/frameworks/made build/schemathesis
 	    $(PYTEST_2) -m long
 
 emulator: .venv/installed .venv/tested-with
-	UNLADEN_TEST_ALL_RECIPES=1 $(PYTEST_2) tests/emulator \
+	UNLADEN_TEST_ALL=1 $(PYTEST_2) tests/emulator \
 	    tests/backends/opencl/test_models_on_opencl.py
 
 intel: .venv/installed .venv/tested-with build/intel/made

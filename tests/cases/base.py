@@ -193,7 +193,7 @@ def random_weights(rng: np.random.Generator, quant: str, n: int) -> Bytes:
     q = quants.get(quant)
     if quant in ("F32", "F16", "BF16"):
         return quants.quantize(quant, rng.standard_normal(n).astype(np.float32))
-    # So many that those nearest to 1 are near it where a scale is an exponent of 8 bits.
+    # Enough that some are close to 1 in size where a scale is an exponent of 8 bits.
     blocks = rng.integers(0, 256, ((1 << 17) // q.block_size, q.block_bytes), np.uint8)
     with np.errstate(all="ignore"):
         values = quants.dequantize(quant, blocks.reshape(-1), (len(blocks), q.block_size))

@@ -24,7 +24,7 @@ DEVICE = ["emulator:0"]
 F32 = ("stories260K-f32", "tinystories656K-f32", "tinystories656K-qwen2-f32",
        "makemore-induction-gpt2-f32")
 EXACT_CACHE, F16_CACHE = 1e-8, 1e-5
-ALL = "UNLADEN_TEST_ALL_RECIPES" in os.environ
+ALL = "UNLADEN_TEST_ALL" in os.environ
 """Whether to run every recipe and every shared model: kernels take long to compile."""
 OTHERS = sorted(path.stem for path in (SHARED / "models").glob("*.gguf") if path.stem not in F32)
 

@@ -239,8 +239,9 @@ def _hidden_error(node: Node, x: Array, off_x: Array, e: int, ctx: RefContext
     rounding = EPS32 if weighs_input(node) else 0.0
     for role, w in _matrices(e, ctx).items():
         block = ctx.act_block.get(role, ctx.act_block.get("gate_up", 0))
+        bias = np.abs(_bias(f"{role}_b", e, ctx))
         off[role] = ((1 + off_x) * product_error(x, w, block) + off_x * np.abs(x @ w.T)
-                     + rounding * (np.abs(x) @ np.abs(w).T) + EPS32 * np.abs(_bias(f"{role}_b", e, ctx)))
+                     + rounding * (np.abs(x) @ np.abs(w).T) + EPS32 * bias)
     gate, up = _gate_up(node, x, e, ctx)
     if gate is not None:
         return unit(gate, up), unit.error(gate, up, off["gate"], off["up"])
