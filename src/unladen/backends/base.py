@@ -448,9 +448,9 @@ class Backend(ABC):
 
     def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
                       ) -> Set[Value]:
-        """The values, some of ``inner``, that pass from node to node within one dispatch. A node
-        that reads one follows the node that makes it, or another such reader; in the arena none of
-        these nodes' values share bytes. Default: none."""
+        """The values, some of ``inner``, that pass from node to node within one dispatch. In the
+        arena no values share bytes that belong to nodes from the one that makes such a value to
+        the last one that reads it. Default: none."""
         return frozenset()
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions

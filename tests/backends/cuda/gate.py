@@ -26,7 +26,8 @@ import numpy as np
 
 import cases
 from backends._gpu.emulated import EmulatedBackend, EmulatedProgram
-from backends._gpu.storing import Storing
+from backends._gpu.rounding import Rounding
+from backends._gpu.storing import Norming, Storing
 from cases import running
 from cases.base import Case, Maker
 from unladen import quants
@@ -34,7 +35,7 @@ from unladen.backends._gpu import c_texts
 from unladen.backends._gpu.cuda_like.compiler import Compiler, compiler_of
 from unladen.backends._gpu.dispatch import Dispatch
 from unladen.backends._gpu.lowering import registry
-from unladen.backends.base import BackendOptions
+from unladen.backends.base import BackendOptions, Program
 from unladen.backends.cuda.driver import CUDA, chip_named
 
 CHIPS = (75, 80, 86, 89, 90, 100, 120)
@@ -76,14 +77,21 @@ def formats(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def joined(backend: EmulatedBackend) -> Iterator[Dispatch]:
-    """Products that store keys and values, of several formats."""
-    rng = np.random.default_rng(0)
+    """Nodes that one dispatch computes: products of several formats that store keys and values,
+    norms that do, and norms whose rows are rounded."""
+    rng, kv_types, found = np.random.default_rng(0), ("F16", "F16"), list[Program]()
     for formats in (["Q4_K", "Q4_K", "Q6_K"], ["Q8_0"] * 3, ["F16"] * 3):
         for style in ("norm", "neox"):
-            case = Storing(rng, style, 8, formats=formats, kv_types=("F16", "F16"), n_in=256)
-            program = case.compiled(backend, joined=True, options=BackendOptions())[0]
-            assert isinstance(program, EmulatedProgram)
-            yield from program.lowered.dispatches
+            case = Storing(rng, style, 8, formats=formats, kv_types=kv_types, n_in=256)
+            found.append(case.compiled(backend, joined=True, options=BackendOptions())[0])
+    for style in ("neox", ""):
+        norms = Norming(rng, style, 8, dim=128, kv_types=kv_types)
+        found.append(norms.compiled(backend, joined=True)[0])
+    if "int_dot" in backend.target.features:
+        found.append(Rounding(rng, ["Q4_K", "Q6_K"], 8).compiled(backend, joined=True)[0])
+    for program in found:
+        assert isinstance(program, EmulatedProgram)
+        yield from program.lowered.dispatches
 
 
 def texts(abilities: frozenset[str], port: Path = CUDA.port) -> list[Text]:

@@ -16,7 +16,7 @@ import pytest
 from tests.parity.recipes import error
 
 import cases
-from backends._gpu.storing import Storing
+from backends._gpu.storing import Norming, Storing
 from backends.metal.faking import GIB, Fake, faked
 from cases import running
 from cases.base import Maker
@@ -73,11 +73,13 @@ def test_ops(fake: Fake, op: str, rng: Rng) -> None:
 
 
 @pytest.mark.parametrize("style", ["norm", "neox"])
-def test_products_write_the_cache(fake: Fake, style: str, rng: Rng) -> None:
+def test_products_and_norms_write_the_cache(fake: Fake, style: str, rng: Rng) -> None:
     backend = MetalBackend()
     backend.open("metal:0", BackendOptions())
     case = Storing(rng, style, 2, formats=["F32", "F32", "F16"], biases=True)
     assert case.check(backend, joined=True) == ["matvec"] * 2
+    norms = Norming(rng, style, 2, kv_types=("F16", "F16"))
+    assert norms.check(backend, joined=True) == ["norm_write"]
 
 
 def test_a_model_token_for_token(fake: Fake, shared: Path) -> None:

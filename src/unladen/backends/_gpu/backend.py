@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
-from unladen.backends._gpu.joining import rounded, rounded_bytes, turned, written
+from unladen.backends._gpu.joining import normed, rounded, rounded_bytes, turned, written
 from unladen.backends._gpu.lowering import registry
 from unladen.backends._gpu.lowering.rms_norm import NORM_QUANTIZE
 from unladen.backends._gpu.target import Family, Target
@@ -69,12 +69,15 @@ class GpuBackend(Backend):
 
         norms = (rounded(nodes, inner, takes_codes) if self.family.has_kernel(NORM_QUANTIZE)
                  else [])
-        return {**dict.fromkeys(turned(nodes, inner), 0),
+        by_norms = {value for each in normed(nodes, inner, target) for value in each.passed}
+        return {**dict.fromkeys(by_norms.union(turned(nodes, inner)), 0),
                 **{y: rounded_bytes(y, target, limits) for y in norms}}
 
     def passed_values(self, device: Device, nodes: Sequence[Node], inner: frozenset[Value]
                       ) -> Set[Value]:
-        return {value for each in written(nodes, inner) for value in each.passed}
+        norms = normed(nodes, inner, self.gpu(device.name))
+        return {value for found in (written(nodes, inner), norms) for each in found
+                for value in each.passed}
 
     def scratch_bytes(self, device: Device, node: Node, limits: Limits, options: BackendOptions
                       ) -> int:

@@ -14,6 +14,10 @@ from unladen.types import Limits
 
 RUN = 16
 """How many columns share a scale when they are rounded to int8."""
+NORM_WRITE = "norm_write"
+"""The kernel that norms and rotates queries and keys and stores keys and values in the cache."""
+NORM_WRITE_BUFFERS = 10
+"""How many ranges it binds, with the step's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,59 @@ def written(nodes: Sequence[Node], inner: Set[Value]) -> list[Written]:
         if product.op == "linear" and write.op == "kv_write":
             each = Written(product, rope, write)
             if _is_whole(each) and each.passed <= inner and all(
+                    n_readers[value] == 1 for value in each.passed):
+                found.append(each)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Normed:
+    """Norms of all heads of queries and of keys, and what stores these keys: nodes that follow one
+    another.
+
+    * ``queries``, ``keys``: the norms.
+    * ``rope``: the rotation of both, if there is one.
+    * ``write``: the node that stores the keys, rotated, and the values.
+    """
+
+    queries: Node
+    keys: Node
+    rope: Node | None
+    write: Node
+
+    @property
+    def result(self) -> Value:
+        """The queries as attention reads them."""
+        return self.queries.outputs[0] if self.rope is None else self.rope.outputs[0]
+
+    @property
+    def passed(self) -> Set[Value]:
+        """Results of norms that aren't stored, other than keys that are only rotated."""
+        queries = () if self.rope is None else self.queries.outputs
+        return {*queries, *self.keys.outputs}
+
+    @property
+    def replaced(self) -> Sequence[Node]:
+        """The nodes that have no dispatch of their own."""
+        return [n for n in (self.queries, self.keys, self.rope) if n is not None]
+
+
+def normed(nodes: Sequence[Node], inner: Set[Value], target: Target) -> list[Normed]:
+    """The norms, rotations and writes that one dispatch on ``target`` computes together.
+
+    ``inner``: the values that only ``nodes`` read.
+    """
+    if (not target.family.has_kernel(NORM_WRITE)
+            or target.max_storage_buffers < NORM_WRITE_BUFFERS):
+        return []
+    n_readers, ropes = _n_readers(nodes), set(turned(nodes, inner).values())
+    found = []
+    for i in range(len(nodes) - 2):
+        queries, keys, after = nodes[i:i + 3]
+        rope, write = (after, nodes[i + 3]) if after in ropes else (None, after)
+        if write.op == "kv_write":
+            each = Normed(queries, keys, rope, write)
+            if _is_of_heads(each) and each.passed <= inner and all(
                     n_readers[value] == 1 for value in each.passed):
                 found.append(each)
     return found
@@ -120,6 +177,21 @@ def _is_whole(each: Written) -> bool:
     outputs, passed = set(each.product.outputs), each.passed
     return (each.product.attrs.keys().isdisjoint(("act", "residual")) and passed <= outputs
             and len(passed) == (2 if each.rope is None else 3) and len(outputs) <= 3)
+
+
+def _is_of_heads(each: Normed) -> bool:
+    """Whether the norms are of heads of queries and of keys, with a weight for each column."""
+    write, rope = each.write, each.rope
+    assert write.state is not None
+    dim = write.state.k_dim
+    for norm in (each.queries, each.keys):
+        if (norm.op != "rms_norm" or group_of(norm) != dim or norm.weights.keys() != {"w"}
+                or norm.weights["w"].n_elements != dim):
+            return False
+    queries, keys = each.queries.outputs[0], each.keys.outputs[0]
+    if rope is None:
+        return write.inputs[0] is keys and queries not in write.inputs
+    return rope.inputs[0] is queries and rope.inputs[1] is keys
 
 
 def _is_product_of(node: Node, value: Value) -> bool:

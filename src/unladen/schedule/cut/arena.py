@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import operator
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -52,9 +53,9 @@ def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
                scratch_bytes: int, stored: Mapping[Value, int], passed: Set[Value] = frozenset()
                ) -> ArenaPlan:
     """Lay out the arena of ``device``. A value keeps its bytes for itself from the step that makes
-    it or copies it in until its last use there; an output of the graph keeps them to the end. A
-    node that reads one of ``passed`` runs at the time of the node before it, so no values of the
-    two share bytes. ``stored`` and ``passed`` as in :class:`ArenaPlan`."""
+    it or copies it in until its last use there; an output of the graph keeps them to the end. The
+    nodes from the one that makes one of ``passed`` to the last one that reads it run at one time,
+    so no values of theirs share bytes. ``stored`` and ``passed`` as in :class:`ArenaPlan`."""
     lives = _lives(graph, steps, device, limits, stored, passed)
     offsets, top = _first_fit(lives)
     return ArenaPlan(offsets, top, scratch_bytes, _align(top + scratch_bytes), stored, passed)
@@ -63,6 +64,9 @@ def plan_arena(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
 def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
            stored: Mapping[Value, int], passed: Set[Value]) -> list[_Life]:
     lives: dict[Value, _Life] = {}
+    to_read = Counter(value for step in steps if isinstance(step, RunStep)
+                      for node in step.nodes for value in passed & {*node.inputs})
+    on_the_way: set[Value] = set()
     time = 0
 
     def touch(value: Value, *, born: bool) -> None:
@@ -75,7 +79,9 @@ def _lives(graph: Graph, steps: Sequence[Step], device: str, limits: Limits,
     for step in steps:
         if isinstance(step, RunStep):
             for node in step.nodes:
-                time += passed.isdisjoint(node.inputs)
+                time += not on_the_way
+                to_read.subtract(passed & {*node.inputs})
+                on_the_way = {v for v in on_the_way | (passed & {*node.outputs}) if to_read[v]}
                 if step.device.name == device:
                     for value in node.inputs:
                         touch(value, born=False)

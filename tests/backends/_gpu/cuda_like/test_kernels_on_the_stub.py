@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cases
-from backends._gpu.storing import Storing
+from backends._gpu.storing import Norming, Storing
 from cases import running
 from stub_driver.stub import Stub, installed
 from unladen import Model
@@ -49,11 +49,14 @@ def test_ops(op: str, name: str, driver: Stub, rng: np.random.Generator) -> None
 
 
 @pytest.mark.parametrize("name", ["cuda", "hip"])
-def test_products_write_the_cache(name: str, driver: Stub, rng: np.random.Generator) -> None:
+def test_products_and_norms_write_the_cache(name: str, driver: Stub, rng: np.random.Generator
+                                            ) -> None:
     """On ``cuda`` weights of F16 are in tiles."""
     case = Storing(rng, "norm", 2, formats=["F16"] * 3, biases=True)
     assert case.check(backend_of(name), joined=True) == ["matvec"]
     assert driver.count("kernels run") == 1
+    norms = Norming(rng, "neox", 2, kv_types=("F16", "F16"))
+    assert norms.check(backend_of(name), joined=True) == ["norm_write"]
 
 
 @pytest.mark.parametrize("name", ["cuda", "hip"])

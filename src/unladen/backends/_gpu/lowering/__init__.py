@@ -32,7 +32,7 @@ def lower(target: Target, segment: Segment) -> Lowered:
     """The dispatches of ``segment`` on ``target``; raises :class:`OutOfMemory` where a kernel would
     bind more than the device can bind at once."""
     low = Lowering(target, segment)
-    replaced = set(low.turned.values())
+    replaced = {*low.turned.values(), *(n for each in low.normed.values() for n in each.replaced)}
     for node in segment.nodes:
         if node not in replaced:
             low.add(registry()[node.op], node)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unladen.backends._gpu.dispatch import Dispatch, Grid, Groups, Ranges, fold
-from unladen.backends._gpu.joining import code_bytes, turned, written
+from unladen.backends._gpu.joining import code_bytes, normed, turned, written
 from unladen.backends._gpu.memory import of_gpu
 from unladen.backends._gpu.step import RopeTable, Size
 from unladen.backends._gpu.step_header import WORDS
@@ -79,7 +79,7 @@ class OpLowering(ABC):
 class Lowering:
     """Collects the dispatches of a segment. ``features``: hardware abilities that kernels of the
     current node may use. ``tables``: tables of RoPE to upload in every step. ``turned``,
-    ``rounded`` and, by product, ``written``: see the functions of
+    ``rounded``, ``written`` by product, and ``normed`` by write: see the functions of
     :mod:`unladen.backends._gpu.joining`. ``done_for_few``: nodes that other nodes' dispatches
     replace in steps of few rows."""
 
@@ -90,9 +90,10 @@ class Lowering:
         self.tables: list[RopeTable] = []
         self.dispatches: list[Dispatch] = []
         self.rounded = {n.outputs[0] for n in segment.nodes
-                        if n.op == "rms_norm" and n.outputs[0] in segment.stored}
+                        if n.op == "rms_norm" and segment.stored.get(n.outputs[0])}
         inner = segment.stored.keys() | segment.passed
         self.turned = turned(segment.nodes, inner)
+        self.normed = {each.write: each for each in normed(segment.nodes, inner, target)}
         self.written = {each.product: each for each in written(segment.nodes, inner)}
         self.done_for_few: set[Node] = set()
         self._arena = of_gpu(segment.arena)

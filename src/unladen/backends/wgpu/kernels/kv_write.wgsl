@@ -1,10 +1,9 @@
-#use step stored
+#use step stored store_row
 #if TURNED
 #use turn
 #end
 // Stores rows of keys and of values in the cache. A thread stores two numbers, or a block of 32 in
-// Q8_0. Rows of Q8_0 may share a word with their neighbours, so halves of words are changed one by
-// one. With TURNED, keys are rotated as `rope` does before they are stored, and queries x of
+// Q8_0. With TURNED, keys are rotated as `rope` does before they are stored, and queries x of
 // `n_queries` columns are rotated into y, two numbers for each thread.
 struct Params {
   n_heads: u32,
@@ -31,12 +30,6 @@ struct Params {
 @group(1) @binding(6) var<storage, read_write> y: array<f32>;
 @group(1) @binding(7) var<storage, read_write> table: array<f32>;
 #end
-
-var<private> is_value: bool;
-
-fn at_once(kind: u32) -> u32 {
-  return select(2u, 32u, kind == Q8_0);
-}
 
 #if TURNED
 // Key number i of all tokens' heads, rotated.
@@ -67,51 +60,13 @@ fn number(i: u32) -> f32 {
   return key(i);
 }
 
-fn store_word(at: u32, bits: u32) {
-  if (is_value) { atomicStore(&values[at >> 2u], bits); } else { atomicStore(&keys[at >> 2u], bits); }
-}
-
-fn store_half(at: u32, bits: u32) {
-  let shift = (at & 2u) * 8u;
-  if (is_value) {
-    atomicAnd(&values[at >> 2u], ~(0xffffu << shift));
-    atomicOr(&values[at >> 2u], bits << shift);
-  } else {
-    atomicAnd(&keys[at >> 2u], ~(0xffffu << shift));
-    atomicOr(&keys[at >> 2u], bits << shift);
-  }
-}
-
-fn code(x: f32, inverse: f32) -> u32 {
-  // Rounds to the nearest, ties away from zero.
-  let scaled = x * inverse;
-  let size = abs(scaled);
-  let whole = floor(size);
-  let q = whole + select(0.0, 1.0, size - whole >= 0.5);
-  return bitcast<u32>(i32(select(q, -q, scaled < 0.0))) & 255u;
-}
-
-// Whether float16 can't hold the key of head `row` of all tokens' heads. Its value is then stored
-// as NaN, which spoils every sum; a key that is NaN might be overlooked.
+// Whether float16 can't hold a key of head `row` of all tokens' heads.
 fn key_is_beyond(row: u32) -> bool {
-  let unit = select(1.0, 127.0, K_TYPE == Q8_0);
   var beyond = false;
   for (var j = 0u; j < params.k.x && K_TYPE != F32; j++) {
-    let bits = bitcast<u32>(key(row * params.k.x + j) / unit) & 0x7fffffffu;
-    beyond = beyond || bits >= 0x477ff000u;
+    beyond = beyond || is_beyond(key(row * params.k.x + j));
   }
   return beyond;
-}
-
-fn store_block(to: u32, i: u32) {
-  var largest = 0.0;
-  for (var j = 0u; j < 32u; j++) { largest = max(largest, abs(number(i + j))); }
-  let d32 = largest / 127.0;
-  let inverse = select(0.0, 1.0 / d32, d32 >= 1.1754944e-38);
-  store_half(to, stored_half(d32));
-  for (var j = 0u; j < 32u; j += 2u) {
-    store_half(to + 2u + j, code(number(i + j), inverse) | (code(number(i + j + 1u), inverse) << 8u));
-  }
 }
 
 @compute @workgroup_size(WG)
@@ -143,15 +98,6 @@ fn main(@builtin(workgroup_id) id: vec3u, @builtin(num_workgroups) groups: vec3u
   let d = i % per_row * at_once(kind);
   let from_x = (t * params.n_heads + head) * rows.x + d;
   let at = cache_slot(t, head, params.n_heads, params.block_tokens) * rows.y;
-  if (kind == F32) {
-    store_word(at + 4u * d, bitcast<u32>(number(from_x)));
-    store_word(at + 4u * d + 4u, bitcast<u32>(number(from_x + 1u)));
-  } else if (kind == F16) {
-    store_word(at + 2u * d, stored_halves(number(from_x), number(from_x + 1u)));
-  } else {
-    store_block(at + d / 32u * 34u, from_x);
-  }
-  if (is_value && d == 0u && key_is_beyond(t * params.n_heads + head)) {
-    if (kind == F32) { store_word(at, 0x7fc00000u); } else { store_half(at, 0x7e00u); }
-  }
+  store_numbers(kind, at, d, from_x);
+  if (is_value && d == 0u && key_is_beyond(t * params.n_heads + head)) { spoil(at); }
 }
