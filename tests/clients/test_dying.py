@@ -22,6 +22,7 @@ from clients.lifetimes import ERRORS, N_STREAMS, WHOLE, Reading, talker
 from clients.serving import Served
 from server.hosting import until
 from unladen import Model
+from unladen.backends import backend_of
 
 BUSY = 15.0
 """A busy machine may take so many times as long."""
@@ -54,7 +55,7 @@ def test_kill_9_of_a_worker(served: Served) -> None:
 
 def test_kill_9_of_the_server(tmp_path: Path) -> None:
     """No worker is left, and what was stored is whole: the audit, and the copy of weights that one
-    of the workers was making."""
+    of the workers was making, if its kernels want one."""
     audit, copies = tmp_path / "audit.jsonl", tmp_path / "copies"
     other = {"ref": "tiny-chat", "name": "other", "packed_cache": copies}
 
@@ -68,7 +69,9 @@ def test_kill_9_of_the_server(tmp_path: Path) -> None:
         loading = threading.Thread(target=ask_in_vain)
         with lifetimes.streams(served, lifetimes.of_all_dialects()):
             loading.start()
-            until(lambda: copies.is_dir() and any(copies.iterdir()))
+            until(lambda: len(served.workers()) == 2)
+            if backend_of("cpu")._level in ("avx512", "vbmi"):  # type: ignore[attr-defined]
+                until(lambda: copies.is_dir() and any(copies.iterdir()))
             assert lifetimes.kill_server(served) < BUSY * lifetimes.ORPHAN_S
         loading.join()
     before = audit.read_bytes()
