@@ -159,15 +159,24 @@ def load() -> Record:
     if compiler is None or not RECORD.exists():
         return {}
     data = json.loads(RECORD.read_text())
-    return {} if data["nvrtc"] != compiler.version else data["kernels"]
+    if data["nvrtc"] != compiler.version:
+        return {}
+    return {name: {chip: takes for chips, takes in each.items() for chip in chips.split()}
+            for name, each in data["kernels"].items()}
 
 
 def save(record: Record) -> None:
-    """Write the record, a line for each kernel."""
+    """Write the record, a line for each kernel. Chips on which it takes the same are one key."""
     compiler = nvrtc()
     assert compiler is not None
-    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(each, sort_keys=True)}"
-                       for name, each in sorted(record.items()))
+    kernels = []
+    for name, each in sorted(record.items()):
+        alike: dict[Takes, list[int]] = {}
+        for chip, takes in each.items():
+            alike.setdefault(tuple(takes), []).append(int(chip))
+        chips = {" ".join(map(str, sorted(found))): takes for takes, found in alike.items()}
+        kernels.append(f"{json.dumps(name)}: {json.dumps(chips, sort_keys=True)}")
+    lines = ",\n".join(kernels)
     RECORD.write_text(f'{{"nvrtc": "{compiler.version}", "what": {json.dumps(WHAT)}, '
                       f'"kernels": {{\n{lines}\n}}}}\n')
 

@@ -80,8 +80,8 @@ CUDA = Vendor(
                "nvrtc64_130_0.dll"),
     find_compiler=packaged, error_name="cuGetErrorName", port=c_texts.FOLDER / "ports/cuda.h",
     chip_of=chip_of, abilities=(*ABILITIES, "wgmma"), options=options,
-    no_driver=("install it from your system or https://www.nvidia.com/drivers, and see what "
-               "nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards"),
+    no_driver="install it from your system or https://www.nvidia.com/drivers",
+    no_cards="see what nvidia-smi says; CUDA_VISIBLE_DEVICES may hide cards",
     no_compiler="it needs NVRTC, NVIDIA's run-time compiler: pip install 'unladen[cuda]'",
     no_device=frozenset({34, 100}), lost=LOST, features_variable="UNLADEN_CUDA_FEATURES",
     plain_variable="UNLADEN_CUDA_NO_VMM",

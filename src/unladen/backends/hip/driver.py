@@ -55,8 +55,9 @@ HIP = Vendor(
     find_compiler=list, error_name="hipGetErrorName", returns_name=True,
     port=c_texts.FOLDER / "ports/hip.h", chip_of=chip_of, abilities=("subgroups", "int_dot"),
     options=options,
-    no_driver=("install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK; see what "
-               "rocminfo says, and whether this user may open /dev/kfd (group render)"),
+    no_driver="install ROCm (https://rocm.docs.amd.com), or on Windows the HIP SDK",
+    no_cards=("see what rocminfo says, and whether this user may open /dev/kfd (group render); "
+              "HIP_VISIBLE_DEVICES may hide cards"),
     no_compiler="it needs hiprtc, which is a part of ROCm: install the package hip-runtime-amd",
     no_device=frozenset({100, 101}), lost=LOST, features_variable="UNLADEN_HIP_FEATURES",
     may_abort=True, contexts_are_numbers=True,

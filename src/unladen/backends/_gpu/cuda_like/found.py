@@ -87,7 +87,7 @@ def why_none(vendor: Vendor) -> str:
     if usable(vendor):
         return ""
     if driver.refused:
-        return f"{vendor.driver} is here, but {driver.refused}: {vendor.no_driver}"
+        return f"{vendor.driver} is here, but {driver.refused}: {vendor.no_cards}"
     reasons = dict.fromkeys(d.refused for d in found(vendor))
     if len(reasons) == 1:
         return f"{', '.join(d.name for d in found(vendor))} can't be used: {next(iter(reasons))}"

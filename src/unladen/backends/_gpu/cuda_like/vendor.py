@@ -129,7 +129,7 @@ class Vendor:
     * ``chip_of``: the chip of a device, by the driver, its number and its capability.
     * ``abilities``: all that a chip may have, in the order in which they are listed.
     * ``options``: of the compiler, for a chip's name.
-    * ``no_driver``, ``no_compiler``: what to do about a missing one.
+    * ``no_driver``, ``no_cards``, ``no_compiler``: what to do where these are missing.
     * ``no_device``: error numbers by which the driver says that it sees no device.
     * ``lost``: errors after which a device takes no more work.
     * ``collectives``: the library for values over several cards; None: there is none.
@@ -154,6 +154,7 @@ class Vendor:
     abilities: tuple[str, ...]
     options: Callable[[str], tuple[str, ...]]
     no_driver: str
+    no_cards: str
     no_compiler: str
     no_device: frozenset[int]
     lost: frozenset[int]
