@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import re
 import sys
@@ -46,6 +47,8 @@ REGISTERS = re.compile(r"Used (\d+) registers")
 SPILLS = re.compile(r"(\d+) bytes spill (?:stores|loads)")
 SHARED = re.compile(r"(\d+) bytes smem")
 
+FORK = multiprocessing.get_context("fork")
+"""How processes are made that compile: they have the compiler's library at once."""
 Takes = tuple[int, ...]
 """What a kernel takes, as :data:`WHAT` names it."""
 Record = dict[str, dict[str, Takes]]
@@ -181,9 +184,25 @@ def save(record: Record) -> None:
                       f'"kernels": {{\n{lines}\n}}}}\n')
 
 
+def apart(text: str, chip: int) -> Takes | str:
+    """:func:`takes`, in a process of its own, which a fault of the compiler may end."""
+    found, made = multiprocessing.Pipe(duplex=False)
+    child = FORK.Process(target=lambda: made.send(takes(text, chip)))
+    child.start()
+    made.close()
+    try:
+        now: Takes | str = found.recv()
+    except EOFError:
+        now = ""
+    finally:
+        found.close()
+    child.join()
+    return now or f"the compiler ends its process, with {child.exitcode}"
+
+
 def _one(job: tuple[str, str, int]) -> tuple[str, int, Takes | str]:
     name, text, chip = job
-    return name, chip, takes(text, chip)
+    return name, chip, apart(text, chip)
 
 
 def texts_for(chip: int) -> list[Text]:
@@ -209,7 +228,7 @@ def everything(chips: Sequence[int], n_each: int, n_jobs: int
     """What each kernel takes on each of ``chips``, or ``n_each`` variants of it."""
     jobs = [(t.name, t.text, chip) for chip in chips for t in sampled(texts_for(chip), n_each)]
     print(f"{len(jobs)} kernels to compile", file=sys.stderr)
-    with ProcessPoolExecutor(n_jobs) as pool:
+    with ProcessPoolExecutor(n_jobs, mp_context=FORK) as pool:
         yield from pool.map(_one, jobs, chunksize=8)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Mapping
 
@@ -84,3 +86,10 @@ def test_newer_chips_than_the_compiler_knows(nvrtc: Compiler) -> None:
     assert b".version" in nvrtc.binary(Binaries(None), text, target, "k")
     cubin = nvrtc.binary(Binaries(None), text, "sm_90a", "k")
     assert cubin.startswith(b"\x7fELF")
+
+
+def test_a_compiler_that_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "takes", lambda text, chip: (chip, 0, 0))
+    assert gate.apart("", 90) == (90, 0, 0)
+    monkeypatch.setattr(gate, "takes", lambda text, chip: os.kill(os.getpid(), signal.SIGKILL))
+    assert gate.apart("", 90) == "the compiler ends its process, with -9"
