@@ -37,7 +37,7 @@ def test_block_runs(kind: str, code: str, tmp_path: Path) -> None:
     shell = [sys.executable, "-c"] if kind == "python" else ["bash", "-euo", "pipefail", "-c"]
     changed = {"PATH": path, "UNLADEN_MODELS": str(tmp_path / "models")}
     ran = subprocess.run([*shell, code], cwd=ROOT, env=os.environ | changed, text=True,
-                         capture_output=True, timeout=120, check=False)
+                         capture_output=True, timeout=600, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip()
 
