@@ -8,7 +8,7 @@
 #                against the server; Codex and Claude Code (700 MB) where there is npm; short
 #                runs of soak and fuzz-api
 #   make emulator   every architecture and shared model on the emulator of graphics processors and
-#                on OpenCL; half an hour. make test runs every tenth architecture on the emulator
+#                on OpenCL. make test runs every tenth architecture on the emulator
 #   make intel   op cases and models on Intel's runtime for processors, through OpenCL and through
 #                SYCL (dpctl); 1.6 GB in build/intel
 #   make emulated   test the CPU kernels for 64-bit Arm; needs g++-aarch64-linux-gnu and qemu-user

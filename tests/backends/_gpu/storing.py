@@ -42,6 +42,7 @@ class Joined:
     * ``queries``: the value that they compute besides.
     * ``inner``: the values that only they read.
     * ``passed``: those of ``inner`` that pass within one dispatch.
+    * ``unstored``: those of ``inner`` that take no bytes of the arena.
     """
 
     m: Maker
@@ -51,6 +52,7 @@ class Joined:
     queries: Value
     inner: frozenset[Value]
     passed: set[Value]
+    unstored: set[Value]
 
     def on_paper(self) -> tuple[Array, tuple[Bytes, Bytes]]:
         """The queries and the cache."""
@@ -75,7 +77,7 @@ class Joined:
         if joined:
             stored = dict(backend.stored_bytes(device, nodes, self.inner, m.limits, options))
             passed = set(backend.passed_values(device, nodes, self.inner))
-            assert passed == self.passed
+            assert passed == self.passed and stored == dict.fromkeys(self.unstored, 0)
         arena = plan_arena(self.graph, [RunStep(device, tuple(nodes))], device.name, m.limits,
                            max(backend.scratch_bytes(device, n, m.limits, options)
                                for n in nodes), stored, passed)
@@ -172,6 +174,7 @@ class Storing(Joined):
         m.g.add("kv_write", (keys, values), name="write", state=spec)
         self.queries, self.keys = queries, keys
         self.inner = frozenset({*self.made, keys} - {queries})
+        self.unstored = {keys} - {*self.made}
         self.graph = m.g.finish(y0=queries)
         self.kv = m.cache(spec)
 
@@ -208,7 +211,7 @@ class Norming(Joined):
         m.g.add("kv_write", (made[1], self.v), name="write", state=self.spec)
         self.queries, self.keys = made
         self.inner = frozenset({*self.norms, self.keys} - {self.queries})
-        self.passed = set(self.norms) - {self.queries}
+        self.passed, self.unstored = set(self.norms) - {self.queries}, set(self.inner)
         self.graph = m.g.finish(y0=self.queries)
         self.kv = m.cache(self.spec)
 

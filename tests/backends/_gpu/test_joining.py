@@ -52,7 +52,7 @@ class Turning(Joined):
                               attrs={"head_dim": dim, "style": style, "first": first})
         m.g.add("kv_write", (self.turned[1], self.v), name="write", state=self.spec)
         self.queries, keys = self.turned
-        self.inner, self.passed = frozenset({keys}), set()
+        self.inner, self.passed, self.unstored = frozenset({keys}), set(), {keys}
         self.graph = m.g.finish(y0=self.queries)
         self.kv = m.cache(self.spec)
 
