@@ -51,7 +51,7 @@ def loaders(served: Served) -> list[int]:
     """The workers that have a model or load it; others look at files only."""
     found = []
     for pid in served.workers():
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError, ValueError):  # it has ended: no file, or an empty one
             arguments = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
             after = arguments[arguments.index(b"unladen.server.worker") + 1:]
             if len(after) == 2 and is_alive(pid):  # its server, and a file for conversations

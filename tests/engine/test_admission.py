@@ -14,6 +14,7 @@ from unladen.engine import admission
 from unladen.engine.admission import Admission, n_expected
 from unladen.engine.request import Request
 from unladen.engine.session import Session
+from unladen.errors import DeadlineExceeded
 from unladen.sample import SamplerChain
 from unladen.types import Limits
 
@@ -176,6 +177,22 @@ def test_the_lowest_priority_goes_back_first(rng: Rng, monkeypatch: pytest.Monke
                  for p in (1, 0))
     machine.run()
     assert (high.was_sent_back, low.was_sent_back) == (False, True)
+
+
+def test_late_on_arrival() -> None:
+    """Another thread adds it between the look for late requests and the admission of new ones."""
+    machine = Machine(8, 32)
+    machine.admission.retire()
+    late = machine.submit(a_request([1, 2], 4, deadline=0.0))
+    cancelled = machine.submit(a_request([3, 4], 4))
+    cancelled.cancelled = True
+    good = machine.submit(a_request([5, 6], 4))
+    machine.admission.admit(machine.context, reuses=True)
+    assert isinstance(late.error, DeadlineExceeded) and cancelled.stop_reason == "cancelled"
+    assert [running.request for running in machine.admission.running] == [good]
+    machine.run()
+    assert good.stop_reason == "length"
+    check_idle(machine)
 
 
 @pytest.mark.parametrize("n_slots", [0, 10])

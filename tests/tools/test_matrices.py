@@ -88,7 +88,7 @@ def test_a_cell_says_how_it_ran(matrices: ModuleType, monkeypatch: pytest.Monkey
     legend = page[:page.index("| op ")]
     assert "`sycl` on a card, 1 ops" in legend and "Stub" not in legend and "clang," not in legend
     assert "glu" not in matrices.ran_ops()["metal"]
-    assert "| cuda (stub) | metal (fake) | sycl |" in matrices.formats_that_ran()
+    assert "\n| format | sycl |\n" in matrices.formats_that_ran()  # it was given every case
 
 
 def test_recording_keeps_what_others_ran() -> None:

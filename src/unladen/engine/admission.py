@@ -83,6 +83,8 @@ class Admission:
             request = next((r for r in candidates if not (reuses and self._must_wait(r))), None)
             if request is None:
                 return
+            if self.waiting.drop(request, time.monotonic()):  # it came after the last sweep
+                continue
             cached = self._place(request, reuses=reuses)
             running = Running(request, cached)
             while self.running and not self._has_room_for(running, context_size):

@@ -107,11 +107,17 @@ class Waiting:
             return
         self._has_ended, self._next_deadline = False, math.inf
         for request in self:
-            if request.done or request.cancelled or request.is_late(now):
-                if self.withdraw(request):
-                    request.give_up(now)
-            else:
+            if not self.drop(request, now):
                 self._remember(request)
+
+    def drop(self, request: Request, now: float) -> bool:
+        """Drop ``request`` if it was cancelled, has ended or is late at ``now``. False: it goes on
+        waiting."""
+        if not (request.done or request.cancelled or request.is_late(now)):
+            return False
+        if self.withdraw(request):
+            request.give_up(now)
+        return True
 
     def _remember(self, request: Request) -> None:
         if request.deadline is not None:
